@@ -1,0 +1,47 @@
+// Typed errors. A type says what the user can do next; a message says what was found, what was
+// allowed, and the likely cause or cure. Each layer may add one sentence with throw_with_context.
+#pragma once
+
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace accelerate {
+
+/// Base of everything the library throws on purpose. Bugs of ours are TORCH_INTERNAL_ASSERT instead.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  /// The type's name as a user reads it, e.g. "ConfigError".
+  [[nodiscard]] virtual std::string_view kind() const noexcept { return "Error"; }
+};
+
+// clang-format off
+/// A configuration file, environment variable, flag or option has a value that is not allowed.
+class ConfigError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "ConfigError"; } };
+/// The API was called in the wrong order or with objects that do not go together.
+class UsageError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "UsageError"; } };
+/// A program could not be started, or a launched rank failed.
+class LaunchError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "LaunchError"; } };
+/// Ranks could not meet, one was lost, one is late, or they disagree about a collective.
+class CommError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "CommError"; } };
+/// A file of weights or state is missing, damaged, hostile, or could not be written.
+class CheckpointError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "CheckpointError"; } };
+/// A dataset, sampler or loader failed, or was asked for what it does not have.
+class DataError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "DataError"; } };
+/// A remote service (hub, tracker) did not answer or refused.
+class NetworkError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "NetworkError"; } };
+// clang-format on
+
+/// The message of `error` followed by those it was nested in, outermost first, one a line:
+/// "cannot load a.yaml\n  because: line 3: …".
+[[nodiscard]] std::string describe(const std::exception& error);
+
+/// Inside a `catch` block: throws E(sentence) with the current exception nested in it.
+template <typename E>
+[[noreturn]] void throw_with_context(const std::string& sentence) {
+  std::throw_with_nested(E(sentence));
+}
+
+}  // namespace accelerate

@@ -1,0 +1,40 @@
+// Which rank the current thread is. base/ needs it for logging and progress bars, knows nothing of
+// communication, and so is told by state/ (or by a test that runs ranks as threads).
+#pragma once
+
+#include <functional>
+
+namespace accelerate {
+
+struct ProcessIdentity {
+  int rank = 0;              ///< Index among all ranks.
+  int world_size = 1;        ///< Number of ranks.
+  int local_rank = 0;        ///< Index among the ranks of this machine.
+  int local_world_size = 1;  ///< Number of ranks on this machine.
+  bool initialized = false;  ///< Whether state/ has filled this in.
+  std::function<void()> barrier;  ///< Waits for all ranks; empty in a group of one.
+
+  [[nodiscard]] bool is_main_process() const { return rank == 0; }
+  [[nodiscard]] bool is_local_main_process() const { return local_rank == 0; }
+};
+
+/// The identity of the calling thread; threads that were never told share the process's own.
+[[nodiscard]] const ProcessIdentity& process_identity();
+
+/// Sets the identity of the process: every thread that has no scope of its own sees it.
+void set_process_identity(ProcessIdentity identity);
+
+/// Gives the calling thread an identity of its own while alive. Scopes nest.
+class ScopedProcessIdentity {
+ public:
+  explicit ScopedProcessIdentity(ProcessIdentity identity);
+  ~ScopedProcessIdentity();
+  ScopedProcessIdentity(const ScopedProcessIdentity&) = delete;
+  ScopedProcessIdentity& operator=(const ScopedProcessIdentity&) = delete;
+
+ private:
+  ProcessIdentity identity_;
+  const ProcessIdentity* outer_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,40 @@
+# Compiler settings that every target shares, ccache, and the build type when none was chosen.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET default)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 12)
+  message(FATAL_ERROR "accelerate.cpp needs g++ 12 or newer; found ${CMAKE_CXX_COMPILER_VERSION}. "
+                      "Debian 12 and Ubuntu 24.04 bring it with `apt-get install g++`.")
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(ACCELERATE_CCACHE ccache)
+if(ACCELERATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # A precompiled header changes its time stamp at every build; these let ccache look past that.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${ACCELERATE_CCACHE})
+endif()
+
+# A LibTorch translation unit takes up to 2 GB: never more than two of them at a time.
+set_property(GLOBAL PROPERTY JOB_POOLS libtorch=2)
+
+add_library(accelerate_options INTERFACE)
+target_compile_options(accelerate_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(ACCELERATE_WERROR)
+  target_compile_options(accelerate_options INTERFACE -Werror)
+endif()
+if(ACCELERATE_SANITIZE)
+  target_compile_options(accelerate_options INTERFACE -fsanitize=${ACCELERATE_SANITIZE}
+                                                      -fno-omit-frame-pointer -g)
+  target_link_options(accelerate_options INTERFACE -fsanitize=${ACCELERATE_SANITIZE})
+endif()
