@@ -1,0 +1,25 @@
+#include "accelerate/state/gradient_state.h"
+
+#include <algorithm>
+
+namespace accelerate {
+
+void GradientState::push(const LoaderProgress* progress) {
+  loaders_.push_back(progress);
+}
+
+void GradientState::remove(const LoaderProgress* progress) noexcept {
+  // The innermost first: a loader that iterates inside itself leaves in the order it came.
+  auto found = std::find(loaders_.rbegin(), loaders_.rend(), progress);
+  if (found != loaders_.rend()) loaders_.erase(std::next(found).base());
+}
+
+bool GradientState::end_of_dataloader() const {
+  return in_dataloader() && loaders_.back()->end_of_dataloader;
+}
+
+std::int64_t GradientState::remainder() const {
+  return in_dataloader() ? loaders_.back()->remainder : -1;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,50 @@
+// Where the process is in its loops: which loader is being iterated, whether this is its last
+// batch, and whether gradients are to be synchronised in this step. Knows no loader, only the
+// progress each one publishes. Belongs to one thread (the loop's); share it by shared_ptr, not
+// between threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace accelerate {
+
+/// What an iteration over a loader tells the rest of the library. The iteration owns it and keeps
+/// it current; GradientState only points at it.
+struct LoaderProgress {
+  bool end_of_dataloader = false;  ///< Set before the last batch is handed out.
+  /// Samples in the last global batch that no other rank repeats (0: it is full); -1 when unknown
+  /// or dropped, so that nothing is to be cut off after a gather.
+  std::int64_t remainder = -1;
+};
+
+/// A stack of the loaders that are being iterated, innermost last, and the synchronisation switch.
+class GradientState {
+ public:
+  /// Makes `progress` the active loader until it is removed. It must outlive its stay on the stack.
+  void push(const LoaderProgress* progress);
+
+  /// Takes `progress` off the stack, wherever it stands; without effect when it is not there.
+  void remove(const LoaderProgress* progress) noexcept;
+
+  /// Whether the active loader has handed out its last batch; false outside any loader.
+  [[nodiscard]] bool end_of_dataloader() const;
+
+  /// The active loader's remainder; -1 outside any loader.
+  [[nodiscard]] std::int64_t remainder() const;
+
+  /// Whether a loader is being iterated.
+  [[nodiscard]] bool in_dataloader() const { return !loaders_.empty(); }
+
+  /// How many loaders are being iterated inside each other.
+  [[nodiscard]] std::size_t depth() const { return loaders_.size(); }
+
+  /// Whether gradients are reduced in this step; true until gradient accumulation says otherwise.
+  bool sync_gradients = true;
+
+ private:
+  std::vector<const LoaderProgress*> loaders_;
+};
+
+}  // namespace accelerate
