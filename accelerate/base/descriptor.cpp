@@ -1,0 +1,49 @@
+#include "accelerate/base/descriptor.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace accelerate {
+
+Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
+  if (this != &other) {
+    close();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Descriptor::release() {
+  return std::exchange(fd_, -1);
+}
+
+int Descriptor::close() {
+  const int fd = release();
+  if (fd < 0 || ::close(fd) == 0) return 0;
+  // Linux has released the descriptor even when close was interrupted: not a failure, never
+  // retried.
+  return errno == EINTR ? 0 : errno;
+}
+
+int write_fully(int fd, std::string_view text) noexcept {
+  // write(2) takes at most about 2 GiB a call.
+  constexpr std::size_t kMostPerCall = std::size_t{1} << 30;
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), std::min(text.size(), kMostPerCall));
+    if (n >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      pollfd ready{fd, POLLOUT, 0};
+      if (::poll(&ready, 1, -1) < 0 && errno != EINTR) return errno;
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,32 @@
+// A file descriptor that closes itself, and writing all of a text to one.
+#pragma once
+
+#include <string_view>
+
+namespace accelerate {
+
+/// Owns a file descriptor; -1 owns nothing. Move-only.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor() { close(); }
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  /// Gives the descriptor up to the caller.
+  int release();
+  /// Closes now; 0 or the errno of close(2). Afterwards nothing is owned, whatever the result.
+  int close();
+
+ private:
+  int fd_ = -1;
+};
+
+/// Writes all of `text`, however many calls that takes (short writes, interruptions, and a
+/// non-blocking descriptor that is not ready). 0, or the errno of the write that failed.
+[[nodiscard]] int write_fully(int fd, std::string_view text) noexcept;
+
+}  // namespace accelerate

@@ -1,0 +1,214 @@
+#include "accelerate/base/file_system.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "accelerate/base/descriptor.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Names may hold anything; what would steer a terminal does not go into a message.
+std::string quoted(const fs::path& path) {
+  std::string text = path.native();
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return "'" + text + "'";
+}
+
+Descriptor open_or_throw(std::string_view action, const fs::path& path, int flags) {
+  for (;;) {
+    Descriptor fd(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+    if (fd.valid()) return fd;
+    if (errno != EINTR) throw FileError(action, path, errno);
+  }
+}
+
+void sync_or_throw(int fd, const fs::path& path) {
+  while (::fsync(fd) != 0) {
+    // A failed fsync may have dropped the dirty pages: only an interruption may be tried again.
+    if (errno != EINTR) throw FileError("flush to disk", path, errno);
+  }
+}
+
+struct OpenedFile {
+  Descriptor fd;
+  std::size_t size_bytes;
+};
+
+// O_NONBLOCK: opening a FIFO that nobody writes to would wait for ever.
+OpenedFile open_regular(const fs::path& path) {
+  Descriptor fd = open_or_throw("open", path, O_RDONLY | O_NONBLOCK);
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) throw FileError("inspect", path, errno);
+  if (S_ISDIR(status.st_mode)) throw FileError("read", path, EISDIR);
+  if (!S_ISREG(status.st_mode)) {
+    throw FileError("read", path, "it is a device, pipe or socket, not a regular file");
+  }
+  return {std::move(fd), static_cast<std::size_t>(status.st_size)};
+}
+
+class RealFile final : public WritableFile {
+ public:
+  RealFile(fs::path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  void write(std::string_view bytes) override {
+    if (const int error = write_fully(fd_.get(), bytes)) throw FileError("write", path_, error);
+  }
+  void sync() override { sync_or_throw(fd_.get(), path_); }
+  void close() override {
+    if (const int error = fd_.close()) throw FileError("close", path_, error);
+  }
+
+ private:
+  fs::path path_;
+  Descriptor fd_;
+};
+
+class Mapping final : public FileContent {
+ public:
+  Mapping(const fs::path& path, const OpenedFile& file) : size_(file.size_bytes) {
+    if (size_ == 0) return;  // mmap refuses an empty range.
+    data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd.get(), 0);
+    if (data_ == MAP_FAILED) throw FileError("map", path, errno);
+  }
+  ~Mapping() override {
+    if (size_ > 0) ::munmap(data_, size_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const override {
+    return {static_cast<const std::byte*>(data_), size_};
+  }
+
+ private:
+  std::size_t size_;
+  void* data_ = nullptr;
+};
+
+[[noreturn]] void refuse_size(const fs::path& path, std::size_t max_bytes) {
+  throw FileError(
+      "read", path,
+      "it is longer than the " + std::to_string(max_bytes) + " bytes that are allowed here");
+}
+
+class RealFileSystem final : public FileSystem {
+ public:
+  std::unique_ptr<WritableFile> create(const fs::path& path) override {
+    return std::make_unique<RealFile>(path,
+                                      open_or_throw("create", path, O_WRONLY | O_CREAT | O_EXCL));
+  }
+  std::shared_ptr<const FileContent> map(const fs::path& path) override {
+    return std::make_shared<const Mapping>(path, open_regular(path));
+  }
+  std::string read(const fs::path& path, std::size_t max_bytes) override;
+  FileStatus status(const fs::path& path) override;
+  void rename(const fs::path& from, const fs::path& to) override;
+  void sync_directory(const fs::path& directory) override;
+  bool remove(const fs::path& path) override;
+  std::vector<std::string> list(const fs::path& directory) override;
+  void create_directories(const fs::path& directory) override;
+};
+
+std::string RealFileSystem::read(const fs::path& path, std::size_t max_bytes) {
+  const OpenedFile file = open_regular(path);
+  if (file.size_bytes > max_bytes) refuse_size(path, max_bytes);
+  constexpr std::size_t kLeastRoom = 4096;
+  std::string text;
+  for (std::size_t used = 0;;) {
+    // One byte beyond the size: a read that ends short of it has found the end.
+    text.resize(std::max(file.size_bytes + 1, used + kLeastRoom));
+    const ssize_t n = ::read(file.fd.get(), text.data() + used, text.size() - used);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw FileError("read", path, errno);
+    used += static_cast<std::size_t>(n);
+    if (used > max_bytes) refuse_size(path, max_bytes);
+    if (n == 0) {
+      text.resize(used);
+      return text;
+    }
+  }
+}
+
+FileStatus RealFileSystem::status(const fs::path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return {};
+    throw FileError("inspect", path, errno);
+  }
+  if (S_ISREG(status.st_mode)) return {FileKind::file, static_cast<std::uint64_t>(status.st_size)};
+  return {S_ISDIR(status.st_mode) ? FileKind::directory : FileKind::other, 0};
+}
+
+void RealFileSystem::rename(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return;
+  const int error = errno;
+  throw FileError("rename " + quoted(from) + " to", to, error);
+}
+
+void RealFileSystem::sync_directory(const fs::path& directory) {
+  const Descriptor fd = open_or_throw("open", directory, O_RDONLY | O_DIRECTORY);
+  sync_or_throw(fd.get(), directory);
+}
+
+bool RealFileSystem::remove(const fs::path& path) {
+  if (::remove(path.c_str()) == 0) return true;
+  if (errno == ENOENT) return false;
+  throw FileError("remove", path, errno);
+}
+
+std::vector<std::string> RealFileSystem::list(const fs::path& directory) {
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename().native());
+  }
+  if (error) throw FileError("list", directory, error.value());
+  std::ranges::sort(names);
+  return names;
+}
+
+void RealFileSystem::create_directories(const fs::path& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) throw FileError("create the directory", directory, error.value());
+}
+
+std::string reason_of(int error_number) {
+  return std::error_code(error_number, std::generic_category()).message();
+}
+
+}  // namespace
+
+FileError::FileError(std::string_view action, fs::path path, int error_number)
+    : FileError(action, std::move(path), reason_of(error_number)) {
+  error_number_ = error_number;
+}
+
+FileError::FileError(std::string_view action, fs::path path, const std::string& reason)
+    : Error("cannot " + std::string(action) + " " + quoted(path) + ": " + reason),
+      path_(std::move(path)) {}
+
+FileSystem& real_file_system() {
+  static RealFileSystem files;
+  return files;
+}
+
+std::string read_file(FileSystem& files, const fs::path& path, std::size_t max_bytes) {
+  return files.read(path, max_bytes);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,140 @@
+// The file system as the library uses it, behind an interface so that tests can make it fail, run
+// full or lose power; and files that are either old or new, never half written.
+//
+// Everything throws FileError, which carries the path and the errno. Callers know what the file was
+// for and say so: catch it and throw_with_context<ConfigError or CheckpointError>(…).
+//
+// Threads: a FileSystem may be used from several threads at once, a WritableFile from one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+
+/// The operating system refused something: "cannot open '/data/a.yaml': Permission denied".
+class FileError : public Error {
+ public:
+  /// `action` is a verb, as in "cannot <action> '<path>'".
+  FileError(std::string_view action, std::filesystem::path path, int error_number);
+  /// For what is no errno, such as a folder where a file should be: "cannot read '<path>':
+  /// <reason>".
+  FileError(std::string_view action, std::filesystem::path path, const std::string& reason);
+
+  [[nodiscard]] std::string_view kind() const noexcept override { return "FileError"; }
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  /// The errno, 0 when the reason was none.
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
+
+ private:
+  std::filesystem::path path_;
+  int error_number_ = 0;
+};
+
+/// A file being written. The destructor closes it and ignores failures: call close() to hear of
+/// them.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  /// Appends all of `bytes`. After a failure an unknown part of them is in the file.
+  virtual void write(std::string_view bytes) = 0;
+  /// Returns once the file's content (not its name, see sync_directory) would survive a power cut.
+  virtual void sync() = 0;
+  virtual void close() = 0;
+};
+
+/// The whole content of a file, readable while this lives. Usually a read-only memory mapping: if
+/// another process cuts the file short meanwhile, touching the lost part is SIGBUS.
+class FileContent {
+ public:
+  virtual ~FileContent() = default;
+  [[nodiscard]] virtual std::span<const std::byte> bytes() const = 0;
+};
+
+enum class FileKind { none, file, directory, other };
+
+struct FileStatus {
+  FileKind kind = FileKind::none;
+  std::uint64_t size_bytes = 0;  ///< Of a file; 0 otherwise.
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+
+  /// Makes a new file, mode 0666 less the umask. Fails with EEXIST when there is one already.
+  virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& path) = 0;
+  /// The content of a regular file, without a copy. Refuses what is not a regular file, and does
+  /// not wait for a writer when `path` is a FIFO.
+  virtual std::shared_ptr<const FileContent> map(const std::filesystem::path& path) = 0;
+  /// A copy of the content of a regular file. Refuses one longer than `max_bytes`; reads to the end
+  /// also where the size is not known before, as below /proc.
+  virtual std::string read(const std::filesystem::path& path, std::size_t max_bytes) = 0;
+  /// What is at `path`, symbolic links followed; kind none when there is nothing.
+  virtual FileStatus status(const std::filesystem::path& path) = 0;
+  /// Moves `from` to `to` in one step. Replaces a file at `to`, or an empty directory by a
+  /// directory.
+  virtual void rename(const std::filesystem::path& from, const std::filesystem::path& to) = 0;
+  /// Returns once the names in `directory` (files created, renamed, removed) would survive a power
+  /// cut.
+  virtual void sync_directory(const std::filesystem::path& directory) = 0;
+  /// Removes a file or an empty directory. False when there was nothing.
+  virtual bool remove(const std::filesystem::path& path) = 0;
+  /// The names in `directory`, sorted, without "." and "..".
+  virtual std::vector<std::string> list(const std::filesystem::path& directory) = 0;
+  /// Makes `directory` and its missing parents; nothing to do when it exists.
+  virtual void create_directories(const std::filesystem::path& directory) = 0;
+};
+
+/// The operating system's. Stateless.
+[[nodiscard]] FileSystem& real_file_system();
+
+struct AtomicFileOptions {
+  /// Whether commit waits until the content and the name would survive a power cut. Without, other
+  /// processes still see old or new, never a part; only a power cut may leave an empty file.
+  bool durable = true;
+};
+
+/// Writes a new version of the file at `path` aside, in a hidden sibling with a random name, and
+/// puts it in place in commit(). Until then readers see the old version. Without a commit the
+/// destructor removes the sibling; only a killed process leaves it. A symbolic link at `path` is
+/// replaced, not followed.
+class AtomicFile {
+ public:
+  AtomicFile(FileSystem& files, std::filesystem::path path, AtomicFileOptions options = {});
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::string_view bytes);
+  /// When this throws, `path` holds the old version, unless it was the very last step that failed
+  /// (sync of the directory): then the new one, which may not survive a power cut.
+  void commit();
+
+ private:
+  void discard() noexcept;
+
+  FileSystem& files_;
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  std::unique_ptr<WritableFile> file_;
+  AtomicFileOptions options_;
+};
+
+/// Makes `path` hold exactly `bytes`, through AtomicFile. The parent directory must exist.
+void write_file_atomically(FileSystem& files, const std::filesystem::path& path,
+                           std::string_view bytes, AtomicFileOptions options = {});
+
+/// FileSystem::read.
+[[nodiscard]] std::string read_file(FileSystem& files, const std::filesystem::path& path,
+                                    std::size_t max_bytes);
+
+}  // namespace accelerate
