@@ -1,0 +1,154 @@
+#include "accelerate/launch/hardware.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "accelerate/base/text.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string first_line(const fs::path& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The value of "key:   value" in one of the kernel's text tables.
+std::string field(const fs::path& path, std::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(':');
+    if (colon != std::string::npos && trim(std::string_view(line).substr(0, colon)) == key) {
+      return std::string(trim(std::string_view(line).substr(colon + 1)));
+    }
+  }
+  return {};
+}
+
+// The driver has a folder a GPU, named by its PCI address: sorted, that is CUDA's PCI_BUS_ID order.
+std::vector<Gpu> gpus_of_driver(const fs::path& proc) {
+  std::vector<fs::path> folders;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(proc / "driver/nvidia/gpus", ignored)) {
+    folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  std::vector<Gpu> gpus;
+  for (const auto& folder : folders) {
+    const std::string name = field(folder / "information", "Model");
+    gpus.push_back({static_cast<int>(gpus.size()), name.empty() ? "NVIDIA GPU" : name,
+                    field(folder / "information", "GPU UUID")});
+  }
+  return gpus;
+}
+
+// Containers may hide the driver's folder; the device files nvidia0, nvidia1, … remain.
+std::vector<Gpu> gpus_of_device_files(const fs::path& dev) {
+  std::vector<Gpu> gpus;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(dev, ignored)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("nvidia") && parse_int(name.substr(6))) {
+      gpus.push_back({static_cast<int>(gpus.size()), "NVIDIA GPU", ""});
+    }
+  }
+  return gpus;
+}
+
+// CUDA takes a position or the beginning of a UUID.
+const Gpu* find_gpu(const std::vector<Gpu>& gpus, const std::string& word) {
+  if (const auto index = parse_int(word)) {
+    const bool exists = *index >= 0 && *index < static_cast<std::int64_t>(gpus.size());
+    return exists ? &gpus[static_cast<std::size_t>(*index)] : nullptr;
+  }
+  for (const auto& gpu : gpus) {
+    if (!word.empty() && gpu.uuid.starts_with(word)) return &gpu;
+  }
+  return nullptr;
+}
+
+std::vector<Gpu> filtered(const std::vector<Gpu>& gpus, const std::string& visible) {
+  std::vector<Gpu> kept;
+  for (const auto& word : split(visible, ',')) {
+    const Gpu* gpu = find_gpu(gpus, std::string(trim(word)));
+    if (gpu == nullptr) break;
+    kept.push_back(*gpu);
+  }
+  return kept;
+}
+
+bool allowed(const cpu_set_t* mask, std::int64_t cpu) {
+  return mask == nullptr || (cpu < CPU_SETSIZE && CPU_ISSET(static_cast<std::size_t>(cpu), mask));
+}
+
+// One text a core: the list of hyper-threads that share it.
+std::set<std::string> cores_in(const fs::path& cpus, const cpu_set_t* mask) {
+  std::set<std::string> cores;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(cpus, ignored)) {
+    const std::string name = entry.path().filename();
+    const auto cpu = name.starts_with("cpu") ? parse_int(name.substr(3)) : std::nullopt;
+    if (!cpu || !allowed(mask, *cpu)) continue;
+    std::string siblings = first_line(entry.path() / "topology/core_cpus_list");
+    if (siblings.empty()) siblings = first_line(entry.path() / "topology/thread_siblings_list");
+    if (!siblings.empty()) cores.insert(siblings);
+  }
+  return cores;
+}
+
+// Whole CPUs' worth of time the control group grants; nullopt when it sets no limit.
+std::optional<int> cpu_quota(const fs::path& sys) {
+  std::istringstream line(first_line(sys / "fs/cgroup/cpu.max"));
+  std::string quota;
+  std::string period;
+  line >> quota >> period;
+  const auto numerator = parse_int(quota);
+  const auto denominator = parse_int(period);
+  if (!numerator || !denominator || *numerator <= 0 || *denominator <= 0) return std::nullopt;
+  return static_cast<int>((*numerator + *denominator - 1) / *denominator);
+}
+
+}  // namespace
+
+std::vector<Gpu> visible_gpus(const HardwareRoots& roots) {
+  auto gpus = gpus_of_driver(roots.proc);
+  if (gpus.empty()) gpus = gpus_of_device_files(roots.dev);
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible == nullptr ? gpus : filtered(gpus, visible);
+}
+
+int gpu_count() {
+  return static_cast<int>(visible_gpus().size());
+}
+
+int physical_cores(const HardwareRoots& roots) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+  // Another root is another machine: our affinity mask does not speak of it.
+  const bool own = roots.sys == HardwareRoots{}.sys;
+  auto cores = static_cast<int>(
+      cores_in(roots.sys / "devices/system/cpu", known && own ? &mask : nullptr).size());
+  if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
+  if (const auto quota = cpu_quota(roots.sys)) cores = std::min(cores, *quota);
+  return std::max(cores, 1);
+}
+
+std::uint64_t memory_bytes(const HardwareRoots& roots) {
+  std::istringstream total(field(roots.proc / "meminfo", "MemTotal"));
+  std::uint64_t kib = 0;
+  total >> kib;
+  return kib * 1024;
+}
+
+}  // namespace accelerate
