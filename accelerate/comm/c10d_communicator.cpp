@@ -1,0 +1,321 @@
+#include "accelerate/comm/c10d_communicator.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <sstream>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/gloo.h"
+#include "accelerate/comm/staging.h"
+
+namespace accelerate {
+namespace {
+
+using detail::GroupDiagnosis;
+using detail::as_bytes;
+using detail::describe_tensor;
+
+// One c10d operation under way, with what is needed to say what went wrong.
+class C10dPending final : public Work::Pending {
+ public:
+  C10dPending(c10::intrusive_ptr<c10d::Work> work, std::string what, bool point_to_point,
+              std::shared_ptr<GroupDiagnosis> diagnosis)
+      : work_(std::move(work)),
+        what_(std::move(what)),
+        point_to_point_(point_to_point),
+        diagnosis_(std::move(diagnosis)) {}
+
+  void wait() override {
+    detail::Waiting waiting(what_, *diagnosis_);
+    // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
+    while (!finished_within(point_to_point_ ? diagnosis_->timeout() : waiting.next_slice())) {
+      waiting.report_or_throw();
+    }
+  }
+
+  bool is_completed() const override { return work_->isCompleted(); }
+
+ private:
+  bool finished_within(std::chrono::milliseconds slice) {
+    try {
+      return work_->wait(slice);
+    } catch (const std::exception& error) {
+      if (!point_to_point_ && !work_->isCompleted()) return false;  // only this slice is over
+      if (work_->isCompleted() && !work_->exception()) return true;
+      diagnosis_->throw_failure(what_, error);
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Work> work_;
+  std::string what_;
+  bool point_to_point_;
+  std::shared_ptr<GroupDiagnosis> diagnosis_;
+};
+
+class C10dCommunicator final : public Communicator {
+ public:
+  explicit C10dCommunicator(C10dGroup group)
+      : Communicator(group.rank, group.size),
+        group_(std::move(group)),
+        diagnosis_(std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size,
+                                                    group_.timeout)) {
+    diagnosis_->wait_for_everyone_to_join();
+    try {
+      backend_ = group_.make_backend(group_.store, group_.rank, group_.size);
+    } catch (const std::exception& error) {
+      diagnosis_->throw_failure("connecting to the other ranks", error);
+    }
+    name_ = backend_->getBackendName();
+  }
+
+  ~C10dCommunicator() override {
+    if (std::uncaught_exceptions() > exceptions_at_start_) {
+      abort("it left because of an exception");
+    } else if (!aborted_) {
+      diagnosis_->say_goodbye();
+    }
+  }
+
+  std::string_view backend() const override { return name_; }
+  std::chrono::milliseconds timeout() const override { return group_.timeout; }
+
+  Work all_reduce(at::Tensor tensor, ReduceOp op) override {
+    auto staged = detail::stage_for_reduction(tensor, op, size());
+    return start("all_reduce", staged.tensor, [&](std::vector<at::Tensor>& tensors) {
+      c10d::AllreduceOptions options;
+      options.reduceOp = c10d_op(op);
+      return backend_->allreduce(tensors, options);
+    }, std::move(staged.finish));
+  }
+
+  Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
+    check_peer(destination);
+    auto staged = detail::stage_for_reduction(tensor, op, size());
+    return start("reduce", staged.tensor, [&](std::vector<at::Tensor>& tensors) {
+      c10d::ReduceOptions options;
+      options.reduceOp = c10d_op(op);
+      options.rootRank = destination;
+      return backend_->reduce(tensors, options);
+    }, destination == rank() ? std::move(staged.finish) : nullptr);
+  }
+
+  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
+    check_sizes("reduce_scatter", output, input);
+    auto out = detail::stage_for_reduction(output, op, size());
+    auto in = detail::stage_for_reduction(input, op, size());
+    return start("reduce_scatter", in.tensor, [&](std::vector<at::Tensor>& tensors) {
+      c10d::ReduceScatterOptions options;
+      options.reduceOp = c10d_op(op);
+      return backend_->_reduce_scatter_base(out.tensor, tensors[0], options);
+    }, std::move(out.finish));
+  }
+
+  Work broadcast(at::Tensor tensor, int source) override {
+    check_peer(source);
+    return start("broadcast", as_bytes(tensor), [&](std::vector<at::Tensor>& tensors) {
+      c10d::BroadcastOptions options;
+      options.rootRank = source;
+      return backend_->broadcast(tensors, options);
+    });
+  }
+
+  Work all_gather(at::Tensor output, at::Tensor input) override {
+    check_sizes("all_gather", input, output);
+    auto out = as_bytes(output);
+    return start("all_gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
+      return backend_->_allgather_base(out, tensors[0], {});
+    });
+  }
+
+  Work gather(std::vector<at::Tensor> outputs, at::Tensor input, int destination) override {
+    check_peer(destination);
+    std::vector<std::vector<at::Tensor>> parts;
+    if (rank() == destination) parts.push_back(all_as_bytes(outputs));
+    return start("gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
+      c10d::GatherOptions options;
+      options.rootRank = destination;
+      return backend_->gather(parts, tensors, options);
+    });
+  }
+
+  Work scatter(at::Tensor output, std::vector<at::Tensor> inputs, int source) override {
+    check_peer(source);
+    std::vector<std::vector<at::Tensor>> parts;
+    if (rank() == source) parts.push_back(all_as_bytes(inputs));
+    return start("scatter", as_bytes(output), [&](std::vector<at::Tensor>& tensors) {
+      c10d::ScatterOptions options;
+      options.rootRank = source;
+      return backend_->scatter(tensors, parts, options);
+    });
+  }
+
+  Work all_to_all(at::Tensor output, at::Tensor input) override {
+    auto out = as_bytes(output);
+    return start("all_to_all", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
+      std::vector<int64_t> equal_parts;
+      return backend_->alltoall_base(out, tensors[0], equal_parts, equal_parts, {});
+    });
+  }
+
+  Work send(at::Tensor tensor, int destination, int tag) override {
+    check_peer(destination);
+    return start_point_to_point("send to rank " + std::to_string(destination), as_bytes(tensor),
+                                [&](std::vector<at::Tensor>& tensors) {
+                                  return backend_->send(tensors, destination, tag);
+                                });
+  }
+
+  Work receive(at::Tensor tensor, int source, int tag) override {
+    check_peer(source);
+    return start_point_to_point("receive from rank " + std::to_string(source), as_bytes(tensor),
+                                [&](std::vector<at::Tensor>& tensors) {
+                                  return backend_->recv(tensors, source, tag);
+                                });
+  }
+
+  void barrier() override {
+    check_usable();
+    pending(run("barrier", [&] { return backend_->barrier(); }), "barrier", false, nullptr).wait();
+  }
+
+  std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
+    for (const int rank : ranks) check_peer(rank);
+    C10dGroup sub = group_;
+    const std::string name = "group" + std::to_string(splits_++) + "/";
+    const auto mine = std::find(ranks.begin(), ranks.end(), rank());
+    if (mine == ranks.end()) return nullptr;
+    sub.rank = static_cast<int>(mine - ranks.begin());
+    sub.size = static_cast<int>(ranks.size());
+    if (sub.size == 1) return single_communicator();
+    sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
+    return make_c10d_communicator(std::move(sub));
+  }
+
+  void abort(const std::string& reason) noexcept override {
+    if (aborted_.exchange(true)) return;
+    diagnosis_->announce_failure(reason);
+    try {
+      backend_->abort();
+    } catch (const std::exception&) {
+      // The connections are as closed as they can be.
+    }
+  }
+
+  const c10::intrusive_ptr<c10d::Backend>& engine() const { return backend_; }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
+
+ private:
+  static c10d::ReduceOp c10d_op(ReduceOp op) {
+    switch (op) {
+      case ReduceOp::sum:
+      case ReduceOp::mean: return c10d::ReduceOp::SUM;  // Gloo has no mean: the caller divides
+      case ReduceOp::min: return c10d::ReduceOp::MIN;
+      case ReduceOp::max: return c10d::ReduceOp::MAX;
+      case ReduceOp::product: return c10d::ReduceOp::PRODUCT;
+    }
+    return c10d::ReduceOp::SUM;
+  }
+
+  static std::vector<at::Tensor> all_as_bytes(const std::vector<at::Tensor>& tensors) {
+    std::vector<at::Tensor> bytes;
+    for (const auto& tensor : tensors) bytes.push_back(as_bytes(tensor));
+    return bytes;
+  }
+
+  void check_peer(int rank) const {
+    if (rank < 0 || rank >= size()) {
+      throw UsageError("rank " + std::to_string(rank) + " was named in a group of " +
+                       std::to_string(size()) + " ranks, which are 0 to " +
+                       std::to_string(size() - 1));
+    }
+  }
+
+  void check_sizes(const char* what, const at::Tensor& part, const at::Tensor& whole) const {
+    if (whole.numel() != part.numel() * size() || whole.scalar_type() != part.scalar_type()) {
+      throw UsageError(std::string(what) + ": the whole is " + describe_tensor(whole) +
+                       " and a part is " + describe_tensor(part) + ", but the whole must be " +
+                       std::to_string(size()) + " parts of the same dtype");
+    }
+  }
+
+  void check_usable() const {
+    if (aborted_) throw CommError("this group was aborted by an earlier failure; no collective works");
+  }
+
+  template <typename Call>
+  Work start(const char* what, at::Tensor tensor, Call call, std::function<void()> then = {}) {
+    check_usable();
+    if (tensor.numel() == 0) return {};
+    std::vector<at::Tensor> tensors = {tensor};
+    const std::string sentence = std::string(what) + " of " + describe_tensor(tensor);
+    return pending(run(sentence, [&] { return call(tensors); }), sentence, false, std::move(then));
+  }
+
+  template <typename Call>
+  Work start_point_to_point(const std::string& what, at::Tensor tensor, Call call) {
+    check_usable();
+    std::vector<at::Tensor> tensors = {tensor};
+    return pending(run(what, [&] { return call(tensors); }), what, true, nullptr);
+  }
+
+  template <typename Call>
+  c10::intrusive_ptr<c10d::Work> run(const std::string& what, Call call) {
+    try {
+      return call();
+    } catch (const std::exception& error) {
+      diagnosis_->throw_failure(what, error);
+    }
+  }
+
+  Work pending(c10::intrusive_ptr<c10d::Work> work, std::string what, bool point_to_point,
+               std::function<void()> then) {
+    return Work(std::make_unique<C10dPending>(std::move(work), std::move(what), point_to_point,
+                                              diagnosis_),
+                std::move(then));
+  }
+
+  C10dGroup group_;
+  std::shared_ptr<GroupDiagnosis> diagnosis_;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  std::string name_;
+  int splits_ = 0;
+  std::atomic<bool> aborted_ = false;
+  int exceptions_at_start_ = std::uncaught_exceptions();
+};
+
+}  // namespace
+
+std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group) {
+  return std::make_shared<C10dCommunicator>(std::move(group));
+}
+
+std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store, int rank,
+                                                     int size, std::chrono::milliseconds timeout,
+                                                     const std::string& address) {
+  C10dGroup group{std::move(store), rank, size, timeout, {}};
+  group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,
+                                          int group_rank, int group_size) {
+    return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
+  };
+  return make_c10d_communicator(std::move(group));
+}
+
+c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {
+  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&communicator);
+  return c10d != nullptr ? c10d->engine() : nullptr;
+}
+
+c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator) {
+  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&communicator);
+  return c10d != nullptr ? c10d->store() : nullptr;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,44 @@
+// Communicator over any c10d::Backend.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "accelerate/comm/communicator.h"
+
+namespace c10d {
+class Backend;
+class Store;
+}  // namespace c10d
+
+namespace accelerate {
+
+struct C10dGroup {
+  c10::intrusive_ptr<c10d::Store> store;  ///< Shared by exactly the ranks of the group.
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout{std::chrono::minutes(30)};
+  /// Makes the engine of a group; called again for sub-groups.
+  std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>&, int rank,
+                                                  int size)>
+      make_backend;
+};
+
+/// Joins `group` and returns its communicator. [collective] Throws CommError.
+[[nodiscard]] std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group);
+
+/// A Gloo group over `store`; peers connect to `address` of this machine. [collective]
+[[nodiscard]] std::shared_ptr<Communicator> make_gloo_communicator(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    const std::string& address = "127.0.0.1");
+
+/// The engine and the store of a c10d communicator, for oracles and LibTorch APIs that want them; null
+/// for a group of one.
+[[nodiscard]] c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator);
+[[nodiscard]] c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator);
+
+}  // namespace accelerate

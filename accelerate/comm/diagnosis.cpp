@@ -1,0 +1,157 @@
+#include "accelerate/comm/diagnosis.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+
+namespace accelerate::detail {
+namespace {
+
+std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+// A failing peer announces itself before it closes its connections; a crashed one never does.
+constexpr std::chrono::milliseconds kAnnouncementDelay{20};
+
+}  // namespace
+
+std::string first_line(const std::exception& error) {
+  const auto* c10_error = dynamic_cast<const c10::Error*>(&error);
+  std::string text = c10_error != nullptr ? c10_error->what_without_backtrace() : error.what();
+  text = text.substr(0, text.find('\n'));
+  if (!text.empty() && text.front() == '[') {  // "[…/pair.cc:538] Read error …"
+    const auto end = text.find("] ");
+    if (end != std::string::npos && text.find(':') < end) text.erase(0, end + 2);
+  }
+  return text;
+}
+
+std::string format_duration(std::chrono::milliseconds duration) {
+  if (duration.count() < 1000) return std::to_string(duration.count()) + " ms";
+  return std::to_string(duration.count() / 1000) + " s";
+}
+
+GroupDiagnosis::GroupDiagnosis(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                               std::chrono::milliseconds timeout)
+    : store_(std::move(store)), rank_(rank), size_(size), timeout_(timeout) {}
+
+std::string GroupDiagnosis::who() const {
+  return "rank " + std::to_string(rank_) + " of " + std::to_string(size_);
+}
+
+std::string GroupDiagnosis::key(const char* kind, int rank) const {
+  return std::string("accelerate/") + kind + "/" + std::to_string(rank);
+}
+
+std::string GroupDiagnosis::missing_ranks() {
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!store_->check({key("joined", rank)})) missing.push_back(std::to_string(rank));
+  }
+  return join(missing, ", ");
+}
+
+void GroupDiagnosis::wait_for_everyone_to_join() {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < size_; ++rank) keys.push_back(key("joined", rank));
+  Waiting waiting("joining the group", *this);
+  try {
+    store_->set(key("joined", rank_), to_bytes("1"));
+    for (;;) {
+      try {
+        store_->wait(keys, waiting.next_slice());
+        return;
+      } catch (const std::exception&) {
+        const std::string missing = missing_ranks();  // throws when the store is gone
+        if (missing.empty()) return;
+        get_logger("accelerate.comm").warning(
+            who() + " waits for rank " + missing + " to join",
+            {.main_process_only = false});
+        waiting.report_or_throw();
+      }
+    }
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw_failure("joining the group", error);
+  }
+}
+
+void GroupDiagnosis::say_goodbye() noexcept {
+  try {
+    store_->set(key("goodbye", rank_), to_bytes("1"));
+  } catch (...) {
+    // The store's host has left already; it knows how we ended by our exit code.
+  }
+}
+
+void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
+  try {
+    store_->set(key("failed", rank_), to_bytes(reason));
+  } catch (...) {
+    // As above.
+  }
+}
+
+std::string GroupDiagnosis::peer_sentences() noexcept {
+  std::string text;
+  try {
+    std::this_thread::sleep_for(kAnnouncementDelay);
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_) continue;
+      const std::string name = " Rank " + std::to_string(rank);
+      if (store_->check({key("failed", rank)})) {
+        const auto reason = store_->get(key("failed", rank));
+        text += name + " gave up: " + std::string(reason.begin(), reason.end()) + ".";
+      } else if (store_->check({key("goodbye", rank)})) {
+        text += name + " had left the group with a clean exit before this.";
+      } else if (!store_->check({key("joined", rank)})) {
+        text += name + " never joined.";
+      }
+    }
+  } catch (...) {
+    text += " The store, which rank 0 or its launcher hosts, does not answer: it has ended or crashed.";
+  }
+  return text;
+}
+
+void GroupDiagnosis::throw_failure(const std::string& what, const std::exception& error) {
+  const std::string known = peer_sentences();
+  throw CommError(what + " failed on " + who() + ": " + first_line(error) + "." +
+                  (known.empty() ? " A peer has probably crashed: look for the first rank that failed."
+                                 : known));
+}
+
+void GroupDiagnosis::throw_timeout(const std::string& what) {
+  throw CommError(what + " on " + who() + " was not finished within the timeout of " +
+                  format_duration(timeout_) + "." + peer_sentences() +
+                  " Do all ranks call the same operations in the same order? A slow rank needs a "
+                  "larger timeout (InitProcessGroupKwargs).");
+}
+
+Waiting::Waiting(std::string what, GroupDiagnosis& diagnosis)
+    : what_(std::move(what)), diagnosis_(diagnosis) {}
+
+std::chrono::milliseconds Waiting::next_slice() const {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+  return std::clamp(diagnosis_.timeout() - waited, std::chrono::milliseconds(1), kWaitSlice);
+}
+
+void Waiting::report_or_throw() {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_);
+  if (waited < kWaitSlice) return;
+  get_logger("accelerate.comm").warning(
+      diagnosis_.who() + " has waited " + format_duration(waited) + " for its peers: " + what_ +
+          " (timeout " + format_duration(diagnosis_.timeout()) + ")",
+      {.main_process_only = false});
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,81 @@
+// What a group knows about its members besides tensors: who joined, who said goodbye, who failed and
+// why. Kept in the group's store, read when something goes wrong, so that an error names the rank that
+// caused it.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <exception>
+#include <string>
+
+namespace c10d {
+class Store;
+}
+
+namespace accelerate::detail {
+
+class GroupDiagnosis {
+ public:
+  GroupDiagnosis(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
+                 std::chrono::milliseconds timeout);
+
+  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
+
+  /// Returns when all ranks have come; logs the missing ones every 5 s. Throws CommError that names
+  /// them when the timeout is over.
+  void wait_for_everyone_to_join();
+
+  /// Marks a clean exit, so that peers can tell it from a crash. Never throws.
+  void say_goodbye() noexcept;
+
+  /// Leaves `reason` for the peers. Never throws.
+  void announce_failure(const std::string& reason) noexcept;
+
+  /// Throws CommError: `what` failed, why, and what is known about the peers.
+  [[noreturn]] void throw_failure(const std::string& what, const std::exception& error);
+
+  /// Throws CommError: `what` was not finished within the timeout.
+  [[noreturn]] void throw_timeout(const std::string& what);
+
+  /// "rank 1 of 2"
+  [[nodiscard]] std::string who() const;
+
+ private:
+  [[nodiscard]] std::string key(const char* kind, int rank) const;
+  /// One sentence for each peer of which something is known; a sentence about rank 0 when the store
+  /// that it hosts does not answer.
+  [[nodiscard]] std::string peer_sentences() noexcept;
+  [[nodiscard]] std::string missing_ranks();
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  int rank_;
+  int size_;
+  std::chrono::milliseconds timeout_;
+};
+
+/// Bookkeeping of one wait: slices of 5 s, a line in the log after each, an error at the timeout.
+class Waiting {
+ public:
+  Waiting(std::string what, GroupDiagnosis& diagnosis);
+
+  [[nodiscard]] std::chrono::milliseconds next_slice() const;
+  /// To be called when a slice is over and the result is not there.
+  void report_or_throw();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string what_;
+  GroupDiagnosis& diagnosis_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// The first line of an exception of c10d or Gloo, without source positions and stack traces.
+[[nodiscard]] std::string first_line(const std::exception& error);
+
+/// "12 s", "350 ms".
+[[nodiscard]] std::string format_duration(std::chrono::milliseconds duration);
+
+inline constexpr std::chrono::milliseconds kWaitSlice{5'000};
+
+}  // namespace accelerate::detail

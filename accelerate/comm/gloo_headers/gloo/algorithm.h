@@ -1,0 +1,5 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>

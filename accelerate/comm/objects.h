@@ -1,0 +1,52 @@
+// Objects between ranks: whatever nlohmann::json carries (numbers, strings, containers, and user types
+// with to_json and from_json). Sent as CBOR; nothing is executed when it is read.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/operations.h"
+
+namespace accelerate {
+
+namespace detail {
+template <typename T>
+std::string to_cbor(const T& object) {
+  std::string bytes;
+  nlohmann::json::to_cbor(nlohmann::json(object), bytes);
+  return bytes;
+}
+
+template <typename T>
+T from_cbor(const std::string& bytes, int rank) {
+  try {
+    return nlohmann::json::from_cbor(bytes).template get<T>();
+  } catch (const nlohmann::json::exception&) {
+    throw_with_context<CommError>("the object that rank " + std::to_string(rank) +
+                                  " sent is not of the type that is expected here");
+  }
+}
+}  // namespace detail
+
+/// Every rank's `object`, in rank order. [collective]
+template <typename T>
+[[nodiscard]] std::vector<T> gather_object(Communicator& communicator, const T& object) {
+  std::vector<T> objects;
+  for (const auto& bytes : gather_bytes(communicator, detail::to_cbor(object))) {
+    objects.push_back(detail::from_cbor<T>(bytes, static_cast<int>(objects.size())));
+  }
+  return objects;
+}
+
+/// Rank `source`'s `object`. [collective]
+template <typename T>
+[[nodiscard]] T broadcast_object(Communicator& communicator, const T& object, int source = 0) {
+  const auto bytes = communicator.rank() == source ? detail::to_cbor(object) : std::string();
+  return detail::from_cbor<T>(broadcast_bytes(communicator, bytes, source), source);
+}
+
+}  // namespace accelerate

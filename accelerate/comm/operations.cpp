@@ -1,0 +1,211 @@
+#include "accelerate/comm/operations.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/staging.h"
+
+namespace accelerate {
+namespace detail {
+namespace {
+
+at::Tensor bytes_of(const std::string& text, std::size_t length) {
+  at::Tensor bytes = at::zeros({static_cast<int64_t>(length)}, at::kByte);
+  std::copy(text.begin(), text.end(), bytes.mutable_data_ptr<uint8_t>());
+  return bytes;
+}
+
+std::string text_of(const at::Tensor& bytes) {
+  const auto* data = bytes.const_data_ptr<uint8_t>();
+  return {data, data + bytes.numel()};
+}
+
+// One row a rank.
+at::Tensor all_gather_rows(Communicator& communicator, const at::Tensor& row) {
+  at::Tensor rows = at::empty({communicator.size(), row.numel()}, row.options());
+  communicator.all_gather(rows, row).wait();
+  return rows;
+}
+
+std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {
+  const auto lengths =
+      all_gather_rows(communicator, at::full({1}, static_cast<int64_t>(text.size()), at::kLong));
+  const auto longest = lengths.max().item<int64_t>();
+  std::vector<std::string> texts(static_cast<std::size_t>(communicator.size()));
+  if (longest == 0) return texts;
+  const auto rows = all_gather_rows(communicator, bytes_of(text, static_cast<std::size_t>(longest)));
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    texts[static_cast<std::size_t>(rank)] =
+        text_of(rows[rank].narrow(0, 0, lengths[rank].item<int64_t>()));
+  }
+  return texts;
+}
+
+std::string describe_all(const Tensors& tensors) {
+  std::string text;
+  for (const auto& tensor : tensors) text += (text.empty() ? "" : ", ") + describe_tensor(tensor);
+  return text.empty() ? "no tensors" : text;
+}
+
+[[noreturn]] void throw_disagreement(const std::string& operation, const std::vector<std::string>& all) {
+  std::string text = operation + ": the ranks do not agree on what is to be exchanged; all must bring the "
+                                 "same operation, structure, dtypes and shapes:";
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    text += "\n  rank " + std::to_string(rank) + ": " + all[rank];
+  }
+  text += "\nTensors of unequal size: call pad_across_processes first.";
+  throw CommError(text);
+}
+
+at::Tensor to_cpu(const at::Tensor& tensor) {
+  return tensor.detach().to(at::kCPU).contiguous();
+}
+
+void check_defined(const Tensors& tensors, const char* operation) {
+  for (const auto& tensor : tensors) {
+    if (!tensor.defined()) {
+      throw UsageError(std::string(operation) + " was given a value that holds an undefined tensor");
+    }
+  }
+}
+
+at::Tensor pad_one(const at::Tensor& tensor, int64_t dim, int64_t size, const PadOptions& options) {
+  if (tensor.size(dim) == size) return tensor;
+  auto shape = tensor.sizes().vec();
+  shape[static_cast<std::size_t>(dim)] = size;
+  at::Tensor padded = at::full(shape, options.pad_index, tensor.options());
+  const int64_t start = options.pad_first ? size - tensor.size(dim) : 0;
+  padded.narrow(dim, start, tensor.size(dim)).copy_(tensor);
+  return padded;
+}
+
+// The dimension to pad, or -1 for a tensor that has none such.
+int64_t pad_dimension(const at::Tensor& tensor, int64_t dim) {
+  const int64_t wrapped = dim < 0 ? dim + tensor.dim() : dim;
+  return wrapped >= 0 && wrapped < tensor.dim() ? wrapped : -1;
+}
+
+// As describe_all, with the padded dimension left open.
+std::string describe_for_padding(const Tensors& tensors, int64_t dim) {
+  Tensors open;
+  for (const auto& tensor : tensors) {
+    const int64_t at_dim = pad_dimension(tensor, dim);
+    open.push_back(at_dim < 0 ? tensor : tensor.narrow(at_dim, 0, 0));
+  }
+  return describe_all(open);
+}
+
+}  // namespace
+
+void require_agreement(Communicator& communicator, const std::string& operation,
+                       const std::string& description) {
+  if (communicator.size() == 1) return;
+  const std::string mine = operation + " of " + description;
+  const auto digest = at::empty({2}, at::kLong);
+  digest[0] = static_cast<int64_t>(std::hash<std::string>{}(mine));
+  digest[1] = static_cast<int64_t>(mine.size());
+  const auto digests = all_gather_rows(communicator, digest);
+  if (digests.eq(digest).all().item<bool>()) return;
+  throw_disagreement(operation, gather_texts(communicator, mine));
+}
+
+Tensors gather(Communicator& communicator, const Tensors& tensors) {
+  check_defined(tensors, "gather");
+  require_agreement(communicator, "gather", describe_all(tensors));
+  Tensors results;
+  std::vector<Work> pending;
+  for (const auto& tensor : tensors) {
+    const at::Tensor input = to_cpu(tensor.dim() == 0 ? tensor.reshape({1}) : tensor);
+    auto shape = input.sizes().vec();
+    shape[0] *= communicator.size();
+    results.push_back(at::empty(shape, input.options()));
+    pending.push_back(communicator.all_gather(results.back(), input));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    pending[i].wait();
+    results[i] = results[i].to(tensors[i].device());
+  }
+  return results;
+}
+
+Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, double scale) {
+  check_defined(tensors, "reduce");
+  require_agreement(communicator, "reduce(" + std::string(to_string(op)) + ")", describe_all(tensors));
+  Tensors results;
+  std::vector<Work> pending;
+  for (const auto& tensor : tensors) {
+    results.push_back(to_cpu(tensor).clone());
+    pending.push_back(communicator.all_reduce(results.back(), op));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    pending[i].wait();
+    if (scale != 1.0) results[i] = (results[i] * scale).to(tensors[i].scalar_type());
+    results[i] = results[i].to(tensors[i].device());
+  }
+  return results;
+}
+
+Tensors broadcast(Communicator& communicator, const Tensors& tensors, int source) {
+  check_defined(tensors, "broadcast");
+  require_agreement(communicator, "broadcast from rank " + std::to_string(source), describe_all(tensors));
+  Tensors results;
+  std::vector<Work> pending;
+  for (const auto& tensor : tensors) {
+    results.push_back(to_cpu(tensor).clone());
+    pending.push_back(communicator.broadcast(results.back(), source));
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    pending[i].wait();
+    results[i] = results[i].to(tensors[i].device());
+  }
+  return results;
+}
+
+Tensors pad_across_processes(Communicator& communicator, const Tensors& tensors, const PadOptions& options) {
+  check_defined(tensors, "pad_across_processes");
+  require_agreement(communicator, "pad_across_processes along dim " + std::to_string(options.dim),
+                    describe_for_padding(tensors, options.dim));
+  const auto count = static_cast<int64_t>(tensors.size());
+  at::Tensor sizes = at::zeros({count}, at::kLong);
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& tensor = tensors[static_cast<std::size_t>(i)];
+    const int64_t dim = pad_dimension(tensor, options.dim);
+    if (dim >= 0) sizes[i] = tensor.size(dim);
+  }
+  communicator.all_reduce(sizes, ReduceOp::max).wait();
+  Tensors results;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto& tensor = tensors[static_cast<std::size_t>(i)];
+    const int64_t dim = pad_dimension(tensor, options.dim);
+    results.push_back(dim < 0 ? tensor : pad_one(tensor, dim, sizes[i].item<int64_t>(), options));
+  }
+  return results;
+}
+
+Tensors slice(const Tensors& tensors, int64_t begin, int64_t end) {
+  Tensors results;
+  for (const auto& tensor : tensors) results.push_back(tensor.slice(0, begin, end));
+  return results;
+}
+
+}  // namespace detail
+
+std::vector<std::string> gather_bytes(Communicator& communicator, const std::string& bytes) {
+  detail::require_agreement(communicator, "gather_object", "objects");
+  return detail::gather_texts(communicator, bytes);
+}
+
+std::string broadcast_bytes(Communicator& communicator, const std::string& bytes, int source) {
+  detail::require_agreement(communicator, "broadcast_object from rank " + std::to_string(source), "objects");
+  at::Tensor length = at::full({1}, static_cast<int64_t>(bytes.size()), at::kLong);
+  communicator.broadcast(length, source).wait();
+  const auto size = static_cast<std::size_t>(length.item<int64_t>());
+  at::Tensor data = detail::bytes_of(communicator.rank() == source ? bytes : std::string(), size);
+  communicator.broadcast(data, source).wait();
+  return detail::text_of(data);
+}
+
+}  // namespace accelerate

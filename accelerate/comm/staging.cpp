@@ -1,0 +1,84 @@
+#include "accelerate/comm/staging.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <sstream>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+bool gloo_reduces(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat: case at::kDouble: case at::kHalf: case at::kBFloat16:
+    case at::kChar: case at::kByte: case at::kInt: case at::kLong: return true;
+    default: return false;
+  }
+}
+
+// nullopt-free: every dtype has a wider one that Gloo reduces, or is complex (handled by the caller).
+at::ScalarType wider(at::ScalarType dtype) {
+  if (at::isFloatingType(dtype)) return at::kFloat;
+  return dtype == at::kShort || dtype == at::kBool ? at::kInt : at::kLong;
+}
+
+at::Tensor stage(const at::Tensor& tensor, ReduceOp op) {
+  if (gloo_reduces(tensor.scalar_type())) return tensor;
+  if (!tensor.is_complex()) return tensor.to(wider(tensor.scalar_type()));
+  if (op != ReduceOp::sum && op != ReduceOp::mean) {
+    throw UsageError("reduction '" + std::string(to_string(op)) + "' of complex tensors has no meaning; "
+                     "allowed are sum and mean");
+  }
+  return at::view_as_real(tensor);
+}
+
+void divide(at::Tensor tensor, int size) {
+  if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) {
+    tensor.div_(size, "trunc");
+  } else {
+    tensor.div_(size);
+  }
+}
+
+}  // namespace
+
+std::string describe_tensor(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "an undefined tensor";
+  std::ostringstream text;
+  text << c10::toString(tensor.scalar_type()) << tensor.sizes();
+  return text.str();
+}
+
+void check_communicable(const at::Tensor& tensor) {
+  if (tensor.defined() && tensor.device().is_cpu() && tensor.is_contiguous()) return;
+  std::ostringstream text;
+  text << "a collective over Gloo needs a contiguous CPU tensor, and this is " << describe_tensor(tensor);
+  if (tensor.defined()) {
+    text << " on " << tensor.device() << (tensor.is_contiguous() ? "" : ", not contiguous");
+  }
+  throw UsageError(text.str());
+}
+
+at::Tensor as_bytes(const at::Tensor& tensor) {
+  check_communicable(tensor);
+  if (tensor.scalar_type() == at::kByte && tensor.dim() == 1) return tensor;
+  return at::from_blob(tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())},
+                       [keep = tensor](void*) {}, at::kByte);
+}
+
+Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size) {
+  check_communicable(tensor);
+  const at::Tensor staged = stage(tensor, op);
+  const bool mean = op == ReduceOp::mean;
+  const bool copied = !staged.is_alias_of(tensor);
+  if (!mean && !copied) return {staged, {}};
+  return {staged, [tensor, staged, mean, copied, size] {
+            const at::NoGradGuard no_grad;
+            if (mean) divide(staged, size);
+            if (copied) at::Tensor(tensor).copy_(staged);
+          }};
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,32 @@
+// Turns tensors into what a c10d engine takes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <string>
+
+#include "accelerate/comm/communicator.h"
+
+namespace accelerate::detail {
+
+/// "float[2, 3]".
+[[nodiscard]] std::string describe_tensor(const at::Tensor& tensor);
+
+/// Throws UsageError unless `tensor` is defined, on the CPU and contiguous.
+void check_communicable(const at::Tensor& tensor);
+
+/// The memory of `tensor` as uint8, so that operations which only move data take every dtype. Keeps the
+/// memory alive.
+[[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor);
+
+struct Staged {
+  at::Tensor tensor;             ///< What the engine reduces: the tensor itself where it can.
+  std::function<void()> finish;  ///< Copies back and divides; empty when there is nothing to do.
+};
+
+/// `tensor` in a dtype that Gloo reduces: bool and the narrow or unsigned integers as a wider integer,
+/// float8 as float, complex as pairs (sum and mean only, else UsageError).
+[[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size);
+
+}  // namespace accelerate::detail
