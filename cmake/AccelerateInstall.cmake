@@ -1,0 +1,40 @@
+# Installs the libraries, headers, the `accelerate` command, and the package that find_package(Accelerate)
+# reads. Two export sets, so that Accelerate::launch can be used where there is no LibTorch.
+include(CMakePackageConfigHelpers)
+
+set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Accelerate")
+set(_installed_folders ${core_folders})
+
+install(TARGETS accelerate_launch EXPORT AccelerateLaunchTargets
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(EXPORT AccelerateLaunchTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
+
+if(ACCELERATE_BUILD_LIBRARY)
+  list(APPEND _installed_folders ${torch_folders})
+  install(TARGETS accelerate EXPORT AccelerateTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT AccelerateTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake" DESTINATION "${_package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/accelerate/accelerate.h"
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate" OPTIONAL)
+endif()
+
+foreach(_folder ${_installed_folders})
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/accelerate/${_folder}"
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate" OPTIONAL
+          # What stands in for Gloo's headers is for one source file of ours, never for users.
+          FILES_MATCHING PATTERN "*.h" PATTERN "gloo_headers" EXCLUDE)
+endforeach()
+
+if(ACCELERATE_BUILD_CLI)
+  install(TARGETS accelerate_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/AccelerateConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/cmake/AccelerateConfig.cmake" INSTALL_DESTINATION "${_package_dir}")
+# Before 1.0 a minor version may change the interface.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/cmake/AccelerateConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/cmake/AccelerateConfig.cmake"
+              "${PROJECT_BINARY_DIR}/cmake/AccelerateConfigVersion.cmake" DESTINATION "${_package_dir}")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -3,13 +3,24 @@
 # Looked for, in this order: TORCH_INSTALL_PREFIX (variable or environment), CMAKE_PREFIX_PATH, the
 # project's .venv, and the Python 3 on PATH (its installed `torch` wheel, found without importing it).
 # The wheel's own TorchConfig.cmake is not used: in a CUDA wheel it demands the CUDA toolkit, which
-# neither this library nor its users need.
+# neither this library nor its users need (docs/decisions/libtorch_finder.md).
 #
 # Sets LibTorch_FOUND, LibTorch_VERSION, LibTorch_ROOT_DIR, LibTorch_HAS_CUDA.
+# The cache variable LibTorch_PYTHON names the Python whose wheel is used; empty: the one on PATH.
 
-set(_libtorch_supported 2.11 2.12 2.13)
 set(_libtorch_pinned 2.13.0)
+set(_libtorch_supported 2.11 2.12 2.13)
+set(_libtorch_mark include/torch/csrc/api/include/torch/torch.h)
+set(_libtorch_problem "")
 
+# What an earlier run found is forgotten when it is gone or when another place is asked for.
+function(_libtorch_forget)
+  foreach(_name ROOT_DIR torch_LIBRARY torch_cpu_LIBRARY c10_LIBRARY torch_cuda_LIBRARY c10_cuda_LIBRARY)
+    unset(LibTorch_${_name} CACHE)
+  endforeach()
+endfunction()
+
+# out: the folder of the interpreter's `torch` package, or "".
 function(_libtorch_from_python interpreter out)
   execute_process(
     COMMAND "${interpreter}" -c
@@ -18,68 +29,94 @@ function(_libtorch_from_python interpreter out)
   set(${out} "${_path}" PARENT_SCOPE)
 endfunction()
 
-set(_libtorch_hints "")
-foreach(_prefix "${TORCH_INSTALL_PREFIX}" "$ENV{TORCH_INSTALL_PREFIX}")
-  if(_prefix)
-    list(APPEND _libtorch_hints "${_prefix}")
-    if(NOT EXISTS "${_prefix}/include/torch/csrc/api/include/torch/torch.h")
-      message(FATAL_ERROR "TORCH_INSTALL_PREFIX is '${_prefix}', but there is no LibTorch in it "
-                          "(include/torch/csrc/api/include/torch/torch.h is missing).")
-    endif()
+# Sets LibTorch_ROOT_DIR (cache) from prefixes, then from Python.
+function(_libtorch_locate given)
+  find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} HINTS ${given} PATH_SUFFIXES libtorch torch
+            NO_SYSTEM_ENVIRONMENT_PATH)
+  if(LibTorch_ROOT_DIR)
+    return()
   endif()
-endforeach()
-
-find_path(LibTorch_ROOT_DIR NAMES include/torch/csrc/api/include/torch/torch.h
-          HINTS ${_libtorch_hints} PATH_SUFFIXES libtorch torch NO_SYSTEM_ENVIRONMENT_PATH)
-if(NOT LibTorch_ROOT_DIR)
-  find_program(_libtorch_python NAMES python3 python)
-  foreach(_interpreter "${CMAKE_CURRENT_SOURCE_DIR}/.venv/bin/python" "${_libtorch_python}")
+  set(LibTorch_PYTHON "" CACHE FILEPATH "Python whose torch wheel is used (empty: the one on PATH)")
+  set(_interpreters "${LibTorch_PYTHON}")
+  if(NOT LibTorch_PYTHON)
+    find_program(_python NAMES python3 python NO_CACHE)
+    set(_interpreters "${PROJECT_SOURCE_DIR}/.venv/bin/python" "${_python}")
+  endif()
+  foreach(_interpreter ${_interpreters})
     if(NOT LibTorch_ROOT_DIR AND EXISTS "${_interpreter}")
-      _libtorch_from_python("${_interpreter}" _libtorch_candidate)
-      if(_libtorch_candidate)
-        find_path(LibTorch_ROOT_DIR NAMES include/torch/csrc/api/include/torch/torch.h
-                  HINTS "${_libtorch_candidate}" NO_DEFAULT_PATH)
+      _libtorch_from_python("${_interpreter}" _package)
+      if(_package)
+        find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} HINTS "${_package}" NO_DEFAULT_PATH)
       endif()
     endif()
   endforeach()
+endfunction()
+
+# out: "2.13.0" from the header that has it, or "".
+function(_libtorch_read_version out)
+  set(${out} "" PARENT_SCOPE)
+  foreach(_header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
+    if(EXISTS "${LibTorch_ROOT_DIR}/include/${_header}")
+      file(STRINGS "${LibTorch_ROOT_DIR}/include/${_header}" _line REGEX "define TORCH_VERSION \"")
+      if(_line MATCHES "\"([0-9]+\\.[0-9]+\\.[0-9]+)")
+        set(${out} "${CMAKE_MATCH_1}" PARENT_SCOPE)
+        return()
+      endif()
+    endif()
+  endforeach()
+endfunction()
+
+set(_libtorch_given "${TORCH_INSTALL_PREFIX}")
+if(NOT _libtorch_given)
+  set(_libtorch_given "$ENV{TORCH_INSTALL_PREFIX}")
+endif()
+if(LibTorch_ROOT_DIR AND NOT EXISTS "${LibTorch_ROOT_DIR}/${_libtorch_mark}")
+  _libtorch_forget()
 endif()
 
+if(_libtorch_given AND NOT EXISTS "${_libtorch_given}/${_libtorch_mark}")
+  _libtorch_forget()
+  set(_libtorch_problem "TORCH_INSTALL_PREFIX is '${_libtorch_given}', but there is no LibTorch in it \
+(${_libtorch_mark} is missing). It must be an unpacked LibTorch or the `torch` folder of an installed wheel.")
+else()
+  if(_libtorch_given AND NOT LibTorch_ROOT_DIR STREQUAL _libtorch_given)
+    _libtorch_forget()
+  endif()
+  _libtorch_locate("${_libtorch_given}")
+endif()
+
+set(LibTorch_VERSION "")
 if(LibTorch_ROOT_DIR)
-  foreach(_header torch/headeronly/version.h torch/csrc/api/include/torch/version.h)
-    if(NOT LibTorch_VERSION AND EXISTS "${LibTorch_ROOT_DIR}/include/${_header}")
-      file(READ "${LibTorch_ROOT_DIR}/include/${_header}" _libtorch_header)
-      if(_libtorch_header MATCHES "define TORCH_VERSION \"([0-9]+\\.[0-9]+\\.[0-9]+)")
-        set(LibTorch_VERSION "${CMAKE_MATCH_1}")
-      endif()
-    endif()
-  endforeach()
-  foreach(_library torch torch_cpu c10)
-    find_library(LibTorch_${_library}_LIBRARY NAMES ${_library}
-                 HINTS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
-  endforeach()
-  foreach(_library torch_cuda c10_cuda)
+  _libtorch_read_version(LibTorch_VERSION)
+  string(REGEX MATCH "^[0-9]+\\.[0-9]+" _libtorch_minor "${LibTorch_VERSION}")
+  if(NOT _libtorch_minor IN_LIST _libtorch_supported)
+    set(_libtorch_problem "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT_DIR} is not supported: \
+accelerate.cpp is written for ${_libtorch_pinned} and also builds with 2.11 and 2.12. Install the pinned version \
+with `pip install torch==${_libtorch_pinned}`, or point TORCH_INSTALL_PREFIX at one.")
+  endif()
+  foreach(_library torch torch_cpu c10 torch_cuda c10_cuda)
     find_library(LibTorch_${_library}_LIBRARY NAMES ${_library}
                  HINTS "${LibTorch_ROOT_DIR}/lib" NO_DEFAULT_PATH)
     mark_as_advanced(LibTorch_${_library}_LIBRARY)
   endforeach()
+elseif(NOT _libtorch_problem)
+  set(_libtorch_problem "LibTorch was not found. In a checkout of accelerate.cpp run scripts/setup, which puts \
+torch ${_libtorch_pinned} into .venv; elsewhere `pip install torch==${_libtorch_pinned}`, or pass \
+-DTORCH_INSTALL_PREFIX=DIR or -DCMAKE_PREFIX_PATH=DIR, where DIR is an unpacked LibTorch or the `torch` folder \
+of an installed wheel.")
+endif()
+
+if(_libtorch_problem)
+  set(LibTorch_FOUND FALSE)
+  if(LibTorch_FIND_REQUIRED)
+    message(FATAL_ERROR "${_libtorch_problem}")
+  elseif(NOT LibTorch_FIND_QUIETLY)
+    message(STATUS "${_libtorch_problem}")
+  endif()
+  return()
 endif()
 
 include(FindPackageHandleStandardArgs)
-if(NOT LibTorch_ROOT_DIR AND LibTorch_FIND_REQUIRED)
-  message(FATAL_ERROR
-    "LibTorch was not found. Run scripts/setup, which puts torch ${_libtorch_pinned} into .venv, or pass "
-    "-DTORCH_INSTALL_PREFIX=DIR or -DCMAKE_PREFIX_PATH=DIR, where DIR is an unpacked LibTorch or the "
-    "`torch` folder of an installed wheel.")
-endif()
-if(LibTorch_VERSION)
-  string(REGEX MATCH "^[0-9]+\\.[0-9]+" _libtorch_minor "${LibTorch_VERSION}")
-  if(NOT _libtorch_minor IN_LIST _libtorch_supported)
-    message(FATAL_ERROR
-      "LibTorch ${LibTorch_VERSION} in ${LibTorch_ROOT_DIR} is not supported: accelerate.cpp is written "
-      "for ${_libtorch_pinned} and also builds with 2.11 and 2.12. Install the pinned version with "
-      "`pip install torch==${_libtorch_pinned}`, or point TORCH_INSTALL_PREFIX at one.")
-  endif()
-endif()
 find_package_handle_standard_args(LibTorch
   REQUIRED_VARS LibTorch_torch_LIBRARY LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY LibTorch_ROOT_DIR
   VERSION_VAR LibTorch_VERSION)
@@ -105,4 +142,3 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   endif()
   target_link_libraries(LibTorch::LibTorch INTERFACE "-Wl,--as-needed")
 endif()
-mark_as_advanced(LibTorch_torch_LIBRARY LibTorch_torch_cpu_LIBRARY LibTorch_c10_LIBRARY)

@@ -1,0 +1,25 @@
+# A project outside the tree builds against the installed library and runs; a LibTorch of another minor
+# version than the one it was built with is refused with a sentence.
+include("${CMAKE_CURRENT_LIST_DIR}/steps.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/fake_libtorch.cmake")
+
+install_and_move()
+build_consumer(consumer "-DTORCH_INSTALL_PREFIX=${LIBTORCH}")
+step("${WORK}/build/consumer")
+if(NOT output MATCHES "accelerate.cpp works from here")
+  message(FATAL_ERROR "the consumer said: ${output}")
+endif()
+
+file(GLOB_RECURSE leaked "${WORK}/prefix/*gloo_headers*")
+if(leaked)
+  message(FATAL_ERROR "our stand-ins for Gloo's headers were installed: ${leaked}")
+endif()
+
+step("${WORK}/prefix/${BINDIR}/accelerate" --version)
+
+fake_libtorch("${WORK}/other" 2.11.0)
+if(NOT LIBTORCH_VERSION MATCHES "^2\\.11")
+  failing_step("was built with LibTorch ${LIBTORCH_VERSION}, but 2.11.0 was found;TORCH_INSTALL_PREFIX"
+    "${CMAKE_COMMAND}" -G Ninja -S "${CMAKE_CURRENT_LIST_DIR}/consumer" -B "${WORK}/refused"
+    "-DCMAKE_PREFIX_PATH=${WORK}/prefix" "-DTORCH_INSTALL_PREFIX=${WORK}/other")
+endif()
