@@ -1,6 +1,7 @@
 // The flags that both programs take.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -14,8 +15,18 @@ struct Options {
   std::uint64_t seed = 42;                           ///< Of the weights and of the order of images.
 };
 
-/// Reads "--name value" pairs. Throws std::invalid_argument, with what is allowed, for anything
-/// else.
+/// A decimal number from 0 up, and nothing else. Throws std::invalid_argument.
+inline std::int64_t parse_number(const std::string& name, const std::string& value) {
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || end != value.data() + value.size() || number < 0) {
+    throw std::invalid_argument("'" + name + " " + value +
+                                "': a whole number from 0 up is allowed.");
+  }
+  return number;
+}
+
+/// Reads "--name value" pairs. Throws std::invalid_argument, which says what is allowed.
 inline Options parse_options(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
@@ -28,8 +39,8 @@ inline Options parse_options(int argc, char** argv) {
     }
     if (name == "--data") options.data = value;
     if (name == "--output") options.output = value;
-    if (name == "--epochs") options.epochs = std::stoll(value);
-    if (name == "--seed") options.seed = std::stoull(value);
+    if (name == "--epochs") options.epochs = parse_number(name, value);
+    if (name == "--seed") options.seed = static_cast<std::uint64_t>(parse_number(name, value));
   }
   return options;
 }

@@ -24,7 +24,7 @@ double accuracy(Model& model, Batches& batches, torch::Device device) {
   model->eval();
   std::int64_t right = 0, all = 0;
   for (auto& batch : batches) {
-    auto guesses = model->forward(batch.data.to(device)).argmax(1);
+    auto guesses = model(batch.data.to(device)).argmax(1);
     auto truths = batch.target.to(device);
     right += guesses.eq(truths).sum().template item<std::int64_t>();
     all += truths.size(0);
@@ -48,13 +48,13 @@ void run(const Options& options) {
     model->train();
     std::int64_t step = 0;
     for (auto& batch : *train) {
-      auto scores = model->forward(batch.data.to(device));
+      auto scores = model(batch.data.to(device));
       auto loss = torch::cross_entropy_loss(scores, batch.target.to(device));
       loss.backward();
       optimizer.step();
       optimizer.zero_grad();
       if (++step % 500 == 0) {
-        std::printf("epoch %ld step %ld loss %.3f\n", epoch, step, loss.item<double>());
+        std::printf("epoch %ld, step %ld: loss %.3f\n", epoch, step, loss.item<double>());
       }
     }
   }
