@@ -31,50 +31,53 @@ struct Example;
 
 namespace accelerate {
 
+/// Stands for any `fn` in the question below. Being of this namespace, it also lets the overloads that are
+/// declared further down be found by argument-dependent lookup.
+struct AnyTensorFunction {
+  void operator()(at::Tensor&) const {}
+};
+
+/// A type whose tensors can be visited. A container is Nested when its elements are.
+template <typename T>
+concept Nested = requires(T& value) { visit_tensors(value, AnyTensorFunction{}); };
+
 // Declared first, so that containers of containers find each other.
 template <typename Fn>
 void visit_tensors(at::Tensor& value, Fn&& fn);
-template <typename T, typename A, typename Fn>
+template <Nested T, typename A, typename Fn>
 void visit_tensors(std::vector<T, A>& value, Fn&& fn);
-template <typename T, std::size_t N, typename Fn>
+template <Nested T, std::size_t N, typename Fn>
 void visit_tensors(std::array<T, N>& value, Fn&& fn);
 template <typename First, typename Second, typename Fn>
 void visit_tensors(std::pair<First, Second>& value, Fn&& fn);
 template <typename... T, typename Fn>
 void visit_tensors(std::tuple<T...>& value, Fn&& fn);
-template <typename T, typename Fn>
+template <Nested T, typename Fn>
 void visit_tensors(std::optional<T>& value, Fn&& fn);
-template <typename Key, typename T, typename C, typename A, typename Fn>
+template <typename Key, Nested T, typename C, typename A, typename Fn>
 void visit_tensors(std::map<Key, T, C, A>& value, Fn&& fn);
-template <typename Key, typename T, typename Fn>
+template <typename Key, Nested T, typename Fn>
 void visit_tensors(torch::OrderedDict<Key, T>& value, Fn&& fn);
 template <typename Data, typename Target, typename Fn>
 void visit_tensors(torch::data::Example<Data, Target>& value, Fn&& fn);
 
 namespace detail {
-struct AnyTensorFunction {
-  void operator()(at::Tensor&) const {}
-};
 // Parts of a tuple or pair that hold no tensor (a label string, an index) are left alone.
 template <typename T, typename Fn>
 void visit_if_nested(T& value, Fn&& fn) {
-  if constexpr (requires { visit_tensors(value, fn); }) visit_tensors(value, fn);
+  if constexpr (Nested<T>) visit_tensors(value, fn);
 }
 }  // namespace detail
-
-/// A type whose tensors can be visited.
-template <typename T>
-concept Nested = requires(T& value) { visit_tensors(value, detail::AnyTensorFunction{}); };
 
 template <typename Fn>
 void visit_tensors(at::Tensor& value, Fn&& fn) {
   fn(value);
 }
-template <typename T, typename A, typename Fn>
+template <Nested T, typename A, typename Fn>
 void visit_tensors(std::vector<T, A>& value, Fn&& fn) {
   for (T& item : value) visit_tensors(item, fn);
 }
-template <typename T, std::size_t N, typename Fn>
+template <Nested T, std::size_t N, typename Fn>
 void visit_tensors(std::array<T, N>& value, Fn&& fn) {
   for (T& item : value) visit_tensors(item, fn);
 }
@@ -87,15 +90,15 @@ template <typename... T, typename Fn>
 void visit_tensors(std::tuple<T...>& value, Fn&& fn) {
   std::apply([&fn](T&... item) { (detail::visit_if_nested(item, fn), ...); }, value);
 }
-template <typename T, typename Fn>
+template <Nested T, typename Fn>
 void visit_tensors(std::optional<T>& value, Fn&& fn) {
   if (value) visit_tensors(*value, fn);
 }
-template <typename Key, typename T, typename C, typename A, typename Fn>
+template <typename Key, Nested T, typename C, typename A, typename Fn>
 void visit_tensors(std::map<Key, T, C, A>& value, Fn&& fn) {
   for (auto& entry : value) visit_tensors(entry.second, fn);
 }
-template <typename Key, typename T, typename Fn>
+template <typename Key, Nested T, typename Fn>
 void visit_tensors(torch::OrderedDict<Key, T>& value, Fn&& fn) {
   for (auto& entry : value) visit_tensors(entry.value(), fn);
 }

@@ -1,0 +1,62 @@
+#include "accelerate/data/collate.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/stack.h>
+
+#include <cstring>
+#include <sstream>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+[[noreturn]] void throw_rows(std::size_t place, const at::Tensor& column, const at::Tensor& first) {
+  std::ostringstream message;
+  message << "tensor " << place << " of the dataset ";
+  if (!column.defined()) {
+    message << "is undefined";
+  } else {
+    message << "has shape " << column.sizes();
+  }
+  message << "; every tensor must have one row a sample";
+  if (first.defined() && first.dim() > 0) message << ", " << first.size(0) << " as tensor 0";
+  message << ".";
+  throw DataError(message.str());
+}
+
+}  // namespace
+
+at::Tensor stack_tensors(const std::vector<at::Tensor>& tensors) {
+  return at::stack(tensors);
+}
+
+at::Tensor tensor_of_values(const void* values, std::size_t count, at::ScalarType type) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(count)}, at::TensorOptions(type));
+  std::memcpy(tensor.data_ptr(), values, count * tensor.element_size());
+  return tensor;
+}
+
+at::Tensor gather_rows(const at::Tensor& tensor, std::span<const std::size_t> indices) {
+  // index_select only reads the indices; the tensor around them does not outlive this call.
+  auto* data = const_cast<std::size_t*>(indices.data());
+  at::Tensor rows = at::from_blob(data, {static_cast<std::int64_t>(indices.size())}, at::kLong);
+  if (!tensor.device().is_cpu()) rows = rows.to(tensor.device());
+  return at::index_select(tensor, 0, rows);
+}
+
+std::size_t common_rows(const std::vector<at::Tensor>& columns) {
+  if (columns.empty())
+    throw DataError("the dataset holds no tensor, so it has no samples to load.");
+  for (std::size_t place = 0; place < columns.size(); ++place) {
+    const at::Tensor& column = columns[place];
+    if (!column.defined() || column.dim() == 0 || column.size(0) != columns[0].size(0)) {
+      throw_rows(place, column, columns[0]);
+    }
+  }
+  return static_cast<std::size_t>(columns[0].size(0));
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,84 @@
+#include "accelerate/data/fetch.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/process_identity.h"
+#include "accelerate/base/text.h"
+
+// Provided by the OpenMP runtime that LibTorch loads; absent in builds with another thread pool.
+extern "C" void omp_set_num_threads(int) __attribute__((weak));
+
+namespace accelerate::detail {
+namespace {
+
+// at::set_num_threads would also change the default of threads started later; OpenMP's own setting
+// belongs to the calling thread. LibTorch writes it once at a thread's first use, so that goes
+// first.
+void compute_on_one_core() {
+  at::internal::lazy_init_num_threads();
+  if (omp_set_num_threads != nullptr) omp_set_num_threads(1);
+}
+
+void run_worker(std::size_t number, const std::function<void()>& work) {
+  const std::string name = "data-worker-" + std::to_string(number);
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  at::DisableRecordFunctionGuard unobserved;
+  compute_on_one_core();
+  work();
+}
+
+// "4, 9, 17, …": enough to find the batch, not all of a thousand.
+std::string list_of(std::span<const std::size_t> indices) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> parts;
+  for (std::size_t index : indices.first(std::min(kShown, indices.size()))) {
+    parts.push_back(std::to_string(index));
+  }
+  if (indices.size() > kShown) parts.emplace_back("…");
+  return join(parts, ", ");
+}
+
+std::string text_of(BatchPlace place) {
+  return "batch " + std::to_string(place.batch) + " of epoch " + std::to_string(place.epoch);
+}
+
+}  // namespace
+
+void throw_sample_error(std::size_t index) {
+  std::throw_with_nested(
+      SampleError("sample " + std::to_string(index) + " of the dataset cannot be read", {index}));
+}
+
+void throw_batch_error(std::span<const std::size_t> indices, std::optional<std::size_t> culprit,
+                       BatchPlace place) {
+  if (culprit) {
+    std::throw_with_nested(SampleError("sample " + std::to_string(*culprit) +
+                                           " of the dataset cannot be read (" + text_of(place) +
+                                           ")",
+                                       {*culprit}));
+  }
+  std::throw_with_nested(SampleError("samples " + list_of(indices) +
+                                         " of the dataset cannot be made into a batch (" +
+                                         std::to_string(indices.size()) + " samples, " +
+                                         text_of(place) + "); none of them fails alone",
+                                     Indices(indices.begin(), indices.end())));
+}
+
+WorkerEnvironment::WorkerEnvironment()
+    : enter_(
+          [identity = process_identity()](std::size_t number, const std::function<void()>& work) {
+            ScopedProcessIdentity scope(identity);
+            run_worker(number, work);
+          }) {}
+
+void WorkerEnvironment::operator()(std::size_t number, const std::function<void()>& work) const {
+  enter_(number, work);
+}
+
+}  // namespace accelerate::detail
