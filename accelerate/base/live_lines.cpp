@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/base/terminal.h"
+#include "accelerate/base/utf8.h"
 
 namespace accelerate {
 namespace {
@@ -22,8 +24,8 @@ struct Line {
 struct Area {
   std::mutex mutex;
   std::size_t next_id = 1;
-  std::size_t shown = 0;  // Lines on the screen now.
-  int fd = -1;            // Where they are shown.
+  int fd = -1;                     // Where the lines are shown.
+  std::vector<std::size_t> shown;  // The widths of those on the screen now.
   std::vector<Line> lines;
 
   void redraw(std::string_view above);
@@ -38,19 +40,26 @@ Area& area() {
   return *one;
 }
 
-std::string erase_shown(std::size_t shown) {
-  if (shown == 0) return "";
+// A terminal made narrower since has wrapped what was shown over several rows.
+std::string erase(const std::vector<std::size_t>& shown, std::size_t columns) {
+  if (shown.empty()) return "";
+  std::size_t rows = 0;
+  for (const std::size_t width : shown) rows += width == 0 ? 1 : (width + columns - 1) / columns;
   std::string text = "\r";
-  if (shown > 1) text += "\x1b[" + std::to_string(shown - 1) + "A";
+  if (rows > 1) text += "\x1b[" + std::to_string(rows - 1) + "A";
   return text + "\x1b[J";
 }
 
 void Area::redraw(std::string_view above) {
-  std::string out = erase_shown(std::exchange(shown, 0)).append(above);
+  const std::size_t columns = terminal_columns(fd);
+  std::string out = erase(std::exchange(shown, {}), columns).append(above);
   for (const Line& line : lines) {
     if (line.text.empty() || line.fd != fd) continue;
-    if (shown++ > 0) out += '\n';
-    out += line.text;
+    if (!shown.empty()) out += '\n';
+    // A line drawn before the terminal was made narrower is cut rather than wrapped.
+    const std::string_view text = fit_columns(line.text, columns - 1);
+    out += text;
+    shown.push_back(display_width(text));
   }
   [[maybe_unused]] const int ignored = write_fully(fd, out);
 }
@@ -59,7 +68,7 @@ void Area::redraw(std::string_view above) {
 
 void print_above_live_lines(int fd, std::string_view text) {
   const std::lock_guard lock(area().mutex);
-  if (area().shown == 0 || isatty(fd) == 0) {
+  if (area().shown.empty() || isatty(fd) == 0) {
     [[maybe_unused]] const int ignored = write_fully(fd, text);
     return;
   }
@@ -69,7 +78,7 @@ void print_above_live_lines(int fd, std::string_view text) {
 LiveLine::LiveLine(int fd) {
   const std::lock_guard lock(area().mutex);
   id_ = area().next_id++;
-  if (area().shown == 0) area().fd = fd;
+  if (area().shown.empty()) area().fd = fd;
   area().lines.push_back({id_, fd, ""});
 }
 

@@ -1,0 +1,109 @@
+#include "accelerate/base/progress_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "accelerate/base/utf8.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr std::array<const char*, 8> kEighths = {" ", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+constexpr std::size_t kWidestBar = 60;
+
+template <typename... Values>
+std::string format(const char* pattern, Values... values) {
+  std::array<char, 64> text{};
+  const int size = std::snprintf(text.data(), text.size(), pattern, values...);
+  return {text.data(), std::min(static_cast<std::size_t>(size), text.size() - 1)};
+}
+
+// Done of total, within 0 and 1. A total of 0 is done.
+double fraction(const ProgressView& view) {
+  if (*view.total == 0) return 1;
+  return std::min(1.0, static_cast<double>(view.done) / static_cast<double>(*view.total));
+}
+
+// Rounded down: 100 means done.
+int percent(const ProgressView& view) {
+  return static_cast<int>(std::floor(fraction(view) * 100));
+}
+
+std::string rate(const ProgressView& view) {
+  if (view.units_per_second <= 0) return "?" + view.unit + "/s";
+  if (view.units_per_second >= 1) {
+    return format("%.*f", view.units_per_second < 100 ? 2 : 0, view.units_per_second) + view.unit +
+           "/s";
+  }
+  return format("%.2f", 1 / view.units_per_second) + "s/" + view.unit;
+}
+
+std::string remaining(const ProgressView& view) {
+  if (view.done >= *view.total) return "00:00";
+  if (view.units_per_second <= 0) return "?";
+  return format_interval(std::chrono::duration<double>(
+      static_cast<double>(*view.total - view.done) / view.units_per_second));
+}
+
+// " [00:10<00:14, 41.9it/s, loss=0.5]"
+std::string times(const ProgressView& view) {
+  std::string text = " [" + format_interval(view.elapsed);
+  if (view.total) text += "<" + remaining(view);
+  text += ", " + rate(view);
+  if (!view.postfix.empty()) text += ", " + view.postfix;
+  return text + "]";
+}
+
+std::string count(const ProgressView& view) {
+  if (!view.total) return std::to_string(view.done) + view.unit;
+  return std::to_string(view.done) + "/" + std::to_string(*view.total);
+}
+
+std::string label(const ProgressView& view) {
+  return view.description.empty() ? "" : view.description + ": ";
+}
+
+std::string bar(double fraction, std::size_t width, bool utf8) {
+  const auto eighths = static_cast<std::size_t>(fraction * static_cast<double>(width * 8));
+  const std::size_t full = eighths / 8;
+  std::string text;
+  for (std::size_t i = 0; i < full; ++i) text += utf8 ? "█" : "#";
+  if (full == width) return text;
+  text += utf8 ? kEighths[eighths % 8] : "-";
+  return text + std::string(width - full - 1, utf8 ? ' ' : '-');
+}
+
+}  // namespace
+
+std::string format_progress_bar(const ProgressView& view, std::size_t columns, bool utf8) {
+  const std::string right = count(view) + times(view);
+  if (!view.total) return std::string(fit_columns(label(view) + right, columns));
+  const std::string left = label(view) + format("%3d%%", percent(view));
+  const std::size_t used = display_width(left) + display_width(right) + 3;  // Two bars, one blank.
+  const std::size_t room = columns > used ? std::min(columns - used, kWidestBar) : 0;
+  constexpr std::size_t kNarrowestBar = 4;
+  const std::string middle =
+      room >= kNarrowestBar ? "|" + bar(fraction(view), room, utf8) + "| " : " ";
+  return std::string(fit_columns(left + middle + right, columns));
+}
+
+std::string format_progress_line(const ProgressView& view) {
+  std::string text = label(view) + count(view);
+  if (view.total) text += format(" (%d%%)", percent(view));
+  return text + times(view);
+}
+
+std::string format_interval(std::chrono::duration<double> time) {
+  const auto seconds = static_cast<long long>(std::clamp(time.count(), 0.0, 1e12));
+  const long long hours = seconds / 3600;
+  const std::string tail = format("%02lld:%02lld", seconds / 60 % 60, seconds % 60);
+  return hours > 0 ? std::to_string(hours) + ":" + tail : tail;
+}
+
+std::string format_short(double value) {
+  return format("%.3g", value);
+}
+
+}  // namespace accelerate::detail
