@@ -1,13 +1,19 @@
 #!/usr/bin/env python3
 """Checks that includes point one way: a folder may include itself and the folders above it in LAYERS.
 
+Also: what builds without LibTorch includes none of it, no header includes the dear ones of it, every header is
+guarded, and the command line leans only on what needs no LibTorch.
+
+usage: check_layers.py [--list] [ROOT]
+
 Exits 1 and names each offending line. With --list prints the layers, one a line.
 """
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
+ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
 LAYERS = ["base", "formats", "config", "launch", "tensor", "comm", "state", "data", "precision", "parallel",
           "optim", "checkpoint", "big_model", "tracking", "accelerator", "datasets", "tokenizers", "models",
           "trainer"]
@@ -16,6 +22,9 @@ WITHOUT_LIBTORCH = {"base", "formats", "config", "launch"}
 # Inside parallel/: gradients/ serves the others, which do not know each other.
 PARALLEL = {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}, "tensor": {"gradients"},
             "pipeline": {"gradients"}, "checkpointing": set()}
+LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
+# These take 15 to 20 seconds to compile: for source files, never for a header that a user includes.
+DEAR = {"torch/torch.h", "torch/all.h", "torch/extension.h", "torch/script.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -24,52 +33,78 @@ def layer_of(parts):
     return parts[1] if len(parts) > 2 else None
 
 
+def includes_of(path):
+    """Pairs of where, "path:line", and what is included there."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield f"{path.relative_to(ROOT)}:{number}", match.group(2)
+
+
+def faults_of_header(path):
+    if path.suffix != ".h":
+        return
+    if "#pragma once" not in path.read_text(encoding="utf-8"):
+        yield f"{path.relative_to(ROOT)}: no #pragma once"
+    for where, name in includes_of(path):
+        if name in DEAR:
+            yield f"{where}: a header includes {name}, which costs every user many seconds"
+
+
+def faults_of_order(own, target, where, name):
+    """`own` and `target`: path parts of the file and of what it includes, both below accelerate/."""
+    layer, other = layer_of(own), layer_of(target)
+    if not (ROOT / name).exists():
+        yield f"{where}: {name} does not exist"
+    elif layer is None:
+        return
+    elif other is None:
+        yield f"{where}: {name} is the front door, for users only"
+    elif other not in LAYERS:
+        yield f"{where}: {other}/ is not a layer"
+    elif LAYERS.index(other) > LAYERS.index(layer):
+        yield f"{where}: {layer}/ may not include {other}/, which lies below it"
+    elif layer == other == "parallel" and own[2] != target[2] and target[2] not in PARALLEL[own[2]]:
+        yield f"{where}: parallel/{own[2]} may not include parallel/{target[2]}"
+
+
 def faults_of(path):
     own = path.relative_to(ROOT).parts
     layer = layer_of(own)
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        match = INCLUDE.match(line)
-        if not match:
-            continue
-        name = match.group(2)
-        where = f"{path.relative_to(ROOT)}:{number}"
-        if layer in WITHOUT_LIBTORCH and re.match(r"(torch|ATen|c10|caffe2)/", name):
-            yield f"{where}: {layer}/ builds without LibTorch but includes {name}"
+    if layer is not None and layer not in LAYERS:
+        yield f"{path.relative_to(ROOT)}: {layer}/ is not in LAYERS of tools/check_layers.py"
+        return
+    yield from faults_of_header(path)
+    for where, name in includes_of(path):
         target = tuple(name.split("/"))
+        if layer in WITHOUT_LIBTORCH and LIBTORCH.match(name):
+            yield f"{where}: {layer}/ builds without LibTorch but includes {name}"
         if target[0] in ("cli", "tests", "examples", "benchmarks"):
             yield f"{where}: the library includes {name}"
-        if target[0] != "accelerate":
-            continue
-        other = layer_of(target)
-        if not (ROOT / name).exists():
-            yield f"{where}: {name} does not exist"
-        elif other is None and layer is not None:
-            yield f"{where}: {name} is the front door, for users only"
-        elif other is not None and layer is not None:
-            if other not in LAYERS:
-                yield f"{where}: {other}/ is not a layer"
-            elif LAYERS.index(other) > LAYERS.index(layer):
-                yield f"{where}: {layer}/ may not include {other}/, which lies below it"
-            elif layer == other == "parallel" and own[2] != target[2] and target[2] not in PARALLEL[own[2]]:
-                yield f"{where}: parallel/{own[2]} may not include parallel/{target[2]}"
+        if target[0] == "accelerate":
+            yield from faults_of_order(own, target, where, name)
+
+
+def faults_of_cli(path):
+    for where, name in includes_of(path):
+        target = tuple(name.split("/"))
+        if LIBTORCH.match(name) or (target[0] == "accelerate" and layer_of(target) not in WITHOUT_LIBTORCH):
+            yield f"{where}: the command line starts without LibTorch but includes {name}"
+
+
+def sources(folder):
+    return [p for e in ("*.h", "*.cpp") for p in sorted((ROOT / folder).rglob(e)) if "gloo_headers" not in p.parts]
 
 
 def main():
     if "--list" in sys.argv:
         print("\n".join(LAYERS))
         return 0
-    files = [p for e in ("*.h", "*.cpp") for p in sorted((ROOT / "accelerate").rglob(e))
-             if "gloo_headers" not in p.parts]
-    faults = []
-    for path in files:
-        parts = path.relative_to(ROOT).parts
-        if len(parts) > 2 and parts[1] not in LAYERS:
-            faults.append(f"{path.relative_to(ROOT)}: {parts[1]}/ is not in LAYERS of tools/check_layers.py")
-            continue
-        faults.extend(faults_of(path))
+    library, cli = sources("accelerate"), sources("cli")
+    faults = [f for p in library for f in faults_of(p)] + [f for p in cli for f in faults_of_cli(p)]
     for fault in faults:
         print(fault)
-    print(f"{len(files)} files checked, {len(faults)} faults")
+    print(f"{len(library) + len(cli)} files checked, {len(faults)} faults")
     return 1 if faults else 0
 
 
