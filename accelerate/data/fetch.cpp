@@ -18,10 +18,10 @@ namespace accelerate::detail {
 namespace {
 
 // at::set_num_threads would also change the default of threads started later; OpenMP's own setting
-// belongs to the calling thread. LibTorch writes it once at a thread's first use, so that goes
-// first.
+// belongs to the calling thread. LibTorch overwrites it at a thread's first use, so that goes
+// first: asked for the number, LibTorch's own library does so (its inline twin has a flag of ours).
 void compute_on_one_core() {
-  at::internal::lazy_init_num_threads();
+  static_cast<void>(at::get_num_threads());
   if (omp_set_num_threads != nullptr) omp_set_num_threads(1);
 }
 
