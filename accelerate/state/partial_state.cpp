@@ -1,0 +1,88 @@
+#include "accelerate/state/partial_state.h"
+
+#include <mutex>
+#include <utility>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/process_identity.h"
+#include "accelerate/comm/rendezvous.h"
+#include "accelerate/state/device.h"
+
+namespace accelerate {
+namespace {
+
+// The launcher asks for these through the environment; what is not built is refused, not ignored.
+void refuse_unbuilt_types() {
+  struct Unbuilt {
+    const char* variable;
+    const char* type;
+  };
+  for (const Unbuilt& unbuilt : {Unbuilt{"ACCELERATE_USE_FSDP", "FSDP"},
+                                 Unbuilt{"ACCELERATE_USE_DEEPSPEED", "DEEPSPEED"},
+                                 Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM"},
+                                 Unbuilt{"ACCELERATE_USE_PARALLELISM_CONFIG", "parallelism_config"}}) {
+    if (!env_flag(unbuilt.variable, false)) continue;
+    throw ConfigError(std::string(unbuilt.variable) + " asks for " + unbuilt.type +
+                      ", which this version does not have. It has data parallel training: use "
+                      "distributed_type MULTI_CPU (or NO for one process) in the configuration file.");
+  }
+}
+
+std::shared_ptr<Communicator> join_shared(const RendezvousOptions& options) {
+  static std::mutex mutex;
+  static std::weak_ptr<Communicator> shared;
+  const std::lock_guard lock(mutex);
+  if (auto existing = shared.lock()) return existing;
+  auto communicator = rendezvous(options);
+  shared = communicator;
+  return communicator;
+}
+
+void tell_base(const PartialState& state) {
+  set_process_identity({state.process_index(), state.num_processes(), state.local_process_index(),
+                        state.local_num_processes(), true,
+                        [weak = std::weak_ptr(state.communicator())] {
+                          if (const auto communicator = weak.lock()) communicator->barrier();
+                        }});
+}
+
+DistributedType type_of(int num_processes, c10::Device device) {
+  if (num_processes == 1) return DistributedType::NO;
+  if (device.is_cpu()) return DistributedType::MULTI_CPU;
+  throw ConfigError("distributed_type MULTI_GPU needs NCCL, which this version does not have. Run one "
+                    "process per GPU job, or train on the CPU with `accelerate launch --cpu`.");
+}
+
+}  // namespace
+
+PartialState::PartialState(const PartialStateOptions& options) {
+  refuse_unbuilt_types();
+  if (options.communicator) {
+    communicator_ = options.communicator;
+    local_rank_ = communicator_->rank();
+    local_world_size_ = communicator_->size();
+  } else {
+    RendezvousOptions meeting = rendezvous_options_from_env();
+    if (options.timeout) meeting.timeout = *options.timeout;
+    local_rank_ = meeting.local_rank;
+    local_world_size_ = meeting.local_world_size;
+    communicator_ = join_shared(meeting);
+  }
+  device_ = choose_device(options.cpu || env_flag("ACCELERATE_USE_CPU", false), local_rank_);
+  distributed_type_ = type_of(num_processes(), device_);
+  if (options.communicator) return;  // a test's own group: the process is not ours to set up
+  tell_base(*this);
+  if (device_.is_cpu()) share_cores(local_world_size_);
+}
+
+std::string to_string(const PartialState& state) {
+  std::string text = "Distributed environment: " + std::string(to_string(state.distributed_type()));
+  if (state.use_distributed()) text += "  Backend: " + std::string(state.communicator()->backend());
+  text += "\nNum processes: " + std::to_string(state.num_processes());
+  text += "\nProcess index: " + std::to_string(state.process_index());
+  text += "\nLocal process index: " + std::to_string(state.local_process_index());
+  return text + "\nDevice: " + state.device().str() + "\n";
+}
+
+}  // namespace accelerate

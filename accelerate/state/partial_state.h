@@ -1,0 +1,61 @@
+// Who am I: rank, world, device, and the group of all ranks.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "accelerate/comm/communicator.h"
+#include "accelerate/config/enums.h"
+#include "accelerate/config/rendezvous.h"
+
+namespace accelerate {
+
+struct PartialStateOptions {
+  bool cpu = false;  ///< Use the CPU even where there is a GPU; also ACCELERATE_USE_CPU.
+  std::optional<std::chrono::milliseconds> timeout = {};  ///< Of every collective; default 30 minutes.
+  /// A group to use instead of the one the environment describes; tests pass their own.
+  std::shared_ptr<Communicator> communicator = nullptr;
+};
+
+/// Cheap to copy; all copies made from the environment share one group per process, which ends with
+/// the last of them.
+class PartialState {
+ public:
+  /// Joins the group that the environment describes (RANK, WORLD_SIZE, MASTER_ADDR, … as set by
+  /// `accelerate launch`, torchrun or MPI); a group of one without them. [collective]
+  /// Sets the number of CPU threads to cores / ranks on this machine unless OMP_NUM_THREADS is set.
+  /// Throws ConfigError: an environment that asks for what is not there; CommError: ranks do not meet.
+  explicit PartialState(const PartialStateOptions& options = {});
+
+  [[nodiscard]] DistributedType distributed_type() const { return distributed_type_; }
+  [[nodiscard]] int num_processes() const { return communicator_->size(); }
+  [[nodiscard]] int process_index() const { return communicator_->rank(); }
+  [[nodiscard]] int local_process_index() const { return local_rank_; }
+  [[nodiscard]] int local_num_processes() const { return local_world_size_; }
+  [[nodiscard]] bool is_main_process() const { return process_index() == 0; }
+  [[nodiscard]] bool is_local_main_process() const { return local_rank_ == 0; }
+  [[nodiscard]] bool is_last_process() const { return process_index() == num_processes() - 1; }
+  [[nodiscard]] bool use_distributed() const { return num_processes() > 1; }
+  /// Where models and batches go: ACCELERATE_TORCH_DEVICE, else GPU number local rank, else the CPU.
+  [[nodiscard]] c10::Device device() const { return device_; }
+  [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+
+  /// Returns when all ranks have arrived. [collective]
+  void wait_for_everyone() const { communicator_->barrier(); }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  int local_rank_ = 0;
+  int local_world_size_ = 1;
+  c10::Device device_ = c10::kCPU;
+  DistributedType distributed_type_ = DistributedType::NO;
+};
+
+/// Upstream's repr: five lines from "Distributed environment: …" to "Device: …".
+[[nodiscard]] std::string to_string(const PartialState& state);
+
+}  // namespace accelerate

@@ -1,0 +1,54 @@
+#include "accelerate/tensor/dtype.h"
+
+#include <array>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+namespace {
+
+using c10::ScalarType;
+
+constexpr auto kPairs = std::to_array<std::pair<ScalarType, DType>>({
+    {ScalarType::Bool, DType::boolean},
+    {ScalarType::Byte, DType::u8},
+    {ScalarType::Char, DType::i8},
+    {ScalarType::Short, DType::i16},
+    {ScalarType::UInt16, DType::u16},
+    {ScalarType::Int, DType::i32},
+    {ScalarType::UInt32, DType::u32},
+    {ScalarType::Long, DType::i64},
+    {ScalarType::UInt64, DType::u64},
+    {ScalarType::Half, DType::f16},
+    {ScalarType::BFloat16, DType::bf16},
+    {ScalarType::Float, DType::f32},
+    {ScalarType::Double, DType::f64},
+    {ScalarType::ComplexFloat, DType::c64},
+    {ScalarType::Float8_e5m2, DType::f8_e5m2},
+    {ScalarType::Float8_e4m3fn, DType::f8_e4m3},
+    {ScalarType::Float8_e5m2fnuz, DType::f8_e5m2fnuz},
+    {ScalarType::Float8_e4m3fnuz, DType::f8_e4m3fnuz},
+    {ScalarType::Float8_e8m0fnu, DType::f8_e8m0},
+});
+
+}  // namespace
+
+DType to_dtype(c10::ScalarType type) {
+  for (const auto& [scalar, dtype] : kPairs) {
+    if (scalar == type) return dtype;
+  }
+  throw CheckpointError(std::string("the safetensors format has no element type for LibTorch's ") +
+                        c10::toString(type) + "; convert the tensor first, e.g. ComplexDouble to ComplexFloat");
+}
+
+c10::ScalarType to_scalar_type(DType dtype) {
+  for (const auto& [scalar, candidate] : kPairs) {
+    if (candidate == dtype) return scalar;
+  }
+  throw CheckpointError("LibTorch has no element type for " + std::string(dtype_name(dtype)) +
+                        " of the safetensors format");
+}
+
+}  // namespace accelerate

@@ -1,0 +1,60 @@
+#include "accelerate/tensor/module_view.h"
+
+#include <c10/util/Type.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/nn/module.h>
+
+#include <typeinfo>
+#include <unordered_set>
+
+namespace accelerate {
+namespace {
+
+// Module::named_modules() wants shared ownership, which a module on the stack lacks; children have it.
+void collect(torch::nn::Module& module, const std::string& prefix, ModuleView& view) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false)) {
+    if (item.value().defined()) view.parameters.push_back({prefix + item.key(), item.value()});
+  }
+  for (const auto& item : module.named_buffers(/*recurse=*/false)) {
+    if (item.value().defined()) view.buffers.push_back({prefix + item.key(), item.value()});
+  }
+  for (const auto& child : module.named_children()) {
+    collect(*child.value(), prefix + child.key() + ".", view);
+  }
+}
+
+}  // namespace
+
+ModuleView view_of(torch::nn::Module& module) {
+  ModuleView view;
+  collect(module, "", view);
+  view.class_name = c10::demangle(typeid(module).name());
+  view.to = [&module](c10::Device device) { module.to(device); };
+  return view;
+}
+
+ModuleView view_of(torch::jit::Module& module) {
+  ModuleView view;
+  for (const auto& item : module.named_parameters()) view.parameters.push_back({item.name, item.value});
+  for (const auto& item : module.named_buffers()) view.buffers.push_back({item.name, item.value});
+  view.class_name = module.type()->name() ? module.type()->name()->qualifiedName() : "ScriptModule";
+  view.to = [&module](c10::Device device) { module.to(device); };
+  return view;
+}
+
+std::vector<NamedTensor> state_dict(const ModuleView& view) {
+  std::vector<NamedTensor> all = view.parameters;
+  all.insert(all.end(), view.buffers.begin(), view.buffers.end());
+  return all;
+}
+
+std::vector<NamedTensor> without_duplicates(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> once;
+  std::unordered_set<const void*> seen;
+  for (const auto& item : tensors) {
+    if (seen.insert(item.tensor.unsafeGetTensorImpl()).second) once.push_back(item);
+  }
+  return once;
+}
+
+}  // namespace accelerate
