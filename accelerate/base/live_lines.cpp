@@ -40,14 +40,15 @@ Area& area() {
   return *one;
 }
 
-// A terminal made narrower since has wrapped what was shown over several rows.
+// Row by row: clearing "to the end of the screen" makes some terminals keep a copy in their
+// history. A terminal made narrower since has wrapped what was shown over several rows.
 std::string erase(const std::vector<std::size_t>& shown, std::size_t columns) {
   if (shown.empty()) return "";
   std::size_t rows = 0;
   for (const std::size_t width : shown) rows += width == 0 ? 1 : (width + columns - 1) / columns;
-  std::string text = "\r";
-  if (rows > 1) text += "\x1b[" + std::to_string(rows - 1) + "A";
-  return text + "\x1b[J";
+  std::string text = "\r\x1b[K";
+  for (std::size_t i = 1; i < rows; ++i) text += "\x1b[A\x1b[K";
+  return text;
 }
 
 void Area::redraw(std::string_view above) {

@@ -79,19 +79,18 @@ std::vector<std::string> screen_after(const std::string& text) {
       if (++row == rows.size()) rows.emplace_back();
     } else if (text[i] == '\r') {
       column = 0;
-    } else if (text[i] == '\x1b') {
-      std::size_t end = text.find_first_of("AJ", i);
-      if (text[end] == 'A') row -= std::stoul(text.substr(i + 2));
-      if (text[end] == 'J') {
-        rows.resize(row + 1);
-        rows[row].resize(column);
-      }
-      i = end;
+    } else if (text.compare(i, 3, "\x1b[A") == 0) {
+      --row;
+      i += 2;
+    } else if (text.compare(i, 3, "\x1b[K") == 0) {
+      rows[row].resize(column);
+      i += 2;
     } else {
       rows[row].resize(std::max(rows[row].size(), column + 1), ' ');
       rows[row][column++] = text[i];
     }
   }
+  while (rows.size() > row + 1 && rows.back().empty()) rows.pop_back();
   return rows;
 }
 
@@ -193,8 +192,8 @@ TEST_F(ProgressBarTest, ANarrowerTerminalGetsANarrowerLineAndTheWrappedRowsAreCl
   terminal.resize(40);
   bar.update();
   const std::string text = terminal.text();
-  EXPECT_TRUE(text.starts_with("\r\x1b[1A\x1b[J")) << text;
-  EXPECT_LE(text.substr(text.find('J') + 1).size(), 39) << text;
+  EXPECT_TRUE(text.starts_with("\r\x1b[K\x1b[A\x1b[K")) << text;
+  EXPECT_LE(text.substr(text.rfind('K') + 1).size(), 39) << text;
 }
 
 TEST_F(ProgressBarTest, OnlyRankZeroShowsItUnlessAllAreAsked) {
