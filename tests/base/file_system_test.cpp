@@ -1,0 +1,147 @@
+#include "accelerate/base/file_system.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <regex>
+#include <thread>
+
+#include "accelerate/base/descriptor.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+class RealFiles : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::filesystem::path at(const std::string& name) const {
+    return folder_.path() / name;
+  }
+
+  testing::TemporaryFolder folder_;
+  FileSystem& files_ = real_file_system();
+};
+
+std::string text_of(const FileContent& content) {
+  return {reinterpret_cast<const char*>(content.bytes().data()), content.bytes().size()};
+}
+
+TEST_F(RealFiles, CreateWritesReadsAndMapsBack) {
+  const auto file = files_.create(at("a"));
+  file->write("one, ");
+  file->write("two");
+  file->sync();
+  file->close();
+  EXPECT_EQ(files_.read(at("a"), 100), "one, two");
+  EXPECT_EQ(text_of(*files_.map(at("a"))), "one, two");
+  EXPECT_THROW(files_.create(at("a")), FileError);
+}
+
+TEST_F(RealFiles, AMappingOutlivesTheNameOfItsFile) {
+  folder_.write("a", "content");
+  const auto content = files_.map(at("a"));
+  EXPECT_TRUE(files_.remove(at("a")));
+  EXPECT_EQ(text_of(*content), "content");
+}
+
+TEST_F(RealFiles, AnEmptyFileMapsToNothing) {
+  folder_.write("a", "");
+  EXPECT_EQ(files_.map(at("a"))->bytes().size(), 0);
+  EXPECT_EQ(files_.read(at("a"), 0), "");
+}
+
+TEST_F(RealFiles, ReadRefusesMoreThanAllowedAndReachesTheEndOfProcFiles) {
+  folder_.write("a", std::string(10'000, 'x'));
+  EXPECT_EQ(files_.read(at("a"), 10'000).size(), 10'000);
+  EXPECT_THROW((void)files_.read(at("a"), 9'999), FileError);
+  EXPECT_NE(files_.read("/proc/self/status", 1 << 16).find("VmRSS"), std::string::npos);
+  EXPECT_THROW((void)files_.read("/proc/self/status", 10), FileError);
+}
+
+TEST_F(RealFiles, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
+  ASSERT_EQ(mkfifo(at("fifo").c_str(), 0600), 0);
+  for (const std::filesystem::path& path :
+       {at("fifo"), folder_.path(), std::filesystem::path("/dev/zero"), at("none")}) {
+    EXPECT_THROW((void)files_.read(path, 100), FileError) << path;
+    EXPECT_THROW((void)files_.map(path), FileError) << path;
+  }
+}
+
+TEST_F(RealFiles, StatusTellsKindAndSize) {
+  folder_.write("a", "12345");
+  EXPECT_EQ(files_.status(at("a")).kind, FileKind::file);
+  EXPECT_EQ(files_.status(at("a")).size_bytes, 5);
+  EXPECT_EQ(files_.status(folder_.path()).kind, FileKind::directory);
+  EXPECT_EQ(files_.status("/dev/null").kind, FileKind::other);
+  EXPECT_EQ(files_.status(at("none")).kind, FileKind::none);
+  EXPECT_EQ(files_.status(at("a") / "below a file").kind, FileKind::none);
+}
+
+TEST_F(RealFiles, FoldersAreMadeListedSyncedAndRemoved) {
+  files_.create_directories(at("x/y/z"));
+  files_.create_directories(at("x/y/z"));
+  folder_.write("x/b", "");
+  folder_.write("x/a", "");
+  EXPECT_EQ(files_.list(at("x")), (std::vector<std::string>{"a", "b", "y"}));
+  files_.sync_directory(at("x"));
+  files_.rename(at("x/y"), at("w"));
+  EXPECT_TRUE(files_.remove(at("w/z")));
+  EXPECT_FALSE(files_.remove(at("w/z")));
+  EXPECT_THROW(files_.remove(at("x")), FileError);
+  EXPECT_THROW(files_.sync_directory(at("none")), FileError);
+  EXPECT_THROW((void)files_.list(at("none")), FileError);
+}
+
+TEST_F(RealFiles, ErrorsCarryPathNumberAndAPrintableSentence) {
+  try {
+    (void)files_.read(at("no\x1b[2Jne"), 100);
+    FAIL() << "no error";
+  } catch (const FileError& error) {
+    EXPECT_EQ(error.error_number(), ENOENT);
+    EXPECT_EQ(error.path(), at("no\x1b[2Jne"));
+    EXPECT_EQ(error.kind(), "FileError");
+    EXPECT_TRUE(std::regex_match(
+        error.what(), std::regex("cannot open '.*/no\\?\\[2Jne': No such file or directory")))
+        << error.what();
+  }
+}
+
+TEST(Descriptor, WriteFullyWaitsForAFullNonBlockingPipe) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const Descriptor out(ends[0]), in(ends[1]);
+  const std::string sent(1 << 20, 'x');
+  std::size_t received = 0;
+  {
+    const std::jthread reader([&] {
+      std::string buffer(1 << 16, '\0');
+      while (received < sent.size()) {
+        const ssize_t n = read(out.get(), buffer.data(), buffer.size());
+        if (n > 0) received += static_cast<std::size_t>(n);
+      }
+    });
+    EXPECT_EQ(write_fully(in.get(), sent), 0);
+  }
+  EXPECT_EQ(received, sent.size());
+}
+
+TEST(Descriptor, WriteFullyReportsWhatWentWrong) {
+  const Descriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  EXPECT_EQ(write_fully(full.get(), "x"), ENOSPC);
+  EXPECT_EQ(write_fully(-1, "x"), EBADF);
+}
+
+TEST(Descriptor, ClosesOnceAndMoves) {
+  Descriptor first(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const int fd = first.get();
+  Descriptor second = std::move(first);
+  EXPECT_FALSE(first.valid());
+  EXPECT_EQ(second.get(), fd);
+  EXPECT_EQ(second.close(), 0);
+  EXPECT_EQ(fcntl(fd, F_GETFD), -1);
+}
+
+}  // namespace
+}  // namespace accelerate
