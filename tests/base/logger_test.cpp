@@ -1,14 +1,19 @@
 #include "accelerate/base/logger.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <barrier>
 #include <regex>
+#include <sstream>
 #include <thread>
 #include <vector>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
 #include "accelerate/base/process_identity.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"
@@ -131,6 +136,35 @@ TEST(Logger, LinesCarryTimeLevelAndNameAndCannotSteerATerminal) {
       std::regex_match(line, std::regex("\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d INFO a\\.b: "
                                         "x\\\\x1b\\[2Jy\\\\x0d\nz\ttab é\n")))
       << line;
+}
+
+// What `body` writes to standard error.
+std::string standard_error_of(const std::function<void()>& body) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder.write("stderr", "");
+  const int before = dup(STDERR_FILENO);
+  const Descriptor file(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  dup2(file.get(), STDERR_FILENO);
+  body();
+  dup2(before, STDERR_FILENO);
+  close(before);
+  return read_file(real_file_system(), path, 10 << 20);
+}
+
+TEST(Logger, GoesToStandardErrorByDefaultInWholeLines) {
+  const Logger log = get_logger("pipe", LogLevel::info);
+  const std::string text = standard_error_of([&] {
+    as_ranks(2, [&] {
+      for (int i = 0; i < 500; ++i) log.info(std::string(300, 'x'), {.main_process_only = false});
+    });
+  });
+  const std::regex line("[-0-9]{10} [:0-9]{8} INFO pipe: \\[RANK [01]\\] x{300}");
+  int lines = 0;
+  std::istringstream stream(text);
+  for (std::string one; std::getline(stream, one); ++lines) {
+    ASSERT_TRUE(std::regex_match(one, line)) << one;
+  }
+  EXPECT_EQ(lines, 1000);
 }
 
 }  // namespace
