@@ -1,0 +1,81 @@
+// Where configuration files live, and getting them in and out of the file system.
+#include <pwd.h>
+#include <unistd.h>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/config/cluster_config.h"
+#include "accelerate/formats/document.h"
+
+namespace accelerate {
+namespace {
+
+std::filesystem::path home_directory() {
+  if (const auto home = env("HOME")) return *home;
+  const passwd* user = getpwuid(getuid());
+  if (user == nullptr || user->pw_dir == nullptr) {
+    throw ConfigError(
+        "the home directory is unknown: set HOME, or HF_HOME to the folder that shall "
+        "hold accelerate/default_config.yaml");
+  }
+  return user->pw_dir;
+}
+
+// "~" and "~/x" as a shell reads them.
+std::filesystem::path expand_user(const std::string& path) {
+  if (path == "~") return home_directory();
+  if (path.starts_with("~/")) return home_directory() / path.substr(2);
+  return path;
+}
+
+std::filesystem::path cache_home() {
+  if (const auto home = env("HF_HOME")) return expand_user(*home);
+  return expand_user(env("XDG_CACHE_HOME").value_or("~/.cache")) / "huggingface";
+}
+
+[[noreturn]] void fail_missing(const std::filesystem::path& file) {
+  throw ConfigError(
+      "the configuration file '" + file.string() +
+      "' does not exist. Pass an existing file with --config_file, or write the default "
+      "one with `accelerate config default` and leave --config_file away");
+}
+
+// A file that is reached through a symbolic link is replaced where it lies; the link stays.
+std::filesystem::path behind_links(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const auto target = std::filesystem::weakly_canonical(file, ignored);
+  return target.empty() ? file : target;
+}
+
+}  // namespace
+
+std::filesystem::path default_config_file() {
+  return cache_home() / "accelerate" / "default_config.yaml";
+}
+
+ClusterConfig load_cluster_config(const std::filesystem::path& file) {
+  std::string text;
+  try {
+    if (real_file_system().status(file).kind == FileKind::none) fail_missing(file);
+    text = read_file(real_file_system(), file, DocumentLimits{}.max_bytes);
+  } catch (const FileError&) {
+    throw_with_context<ConfigError>("the configuration file '" + file.string() +
+                                    "' cannot be read");
+  }
+  return parse_cluster_config(text, file.string());
+}
+
+void save_cluster_config(const ClusterConfig& config, const std::filesystem::path& file) {
+  const std::string text = file.extension() == ".json" ? to_json(config) : to_yaml(config);
+  try {
+    const auto target = behind_links(std::filesystem::absolute(file));
+    real_file_system().create_directories(target.parent_path());
+    write_file_atomically(real_file_system(), target, text);
+  } catch (const FileError&) {
+    throw_with_context<ConfigError>("the configuration file '" + file.string() +
+                                    "' cannot be written");
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,127 @@
+// One table a section says everything about its keys: name, aliases, member, type, choices,
+// meaning. Reading, writing, flags, suggestions and the documentation all come from it, so a new
+// key is one line in section_tables.cpp.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/config/value.h"
+
+namespace accelerate::detail {
+
+/// Strips std::optional: a key that may be absent reads and writes as its value does.
+template <typename T>
+struct Plain {
+  using type = T;
+};
+template <typename T>
+struct Plain<std::optional<T>> {
+  using type = T;
+};
+
+template <typename Section>
+struct Key {
+  std::string name;
+  std::string doc;
+  KeyRules rules;
+  std::string type;
+  std::vector<std::string> choices;
+  std::string allowed;
+  /// False when the node does not fit the type or the rules.
+  std::function<bool(Section&, const Node&)> read;
+  /// nullopt when absent.
+  std::function<std::optional<Node>(const Section&)> write;
+};
+
+/// The node with synonyms replaced.
+[[nodiscard]] Node modern_word(const Node& node, const KeyRules& rules);
+
+/// A line of a table.
+template <typename Section, typename T>
+[[nodiscard]] Key<Section> key(std::string name, T Section::* member, std::string doc,
+                               KeyRules rules = {}) {
+  using V = Value<typename Plain<T>::type>;
+  Key<Section> line;
+  line.name = std::move(name);
+  line.doc = std::move(doc);
+  line.type = V::type;
+  line.choices = V::choices(rules);
+  line.allowed = V::allowed(rules);
+  line.read = [member, rules](Section& section, const Node& node) {
+    auto value = V::read(modern_word(node, rules), rules);
+    if (value) section.*member = std::move(*value);
+    return value.has_value();
+  };
+  line.write = [member](const Section& section) -> std::optional<Node> {
+    if constexpr (requires { (section.*member).has_value(); }) {
+      if (!(section.*member).has_value()) return std::nullopt;
+      return V::write(*(section.*member));
+    } else {
+      return V::write(section.*member);
+    }
+  };
+  line.rules = std::move(rules);
+  return line;
+}
+
+template <typename Section>
+struct KeyTable {
+  std::string name;    ///< Of the section in a file; "" for the top level.
+  std::string prefix;  ///< Of its keys, which a file may leave out.
+  std::vector<Key<Section>> keys;
+
+  /// `text` without the prefix.
+  [[nodiscard]] std::string_view bare(std::string_view text) const {
+    return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+  }
+
+  /// The key that a file calls `written`: by name or alias, with or without the prefix.
+  [[nodiscard]] const Key<Section>* find(std::string_view written) const {
+    for (const auto& line : keys) {
+      if (bare(line.name) == bare(written)) return &line;
+      for (const auto& alias : line.rules.aliases) {
+        if (bare(alias) == bare(written)) return &line;
+      }
+    }
+    return nullptr;
+  }
+
+  /// The key that a flag calls `flag`: there the prefix tells the sections apart.
+  [[nodiscard]] const Key<Section>* find_flag(std::string_view flag) const {
+    return flag.starts_with(prefix) ? find(flag) : nullptr;
+  }
+
+  /// Names and aliases, for suggestions.
+  [[nodiscard]] std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& line : keys) all.push_back(line.name);
+    return all;
+  }
+};
+
+[[nodiscard]] const KeyTable<ClusterConfig>& cluster_table();
+[[nodiscard]] const KeyTable<FsdpConfig>& fsdp_table();
+[[nodiscard]] const KeyTable<DeepSpeedConfig>& deepspeed_table();
+[[nodiscard]] const KeyTable<MegatronLMConfig>& megatron_lm_table();
+[[nodiscard]] const KeyTable<ParallelismConfig>& parallelism_table();
+[[nodiscard]] const KeyTable<Fp8Config>& fp8_table();
+[[nodiscard]] const KeyTable<DynamoConfig>& dynamo_table();
+[[nodiscard]] const KeyTable<MpirunConfig>& mpirun_table();
+
+/// Calls visit(member pointer, table) for each section of a configuration.
+template <typename Visit>
+void for_each_section(Visit visit) {
+  visit(&ClusterConfig::fsdp_config, fsdp_table());
+  visit(&ClusterConfig::deepspeed_config, deepspeed_table());
+  visit(&ClusterConfig::megatron_lm_config, megatron_lm_table());
+  visit(&ClusterConfig::parallelism_config, parallelism_table());
+  visit(&ClusterConfig::fp8_config, fp8_table());
+  visit(&ClusterConfig::dynamo_config, dynamo_table());
+  visit(&ClusterConfig::mpirun_config, mpirun_table());
+}
+
+}  // namespace accelerate::detail
