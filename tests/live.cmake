@@ -5,3 +5,19 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME tools.check_layers
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/check_layers_test.py")
 endif()
+
+set(live_python "${ACCELERATE_TEST_PYTHON}")
+if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
+  set(live_python "${Python3_EXECUTABLE}")
+endif()
+function(accelerate_example_test name program)
+  if(TARGET ${program})
+    add_test(NAME examples.cv.${name} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/cv_test.py"
+                                              "${PROJECT_BINARY_DIR}" ${name})
+    set_tests_properties(examples.cv.${name} PROPERTIES TIMEOUT 300 PROCESSORS 2 SKIP_REGULAR_EXPRESSION "skipped=")
+  endif()
+endfunction()
+accelerate_example_test(BadInput cv_plain)
+if(TARGET accelerate_program)
+  accelerate_example_test(Training cv_accelerated)
+endif()

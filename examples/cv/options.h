@@ -1,8 +1,9 @@
-// The flags that both programs take.
+// The flags that both programs take, and the line that both end with.
 #pragma once
 
 #include <charconv>
 #include <cstdint>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 
@@ -43,4 +44,11 @@ inline Options parse_options(int argc, char** argv) {
     if (name == "--seed") options.seed = static_cast<std::uint64_t>(parse_number(name, value));
   }
   return options;
+}
+
+/// "test accuracy: 0.895"; `share` is from 0 to 1.
+inline std::string accuracy_line(double share) {
+  char line[32];
+  std::snprintf(line, sizeof line, "test accuracy: %.3f", share);
+  return line;
 }

@@ -59,9 +59,10 @@ void run(const Options& options) {
     }
   }
 
+  const double share = accuracy(model, *test, device);
   std::filesystem::create_directories(options.output);
   torch::save(model, options.output + "/model.pt");
-  std::printf("test accuracy: %.3f\n", accuracy(model, *test, device));
+  std::puts(accuracy_line(share).c_str());
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Checks the documentation: every relative link in a .md file leads to a file, and the difference that
+README.md shows between the two programs of examples/cv is their difference.
+
+Exits 1 and names each fault. With --write puts the difference into README.md.
+"""
+import difflib
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+# The difference stands between these two lines of README.md.
+BEGIN, END = "<!-- examples/cv: begin -->", "<!-- examples/cv: end -->"
+
+
+def pages():
+    hidden = ("build", ".venv")
+    return sorted(p for p in ROOT.rglob("*.md") if p.relative_to(ROOT).parts[0] not in hidden)
+
+
+def dead_links():
+    for page in pages():
+        for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+            for target in LINK.findall(line):
+                if "://" not in target[0] and not (page.parent / target[0]).exists():
+                    yield f"{page.relative_to(ROOT)}:{number}: {target[0]} does not exist"
+
+
+def body(name):
+    """The lines of the function that trains, `run`, and of what it calls."""
+    text = (ROOT / "examples" / "cv" / name).read_text(encoding="utf-8")
+    return text[text.index("/// The share of"):text.index("}  // namespace")].rstrip().splitlines()
+
+
+def difference():
+    lines = difflib.unified_diff(body("plain.cpp"), body("accelerated.cpp"), n=100, lineterm="")
+    return "\n".join(["```diff", *list(lines)[3:], "```"])
+
+
+def with_difference(readme):
+    before, rest = readme.split(BEGIN)
+    return before + BEGIN + "\n" + difference() + "\n" + END + rest.split(END)[1]
+
+
+def main():
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    if "--write" in sys.argv:
+        readme.write_text(with_difference(text), encoding="utf-8")
+        return 0
+    faults = list(dead_links())
+    if with_difference(text) != text:
+        faults.append("README.md: the difference of examples/cv is out of date; run tools/check_docs.py --write")
+    for fault in faults:
+        print(fault)
+    print(f"{len(pages())} pages checked, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
