@@ -3,37 +3,69 @@
 //   program cannot be executed · 127 there is no such program · else that of the first rank that
 //   failed.
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <algorithm>
 #include <exception>
 #include <iostream>
 
 #include "accelerate/base/error.h"
-#if __has_include("cli/commands/config.h")
+#include "accelerate/base/text.h"
+#include "accelerate/launch/program.h"
 #include "cli/commands/config.h"
-#endif
+#include "cli/commands/env.h"
+#include "cli/commands/launch.h"
+#include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
 namespace {
 
+constexpr int kNotAllowed = 2;
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+void setup_all(CLI::App& app, int& exit_code) {
+  app.set_version_flag("--version", std::string("accelerate ") + ACCELERATE_VERSION,
+                       "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this page and exit");
+  app.get_formatter()->column_width(24);
+  setup_config(app, exit_code);
+  setup_env(app, exit_code);
+  setup_launch(app);
+  app.footer("`accelerate COMMAND --help` tells more about a command.");
+}
+
 int run(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words[0] == "launch") {
+    return run_launch({words.begin() + 1, words.end()}, std::cout, std::cerr);
+  }
   CLI::App app(
       "Hugging Face Accelerate as native C++: one training loop on any number of processes.",
       "accelerate");
   int exit_code = 0;
-  app.set_version_flag("--version", std::string("accelerate ") + ACCELERATE_VERSION);
-#if __has_include("cli/commands/config.h")
-  setup_config(app, exit_code);
-#endif
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
-  }
-  if (app.get_subcommands().empty()) {
+  setup_all(app, exit_code);
+  if (words.empty()) {
     std::cout << app.help();
     return 1;
   }
+  const auto commands = command_names(app);
+  if (!words[0].starts_with('-') && std::ranges::find(commands, words[0]) == commands.end()) {
+    throw ConfigError("there is no command '" + words[0] + "'." + did_you_mean(words[0], commands) +
+                      " `accelerate --help` lists them.");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kNotAllowed;
+  }
+  return exit_code;
+}
+
+int fail(const std::exception& error, int exit_code) {
+  std::cerr << "accelerate: " << describe(error) << "\n";
   return exit_code;
 }
 
@@ -41,13 +73,15 @@ int run(int argc, char** argv) {
 }  // namespace accelerate::cli
 
 int main(int argc, char** argv) {
+  using namespace accelerate;
+  cli::secure_standard_descriptors();
   try {
-    return accelerate::cli::run(argc, argv);
-  } catch (const accelerate::ConfigError& error) {
-    std::cerr << "accelerate: " << accelerate::describe(error) << "\n";
-    return 2;
+    return cli::run(argc, argv);
+  } catch (const ProgramError& error) {
+    return cli::fail(error, error.exit_code());
+  } catch (const ConfigError& error) {
+    return cli::fail(error, cli::kNotAllowed);
   } catch (const std::exception& error) {
-    std::cerr << "accelerate: " << accelerate::describe(error) << "\n";
-    return 1;
+    return cli::fail(error, 1);
   }
 }

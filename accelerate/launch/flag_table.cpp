@@ -195,7 +195,7 @@ Rows fp8_rows() {
       {"fp8_format", choice, group, "HYBRID", "te: layout of the eight bits.", carried, {"HYBRID", "E4M3", "E5M2"}},
       {"fp8_amax_history_len", integer, group, "1024", "te: steps of history behind a scaling factor.", carried},
       {"fp8_amax_compute_algo", choice, group, "most_recent", "te: how that history becomes a factor.", carried, {"max", "most_recent"}},
-      {"fp8_override_linear_precision", text, group, "False,False,False", "te: three booleans: compute fprop, dgrad, wgrad in higher precision.", carried},
+      {"fp8_override_linear_precision", bits, group, "False,False,False", "te: three booleans: compute fprop, dgrad, wgrad in higher precision.", carried},
       {"fp8_opt_level", choice, group, "O2", "msamp: how much is communicated in eight bits.", carried, {"O1", "O2"}},
       {"fp8_enable_fsdp_float8_all_gather", bit, group, "true", "ao: gather shards in eight bits.", carried},
       {"fp8_pad_inner_dim", bit, group, "true", "ao: pad the inner dimension.", carried},

@@ -19,7 +19,7 @@ namespace {
 
 std::string checked_choice(const Flag& flag, const std::string& text, const std::string& where) {
   for (const auto& choice : flag.choices) {
-    if (lower(choice) == lower(text)) return choice;
+    if (lower(choice) == lower(text)) return text;
   }
   refuse(where, text,
          "it can be " + join(flag.choices, ", ") + "." + did_you_mean(text, flag.choices));
@@ -41,6 +41,15 @@ std::string checked_number(const std::string& text, const std::string& where) {
   const auto value = parse_double(text);
   if (!value || !std::isfinite(*value)) refuse(where, text, "it must be a number.");
   return python_float(*value);
+}
+
+std::string checked_bits(const std::string& text, const std::string& where) {
+  std::vector<std::string> bits;
+  for (const auto& part : split(text, ',')) {
+    bits.push_back(checked_bool(std::string(trim(part)), where) ? "1" : "0");
+  }
+  if (bits.size() != 3) refuse(where, text, "it must be three booleans, as true,false,false.");
+  return join(bits, ",");
 }
 
 }  // namespace
@@ -100,6 +109,8 @@ std::string checked_value(const Flag& flag, const std::string& text, const std::
       return checked_bool(text, where) ? "True" : "False";
     case FlagKind::bit:
       return checked_bool(text, where) ? "1" : "0";
+    case FlagKind::bits:
+      return checked_bits(text, where);
   }
   return text;
 }

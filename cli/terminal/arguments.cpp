@@ -16,10 +16,23 @@ struct Word {
   std::optional<std::string> value;
 };
 
+// " Did you mean '--num_processes'?" for a misspelling, and for "--num_procs", which is far from it
+// by letters changed but begins alike.
+std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
+  const std::string near = did_you_mean(word, known);
+  if (!near.empty()) return near;
+  const auto shared = [&](const std::string& flag) {
+    return std::ranges::mismatch(word, flag).in1 - word.begin();
+  };
+  const auto best = std::ranges::max_element(known, {}, shared);
+  if (best == known.end() || shared(*best) * 4 < std::ssize(word) * 3) return {};
+  return " Did you mean '" + *best + "'?";
+}
+
 [[noreturn]] void refuse_unknown(const std::string& word, std::span<const Flag> table) {
   std::vector<std::string> known;
   for (const auto& flag : table) known.push_back("--" + flag.name);
-  throw ConfigError("there is no flag '" + word + "'." + did_you_mean(word, known) +
+  throw ConfigError("there is no flag '" + word + "'." + suggestion(word, known) +
                     " `accelerate launch --help` lists all flags; flags of your own program go "
                     "after its name.");
 }
@@ -73,6 +86,8 @@ std::string value_name(const Flag& flag) {
     case FlagKind::boolean:
     case FlagKind::bit:
       return " true|false";
+    case FlagKind::bits:
+      return " B,B,B";
     case FlagKind::text:
       return " TEXT";
   }

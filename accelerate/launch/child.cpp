@@ -1,0 +1,98 @@
+#include "accelerate/launch/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Everything execve needs, laid out before the fork: between fork and exec nothing may allocate,
+// for another thread may have held the allocator's lock.
+struct Image {
+  std::vector<std::string> assignments;
+  std::vector<char*> argv;
+  std::vector<char*> envp;
+};
+
+Image image_of(const ChildOptions& options) {
+  Image image;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view assignment(*entry);
+    const std::string name(assignment.substr(0, assignment.find('=')));
+    if (!options.environment.contains(name)) image.assignments.emplace_back(assignment);
+  }
+  for (const auto& [name, value] : options.environment) {
+    image.assignments.push_back(name + "=" + value);
+  }
+  for (auto& assignment : image.assignments) image.envp.push_back(assignment.data());
+  image.envp.push_back(nullptr);
+  for (const auto& word : *options.argv) image.argv.push_back(const_cast<char*>(word.c_str()));
+  image.argv.push_back(nullptr);
+  return image;
+}
+
+void read_nothing() {
+  const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+}
+
+// Runs in the new process; async-signal-safe throughout.
+[[noreturn]] void become(const Image& image, const ChildOptions& options, pid_t parent,
+                         int failure) {
+  setsid();
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(128 + SIGKILL);  // it died before the line above took hold
+  if (!options.reads_input) read_nothing();
+  sigaction(SIGPIPE, &options.on_broken_pipe, nullptr);
+  sigprocmask(SIG_SETMASK, &options.signal_mask, nullptr);
+  execve(image.argv[0], image.argv.data(), image.envp.data());
+  const int error = errno;
+  [[maybe_unused]] const ssize_t told = write(failure, &error, sizeof error);
+  _exit(127);
+}
+
+}  // namespace
+
+void FileDescriptor::reset() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+Child start_child(const ChildOptions& options) {
+  const Image image = image_of(options);
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw LaunchError(std::string("cannot open a pipe: ") + std::strerror(errno) +
+                      ". Is the limit on open files (ulimit -n) too low?");
+  }
+  FileDescriptor read_end(ends[0]);
+  const FileDescriptor write_end(ends[1]);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    throw LaunchError(std::string("cannot start another process: ") + std::strerror(errno) +
+                      ". Fewer ranks, or a higher limit (ulimit -u, ulimit -v), would help.");
+  }
+  if (pid == 0) become(image, options, parent, write_end.get());
+  return {pid, std::move(read_end)};
+}
+
+int exec_error(Child& child) {
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = read(child.exec_failure.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  child.exec_failure.reset();
+  return got == static_cast<ssize_t>(sizeof error) ? error : 0;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,25 @@
+// What to start, as pure data: one program, an environment for every rank. `make_plan` derives it
+// from flags and configuration; `launch` (supervisor.h) runs it.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace accelerate {
+
+using Environment = std::map<std::string, std::string>;
+
+struct LaunchPlan {
+  /// argv[0] is the path that is executed; it is not searched for in PATH again.
+  std::vector<std::string> argv;
+  /// Set for every rank, on top of the environment of the calling process.
+  Environment shared;
+  /// One entry a rank, in the order of local ranks, on top of `shared`.
+  std::vector<Environment> ranks;
+  /// What ranks get between SIGTERM and SIGKILL when the group is ended.
+  std::chrono::milliseconds grace_period{30'000};
+};
+
+}  // namespace accelerate

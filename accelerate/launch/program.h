@@ -1,0 +1,40 @@
+// From the words after our flags to what execve is given.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+
+/// The program cannot be started. Shells tell the two cases apart by the exit code.
+class ProgramError : public LaunchError {
+ public:
+  ProgramError(const std::string& message, int exit_code)
+      : LaunchError(message), exit_code_(exit_code) {}
+  /// 127: there is no such program; 126: it is there but cannot be executed.
+  [[nodiscard]] int exit_code() const { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+struct ProgramOptions {
+  bool module = false;     ///< words[0] names a Python module: `python3 -u -m`.
+  bool no_python = false;  ///< A .py file is executed itself.
+};
+
+/// The command for `words`, a program and its arguments. A name with a slash is a path, one without
+/// is searched for in PATH. A file that ends in `.py` (in the working folder too) is handed to the
+/// `python3` found in PATH, so that an active virtual environment counts, unbuffered. The result's
+/// first word is the path to execute. Throws ProgramError that says what was found and the cure,
+/// ConfigError when both options are set.
+[[nodiscard]] std::vector<std::string> resolve_program(const std::vector<std::string>& words,
+                                                       const ProgramOptions& options);
+
+/// The executable called `name` in the folders of PATH; empty when there is none.
+[[nodiscard]] std::filesystem::path find_in_path(const std::string& name);
+
+}  // namespace accelerate

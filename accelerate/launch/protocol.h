@@ -1,0 +1,31 @@
+// The environment through which a launcher speaks to its ranks: the contract with Python Accelerate
+// and with torchrun. docs/environment.md has the list; names and formats are upstream's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "accelerate/launch/plan.h"
+#include "accelerate/launch/settings.h"
+
+namespace accelerate {
+
+/// Where the ranks meet.
+struct MeetingPoint {
+  std::string address = "127.0.0.1";
+  int port = 0;
+};
+
+/// What every rank is told: precision, compiler, threads, and the sections of the paradigm chosen.
+[[nodiscard]] Environment shared_environment(const LaunchSettings& settings);
+
+/// Who rank `rank` is and where rank 0 listens. Empty for a process that is alone.
+[[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
+                                           const MeetingPoint& meeting);
+
+/// The whole plan: settings, program and a port. A port asked for that is taken is replaced by a
+/// free one, which `settings.warnings` then says. Throws ConfigError, ProgramError, LaunchError.
+[[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings,
+                                   const std::vector<std::string>& program);
+
+}  // namespace accelerate

@@ -1,0 +1,312 @@
+#include "accelerate/launch/settings.h"
+
+#include <algorithm>
+#include <set>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/launch/flags.h"
+
+namespace accelerate {
+namespace {
+
+// More ranks than this on one machine is a typing error, not a plan.
+constexpr std::int64_t kMostProcesses = 4096;
+
+const std::set<std::string>& names_of_config_keys() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all;
+    for (const auto& key : config_keys()) all.insert(key.name);
+    return all;
+  }();
+  return names;
+}
+
+// Where the value of `name` came from, as the beginning of a sentence.
+std::string where(const LaunchRequest& request, const std::string& name) {
+  if (request.flags.contains(name) || !request.config) return "--" + name;
+  return "'" + name + "' in " + request.config_file.string();
+}
+
+void check_exclusive_flags(const LaunchRequest& request) {
+  std::vector<std::string> given;
+  for (const char* name : {"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp"}) {
+    if (request.flags.contains(name)) given.push_back("--" + std::string(name));
+  }
+  if (given.size() > 1) {
+    throw ConfigError(join(given, " and ") +
+                      " exclude each other: use one of --cpu, --multi_gpu, --use_deepspeed, "
+                      "--use_fsdp.");
+  }
+}
+
+// A file's booleans under a flag that takes words, as upstream's Python writes them.
+std::string python_words(const std::string& text) {
+  std::vector<std::string> words = split(text, ',');
+  for (auto& word : words) {
+    if (word == "true") word = "True";
+    if (word == "false") word = "False";
+  }
+  return join(words, ",");
+}
+
+// Flags and keys of the file share their names; `debug` and the rest of the top level too.
+void take_from_file(const LaunchRequest& request, LaunchSettings& settings) {
+  for (const auto& flag : launch_flags()) {
+    if (settings.has(flag.name) || !names_of_config_keys().contains(flag.name)) continue;
+    const auto text = config_key_text(*request.config, flag.name);
+    if (!text) continue;
+    const bool words = flag.kind == FlagKind::bits ||
+                       (flag.group == FlagGroup::megatron && flag.kind == FlagKind::text);
+    settings.values[flag.name] =
+        words ? python_words(*text) : checked_value(flag, *text, where(request, flag.name));
+  }
+}
+
+[[noreturn]] void refuse_type(const LaunchRequest& request) {
+  throw ConfigError("distributed_type in " + request.config_file.string() + " is " +
+                    std::string(to_string(request.config->distributed_type)) +
+                    "; this version launches on CPUs and NVIDIA GPUs: NO, MULTI_CPU, MULTI_GPU, "
+                    "FSDP, DEEPSPEED and MEGATRON_LM.");
+}
+
+bool mode_was_given(const LaunchRequest& request) {
+  const auto names = {"multi_gpu",     "tpu",      "tpu_cluster",
+                      "use_deepspeed", "use_fsdp", "use_megatron_lm"};
+  return std::ranges::any_of(names, [&](const char* n) { return request.flags.contains(n); });
+}
+
+// The file's distributed_type stands for the mode flag that was not given.
+void take_mode_from_file(const LaunchRequest& request, LaunchSettings& settings) {
+  if (mode_was_given(request)) return;
+  const auto& config = *request.config;
+  switch (config.distributed_type) {
+    case DistributedType::NO:
+      break;
+    case DistributedType::MULTI_CPU:
+      settings.use_cpu = true;
+      break;
+    case DistributedType::MULTI_GPU:
+      settings.values["multi_gpu"] = "True";
+      break;
+    case DistributedType::FSDP:
+      settings.values["use_fsdp"] = "True";
+      break;
+    case DistributedType::DEEPSPEED:
+      settings.values["use_deepspeed"] = "True";
+      break;
+    case DistributedType::MEGATRON_LM:
+      settings.values["use_megatron_lm"] = "True";
+      break;
+    default:
+      refuse_type(request);
+  }
+  if (config.parallelism_config != ParallelismConfig{}) {
+    settings.values["use_parallelism_config"] = "True";
+  }
+}
+
+void take_what_only_a_file_says(const LaunchRequest& request, LaunchSettings& settings) {
+  const auto& config = *request.config;
+  for (const char* name : {"fsdp_ignored_modules", "fp8_use_mxfp8_block_scaling"}) {
+    if (auto text = config_key_text(config, name)) settings.file_only[name] = *text;
+  }
+  for (const auto& key : config_keys()) {
+    if (key.section == "deepspeed_config" && config_key_text(config, key.name)) {
+      settings.deepspeed_file_fields.push_back(key.name);
+    }
+  }
+  std::ranges::sort(settings.deepspeed_file_fields);
+  if (config.mixed_precision && !request.flags.contains("mixed_precision")) {
+    settings.deepspeed_file_fields.push_back("mixed_precision");
+  }
+}
+
+void take_file(const LaunchRequest& request, LaunchSettings& settings) {
+  const auto& config = *request.config;
+  if (config.compute_environment != ComputeEnvironment::LOCAL_MACHINE) {
+    throw ConfigError("compute_environment in " + request.config_file.string() + " is " +
+                      std::string(to_string(config.compute_environment)) +
+                      "; this version launches on this machine: LOCAL_MACHINE.");
+  }
+  take_mode_from_file(request, settings);
+  take_from_file(request, settings);
+  take_what_only_a_file_says(request, settings);
+  settings.use_cpu |= config.use_cpu;
+  if (config.debug) settings.values["debug"] = "True";
+  if (!request.flags.contains("num_processes") && config.num_processes == -1) {
+    throw ConfigError(request.config_file.string() +
+                      " leaves num_processes to the command line: pass --num_processes N.");
+  }
+}
+
+void take_defaults(LaunchSettings& settings) {
+  for (const auto& flag : launch_flags()) {
+    if (settings.has(flag.name) || flag.fallback.empty()) continue;
+    settings.values[flag.name] =
+        flag.kind == FlagKind::bit ? checked_value(flag, flag.fallback, flag.name) : flag.fallback;
+  }
+}
+
+bool is_default(const Flag& flag, const std::string& value) {
+  if (value.empty() || value == flag.fallback) return true;
+  return (flag.name == "num_machines" && value == "1") ||
+         (flag.name == "machine_rank" && value == "0");
+}
+
+void refuse_what_is_not_built(const LaunchRequest& request, const LaunchSettings& settings) {
+  for (const auto& flag : launch_flags()) {
+    const bool refused =
+        flag.status == FlagStatus::later || flag.status == FlagStatus::not_applicable;
+    if (!refused || is_default(flag, settings.text(flag.name))) continue;
+    throw ConfigError(where(request, flag.name) + " is '" + settings.text(flag.name) + "'; " +
+                      (flag.status == FlagStatus::later
+                           ? "what it asks for comes in a later version. Leave it out for now."
+                           : "this project serves CPUs and NVIDIA GPUs of your own machines, so "
+                             "there is nothing it could do. Leave it out."));
+  }
+}
+
+// An integer setting that must lie in [least, most]; nullopt when it has no value.
+std::optional<int> ranged(const LaunchRequest& request, const LaunchSettings& settings,
+                          const std::string& name, std::pair<std::int64_t, std::int64_t> range) {
+  const auto value = parse_int(settings.text(name));
+  if (!value) return std::nullopt;
+  if (*value < range.first || *value > range.second) {
+    throw ConfigError(where(request, name) + " is '" + settings.text(name) +
+                      "'; it must lie between " + std::to_string(range.first) + " and " +
+                      std::to_string(range.second) + ".");
+  }
+  return static_cast<int>(*value);
+}
+
+// The ids of gpu_ids; empty for "all".
+std::vector<std::string> gpu_ids(const LaunchRequest& request, const LaunchSettings& settings) {
+  const std::string text = settings.text("gpu_ids");
+  if (text.empty() || lower(text) == "all") return {};
+  std::vector<std::string> ids;
+  for (const auto& part : split(text, ',')) {
+    const std::string id(trim(part));
+    const bool plausible =
+        parse_int(id).value_or(-1) >= 0 || id.starts_with("GPU-") || id.starts_with("MIG-");
+    if (!plausible || std::ranges::find(ids, id) != ids.end()) {
+      throw ConfigError(where(request, "gpu_ids") + " is '" + text + "', of which '" + id +
+                        "' is no GPU or stands there twice; write all, or ids such as 0,2,3.");
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+void choose_processes(const LaunchRequest& request, const Machine& machine,
+                      LaunchSettings& settings) {
+  const auto ids = gpu_ids(request, settings);
+  const int gpus = ids.empty() ? machine.gpus : static_cast<int>(ids.size());
+  settings.on_cpu = settings.use_cpu || machine.gpus == 0;
+  const auto asked = ranged(request, settings, "num_processes", {1, kMostProcesses});
+  settings.num_processes = asked.value_or(settings.on_cpu ? 1 : std::max(gpus, 1));
+  if (request.flags.contains("multi_gpu") && asked && *asked < 2) {
+    throw ConfigError("--multi_gpu needs at least 2 processes, and --num_processes is '" +
+                      settings.text("num_processes") + "'.");
+  }
+  if (settings.is_on("multi_gpu") && ids.size() == 1) {
+    throw ConfigError(where(request, "gpu_ids") + " names one GPU, '" + ids[0] +
+                      "', yet training is to use several: name at least two, or write all.");
+  }
+  // Upstream calls this multi_gpu too, when nothing else was said.
+  if (!request.config && !settings.on_cpu && settings.num_processes > 1) {
+    settings.values["multi_gpu"] = "True";
+  }
+  if (!settings.on_cpu && settings.num_processes > gpus) {
+    settings.warnings.push_back(
+        std::to_string(settings.num_processes) + " ranks share " + std::to_string(gpus) +
+        " GPU(s). NCCL refuses two ranks on one GPU; use fewer ranks or --cpu.");
+  }
+  if (settings.is_on("multi_gpu") && settings.on_cpu) {
+    settings.warnings.push_back(
+        "there is no GPU to be seen on this machine: the ranks train on the CPU.");
+  }
+}
+
+void choose_threads(const LaunchRequest& request, const Machine& machine,
+                    LaunchSettings& settings) {
+  const auto asked = ranged(request, settings, "num_cpu_threads_per_process", {1, 65536});
+  const auto outer = env_int("OMP_NUM_THREADS");
+  settings.threads_per_process = asked.value_or(static_cast<int>(std::max<std::int64_t>(
+      outer.value_or(settings.on_cpu ? machine.cores / settings.num_processes : 1), 1)));
+}
+
+void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
+  if (request.flags.contains("use_parallelism_config") &&
+      (!settings.is_on("use_fsdp") || settings.text("fsdp_version") != "2")) {
+    throw ConfigError("--use_parallelism_config needs --use_fsdp and --fsdp_version 2.");
+  }
+  if (settings.is_on("use_fsdp") && settings.is_on("fsdp_cpu_ram_efficient_loading") &&
+      !settings.is_on("fsdp_sync_module_states")) {
+    throw ConfigError(
+        where(request, "fsdp_sync_module_states") +
+        " is off while fsdp_cpu_ram_efficient_loading is on: then only rank 0 has "
+        "weights, and nobody else would get them. Switch the one on or the other off.");
+  }
+}
+
+// Whoever names neither a file nor a number of ranks may not know what they get.
+void tell_defaults(const LaunchRequest& request, LaunchSettings& settings) {
+  if (request.config || request.flags.contains("num_processes")) return;
+  std::string block = "nobody said how to run this, so these defaults hold:\n  --num_processes " +
+                      std::to_string(settings.num_processes) +
+                      (settings.on_cpu ? "  (on the CPU)" : "  (one a GPU)");
+  if (!request.flags.contains("mixed_precision")) block += "\n  --mixed_precision no";
+  if (settings.threads_per_process > 1) {
+    block += "\n  --num_cpu_threads_per_process " + std::to_string(settings.threads_per_process);
+  }
+  settings.warnings.push_back(block +
+                              "\nPass --num_processes, or write a file with `accelerate "
+                              "config`, and this note goes.");
+}
+
+}  // namespace
+
+std::string LaunchSettings::text(const std::string& name) const {
+  const auto found = values.find(name);
+  return found == values.end() ? "" : found->second;
+}
+
+bool LaunchSettings::is_on(const std::string& name) const {
+  return parse_bool(text(name)).value_or(false);
+}
+
+LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine) {
+  check_exclusive_flags(request);
+  LaunchSettings settings;
+  settings.values = request.flags;
+  settings.use_cpu = request.flags.contains("cpu");
+  if (request.config) take_file(request, settings);
+  take_defaults(settings);
+  refuse_what_is_not_built(request, settings);
+  choose_processes(request, machine, settings);
+  choose_threads(request, machine, settings);
+  (void)ranged(request, settings, "main_process_port", {0, 65535});
+  check_fsdp(request, settings);
+  const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
+  settings.alone = settings.num_processes == 1 &&
+                   std::ranges::none_of(modes, [&](const char* m) { return settings.is_on(m); });
+  tell_defaults(request, settings);
+  return settings;
+}
+
+LaunchRequest read_request(std::map<std::string, std::string> flags) {
+  LaunchRequest request;
+  request.flags = std::move(flags);
+  const auto named = request.flags.find("config_file");
+  if (named != request.flags.end()) {
+    request.config_file = named->second;
+  } else if (!request.flags.contains("cpu") && std::filesystem::exists(default_config_file())) {
+    request.config_file = default_config_file();
+  }
+  if (!request.config_file.empty()) request.config = load_cluster_config(request.config_file);
+  return request;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,58 @@
+// Flags and configuration file, merged: the command line wins over the file, the file over the
+// defaults, for every key alike.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/config/cluster_config.h"
+
+namespace accelerate {
+
+/// What the machine offers; a plan for another machine can be made from a struct like this.
+struct Machine {
+  int gpus = 0;
+  int cores = 1;  ///< Physical ones.
+};
+
+struct LaunchRequest {
+  std::map<std::string, std::string> flags;  ///< Given flags by name, checked (see flags.h).
+  std::optional<ClusterConfig> config;
+  std::filesystem::path config_file;  ///< Where `config` came from, for messages.
+};
+
+/// The outcome of the merge. `values` holds every flag that has a value, under the flag's name, as
+/// the text that goes into the environment.
+struct LaunchSettings {
+  std::map<std::string, std::string> values;
+  int num_processes = 1;
+  int threads_per_process = 1;
+  bool use_cpu = false;  ///< Asked for: --cpu, use_cpu or MULTI_CPU.
+  bool on_cpu = false;   ///< Asked for, or there is no GPU.
+  /// One process, told nothing of ranks: it runs as if it had been started by hand.
+  bool alone = false;
+  /// Values that only a file can set, by key: fsdp_ignored_modules, fp8_use_mxfp8_block_scaling.
+  std::map<std::string, std::string> file_only;
+  /// Keys of the file's deepspeed_config, and mixed_precision when the file decided it.
+  std::vector<std::string> deepspeed_file_fields;
+  std::vector<std::string> warnings;  ///< For the user, a sentence or block each.
+
+  [[nodiscard]] bool has(const std::string& name) const { return values.contains(name); }
+  /// The value of a flag; "" when it has none.
+  [[nodiscard]] std::string text(const std::string& name) const;
+  /// Whether a boolean flag is on.
+  [[nodiscard]] bool is_on(const std::string& name) const;
+};
+
+/// Merges and checks. Throws ConfigError, naming the flag or the file's key, for values that are
+/// not allowed, flags that exclude each other, and flags whose feature is not built yet.
+[[nodiscard]] LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine);
+
+/// The configuration that a launch with `flags` uses: --config_file, else the default file if it is
+/// there and --cpu was not given.
+[[nodiscard]] LaunchRequest read_request(std::map<std::string, std::string> flags);
+
+}  // namespace accelerate

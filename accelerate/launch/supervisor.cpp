@@ -1,0 +1,254 @@
+#include "accelerate/launch/supervisor.h"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "accelerate/base/error.h"
+#include "accelerate/launch/child.h"
+#include "accelerate/launch/guardian.h"
+#include "accelerate/launch/process_group.h"
+#include "accelerate/launch/program.h"
+#include "accelerate/launch/signals.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kNotExecutable = 126;
+
+// How often to look where the kernel offers nothing to wait for: a sandbox without pidfd_open, and
+// processes that are not our children.
+constexpr milliseconds kLookAgain{10};
+// After SIGKILL a process is gone within moments unless it hangs in the kernel.
+constexpr milliseconds kAfterKill{2000};
+
+struct Rank {
+  detail::Child child;
+  detail::FileDescriptor ended;  // a pidfd: readable when the process has ended
+  RankResult result;
+  bool running = true;
+};
+
+std::string exec_sentence(const std::string& program, int error) {
+  std::string text = "cannot execute '" + program + "': " + std::strerror(error) + ".";
+  if (error == ENOEXEC) {
+    text += " It is no program for this machine; a script needs a first line such as #!/bin/sh.";
+  } else if (error == ENOENT) {
+    text += " The interpreter it names in its first line, or its loader, does not exist.";
+  } else if (error == E2BIG) {
+    text += " The arguments and the environment together are too long.";
+  }
+  return text;
+}
+
+class Supervisor {
+ public:
+  Supervisor(const LaunchPlan& plan, const LaunchEvents& events)
+      : plan_(plan), events_(events), guardian_(plan.ranks.size()) {}
+
+  LaunchResult run() {
+    start();
+    while (std::ranges::any_of(ranks_, &Rank::running)) wait_once();
+    sweep();
+    for (auto& rank : ranks_) result_.ranks.push_back(rank.result);
+    return result_;
+  }
+
+ private:
+  void start() {
+    for (std::size_t i = 0; i < plan_.ranks.size(); ++i) {
+      try {
+        ranks_.push_back(start_rank(static_cast<int>(i)));
+      } catch (const LaunchError&) {
+        abandon();
+        throw;
+      }
+    }
+    // Only now, so that the executions of all ranks overlap.
+    for (auto& rank : ranks_) {
+      if (const int error = detail::exec_error(rank.child)) {
+        abandon();
+        throw ProgramError(exec_sentence(plan_.argv[0], error), kNotExecutable);
+      }
+    }
+  }
+
+  Rank start_rank(int index) {
+    Environment environment = plan_.ranks[static_cast<std::size_t>(index)];
+    environment.insert(plan_.shared.begin(), plan_.shared.end());
+    Rank rank;
+    started_ = Clock::now();
+    rank.child = detail::start_child({&plan_.argv, std::move(environment), index == 0,
+                                      signals_.mask_before(), signals_.pipe_action_before()});
+    guardian_.guard(rank.child.pid);
+    rank.ended =
+        detail::FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
+    rank.result.rank = index;
+    rank.result.pid = rank.child.pid;
+    return rank;
+  }
+
+  // Ends and collects what was started, when not all could be.
+  void abandon() {
+    for (auto& rank : ranks_) {
+      detail::signal_group(rank.child.pid, SIGKILL);
+      kill(rank.child.pid, SIGKILL);  // it may not lead its group yet
+      while (waitpid(rank.child.pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+  }
+
+  void wait_once() {
+    std::vector<pollfd> polls = {{signals_.fd(), POLLIN, 0}};
+    bool all_watched = true;
+    for (const auto& rank : ranks_) {
+      if (!rank.running) continue;
+      if (rank.ended.get() < 0) all_watched = false;
+      polls.push_back({rank.ended.get(), POLLIN, 0});
+    }
+    poll(polls.data(), polls.size(), timeout(all_watched));
+    heed_signals();
+    collect();
+    enforce_deadline();
+  }
+
+  // Milliseconds for poll(2); -1 for no end.
+  [[nodiscard]] int timeout(bool all_watched) const {
+    if (!all_watched) return static_cast<int>(kLookAgain.count());
+    if (!deadline_) return -1;
+    const auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+    return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 3'600'000));
+  }
+
+  void heed_signals() {
+    for (const int signal : signals_.take()) {
+      if (signal == SIGTSTP) {
+        tell_all(SIGSTOP);
+        detail::stop_like_ctrl_z();
+        tell_all(SIGCONT);
+      } else if (!detail::asks_to_end(signal)) {
+        tell_all(signal);
+      } else if (signal == SIGINT && interrupts_++ > 0) {
+        kill_all();
+      } else {
+        interrupt(signal);
+      }
+    }
+  }
+
+  void interrupt(int signal) {
+    if (!result_.interrupted_by && !result_.first_failure) {
+      result_.interrupted_by = signal;
+      if (events_.interrupted) events_.interrupted(signal);
+    }
+    stop(signal);
+  }
+
+  // Collects every rank that has ended; the first failure among them ends the group.
+  void collect() {
+    std::vector<RankResult> failures;
+    for (auto& rank : ranks_) {
+      int status = 0;
+      if (!rank.running || waitpid(rank.child.pid, &status, WNOHANG) != rank.child.pid) continue;
+      record(rank, status);
+      if (rank.result.failed() && !rank.result.stopped_by_us) failures.push_back(rank.result);
+    }
+    if (failures.empty() || stopping_) return;
+    std::ranges::stable_partition(failures, [](const auto& r) { return r.signal.has_value(); });
+    result_.first_failure = failures.front().rank;
+    if (events_.rank_failed) events_.rank_failed(failures.front());
+    stop(SIGTERM);
+  }
+
+  void record(Rank& rank, int status) {
+    rank.running = false;
+    rank.result.ran_for = std::chrono::duration_cast<milliseconds>(Clock::now() - started_);
+    rank.result.stopped_by_us = stopping_;
+    if (WIFSIGNALED(status)) {
+      rank.result.signal = WTERMSIG(status);
+    } else {
+      rank.result.exit_code = WEXITSTATUS(status);
+    }
+  }
+
+  void stop(int signal) {
+    stopping_ = true;
+    if (!deadline_ && !killed_) deadline_ = Clock::now() + plan_.grace_period;
+    tell_all(signal);
+  }
+
+  void enforce_deadline() {
+    if (deadline_ && Clock::now() >= *deadline_) kill_all();
+  }
+
+  void kill_all() {
+    stopping_ = true;
+    deadline_.reset();
+    if (!killed_ && events_.killing) events_.killing();
+    killed_ = true;
+    tell_all(SIGKILL);
+  }
+
+  // A group may live on without its leader, so ended ranks are told as well.
+  void tell_all(int signal) {
+    for (const auto& rank : ranks_) detail::signal_group(rank.child.pid, signal);
+  }
+
+  [[nodiscard]] bool any_group_runs() const {
+    return std::ranges::any_of(ranks_,
+                               [](const Rank& r) { return detail::group_runs(r.child.pid); });
+  }
+
+  // Ends what the ranks have left behind in their groups.
+  void sweep() {
+    if (!any_group_runs()) return;
+    if (!stopping_) stop(SIGTERM);
+    auto give_up = Clock::time_point::max();
+    while (any_group_runs() && Clock::now() < give_up) {
+      pollfd wake = {signals_.fd(), POLLIN, 0};
+      poll(&wake, 1, static_cast<int>(kLookAgain.count()));
+      heed_signals();
+      enforce_deadline();
+      if (killed_ && give_up == Clock::time_point::max()) give_up = Clock::now() + kAfterKill;
+    }
+  }
+
+  const LaunchPlan& plan_;
+  const LaunchEvents& events_;
+  detail::SignalScope signals_;  // before the guardian: its pipe may break
+  detail::Guardian guardian_;
+  std::vector<Rank> ranks_;
+  LaunchResult result_;
+  Clock::time_point started_ = Clock::now();
+  std::optional<Clock::time_point> deadline_;
+  int interrupts_ = 0;
+  bool stopping_ = false;
+  bool killed_ = false;
+};
+
+}  // namespace
+
+int LaunchResult::exit_code() const {
+  if (interrupted_by) return 128 + *interrupted_by;
+  if (!first_failure) return 0;
+  const auto& rank = ranks[static_cast<std::size_t>(*first_failure)];
+  return rank.signal ? 128 + *rank.signal : rank.exit_code.value_or(1);
+}
+
+LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events) {
+  if (plan.argv.empty() || plan.ranks.empty()) {
+    throw LaunchError("there is nothing to launch: the plan has no program or no ranks");
+  }
+  return Supervisor(plan, events).run();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,62 @@
+// Runs a plan: starts every rank, waits, and ends the group as one. No rank, and nothing a rank
+// started in its own process group, outlives the call, or the calling process if that is killed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "accelerate/launch/plan.h"
+
+namespace accelerate {
+
+/// How one rank ended. Exactly one of exit_code and signal is set.
+struct RankResult {
+  int rank = 0;
+  pid_t pid = -1;
+  std::optional<int> exit_code;
+  std::optional<int> signal;  ///< The signal that killed it.
+  std::chrono::milliseconds ran_for{0};
+  bool stopped_by_us = false;  ///< It ended after the launcher had told it to.
+
+  [[nodiscard]] bool failed() const { return signal.has_value() || exit_code.value_or(0) != 0; }
+};
+
+struct LaunchResult {
+  std::vector<RankResult> ranks;      ///< In the order of ranks.
+  std::optional<int> first_failure;   ///< The rank whose failure ended the group.
+  std::optional<int> interrupted_by;  ///< The signal that asked the launcher to end.
+
+  /// 0 when every rank succeeded, 128 + signal after an interruption, else what the first failure
+  /// exited with (128 + its signal when one killed it).
+  [[nodiscard]] int exit_code() const;
+};
+
+/// What happens while ranks run, for whoever wants to tell the user. Called on the calling thread.
+struct LaunchEvents {
+  /// A rank failed; the others are told to end.
+  std::function<void(const RankResult&)> rank_failed;
+  /// The launcher was asked to end; the ranks were sent the same signal.
+  std::function<void(int signal)> interrupted;
+  /// Ranks that did not end in the grace period, or after a second SIGINT, are killed.
+  std::function<void()> killing;
+};
+
+/// Starts plan.ranks processes and returns when all have ended.
+///
+/// The first rank that fails ends the group: SIGTERM to all, SIGKILL after plan.grace_period. Of
+/// ranks that are found dead at the same moment, one that a signal killed counts as first: the
+/// others rather noticed. SIGINT, SIGTERM, SIGHUP and SIGQUIT to the caller go to every rank with
+/// the same grace, a second SIGINT kills at once; SIGUSR1, SIGUSR2 and SIGWINCH are passed on;
+/// SIGTSTP stops the ranks too. Signals that were ignored stay ignored (nohup). A rank that exits
+/// with 0 early is no failure. Rank 0 reads the caller's standard input, the others /dev/null.
+///
+/// Threads: the caller's signal mask is changed during the call, so no other thread of the process
+/// may have these signals unblocked. Throws LaunchError when a rank cannot be started; the others
+/// are ended first. Cost: about a millisecond a rank; no polling.
+LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {});
+
+}  // namespace accelerate

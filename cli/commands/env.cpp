@@ -1,0 +1,106 @@
+#include "cli/commands/env.h"
+
+#include <gnu/libc-version.h>
+#include <sys/utsname.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "accelerate/base/text.h"
+#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/hardware.h"
+#include "accelerate/launch/program.h"
+
+namespace accelerate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string platform() {
+  utsname name{};
+  uname(&name);
+  return std::string(name.sysname) + "-" + name.release + "-" + name.machine + "-glibc" +
+         gnu_get_libc_version();
+}
+
+std::string or_not_found(const std::string& text) {
+  return text.empty() ? "Not found" : text;
+}
+
+// The version that a virtual environment noted down when it was made; asking Python itself would
+// take longer than everything else here.
+std::string noted_version(const fs::path& python) {
+  std::ifstream notes(python.parent_path().parent_path() / "pyvenv.cfg");
+  for (std::string line; std::getline(notes, line);) {
+    const auto equals = line.find('=');
+    if (equals == std::string::npos) continue;
+    const auto key = trim(std::string_view(line).substr(0, equals));
+    if (key == "version" || key == "version_info") {
+      return std::string(trim(std::string_view(line).substr(equals + 1)));
+    }
+  }
+  return {};
+}
+
+std::string python() {
+  const fs::path path = find_in_path("python3");
+  if (path.empty()) return "Not found";
+  std::error_code ignored;
+  std::string version = noted_version(path);
+  if (version.empty()) {
+    const std::string name = fs::weakly_canonical(path, ignored).filename();
+    if (name.starts_with("python3.")) version = name.substr(6);
+  }
+  return version.empty() ? path.string() : version + " (" + path.string() + ")";
+}
+
+std::string gpu_names(const std::vector<Gpu>& gpus) {
+  std::vector<std::string> names;
+  for (const auto& gpu : gpus) names.push_back(gpu.name);
+  return join(names, ", ");
+}
+
+std::string configuration(const EnvOptions& options) {
+  const bool named = !options.config_file.empty();
+  const fs::path file = named ? fs::path(options.config_file) : default_config_file();
+  std::string text = named ? "- `Accelerate` config passed:\n" : "- `Accelerate` default config:\n";
+  if (!named && !fs::exists(file)) return text + "\tNot found\n";
+  const std::string yaml = to_yaml(load_cluster_config(file));
+  for (const auto& line : split(trim(yaml), '\n')) {
+    const bool nested = line.starts_with(' ') || line.starts_with("- ");
+    text += (nested ? "\t  " : "\t- ") + line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+void setup_env(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("env", "Print what a bug report needs to know");
+  auto options = std::make_shared<EnvOptions>();
+  command->add_option("--config_file,--config-file", options->config_file,
+                      "Configuration file to print; the default one otherwise");
+  command->callback([options, &exit_code] { exit_code = run_env(*options, std::cout); });
+}
+
+int run_env(const EnvOptions& options, std::ostream& out) {
+  const std::string config = configuration(options);  // first, for it may throw
+  const auto gpus = visible_gpus();
+  out << "\nCopy the lines below into your report.\n\n"
+      << "- `Accelerate` version: " << ACCELERATE_VERSION << " (accelerate.cpp)\n"
+      << "- Platform: " << platform() << "\n"
+      << "- `accelerate` bash location: " << or_not_found(find_in_path("accelerate")) << "\n"
+      << "- Compiler: " << ACCELERATE_COMPILER << "\n"
+      << "- Python version: " << python() << "\n"
+      << "- PyTorch version: " << ACCELERATE_LIBTORCH << "\n"
+      << "- PyTorch accelerator: " << (gpus.empty() ? "N/A" : "CUDA") << "\n"
+      << "- System RAM: " << format_bytes(static_cast<double>(memory_bytes())) << "\n"
+      << "- CPU cores: " << physical_cores() << "\n";
+  if (!gpus.empty()) out << "- GPU type: " << gpu_names(gpus) << "\n";
+  out << config;
+  return 0;
+}
+
+}  // namespace accelerate::cli

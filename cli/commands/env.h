@@ -1,0 +1,23 @@
+// `accelerate env`: what a bug report needs to say about the machine.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace accelerate::cli {
+
+struct EnvOptions {
+  std::string config_file;  ///< The default file when empty.
+};
+
+void setup_env(CLI::App& app, int& exit_code);
+
+/// Prints the facts, then the configuration. Starts no process and loads no LibTorch.
+/// Throws ConfigError when a configuration file is there and cannot be read.
+int run_env(const EnvOptions& options, std::ostream& out);
+
+}  // namespace accelerate::cli

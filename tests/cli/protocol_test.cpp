@@ -1,0 +1,148 @@
+// What our ranks are told against what Python Accelerate's launcher tells its own, key by key.
+// tests/reference/launch_env_golden.py wrote the expectations.
+#include "accelerate/launch/protocol.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "accelerate/base/text.h"
+#include "cli/terminal/arguments.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using Differences = std::vector<std::string>;
+
+const nlohmann::json& golden() {
+  static const auto json = nlohmann::json::parse(
+      std::ifstream(ACCELERATE_SOURCE_DIR "/tests/reference/launch_env_golden.json"));
+  return json;
+}
+
+Environment ours(const nlohmann::json& row) {
+  const testing::ScopedEnv threads("OMP_NUM_THREADS", nullptr);
+  const testing::ScopedEnv path("PYTHONPATH", nullptr);
+  LaunchRequest request;
+  request.flags = cli::split_arguments(row["flags"], launch_flags()).flags;
+  if (!row["config"].is_null()) {
+    request.config_file = "config.yaml";
+    request.config = parse_cluster_config(row["config"], "config.yaml");
+  }
+  const auto settings = merge_settings(request, {.gpus = row["gpus"], .cores = row["cores"]});
+  return shared_environment(settings);
+}
+
+// "-K=v" is theirs alone, "+K=v" ours alone.
+Differences differences(const Environment& theirs, const Environment& mine) {
+  Differences found;
+  for (const auto& [key, value] : theirs) {
+    const auto other = mine.find(key);
+    if (other == mine.end() || other->second != value) found.push_back("-" + key + "=" + value);
+  }
+  for (const auto& [key, value] : mine) {
+    const auto other = theirs.find(key);
+    if (other == theirs.end() || other->second != value) found.push_back("+" + key + "=" + value);
+  }
+  return found;
+}
+
+// Where we differ on purpose, and why.
+Differences justified(const nlohmann::json& row) {
+  const std::string name = row["name"];
+  Differences expected;
+  // Upstream starts one process here; ours are several, and told so rank by rank. With KMP_AFFINITY
+  // they would all sit on the same cores.
+  const Environment theirs = row["environment"];
+  if (theirs.contains("MASTER_PORT")) {
+    expected.push_back("-KMP_AFFINITY=granularity=fine,compact,1,0");
+    expected.push_back("-MASTER_ADDR=127.0.0.1");
+    expected.push_back("-MASTER_PORT=29500");
+  }
+  // Its DeepSpeed launcher forgets the compiler, and leaves the threads to torchrun.
+  if (row["launcher"] == "deepspeed") {
+    expected = {"+ACCELERATE_DYNAMO_BACKEND=NO",
+                "+ACCELERATE_DYNAMO_MODE=default",
+                "+ACCELERATE_DYNAMO_USE_DYNAMIC=False",
+                "+ACCELERATE_DYNAMO_USE_FULLGRAPH=False",
+                "+ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION=False",
+                "+OMP_NUM_THREADS=1"};
+  }
+  // It ignores fsdp_backward_prefetch_policy, which its own documentation writes.
+  if (name.starts_with("file: FSDP")) expected.push_back("+FSDP_BACKWARD_PREFETCH=BACKWARD_PRE");
+  return expected;
+}
+
+TEST(LaunchProtocol, TellsTheRanksWhatUpstreamTellsThem) {
+  const std::string here = std::filesystem::current_path();
+  for (const auto& row : golden()["rows"]) {
+    Environment theirs = row["environment"];
+    for (auto& [key, value] : theirs) {
+      if (value == "<cwd>") value = here;
+    }
+    EXPECT_EQ(differences(theirs, ours(row)), justified(row)) << row["name"];
+  }
+  EXPECT_EQ(golden()["rows"].size(), 33U);
+}
+
+TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {
+  LaunchRequest request;
+  request.flags = {{"multi_gpu", "True"}, {"num_processes", "2"}};
+  const auto settings = merge_settings(request, {.gpus = 2, .cores = 8});
+  const testing::ScopedEnv threads("OMP_NUM_THREADS", nullptr);
+  ASSERT_EQ(golden()["workers"].size(), 2U);
+  for (int rank = 0; rank < 2; ++rank) {
+    Environment mine = rank_environment(settings, rank, {.address = "127.0.0.1", .port = 1});
+    mine.merge(shared_environment(settings));
+    Environment theirs = golden()["workers"][static_cast<std::size_t>(rank)];
+    mine.erase("MASTER_PORT");
+    theirs.erase("MASTER_PORT");
+    // Their agent hosts the store, with us rank 0 does; the error file is their agent's own, and
+    // the locale comes from Python.
+    EXPECT_EQ(
+        differences(theirs, mine),
+        (Differences{"-LC_CTYPE=C.UTF-8", "-TORCHELASTIC_ERROR_FILE=<file>",
+                     "-TORCHELASTIC_USE_AGENT_STORE=True", "+TORCHELASTIC_USE_AGENT_STORE=False"}));
+  }
+}
+
+TEST(LaunchProtocol, TellsALoneProcessNothingOfRanks) {
+  LaunchRequest request;
+  request.flags = {{"num_processes", "1"}};
+  const auto settings = merge_settings(request, {.gpus = 0, .cores = 8});
+  EXPECT_TRUE(rank_environment(settings, 0, {}).empty());
+}
+
+std::string default_of(const Flag& flag) {
+  if (flag.kind == FlagKind::bit) return lower(flag.fallback);
+  return flag.fallback;
+}
+
+TEST(FlagTable, IsUpstreamsParser) {
+  std::size_t seen = 0;
+  for (const auto& row : golden()["flags"]) {
+    const std::string name = row["name"];
+    const Flag* flag = find_flag(name);
+    ASSERT_NE(flag, nullptr) << name;
+    ++seen;
+    EXPECT_EQ(flag->kind != FlagKind::toggle, row["takes_value"].get<bool>()) << name;
+    const std::string theirs = row["default"].is_null() ? "" : row["default"].get<std::string>();
+    if (flag->kind == FlagKind::toggle) continue;  // absent is off, whatever it is called
+    const std::string unspaced =
+        name == "fp8_override_linear_precision" ? "False,False,False" : theirs;
+    EXPECT_EQ(default_of(*flag), unspaced) << name;
+    // They misspell one of the compilers, "torhchxla_trace_once".
+    if (name != "dynamo_backend") {
+      EXPECT_EQ(flag->choices, row["choices"].get<std::vector<std::string>>()) << name;
+    }
+  }
+  EXPECT_EQ(seen, 123U);
+  EXPECT_EQ(launch_flags().size(), seen + 1);  // --grace_period is ours
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,112 @@
+// What the launcher does when it is itself interrupted or killed. These need the command, in a
+// process of its own.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/launch/support.h"
+#include "tests/support/support.h"
+
+namespace accelerate::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Interruption : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 2s));
+  }
+
+  // Starts two probes and returns when both have done `words`.
+  void start(std::vector<std::string> words, const std::string& grace = "5") {
+    std::vector<std::string> argv = {
+        accelerate_program(), "launch", "--cpu", "--num_processes", "2", "--grace_period", grace,
+        probe_program(),      tag_};
+    argv.insert(argv.end(), words.begin(), words.end());
+    argv.push_back("mark=" + marks());
+    argv.push_back("sleep=60000");
+    std::filesystem::create_directory(marks());
+    launcher_ = std::make_unique<Background>(argv, output());
+    ASSERT_TRUE(eventually([&] { return entries(marks()) == 2; }));
+  }
+
+  [[nodiscard]] std::string marks() const { return folder_.path() / "marks"; }
+  [[nodiscard]] std::string output() const { return folder_.path() / "out"; }
+
+  const std::string tag_ = unique_tag();
+  TemporaryFolder folder_;
+  std::unique_ptr<Background> launcher_;
+};
+
+class InterruptionBySignal : public Interruption, public ::testing::WithParamInterface<int> {};
+
+TEST_P(InterruptionBySignal, ReachesTheRanksAndIsTheExitCode) {
+  start({"catch=" + std::to_string(GetParam())});
+  launcher_->signal(GetParam());
+  EXPECT_EQ(launcher_->wait(2s), 128 + GetParam());
+  const std::string caught = "caught " + std::to_string(GetParam()) + "\n";
+  EXPECT_EQ(text_of(output()), caught + caught);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InterruptionBySignal,
+                         ::testing::Values(SIGINT, SIGTERM, SIGHUP, SIGQUIT), [](const auto& info) {
+                           return std::string("SIG") + sigabbrev_np(info.param);
+                         });
+
+TEST_F(Interruption, ASecondSigintKillsAtOnce) {
+  start({"ignore=2"}, "60");
+  launcher_->signal(SIGINT);
+  EXPECT_EQ(launcher_->wait(300ms), -1);
+  launcher_->signal(SIGINT);
+  EXPECT_EQ(launcher_->wait(2s), 130);
+}
+
+TEST_F(Interruption, RanksThatIgnoreSigtermAreKilledAfterTheGracePeriod) {
+  start({"ignore=15"}, "0.3");
+  launcher_->signal(SIGTERM);
+  EXPECT_EQ(launcher_->wait(3s), 143);
+}
+
+TEST_F(Interruption, UserSignalsArePassedOnAndEndNothing) {
+  start({"0:ignore=10", "1:catch=10"});
+  launcher_->signal(SIGUSR1);
+  EXPECT_EQ(launcher_->wait(3s), 7);
+  EXPECT_EQ(text_of(output()), "caught 10\n");
+}
+
+TEST_F(Interruption, NothingOutlivesALauncherThatIsKilled) {
+  start({});
+  EXPECT_EQ(processes_tagged(tag_), 4);  // the launcher, its guardian, two ranks
+  launcher_->signal(SIGKILL);
+  EXPECT_EQ(launcher_->wait(2s), 137);
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 1s));
+}
+
+TEST_F(Interruption, GrandchildrenDoNotOutliveALauncherThatIsKilled) {
+  start({"child", "deaf_child", "ignore=15"});
+  EXPECT_GE(processes_tagged(tag_), 7);
+  launcher_->signal(SIGKILL);
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 1s));
+}
+
+TEST_F(Interruption, StoppingTheLauncherStopsTheRanks) {
+  start({});
+  launcher_->signal(SIGTSTP);
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 3; }));
+  launcher_->signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 0; }));
+  launcher_->signal(SIGTERM);
+  EXPECT_EQ(launcher_->wait(3s), 143);
+}
+
+TEST_F(Interruption, OfRanksFoundDeadTogetherTheOneKilledByASignalIsTheCause) {
+  start({"mark=" + marks(), "sleep=1500", "0:exit=1", "1:signal=11"});
+  launcher_->signal(SIGSTOP);  // so that it finds both at once
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 2; }));
+  launcher_->signal(SIGCONT);
+  EXPECT_EQ(launcher_->wait(2s), 139);
+  EXPECT_NE(text_of(output() + ".err").find("rank 1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace accelerate::testing

@@ -1,0 +1,86 @@
+// A program to be launched, which does what its words say, in order. A word may begin with the rank
+// that it is for: `1:signal=11`. The first word starting with `tag=` does nothing: tests find our
+// processes by it.
+//
+//   env=FOLDER      writes the environment to FOLDER/<rank>
+//   mark=FOLDER     makes the empty file FOLDER/<rank>, when the words before are done
+//   print=TEXT      writes TEXT and a line end to standard output
+//   flood=BYTES     writes that much to standard output
+//   read            copies standard input to standard output
+//   catch=N         on signal N: writes "caught N" to standard output and exits with 7
+//   ignore=N        ignores signal N
+//   child           leaves a child behind that sleeps for a minute
+//   deaf_child      the same, and it ignores SIGTERM
+//   close           closes all standard descriptors
+//   sleep=MS        sleeps
+//   exit=CODE, signal=N, stop: ends, is killed, is stopped
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <thread>
+
+namespace {
+
+std::string rank() {
+  const char* text = std::getenv("RANK");
+  return text == nullptr ? "0" : text;
+}
+
+void caught(int number) {
+  const std::string text = "caught " + std::to_string(number) + "\n";
+  [[maybe_unused]] const auto written = write(1, text.data(), text.size());
+  _exit(7);
+}
+
+void write_environment(const std::string& folder) {
+  std::ofstream file(folder + "/" + rank());
+  for (char** entry = environ; *entry != nullptr; ++entry) file << *entry << '\0';
+}
+
+void leave_child(bool deaf) {
+  if (fork() != 0) return;
+  if (deaf) signal(SIGTERM, SIG_IGN);
+  std::this_thread::sleep_for(std::chrono::minutes(1));
+  _exit(0);
+}
+
+void close_all() {
+  for (int fd = 0; fd < 3; ++fd) close(fd);
+}
+
+void act(const std::string& verb, const std::string& value) {
+  if (verb == "env") write_environment(value);
+  if (verb == "mark") std::ofstream(value + "/" + rank());
+  if (verb == "print") std::cout << value << std::endl;
+  if (verb == "flood") std::cout << std::string(std::stoul(value), 'x') << std::flush;
+  if (verb == "read") std::cout << std::cin.rdbuf() << std::flush;
+  if (verb == "catch") signal(std::stoi(value), caught);
+  if (verb == "ignore") signal(std::stoi(value), SIG_IGN);
+  if (verb == "child") leave_child(false);
+  if (verb == "deaf_child") leave_child(true);
+  if (verb == "close") close_all();
+  if (verb == "sleep") std::this_thread::sleep_for(std::chrono::milliseconds(std::stoi(value)));
+  if (verb == "exit") std::exit(std::stoi(value));
+  if (verb == "signal") raise(std::stoi(value));
+  if (verb == "stop") raise(SIGSTOP);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    const auto colon = word.find(':');
+    if (colon != std::string::npos && colon < 3) {
+      if (word.substr(0, colon) != rank()) continue;
+      word.erase(0, colon + 1);
+    }
+    const auto equals = word.find('=');
+    act(word.substr(0, equals), equals == std::string::npos ? "" : word.substr(equals + 1));
+  }
+}

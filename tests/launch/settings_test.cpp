@@ -1,0 +1,179 @@
+#include "accelerate/launch/settings.h"
+
+#include <gtest/gtest.h>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using Flags = std::map<std::string, std::string>;
+using testing::ScopedEnv;
+
+constexpr const char* kFile =
+    "distributed_type: MULTI_CPU\nnum_processes: 3\nmixed_precision: bf16\nrdzv_backend: static\n"
+    "same_network: true\nenable_cpu_affinity: true\nmain_process_port: 0\n";
+
+class Settings : public ::testing::Test {
+ protected:
+  LaunchSettings merge(Flags flags, const std::string& file = "", Machine machine = {0, 8}) {
+    LaunchRequest request;
+    request.flags = std::move(flags);
+    if (!file.empty()) {
+      request.config = parse_cluster_config(file, "c.yaml");
+      request.config_file = "c.yaml";
+    }
+    return merge_settings(request, machine);
+  }
+
+  void expect_refused(Flags flags, const std::string& file, const std::string& message) {
+    try {
+      merge(std::move(flags), file);
+      ADD_FAILURE() << "not refused; expected: " << message;
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  }
+
+  ScopedEnv threads_{"OMP_NUM_THREADS", nullptr};
+};
+
+TEST_F(Settings, StartOneRankAGpu) {
+  EXPECT_EQ(merge({}, "", {4, 8}).num_processes, 4);
+  EXPECT_EQ(merge({{"gpu_ids", "0,2"}}, "", {4, 8}).num_processes, 2);
+  EXPECT_EQ(merge({{"cpu", "True"}}, "", {4, 8}).num_processes, 1);
+}
+
+TEST_F(Settings, StartOneRankWithoutGpusAndSaySo) {
+  const auto settings = merge({});
+  EXPECT_EQ(settings.num_processes, 1);
+  EXPECT_TRUE(settings.alone);
+  ASSERT_EQ(settings.warnings.size(), 1U);
+  EXPECT_NE(settings.warnings[0].find("--num_processes 1  (on the CPU)"), std::string::npos);
+  EXPECT_NE(settings.warnings[0].find("--num_cpu_threads_per_process 8"), std::string::npos);
+}
+
+TEST_F(Settings, AreSilentWhenTheUserSaidHowManyRanks) {
+  EXPECT_TRUE(merge({{"num_processes", "2"}}).warnings.empty());
+}
+
+TEST_F(Settings, StartSeveralRanksOnTheCpu) {
+  const auto settings = merge({{"num_processes", "4"}});
+  EXPECT_EQ(settings.num_processes, 4);
+  EXPECT_FALSE(settings.alone);
+  EXPECT_EQ(settings.threads_per_process, 2);
+}
+
+TEST_F(Settings, DivideTheCoresAmongRanksUnlessTold) {
+  EXPECT_EQ(merge({{"num_processes", "3"}}).threads_per_process, 2);
+  EXPECT_EQ(merge({{"num_processes", "99"}}).threads_per_process, 1);
+  EXPECT_EQ(merge({{"num_cpu_threads_per_process", "5"}}).threads_per_process, 5);
+  const ScopedEnv threads("OMP_NUM_THREADS", "6");
+  EXPECT_EQ(merge({{"num_processes", "2"}}).threads_per_process, 6);
+}
+
+TEST_F(Settings, TakeEveryKeyFromTheFileThoseWithDefaultsToo) {
+  const auto settings = merge({}, kFile);
+  EXPECT_EQ(settings.num_processes, 3);
+  EXPECT_TRUE(settings.use_cpu);
+  EXPECT_EQ(settings.text("mixed_precision"), "bf16");
+  EXPECT_TRUE(settings.is_on("same_network"));
+  EXPECT_TRUE(settings.is_on("enable_cpu_affinity"));
+  EXPECT_TRUE(settings.warnings.empty());
+}
+
+TEST_F(Settings, LetTheCommandLineWin) {
+  const auto settings = merge({{"num_processes", "2"}, {"mixed_precision", "no"}}, kFile);
+  EXPECT_EQ(settings.num_processes, 2);
+  EXPECT_EQ(settings.text("mixed_precision"), "no");
+}
+
+TEST_F(Settings, LetAModeFlagWinOverTheFilesType) {
+  const auto settings =
+      merge({{"use_fsdp", "True"}}, "distributed_type: MULTI_GPU\nnum_processes: 2\n");
+  EXPECT_TRUE(settings.is_on("use_fsdp"));
+  EXPECT_FALSE(settings.is_on("multi_gpu"));
+}
+
+TEST_F(Settings, TrainFsdpOnTheCpuWhenAskedTo) {
+  const auto settings =
+      merge({{"cpu", "True"}}, "distributed_type: FSDP\nnum_processes: 2\n", {2, 8});
+  EXPECT_TRUE(settings.use_cpu);
+  EXPECT_TRUE(settings.is_on("use_fsdp"));
+}
+
+TEST_F(Settings, WarnWhenRanksWouldShareAGpu) {
+  const auto settings = merge({{"num_processes", "4"}}, "", {2, 8});
+  ASSERT_EQ(settings.warnings.size(), 1U);
+  EXPECT_NE(settings.warnings[0].find("4 ranks share 2 GPU"), std::string::npos);
+}
+
+TEST_F(Settings, RefuseWhatIsNotAllowed) {
+  expect_refused({{"num_processes", "0"}}, "", "--num_processes is '0'; it must lie between 1");
+  expect_refused({{"num_processes", "-1"}}, "", "'-1'");
+  expect_refused({{"num_processes", "100000"}}, "", "4096");
+  expect_refused({{"cpu", "True"}, {"use_fsdp", "True"}}, "", "--cpu and --use_fsdp exclude");
+  expect_refused({{"multi_gpu", "True"}, {"num_processes", "1"}}, "", "at least 2");
+  expect_refused({{"multi_gpu", "True"}, {"gpu_ids", "3"}}, "", "'3'");
+  expect_refused({{"gpu_ids", "0,x"}}, "", "'x' is no GPU");
+  expect_refused({{"gpu_ids", "0,0"}}, "", "twice");
+  expect_refused({{"main_process_port", "65536"}}, "", "between 0 and 65535");
+  expect_refused({{"num_cpu_threads_per_process", "0"}}, "",
+                 "--num_cpu_threads_per_process is '0'");
+  expect_refused({{"use_parallelism_config", "True"}}, "", "--use_fsdp and --fsdp_version 2");
+  expect_refused({{"use_fsdp", "True"}, {"fsdp_sync_module_states", "false"}}, "",
+                 "fsdp_cpu_ram_efficient_loading");
+}
+
+TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
+  const std::vector<std::pair<const char*, const char*>> rows = {{"num_machines", "2"},
+                                                                 {"machine_rank", "1"},
+                                                                 {"rdzv_backend", "c10d"},
+                                                                 {"rdzv_conf", "a=b"},
+                                                                 {"max_restarts", "1"},
+                                                                 {"tee", "3"},
+                                                                 {"log_dir", "logs"},
+                                                                 {"mpirun_hostfile", "h"},
+                                                                 {"deepspeed_hostfile", "h"},
+                                                                 {"tpu", "True"},
+                                                                 {"vm", "a"},
+                                                                 {"aws_access_key_id", "k"},
+                                                                 {"tpu_use_sudo", "True"},
+                                                                 {"downcast_bf16", "True"},
+                                                                 {"tpu_cluster", "True"}};
+  for (const auto& [name, value] : rows) {
+    expect_refused({{name, value}}, "", "--" + std::string(name) + " is '" + value + "'");
+  }
+}
+
+TEST_F(Settings, TakeTheDefaultsOfWhatComesLater) {
+  EXPECT_NO_THROW(merge({{"num_machines", "1"},
+                         {"machine_rank", "0"},
+                         {"max_restarts", "0"},
+                         {"tee", "0"},
+                         {"rdzv_backend", "static"},
+                         {"monitor_interval", "5.0"}}));
+}
+
+TEST_F(Settings, NameTheKeyOfTheFileThatIsNotAllowed) {
+  expect_refused({}, "distributed_type: MULTI_CPU\nnum_processes: 2\nnum_machines: 2\n",
+                 "'num_machines' in c.yaml is '2'");
+  expect_refused({}, "distributed_type: XLA\nnum_processes: 2\n",
+                 "distributed_type in c.yaml is XLA");
+  expect_refused({}, "distributed_type: MULTI_CPU\nnum_processes: -1\n", "pass --num_processes N");
+}
+
+TEST_F(Settings, ReadTheDefaultFileUnlessTheCpuIsAskedFor) {
+  const testing::TemporaryFolder home;
+  const ScopedEnv scope("HF_HOME", home.path().c_str());
+  home.write("accelerate/default_config.yaml", kFile);
+  EXPECT_TRUE(read_request({}).config.has_value());
+  EXPECT_FALSE(read_request({{"cpu", "True"}}).config.has_value());
+  const std::string other = home.write("other.yaml", kFile);
+  EXPECT_EQ(read_request({{"cpu", "True"}, {"config_file", other}}).config_file, other);
+}
+
+}  // namespace
+}  // namespace accelerate
