@@ -111,6 +111,10 @@ template <typename Dataset>
 template <typename Dataset, typename Collate>
 [[nodiscard]] auto make_data_loader(Dataset dataset, DataLoaderOptions options, Collate collate) {
   using Pointee = detail::Pointee<Dataset>;
+  static_assert(
+      detail::BatchReader<typename Pointee::Type> || detail::SampleReader<typename Pointee::Type>,
+      "a collate function needs a dataset that gives samples: get(index) or [index] and size(), "
+      "or get_batch(ArrayRef<size_t>) and size()");
   auto source =
       detail::source_with(Pointee::share(std::move(dataset)), Pointee::kOwned, std::move(collate));
   return detail::loader_of(std::move(source), std::move(options));

@@ -56,7 +56,7 @@ class SeedableRandomSampler {
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
   /// The permutation of the current epoch. The default generator is not touched.
-  /// Cost: 8 bytes a sample, about 10 ns a sample.
+  /// Cost: 8 bytes a sample; 15 ns a sample while they fit the cache, 100 ns when millions do not.
   [[nodiscard]] SampleOrder order() const;
 
  private:

@@ -6,61 +6,25 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <numeric>
 #include <ranges>
-#include <set>
 #include <thread>
 
 #include "accelerate/base/process_identity.h"
+#include "tests/data/numbers.h"
 
 namespace accelerate {
 namespace {
 
 using namespace std::chrono_literals;
-using Values = std::vector<std::int64_t>;
-
+using testing::Brittle;
+using testing::counting;
+using testing::numbers;
+using testing::read_all;
+using testing::Values;
+using testing::values_of;
 static_assert(std::ranges::input_range<DataLoader<at::Tensor>>);
 static_assert(std::ranges::input_range<PreparedLoader<at::Tensor>>);
-
-Values values_of(const at::Tensor& batch) {
-  const auto* data = batch.const_data_ptr<std::int64_t>();
-  return {data, data + batch.numel()};
-}
-
-template <typename Loader>
-Values read_all(const Loader& loader) {
-  Values all;
-  for (auto& batch : loader) {
-    const Values values = values_of(batch);
-    all.insert(all.end(), values.begin(), values.end());
-  }
-  return all;
-}
-
-Values counting(std::int64_t count) {
-  Values values(count);
-  std::iota(values.begin(), values.end(), 0);
-  return values;
-}
-
-at::Tensor numbers(std::int64_t count) {
-  return torch::arange(count);
-}
-
-/// Sample i is i; some samples throw, all take a while.
-struct Brittle {
-  std::size_t count = 20;
-  std::set<std::size_t> broken = {};
-  std::chrono::microseconds delay{0};
-  [[nodiscard]] std::size_t size() const { return count; }
-  [[nodiscard]] std::int64_t get(std::size_t index) const {
-    if (delay.count() > 0) std::this_thread::sleep_for(delay);
-    if (broken.contains(index)) throw std::runtime_error("bad JPEG");
-    return static_cast<std::int64_t>(index);
-  }
-};
 
 /// The same through get_batch, which does not know where it fails.
 struct BrittleBatches : torch::data::datasets::BatchDataset<BrittleBatches, at::Tensor> {
@@ -72,15 +36,6 @@ struct BrittleBatches : torch::data::datasets::BatchDataset<BrittleBatches, at::
   }
   [[nodiscard]] std::optional<std::size_t> size() const override { return samples.count; }
   Brittle samples;
-};
-
-/// A prepared loader of a group of `ranks` with a state that the test can ask.
-struct Prepared {
-  std::shared_ptr<GradientState> state = std::make_shared<GradientState>();
-  LoaderContext context{.gradient_state = state};
-  PreparedLoader<at::Tensor> loader;
-  explicit Prepared(const DataLoader<at::Tensor>& plain)
-      : loader(prepare_data_loader(plain, context)) {}
 };
 
 TEST(DataLoader, GivesEverySampleInOrderWithFourWorkers) {
@@ -313,132 +268,6 @@ TEST(DataLoader, RefusesSamplesThatDoNotExist) {
     EXPECT_NE(std::string(error.what()).find("sample 4, but the dataset has 4 samples"),
               std::string::npos);
   }
-}
-
-TEST(PreparedLoader, AnnouncesTheEndWithTheLastBatchInEveryEpoch) {
-  Prepared prepared(make_data_loader(numbers(16), {.batch_size = 4}));
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    int step = 0;
-    for (auto& batch : prepared.loader) {
-      EXPECT_TRUE(prepared.state->in_dataloader());
-      EXPECT_EQ(prepared.state->end_of_dataloader(), step++ == 3) << batch;
-    }
-    EXPECT_FALSE(prepared.state->in_dataloader());
-    EXPECT_FALSE(prepared.state->end_of_dataloader());
-    EXPECT_EQ(prepared.state->remainder(), -1);
-  }
-}
-
-TEST(PreparedLoader, LeavesTheStateBehindOnBreakAndOnError) {
-  Prepared prepared(make_data_loader(Brittle{.broken = {5}}, {.num_workers = 2}));
-  for (auto& batch : prepared.loader) {
-    EXPECT_EQ(prepared.state->depth(), 1U) << batch;
-    break;
-  }
-  EXPECT_FALSE(prepared.state->in_dataloader());
-  EXPECT_THROW(read_all(prepared.loader), SampleError);
-  EXPECT_FALSE(prepared.state->in_dataloader());
-}
-
-TEST(PreparedLoader, InnerLoopSpeaksForItselfUntilItEnds) {
-  Prepared train(make_data_loader(numbers(6), {.batch_size = 4}));
-  auto eval = prepare_data_loader(make_data_loader(numbers(3)), train.context);
-  std::vector<bool> outer, inner;
-  for (auto& batch : train.loader) {
-    for (auto& other : eval) inner.push_back(train.state->end_of_dataloader() && other.defined());
-    outer.push_back(train.state->end_of_dataloader() && batch.defined());
-    EXPECT_EQ(train.state->remainder(), 2);
-  }
-  EXPECT_EQ(inner, (std::vector<bool>{false, false, true, false, false, true}));
-  EXPECT_EQ(outer, (std::vector<bool>{false, true}));
-}
-
-TEST(PreparedLoader, RanksDrawOneOrderFromTheConfiguredSeed) {
-  LoaderContext context{.world_size = 2, .config = {.data_seed = 9}};
-  auto plain = make_data_loader(numbers(8), {.shuffle = true});
-  const Values first = read_all(prepare_data_loader(plain, context));
-  context.rank = 1;
-  const Values second = read_all(prepare_data_loader(plain, context));
-  Values all = first;
-  all.insert(all.end(), second.begin(), second.end());
-  std::ranges::sort(all);
-  EXPECT_EQ(all, counting(8));
-  EXPECT_EQ(first, read_all(prepare_data_loader(
-                       make_data_loader(numbers(8), {.shuffle = true, .data_seed = 9}),
-                       {.world_size = 2})));
-}
-
-TEST(PreparedLoader, SaysWhichBatchSizeCannotBeSplit) {
-  try {
-    static_cast<void>(prepare_data_loader(make_data_loader(numbers(9), {.batch_size = 5}),
-                                          {.world_size = 2, .config = {.split_batches = true}}));
-    FAIL() << "nothing was thrown";
-  } catch (const ConfigError& error) {
-    const std::string text = error.what();
-    EXPECT_NE(text.find("batch_size (5)"), std::string::npos) << text;
-    EXPECT_NE(text.find("number (2)"), std::string::npos) << text;
-  }
-}
-
-TEST(PreparedLoader, SharesBatchesOfTheUserWithoutRemainder) {
-  auto plain = make_data_loader(numbers(9), {.batch_sampler = [](std::int64_t) {
-                                  return BatchList{{0, 1}, {2}, {3, 4, 5}};
-                                }});
-  auto state = std::make_shared<GradientState>();
-  auto second = prepare_data_loader(plain, {.rank = 1, .world_size = 2, .gradient_state = state});
-  EXPECT_EQ(second.total_batch_size(), 0);
-  for (auto& batch : second) EXPECT_EQ(state->remainder(), -1) << batch;
-  EXPECT_EQ(read_all(second), (Values{2, 0, 1}));
-}
-
-TEST(PreparedLoader, MovesBatchesToItsDevice) {
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
-  auto data = std::tuple(torch::arange(64), torch::arange(64) * 2);
-  for (bool pin : {false, true}) {
-    auto plain = make_data_loader(data, {.batch_size = 8, .num_workers = 2, .pin_memory = pin});
-    for (auto& [x, y] : prepare_data_loader(plain, {.device = c10::Device("cuda:0")})) {
-      EXPECT_TRUE(x.is_cuda());
-      EXPECT_TRUE(at::equal(x * 2, y));
-    }
-  }
-}
-
-TEST(PreparedLoader, MovesBatchesToTheMetaDeviceForLackOfAnother) {
-  auto plain = make_data_loader(std::tuple(numbers(4), std::string("label")), {.batch_size = 2});
-  for (auto& [x, label] : prepare_data_loader(plain, {.device = c10::Device(c10::kMeta)})) {
-    EXPECT_TRUE(x.is_meta());
-    EXPECT_EQ(label, "label");
-  }
-}
-
-TEST(SkipFirstBatches, LeavesOutBatchesWithoutReadingThem) {
-  auto dataset = Brittle{.count = 16, .broken = {0, 1, 2, 3, 4, 5, 6, 7}};
-  for (int workers : {0, 2}) {
-    auto skipped =
-        skip_first_batches(make_data_loader(dataset, {.batch_size = 4, .num_workers = workers}), 2);
-    EXPECT_EQ(skipped.size(), 2U);
-    EXPECT_EQ(read_all(skipped), (Values{8, 9, 10, 11, 12, 13, 14, 15}));
-  }
-}
-
-TEST(SkipFirstBatches, GoesOnInTheEpochOfTheLoader) {
-  const DataLoaderOptions options{.batch_size = 2, .shuffle = true, .data_seed = 4};
-  auto whole = make_data_loader(numbers(10), options),
-       resumed = make_data_loader(numbers(10), options);
-  read_all(whole);
-  resumed.set_epoch(1);
-  const Values second = read_all(whole), third = read_all(whole);
-  const Values rest = read_all(skip_first_batches(resumed, 3));
-  EXPECT_TRUE(std::ranges::equal(rest, second | std::views::drop(6)));
-  EXPECT_EQ(read_all(resumed), third);
-}
-
-TEST(SkipFirstBatches, AnnouncesTheEndAndMaySkipAll) {
-  Prepared prepared(make_data_loader(numbers(16), {.batch_size = 4}));
-  auto skipped = skip_first_batches(skip_first_batches(prepared.loader, 1), 2);
-  for (auto& batch : skipped) EXPECT_TRUE(prepared.state->end_of_dataloader()) << batch;
-  EXPECT_EQ(read_all(skip_first_batches(prepared.loader, 9)), Values());
-  EXPECT_FALSE(prepared.state->in_dataloader());
 }
 
 }  // namespace
