@@ -1,6 +1,6 @@
 // Environment variables, parsed as upstream parses them. Whatever an environment variable holds is
-// untrusted: a value that does not parse is a ConfigError that names the variable, the value and what
-// is allowed.
+// untrusted: a value that does not parse is a ConfigError that names the variable, the value and
+// what is allowed.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,8 @@
 
 namespace accelerate {
 
-/// Base of everything the library throws on purpose. Bugs of ours are TORCH_INTERNAL_ASSERT instead.
+/// Base of everything the library throws on purpose. Bugs of ours are TORCH_INTERNAL_ASSERT
+/// instead.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

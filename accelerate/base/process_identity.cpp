@@ -31,6 +31,8 @@ ScopedProcessIdentity::ScopedProcessIdentity(ProcessIdentity identity)
   thread_identity = &identity_;
 }
 
-ScopedProcessIdentity::~ScopedProcessIdentity() { thread_identity = outer_; }
+ScopedProcessIdentity::~ScopedProcessIdentity() {
+  thread_identity = outer_;
+}
 
 }  // namespace accelerate

@@ -77,7 +77,9 @@ std::optional<std::int64_t> parse_int(std::string_view text) {
   return parse_whole<std::int64_t>(text);
 }
 
-std::optional<double> parse_double(std::string_view text) { return parse_whole<double>(text); }
+std::optional<double> parse_double(std::string_view text) {
+  return parse_whole<double>(text);
+}
 
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {

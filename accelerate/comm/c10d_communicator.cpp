@@ -19,9 +19,9 @@
 namespace accelerate {
 namespace {
 
-using detail::GroupDiagnosis;
 using detail::as_bytes;
 using detail::describe_tensor;
+using detail::GroupDiagnosis;
 
 // One c10d operation under way, with what is needed to say what went wrong.
 class C10dPending final : public Work::Pending {
@@ -89,33 +89,42 @@ class C10dCommunicator final : public Communicator {
 
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
     auto staged = detail::stage_for_reduction(tensor, op, size());
-    return start("all_reduce", staged.tensor, [&](std::vector<at::Tensor>& tensors) {
-      c10d::AllreduceOptions options;
-      options.reduceOp = c10d_op(op);
-      return backend_->allreduce(tensors, options);
-    }, std::move(staged.finish));
+    return start(
+        "all_reduce", staged.tensor,
+        [&](std::vector<at::Tensor>& tensors) {
+          c10d::AllreduceOptions options;
+          options.reduceOp = c10d_op(op);
+          return backend_->allreduce(tensors, options);
+        },
+        std::move(staged.finish));
   }
 
   Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
     check_peer(destination);
     auto staged = detail::stage_for_reduction(tensor, op, size());
-    return start("reduce", staged.tensor, [&](std::vector<at::Tensor>& tensors) {
-      c10d::ReduceOptions options;
-      options.reduceOp = c10d_op(op);
-      options.rootRank = destination;
-      return backend_->reduce(tensors, options);
-    }, destination == rank() ? std::move(staged.finish) : nullptr);
+    return start(
+        "reduce", staged.tensor,
+        [&](std::vector<at::Tensor>& tensors) {
+          c10d::ReduceOptions options;
+          options.reduceOp = c10d_op(op);
+          options.rootRank = destination;
+          return backend_->reduce(tensors, options);
+        },
+        destination == rank() ? std::move(staged.finish) : nullptr);
   }
 
   Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
     check_sizes("reduce_scatter", output, input);
     auto out = detail::stage_for_reduction(output, op, size());
     auto in = detail::stage_for_reduction(input, op, size());
-    return start("reduce_scatter", in.tensor, [&](std::vector<at::Tensor>& tensors) {
-      c10d::ReduceScatterOptions options;
-      options.reduceOp = c10d_op(op);
-      return backend_->_reduce_scatter_base(out.tensor, tensors[0], options);
-    }, std::move(out.finish));
+    return start(
+        "reduce_scatter", in.tensor,
+        [&](std::vector<at::Tensor>& tensors) {
+          c10d::ReduceScatterOptions options;
+          options.reduceOp = c10d_op(op);
+          return backend_->_reduce_scatter_base(out.tensor, tensors[0], options);
+        },
+        std::move(out.finish));
   }
 
   Work broadcast(at::Tensor tensor, int source) override {
@@ -175,10 +184,9 @@ class C10dCommunicator final : public Communicator {
 
   Work receive(at::Tensor tensor, int source, int tag) override {
     check_peer(source);
-    return start_point_to_point("receive from rank " + std::to_string(source), as_bytes(tensor),
-                                [&](std::vector<at::Tensor>& tensors) {
-                                  return backend_->recv(tensors, source, tag);
-                                });
+    return start_point_to_point(
+        "receive from rank " + std::to_string(source), as_bytes(tensor),
+        [&](std::vector<at::Tensor>& tensors) { return backend_->recv(tensors, source, tag); });
   }
 
   void barrier() override {
@@ -216,10 +224,14 @@ class C10dCommunicator final : public Communicator {
   static c10d::ReduceOp c10d_op(ReduceOp op) {
     switch (op) {
       case ReduceOp::sum:
-      case ReduceOp::mean: return c10d::ReduceOp::SUM;  // Gloo has no mean: the caller divides
-      case ReduceOp::min: return c10d::ReduceOp::MIN;
-      case ReduceOp::max: return c10d::ReduceOp::MAX;
-      case ReduceOp::product: return c10d::ReduceOp::PRODUCT;
+      case ReduceOp::mean:
+        return c10d::ReduceOp::SUM;  // Gloo has no mean: the caller divides
+      case ReduceOp::min:
+        return c10d::ReduceOp::MIN;
+      case ReduceOp::max:
+        return c10d::ReduceOp::MAX;
+      case ReduceOp::product:
+        return c10d::ReduceOp::PRODUCT;
     }
     return c10d::ReduceOp::SUM;
   }
@@ -247,7 +259,8 @@ class C10dCommunicator final : public Communicator {
   }
 
   void check_usable() const {
-    if (aborted_) throw CommError("this group was aborted by an earlier failure; no collective works");
+    if (aborted_)
+      throw CommError("this group was aborted by an earlier failure; no collective works");
   }
 
   template <typename Call>
@@ -277,9 +290,9 @@ class C10dCommunicator final : public Communicator {
 
   Work pending(c10::intrusive_ptr<c10d::Work> work, std::string what, bool point_to_point,
                std::function<void()> then) {
-    return Work(std::make_unique<C10dPending>(std::move(work), std::move(what), point_to_point,
-                                              diagnosis_),
-                std::move(then));
+    return Work(
+        std::make_unique<C10dPending>(std::move(work), std::move(what), point_to_point, diagnosis_),
+        std::move(then));
   }
 
   C10dGroup group_;
@@ -297,8 +310,9 @@ std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group) {
   return std::make_shared<C10dCommunicator>(std::move(group));
 }
 
-std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store, int rank,
-                                                     int size, std::chrono::milliseconds timeout,
+std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store,
+                                                     int rank, int size,
+                                                     std::chrono::milliseconds timeout,
                                                      const std::string& address) {
   C10dGroup group{std::move(store), rank, size, timeout, {}};
   group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,

@@ -36,8 +36,8 @@ struct C10dGroup {
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
     const std::string& address = "127.0.0.1");
 
-/// The engine and the store of a c10d communicator, for oracles and LibTorch APIs that want them; null
-/// for a group of one.
+/// The engine and the store of a c10d communicator, for oracles and LibTorch APIs that want them;
+/// null for a group of one.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator);
 [[nodiscard]] c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator);
 

@@ -1,12 +1,12 @@
 // A group of ranks and its collectives. One interface; the engines are a group of one, c10d's Gloo
-// across processes, and later shared memory and NCCL. A group of one is a normal group: callers never
-// ask whether they are distributed.
+// across processes, and later shared memory and NCCL. A group of one is a normal group: callers
+// never ask whether they are distributed.
 //
-// Every operation is asynchronous: it returns a Work whose wait() makes the result visible. All ranks
-// of a group must issue the same operations in the same order with the same sizes and dtypes; the
-// nested operations of comm/operations.h check that, the ones here, on the gradient path, do not.
-// Tensors are contiguous and live on the CPU. A rank that is lost, late or at odds with the others is a
-// CommError within timeout().
+// Every operation is asynchronous: it returns a Work whose wait() makes the result visible. All
+// ranks of a group must issue the same operations in the same order with the same sizes and dtypes;
+// the nested operations of comm/operations.h check that, the ones here, on the gradient path, do
+// not. Tensors are contiguous and live on the CPU. A rank that is lost, late or at odds with the
+// others is a CommError within timeout().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,8 +39,8 @@ class Work {
   /// `then` runs on the waiting thread after `pending` succeeded (copies out, divides, …).
   explicit Work(std::unique_ptr<Pending> pending, std::function<void()> then = {});
 
-  /// Blocks until the result may be read. Idempotent. Throws CommError; a second wait after a failure
-  /// throws the same error again. While peers are late a line is logged every 5 s.
+  /// Blocks until the result may be read. Idempotent. Throws CommError; a second wait after a
+  /// failure throws the same error again. While peers are late a line is logged every 5 s.
   void wait();
   [[nodiscard]] bool is_completed() const;
 
@@ -72,18 +72,18 @@ class Communicator {
   /// `output` becomes this rank's 1/size() of the reduction of `input`
   /// (size() × output.numel() elements). [collective]
   [[nodiscard]] virtual Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) = 0;
-  /// As all_reduce, but only `destination` may read the result; the others' tensors are unspecified.
-  /// [collective]
+  /// As all_reduce, but only `destination` may read the result; the others' tensors are
+  /// unspecified. [collective]
   [[nodiscard]] virtual Work reduce(at::Tensor tensor, int destination, ReduceOp op) = 0;
-  /// On `destination`, `outputs` (size() tensors shaped as `input`) become the inputs in rank order;
-  /// elsewhere `outputs` is empty. [collective]
+  /// On `destination`, `outputs` (size() tensors shaped as `input`) become the inputs in rank
+  /// order; elsewhere `outputs` is empty. [collective]
   [[nodiscard]] virtual Work gather(std::vector<at::Tensor> outputs, at::Tensor input,
                                     int destination) = 0;
   /// `output` becomes inputs[rank()] of `source`; elsewhere `inputs` is empty. [collective]
   [[nodiscard]] virtual Work scatter(at::Tensor output, std::vector<at::Tensor> inputs,
                                      int source) = 0;
-  /// Part r of `input` (dim 0 in size() equal parts) goes to rank r; part r of `output` comes from it.
-  /// [collective]
+  /// Part r of `input` (dim 0 in size() equal parts) goes to rank r; part r of `output` comes from
+  /// it. [collective]
   [[nodiscard]] virtual Work all_to_all(at::Tensor output, at::Tensor input) = 0;
   /// Point to point; messages between two ranks match by `tag` and order.
   [[nodiscard]] virtual Work send(at::Tensor tensor, int destination, int tag = 0) = 0;

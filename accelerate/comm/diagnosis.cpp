@@ -15,7 +15,9 @@
 namespace accelerate::detail {
 namespace {
 
-std::vector<uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
+std::vector<uint8_t> to_bytes(const std::string& text) {
+  return {text.begin(), text.end()};
+}
 
 // A failing peer announces itself before it closes its connections; a crashed one never does.
 constexpr std::chrono::milliseconds kAnnouncementDelay{20};
@@ -71,9 +73,9 @@ void GroupDiagnosis::wait_for_everyone_to_join() {
       } catch (const std::exception&) {
         const std::string missing = missing_ranks();  // throws when the store is gone
         if (missing.empty()) return;
-        get_logger("accelerate.comm").warning(
-            who() + " waits for rank " + missing + " to join",
-            {.main_process_only = false});
+        get_logger("accelerate.comm")
+            .warning(who() + " waits for rank " + missing + " to join",
+                     {.main_process_only = false});
         waiting.report_or_throw();
       }
     }
@@ -117,7 +119,8 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
       }
     }
   } catch (...) {
-    text += " The store, which rank 0 or its launcher hosts, does not answer: it has ended or crashed.";
+    text +=
+        " The store, which rank 0 or its launcher hosts, does not answer: it has ended or crashed.";
   }
   return text;
 }
@@ -125,8 +128,9 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
 void GroupDiagnosis::throw_failure(const std::string& what, const std::exception& error) {
   const std::string known = peer_sentences();
   throw CommError(what + " failed on " + who() + ": " + first_line(error) + "." +
-                  (known.empty() ? " A peer has probably crashed: look for the first rank that failed."
-                                 : known));
+                  (known.empty()
+                       ? " A peer has probably crashed: look for the first rank that failed."
+                       : known));
 }
 
 void GroupDiagnosis::throw_timeout(const std::string& what) {
@@ -148,10 +152,10 @@ void Waiting::report_or_throw() {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
   if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_);
   if (waited < kWaitSlice) return;
-  get_logger("accelerate.comm").warning(
-      diagnosis_.who() + " has waited " + format_duration(waited) + " for its peers: " + what_ +
-          " (timeout " + format_duration(diagnosis_.timeout()) + ")",
-      {.main_process_only = false});
+  get_logger("accelerate.comm")
+      .warning(diagnosis_.who() + " has waited " + format_duration(waited) + " for its peers: " +
+                   what_ + " (timeout " + format_duration(diagnosis_.timeout()) + ")",
+               {.main_process_only = false});
 }
 
 }  // namespace accelerate::detail

@@ -1,6 +1,6 @@
-// What a group knows about its members besides tensors: who joined, who said goodbye, who failed and
-// why. Kept in the group's store, read when something goes wrong, so that an error names the rank that
-// caused it.
+// What a group knows about its members besides tensors: who joined, who said goodbye, who failed
+// and why. Kept in the group's store, read when something goes wrong, so that an error names the
+// rank that caused it.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>

@@ -7,8 +7,8 @@
 namespace accelerate::detail {
 namespace {
 
-// c10d's destructor waits for operations in flight, up to their timeout. Closing the connections makes
-// them fail at once, here and at the peers.
+// c10d's destructor waits for operations in flight, up to their timeout. Closing the connections
+// makes them fail at once, here and at the peers.
 class AbortableGloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;

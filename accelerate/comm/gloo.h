@@ -20,8 +20,8 @@ struct GlooOptions {
   std::string address;  ///< Local address that peers connect to; nothing else is listened on.
 };
 
-/// Connects to all peers through `store`. [collective] Throws what c10d throws. GLOO_SOCKET_IFNAME, when
-/// set, names the network interface instead of `options.address`.
+/// Connects to all peers through `store`. [collective] Throws what c10d throws. GLOO_SOCKET_IFNAME,
+/// when set, names the network interface instead of `options.address`.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options);
 

@@ -1,5 +1,5 @@
-// Objects between ranks: whatever nlohmann::json carries (numbers, strings, containers, and user types
-// with to_json and from_json). Sent as CBOR; nothing is executed when it is read.
+// Objects between ranks: whatever nlohmann::json carries (numbers, strings, containers, and user
+// types with to_json and from_json). Sent as CBOR; nothing is executed when it is read.
 #pragma once
 
 #include <nlohmann/json.hpp>

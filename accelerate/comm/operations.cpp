@@ -36,7 +36,8 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
   const auto longest = lengths.max().item<int64_t>();
   std::vector<std::string> texts(static_cast<std::size_t>(communicator.size()));
   if (longest == 0) return texts;
-  const auto rows = all_gather_rows(communicator, bytes_of(text, static_cast<std::size_t>(longest)));
+  const auto rows =
+      all_gather_rows(communicator, bytes_of(text, static_cast<std::size_t>(longest)));
   for (int rank = 0; rank < communicator.size(); ++rank) {
     texts[static_cast<std::size_t>(rank)] =
         text_of(rows[rank].narrow(0, 0, lengths[rank].item<int64_t>()));
@@ -50,9 +51,11 @@ std::string describe_all(const Tensors& tensors) {
   return text.empty() ? "no tensors" : text;
 }
 
-[[noreturn]] void throw_disagreement(const std::string& operation, const std::vector<std::string>& all) {
-  std::string text = operation + ": the ranks do not agree on what is to be exchanged; all must bring the "
-                                 "same operation, structure, dtypes and shapes:";
+[[noreturn]] void throw_disagreement(const std::string& operation,
+                                     const std::vector<std::string>& all) {
+  std::string text = operation +
+                     ": the ranks do not agree on what is to be exchanged; all must bring the "
+                     "same operation, structure, dtypes and shapes:";
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     text += "\n  rank " + std::to_string(rank) + ": " + all[rank];
   }
@@ -67,7 +70,8 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
 void check_defined(const Tensors& tensors, const char* operation) {
   for (const auto& tensor : tensors) {
     if (!tensor.defined()) {
-      throw UsageError(std::string(operation) + " was given a value that holds an undefined tensor");
+      throw UsageError(std::string(operation) +
+                       " was given a value that holds an undefined tensor");
     }
   }
 }
@@ -133,7 +137,8 @@ Tensors gather(Communicator& communicator, const Tensors& tensors) {
 
 Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, double scale) {
   check_defined(tensors, "reduce");
-  require_agreement(communicator, "reduce(" + std::string(to_string(op)) + ")", describe_all(tensors));
+  require_agreement(communicator, "reduce(" + std::string(to_string(op)) + ")",
+                    describe_all(tensors));
   Tensors results;
   std::vector<Work> pending;
   for (const auto& tensor : tensors) {
@@ -150,7 +155,8 @@ Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, 
 
 Tensors broadcast(Communicator& communicator, const Tensors& tensors, int source) {
   check_defined(tensors, "broadcast");
-  require_agreement(communicator, "broadcast from rank " + std::to_string(source), describe_all(tensors));
+  require_agreement(communicator, "broadcast from rank " + std::to_string(source),
+                    describe_all(tensors));
   Tensors results;
   std::vector<Work> pending;
   for (const auto& tensor : tensors) {
@@ -164,7 +170,8 @@ Tensors broadcast(Communicator& communicator, const Tensors& tensors, int source
   return results;
 }
 
-Tensors pad_across_processes(Communicator& communicator, const Tensors& tensors, const PadOptions& options) {
+Tensors pad_across_processes(Communicator& communicator, const Tensors& tensors,
+                             const PadOptions& options) {
   check_defined(tensors, "pad_across_processes");
   require_agreement(communicator, "pad_across_processes along dim " + std::to_string(options.dim),
                     describe_for_padding(tensors, options.dim));
@@ -199,7 +206,8 @@ std::vector<std::string> gather_bytes(Communicator& communicator, const std::str
 }
 
 std::string broadcast_bytes(Communicator& communicator, const std::string& bytes, int source) {
-  detail::require_agreement(communicator, "broadcast_object from rank " + std::to_string(source), "objects");
+  detail::require_agreement(communicator, "broadcast_object from rank " + std::to_string(source),
+                            "objects");
   at::Tensor length = at::full({1}, static_cast<int64_t>(bytes.size()), at::kLong);
   communicator.broadcast(length, source).wait();
   const auto size = static_cast<std::size_t>(length.item<int64_t>());

@@ -1,8 +1,9 @@
-// Collectives on nested values, as a training loop wants them. Before any data moves, the ranks compare
-// operation, dtypes and shapes: a difference is a CommError on every rank that lists what each one
-// brought, never a hang or an abort. Cost of the comparison: one all-gather of 16 bytes a rank.
-// All functions are [collective] and leave their arguments alone; tensors may lie on any device and
-// need not be contiguous. Source of the semantics: accelerate/utils/operations.py of Hugging Face.
+// Collectives on nested values, as a training loop wants them. Before any data moves, the ranks
+// compare operation, dtypes and shapes: a difference is a CommError on every rank that lists what
+// each one brought, never a hang or an abort. Cost of the comparison: one all-gather of 16 bytes a
+// rank. All functions are [collective] and leave their arguments alone; tensors may lie on any
+// device and need not be contiguous. Source of the semantics: accelerate/utils/operations.py of
+// Hugging Face.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +32,8 @@ void require_agreement(Communicator& communicator, const std::string& operation,
                        const std::string& description);
 
 [[nodiscard]] Tensors gather(Communicator& communicator, const Tensors& tensors);
-[[nodiscard]] Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, double scale);
+[[nodiscard]] Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op,
+                             double scale);
 [[nodiscard]] Tensors broadcast(Communicator& communicator, const Tensors& tensors, int source);
 [[nodiscard]] Tensors pad_across_processes(Communicator& communicator, const Tensors& tensors,
                                            const PadOptions& options);
@@ -47,8 +49,8 @@ T transform_tensors(T value, Transform transform) {
 }
 }  // namespace detail
 
-/// Every tensor [n, …] becomes [size × n, …]: the ranks' tensors one after the other along dim 0, in
-/// rank order. A scalar counts as [1].
+/// Every tensor [n, …] becomes [size × n, …]: the ranks' tensors one after the other along dim 0,
+/// in rank order. A scalar counts as [1].
 template <Nested T>
 [[nodiscard]] T gather(Communicator& communicator, T value) {
   return detail::transform_tensors(std::move(value), [&](const detail::Tensors& tensors) {
@@ -73,10 +75,11 @@ template <Nested T>
   });
 }
 
-/// Every tensor is padded along `options.dim` to the largest size among the ranks; tensors without that
-/// dimension stay as they are. The other dimensions must agree.
+/// Every tensor is padded along `options.dim` to the largest size among the ranks; tensors without
+/// that dimension stay as they are. The other dimensions must agree.
 template <Nested T>
-[[nodiscard]] T pad_across_processes(Communicator& communicator, T value, const PadOptions& options = {}) {
+[[nodiscard]] T pad_across_processes(Communicator& communicator, T value,
+                                     const PadOptions& options = {}) {
   return detail::transform_tensors(std::move(value), [&](const detail::Tensors& tensors) {
     return detail::pad_across_processes(communicator, tensors, options);
   });
@@ -91,7 +94,8 @@ template <Nested T>
 }
 
 /// The ranks' `bytes` in rank order; they may differ in length.
-[[nodiscard]] std::vector<std::string> gather_bytes(Communicator& communicator, const std::string& bytes);
+[[nodiscard]] std::vector<std::string> gather_bytes(Communicator& communicator,
+                                                    const std::string& bytes);
 
 /// Rank `source`'s `bytes`.
 [[nodiscard]] std::string broadcast_bytes(Communicator& communicator, const std::string& bytes,

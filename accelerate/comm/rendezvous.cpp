@@ -34,11 +34,12 @@ Meeting open_store(const RendezvousOptions& options) {
     local = detail::wait_until_reachable(
         options.master_addr, options.master_port, options.timeout,
         [&options](std::chrono::milliseconds waited) {
-          get_logger("accelerate.comm").warning(
-              "rank " + std::to_string(options.rank) + " waits for rank 0 to listen on " +
-                  options.master_addr + ":" + std::to_string(options.master_port) + " (" +
-                  detail::format_duration(waited) + " of " + detail::format_duration(options.timeout) + ")",
-              {.main_process_only = false});
+          get_logger("accelerate.comm")
+              .warning("rank " + std::to_string(options.rank) + " waits for rank 0 to listen on " +
+                           options.master_addr + ":" + std::to_string(options.master_port) + " (" +
+                           detail::format_duration(waited) + " of " +
+                           detail::format_duration(options.timeout) + ")",
+                       {.main_process_only = false});
         });
   }
   return {c10::make_intrusive<c10d::TCPStore>(options.master_addr, store), local};
@@ -54,9 +55,10 @@ std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options) {
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& error) {
-    throw CommError("rank " + std::to_string(options.rank) + " of " + std::to_string(options.world_size) +
-                    " could not open the store on " + options.master_addr + ":" +
-                    std::to_string(options.master_port) + ": " + detail::first_line(error));
+    throw CommError("rank " + std::to_string(options.rank) + " of " +
+                    std::to_string(options.world_size) + " could not open the store on " +
+                    options.master_addr + ":" + std::to_string(options.master_port) + ": " +
+                    detail::first_line(error));
   }
   const std::string prefix = "accelerate.cpp/attempt" + std::to_string(options.restart_count);
   return make_gloo_communicator(c10::make_intrusive<c10d::PrefixStore>(prefix, meeting.store),

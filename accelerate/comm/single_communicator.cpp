@@ -39,7 +39,8 @@ class SingleCommunicator final : public Communicator {
  private:
   static Work only_zero(int rank) {
     if (rank != 0) {
-      throw UsageError("rank " + std::to_string(rank) + " was named in a group of one; only rank 0 is in it");
+      throw UsageError("rank " + std::to_string(rank) +
+                       " was named in a group of one; only rank 0 is in it");
     }
     return {};
   }
@@ -54,6 +55,8 @@ class SingleCommunicator final : public Communicator {
 
 }  // namespace
 
-std::shared_ptr<Communicator> single_communicator() { return std::make_shared<SingleCommunicator>(); }
+std::shared_ptr<Communicator> single_communicator() {
+  return std::make_shared<SingleCommunicator>();
+}
 
 }  // namespace accelerate

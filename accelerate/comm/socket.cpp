@@ -40,7 +40,9 @@ class Socket {
   int fd_;
 };
 
-std::string endpoint(const std::string& host, int port) { return host + ":" + std::to_string(port); }
+std::string endpoint(const std::string& host, int port) {
+  return host + ":" + std::to_string(port);
+}
 
 Addresses resolve(const std::string& host, int port) {
   addrinfo hints{};
@@ -49,7 +51,8 @@ Addresses resolve(const std::string& host, int port) {
   addrinfo* found = nullptr;
   const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (code != 0) {
-    throw CommError("MASTER_ADDR '" + host + "' does not resolve to an address: " + gai_strerror(code));
+    throw CommError("MASTER_ADDR '" + host +
+                    "' does not resolve to an address: " + gai_strerror(code));
   }
   return {found, &freeaddrinfo};
 }
@@ -57,12 +60,14 @@ Addresses resolve(const std::string& host, int port) {
 [[noreturn]] void throw_bind_error(const std::string& host, int port, int error) {
   const std::string start = "rank 0 cannot listen on " + endpoint(host, port) + ": ";
   if (error == EADDRINUSE) {
-    throw CommError(start + "the port is taken. Another job may be using it; choose another one with "
-                            "MASTER_PORT, or let `accelerate launch` pick a free one.");
+    throw CommError(start +
+                    "the port is taken. Another job may be using it; choose another one with "
+                    "MASTER_PORT, or let `accelerate launch` pick a free one.");
   }
   if (error == EADDRNOTAVAIL) {
-    throw CommError(start + "that is no address of this machine. MASTER_ADDR must be the address of the "
-                            "machine that runs rank 0.");
+    throw CommError(start +
+                    "that is no address of this machine. MASTER_ADDR must be the address of the "
+                    "machine that runs rank 0.");
   }
   throw CommError(start + std::strerror(error));
 }
@@ -72,9 +77,10 @@ std::string local_address(int fd) {
   socklen_t length = sizeof(address);
   std::array<char, NI_MAXHOST> name{};
   if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&address), length, name.data(), name.size(), nullptr, 0,
-                  NI_NUMERICHOST) != 0) {
-    throw CommError(std::string("cannot read the local address of a socket: ") + std::strerror(errno));
+      getnameinfo(reinterpret_cast<sockaddr*>(&address), length, name.data(), name.size(), nullptr,
+                  0, NI_NUMERICHOST) != 0) {
+    throw CommError(std::string("cannot read the local address of a socket: ") +
+                    std::strerror(errno));
   }
   return name.data();
 }
@@ -115,22 +121,27 @@ int bind_only(const std::string& host, int port) {
   throw_bind_error(host, port, error);
 }
 
-std::string wait_until_reachable(const std::string& host, int port, std::chrono::milliseconds timeout,
+std::string wait_until_reachable(const std::string& host, int port,
+                                 std::chrono::milliseconds timeout,
                                  const std::function<void(std::chrono::milliseconds)>& report) {
   constexpr std::chrono::milliseconds kRetry{20};
   const auto start = Clock::now();
   auto next_report = kWaitSlice;
   for (;;) {
     const Addresses addresses = resolve(host, port);
-    for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
-      const auto left = timeout - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-      const auto limit = std::clamp(left, std::chrono::milliseconds(1), std::chrono::milliseconds(1000));
+    for (const addrinfo* address = addresses.get(); address != nullptr;
+         address = address->ai_next) {
+      const auto left =
+          timeout - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
+      const auto limit =
+          std::clamp(left, std::chrono::milliseconds(1), std::chrono::milliseconds(1000));
       if (auto local = try_connect(*address, limit)) return *local;
     }
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
     if (waited >= timeout) {
       throw CommError("nobody listened on " + endpoint(host, port) + " within the timeout of " +
-                      format_duration(timeout) + ". Has rank 0 started, is MASTER_ADDR its machine's "
+                      format_duration(timeout) +
+                      ". Has rank 0 started, is MASTER_ADDR its machine's "
                       "address, and does a firewall let MASTER_PORT through?");
     }
     if (waited >= next_report) {

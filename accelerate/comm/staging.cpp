@@ -12,13 +12,22 @@ namespace {
 
 bool gloo_reduces(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kFloat: case at::kDouble: case at::kHalf: case at::kBFloat16:
-    case at::kChar: case at::kByte: case at::kInt: case at::kLong: return true;
-    default: return false;
+    case at::kFloat:
+    case at::kDouble:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kChar:
+    case at::kByte:
+    case at::kInt:
+    case at::kLong:
+      return true;
+    default:
+      return false;
   }
 }
 
-// nullopt-free: every dtype has a wider one that Gloo reduces, or is complex (handled by the caller).
+// nullopt-free: every dtype has a wider one that Gloo reduces, or is complex (handled by the
+// caller).
 at::ScalarType wider(at::ScalarType dtype) {
   if (at::isFloatingType(dtype)) return at::kFloat;
   return dtype == at::kShort || dtype == at::kBool ? at::kInt : at::kLong;
@@ -28,7 +37,8 @@ at::Tensor stage(const at::Tensor& tensor, ReduceOp op) {
   if (gloo_reduces(tensor.scalar_type())) return tensor;
   if (!tensor.is_complex()) return tensor.to(wider(tensor.scalar_type()));
   if (op != ReduceOp::sum && op != ReduceOp::mean) {
-    throw UsageError("reduction '" + std::string(to_string(op)) + "' of complex tensors has no meaning; "
+    throw UsageError("reduction '" + std::string(to_string(op)) +
+                     "' of complex tensors has no meaning; "
                      "allowed are sum and mean");
   }
   return at::view_as_real(tensor);
@@ -54,7 +64,8 @@ std::string describe_tensor(const at::Tensor& tensor) {
 void check_communicable(const at::Tensor& tensor) {
   if (tensor.defined() && tensor.device().is_cpu() && tensor.is_contiguous()) return;
   std::ostringstream text;
-  text << "a collective over Gloo needs a contiguous CPU tensor, and this is " << describe_tensor(tensor);
+  text << "a collective over Gloo needs a contiguous CPU tensor, and this is "
+       << describe_tensor(tensor);
   if (tensor.defined()) {
     text << " on " << tensor.device() << (tensor.is_contiguous() ? "" : ", not contiguous");
   }
@@ -64,8 +75,9 @@ void check_communicable(const at::Tensor& tensor) {
 at::Tensor as_bytes(const at::Tensor& tensor) {
   check_communicable(tensor);
   if (tensor.scalar_type() == at::kByte && tensor.dim() == 1) return tensor;
-  return at::from_blob(tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())},
-                       [keep = tensor](void*) {}, at::kByte);
+  return at::from_blob(
+      tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())}, [keep = tensor](void*) {},
+      at::kByte);
 }
 
 Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size) {

@@ -16,8 +16,8 @@ namespace accelerate::detail {
 /// Throws UsageError unless `tensor` is defined, on the CPU and contiguous.
 void check_communicable(const at::Tensor& tensor);
 
-/// The memory of `tensor` as uint8, so that operations which only move data take every dtype. Keeps the
-/// memory alive.
+/// The memory of `tensor` as uint8, so that operations which only move data take every dtype. Keeps
+/// the memory alive.
 [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor);
 
 struct Staged {
@@ -25,8 +25,8 @@ struct Staged {
   std::function<void()> finish;  ///< Copies back and divides; empty when there is nothing to do.
 };
 
-/// `tensor` in a dtype that Gloo reduces: bool and the narrow or unsigned integers as a wider integer,
-/// float8 as float, complex as pairs (sum and mean only, else UsageError).
+/// `tensor` in a dtype that Gloo reduces: bool and the narrow or unsigned integers as a wider
+/// integer, float8 as float, complex as pairs (sum and mean only, else UsageError).
 [[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size);
 
 }  // namespace accelerate::detail

@@ -7,21 +7,23 @@
 namespace accelerate {
 
 struct RendezvousOptions {
-  int rank = 0;                            ///< RANK, or the variable of an MPI launcher.
-  int world_size = 1;                      ///< WORLD_SIZE.
-  int local_rank = 0;                      ///< LOCAL_RANK.
-  int local_world_size = 1;                ///< LOCAL_WORLD_SIZE.
-  std::string master_addr = "127.0.0.1";   ///< MASTER_ADDR: where rank 0's store listens.
-  int master_port = 29500;                 ///< MASTER_PORT.
-  bool store_is_hosted_by_launcher = false;  ///< TORCHELASTIC_USE_AGENT_STORE: rank 0 only connects.
-  int restart_count = 0;                   ///< TORCHELASTIC_RESTART_COUNT: keeps attempts apart.
-  std::chrono::milliseconds timeout{std::chrono::minutes(30)};  ///< Of meeting and of each collective.
+  int rank = 0;                           ///< RANK, or the variable of an MPI launcher.
+  int world_size = 1;                     ///< WORLD_SIZE.
+  int local_rank = 0;                     ///< LOCAL_RANK.
+  int local_world_size = 1;               ///< LOCAL_WORLD_SIZE.
+  std::string master_addr = "127.0.0.1";  ///< MASTER_ADDR: where rank 0's store listens.
+  int master_port = 29500;                ///< MASTER_PORT.
+  bool store_is_hosted_by_launcher =
+      false;              ///< TORCHELASTIC_USE_AGENT_STORE: rank 0 only connects.
+  int restart_count = 0;  ///< TORCHELASTIC_RESTART_COUNT: keeps attempts apart.
+  std::chrono::milliseconds timeout{
+      std::chrono::minutes(30)};  ///< Of meeting and of each collective.
 };
 
 /// The options that the environment describes; those of a single process when it describes none.
-/// ACCELERATE_TIMEOUT (seconds) sets the timeout. Throws ConfigError that names the variable: ranks out
-/// of range, a world of several machines without MASTER_ADDR, a port that is none.
-/// Fallbacks as upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
+/// ACCELERATE_TIMEOUT (seconds) sets the timeout. Throws ConfigError that names the variable: ranks
+/// out of range, a world of several machines without MASTER_ADDR, a port that is none. Fallbacks as
+/// upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
 [[nodiscard]] RendezvousOptions rendezvous_options_from_env();
 
 }  // namespace accelerate

@@ -18,7 +18,8 @@ namespace {
 
 using Map = std::function<at::Tensor(const at::Tensor&)>;
 
-// Replaces the tensors of `state` when it is a State; `fields` are pairs of getter and setter names.
+// Replaces the tensors of `state` when it is a State; `fields` are pairs of getter and setter
+// names.
 #define ACCELERATE_MAP_FIELD(field) \
   if (typed->field().defined()) typed->field(fn(typed->field()))
 
@@ -88,10 +89,11 @@ void map_state_tensors(torch::optim::Optimizer& optimizer, const Map& fn) {
     const bool known = map_adam(*state, fn) || map_adamw(*state, fn) || map_sgd(*state, fn) ||
                        map_adagrad(*state, fn) || map_rmsprop(*state, fn) || map_lbfgs(*state, fn);
     if (!known) {
-      throw UsageError("the optimizer " + c10::demangle(typeid(optimizer).name()) +
-                       " keeps its state in " + c10::demangle(typeid(*state).name()) +
-                       ", which is not one of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS. Prepare it "
-                       "before its first step, on the device it is to run on.");
+      throw UsageError(
+          "the optimizer " + c10::demangle(typeid(optimizer).name()) + " keeps its state in " +
+          c10::demangle(typeid(*state).name()) +
+          ", which is not one of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS. Prepare it "
+          "before its first step, on the device it is to run on.");
     }
   }
 }

@@ -29,10 +29,13 @@ c10::Device asked_device(const std::string& text, int local_rank) {
   const int gpus = torch::cuda::device_count();
   if (!device.is_cuda() || gpus == 0 || (device.has_index() && device.index() >= gpus)) {
     throw ConfigError("ACCELERATE_TORCH_DEVICE is '" + text + "', but this program sees " +
-                      std::to_string(gpus) + " GPUs. Is LibTorch a CUDA build, and what does "
+                      std::to_string(gpus) +
+                      " GPUs. Is LibTorch a CUDA build, and what does "
                       "CUDA_VISIBLE_DEVICES say?");
   }
-  return device.has_index() ? device : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
+  return device.has_index()
+             ? device
+             : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
 }
 
 }  // namespace

@@ -18,14 +18,15 @@ void refuse_unbuilt_types() {
     const char* variable;
     const char* type;
   };
-  for (const Unbuilt& unbuilt : {Unbuilt{"ACCELERATE_USE_FSDP", "FSDP"},
-                                 Unbuilt{"ACCELERATE_USE_DEEPSPEED", "DEEPSPEED"},
-                                 Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM"},
-                                 Unbuilt{"ACCELERATE_USE_PARALLELISM_CONFIG", "parallelism_config"}}) {
+  for (const Unbuilt& unbuilt :
+       {Unbuilt{"ACCELERATE_USE_FSDP", "FSDP"}, Unbuilt{"ACCELERATE_USE_DEEPSPEED", "DEEPSPEED"},
+        Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM"},
+        Unbuilt{"ACCELERATE_USE_PARALLELISM_CONFIG", "parallelism_config"}}) {
     if (!env_flag(unbuilt.variable, false)) continue;
-    throw ConfigError(std::string(unbuilt.variable) + " asks for " + unbuilt.type +
-                      ", which this version does not have. It has data parallel training: use "
-                      "distributed_type MULTI_CPU (or NO for one process) in the configuration file.");
+    throw ConfigError(
+        std::string(unbuilt.variable) + " asks for " + unbuilt.type +
+        ", which this version does not have. It has data parallel training: use "
+        "distributed_type MULTI_CPU (or NO for one process) in the configuration file.");
   }
 }
 
@@ -50,8 +51,9 @@ void tell_base(const PartialState& state) {
 DistributedType type_of(int num_processes, c10::Device device) {
   if (num_processes == 1) return DistributedType::NO;
   if (device.is_cpu()) return DistributedType::MULTI_CPU;
-  throw ConfigError("distributed_type MULTI_GPU needs NCCL, which this version does not have. Run one "
-                    "process per GPU job, or train on the CPU with `accelerate launch --cpu`.");
+  throw ConfigError(
+      "distributed_type MULTI_GPU needs NCCL, which this version does not have. Run one "
+      "process per GPU job, or train on the CPU with `accelerate launch --cpu`.");
 }
 
 }  // namespace

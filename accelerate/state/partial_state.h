@@ -16,7 +16,8 @@ namespace accelerate {
 
 struct PartialStateOptions {
   bool cpu = false;  ///< Use the CPU even where there is a GPU; also ACCELERATE_USE_CPU.
-  std::optional<std::chrono::milliseconds> timeout = {};  ///< Of every collective; default 30 minutes.
+  std::optional<std::chrono::milliseconds> timeout =
+      {};  ///< Of every collective; default 30 minutes.
   /// A group to use instead of the one the environment describes; tests pass their own.
   std::shared_ptr<Communicator> communicator = nullptr;
 };
@@ -28,7 +29,8 @@ class PartialState {
   /// Joins the group that the environment describes (RANK, WORLD_SIZE, MASTER_ADDR, … as set by
   /// `accelerate launch`, torchrun or MPI); a group of one without them. [collective]
   /// Sets the number of CPU threads to cores / ranks on this machine unless OMP_NUM_THREADS is set.
-  /// Throws ConfigError: an environment that asks for what is not there; CommError: ranks do not meet.
+  /// Throws ConfigError: an environment that asks for what is not there; CommError: ranks do not
+  /// meet.
   explicit PartialState(const PartialStateOptions& options = {});
 
   [[nodiscard]] DistributedType distributed_type() const { return distributed_type_; }
@@ -40,7 +42,8 @@ class PartialState {
   [[nodiscard]] bool is_local_main_process() const { return local_rank_ == 0; }
   [[nodiscard]] bool is_last_process() const { return process_index() == num_processes() - 1; }
   [[nodiscard]] bool use_distributed() const { return num_processes() > 1; }
-  /// Where models and batches go: ACCELERATE_TORCH_DEVICE, else GPU number local rank, else the CPU.
+  /// Where models and batches go: ACCELERATE_TORCH_DEVICE, else GPU number local rank, else the
+  /// CPU.
   [[nodiscard]] c10::Device device() const { return device_; }
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 

@@ -40,7 +40,8 @@ DType to_dtype(c10::ScalarType type) {
     if (scalar == type) return dtype;
   }
   throw CheckpointError(std::string("the safetensors format has no element type for LibTorch's ") +
-                        c10::toString(type) + "; convert the tensor first, e.g. ComplexDouble to ComplexFloat");
+                        c10::toString(type) +
+                        "; convert the tensor first, e.g. ComplexDouble to ComplexFloat");
 }
 
 c10::ScalarType to_scalar_type(DType dtype) {

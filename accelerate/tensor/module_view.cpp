@@ -10,7 +10,8 @@
 namespace accelerate {
 namespace {
 
-// Module::named_modules() wants shared ownership, which a module on the stack lacks; children have it.
+// Module::named_modules() wants shared ownership, which a module on the stack lacks; children have
+// it.
 void collect(torch::nn::Module& module, const std::string& prefix, ModuleView& view) {
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
     if (item.value().defined()) view.parameters.push_back({prefix + item.key(), item.value()});
@@ -35,7 +36,8 @@ ModuleView view_of(torch::nn::Module& module) {
 
 ModuleView view_of(torch::jit::Module& module) {
   ModuleView view;
-  for (const auto& item : module.named_parameters()) view.parameters.push_back({item.name, item.value});
+  for (const auto& item : module.named_parameters())
+    view.parameters.push_back({item.name, item.value});
   for (const auto& item : module.named_buffers()) view.buffers.push_back({item.name, item.value});
   view.class_name = module.type()->name() ? module.type()->name()->qualifiedName() : "ScriptModule";
   view.to = [&module](c10::Device device) { module.to(device); };

@@ -1,5 +1,5 @@
-// What the library needs to know of a model, whatever kind it is: a torch::nn::Module (held or on the
-// stack) or a TorchScript module. Names are those of Python's state_dict: "layer1.0.weight".
+// What the library needs to know of a model, whatever kind it is: a torch::nn::Module (held or on
+// the stack) or a TorchScript module. Names are those of Python's state_dict: "layer1.0.weight".
 #pragma once
 
 #include <ATen/core/Tensor.h>

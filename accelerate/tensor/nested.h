@@ -1,6 +1,7 @@
-// Nested values: one ADL function, visit_tensors(value, fn), makes a type usable as a batch, a model
-// output or an argument of gather, reduce, broadcast, pad and device moves. The library knows tensors,
-// Example, vector, array, pair, tuple, optional, map and OrderedDict; a user struct joins by one line:
+// Nested values: one ADL function, visit_tensors(value, fn), makes a type usable as a batch, a
+// model output or an argument of gather, reduce, broadcast, pad and device moves. The library knows
+// tensors, Example, vector, array, pair, tuple, optional, map and OrderedDict; a user struct joins
+// by one line:
 //
 //   struct Batch { at::Tensor ids, mask; };
 //   void visit_tensors(Batch& b, auto&& fn) { fn(b.ids); fn(b.mask); }
@@ -31,8 +32,8 @@ struct Example;
 
 namespace accelerate {
 
-/// Stands for any `fn` in the question below. Being of this namespace, it also lets the overloads that are
-/// declared further down be found by argument-dependent lookup.
+/// Stands for any `fn` in the question below. Being of this namespace, it also lets the overloads
+/// that are declared further down be found by argument-dependent lookup.
 struct AnyTensorFunction {
   void operator()(at::Tensor&) const {}
 };
@@ -108,7 +109,8 @@ void visit_tensors(torch::data::Example<Data, Target>& value, Fn&& fn) {
   if constexpr (requires { value.target; }) detail::visit_if_nested(value.target, fn);
 }
 
-/// `value` with every tensor replaced by `fn(tensor)`. Local. Cost: one copy or move of the structure.
+/// `value` with every tensor replaced by `fn(tensor)`. Local. Cost: one copy or move of the
+/// structure.
 template <Nested T, typename Fn>
 [[nodiscard]] T map_tensors(T value, Fn&& fn) {
   visit_tensors(value, [&fn](at::Tensor& tensor) { tensor = fn(tensor); });

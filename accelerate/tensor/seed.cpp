@@ -10,13 +10,17 @@ namespace accelerate {
 void set_seed(std::uint64_t seed, const SeedOptions& options) {
   if (options.device_specific) seed += static_cast<std::uint64_t>(process_identity().rank);
   at::manual_seed(seed);
-  if (options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  if (options.deterministic)
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
-std::uint64_t initial_seed() { return at::detail::getDefaultCPUGenerator().current_seed(); }
+std::uint64_t initial_seed() {
+  return at::detail::getDefaultCPUGenerator().current_seed();
+}
 
 at::Tensor seeded_permutation(std::int64_t n, std::uint64_t seed) {
-  return at::randperm(n, at::detail::createCPUGenerator(seed), at::TensorOptions().dtype(at::kLong));
+  return at::randperm(n, at::detail::createCPUGenerator(seed),
+                      at::TensorOptions().dtype(at::kLong));
 }
 
 }  // namespace accelerate

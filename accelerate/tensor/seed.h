@@ -12,8 +12,8 @@ struct SeedOptions {
   bool deterministic = false;    ///< Also asks LibTorch for deterministic algorithms.
 };
 
-/// Seeds the CPU generator and those of all GPUs: the numbers drawn are Python's after set_seed(seed).
-/// Local; call it on every rank. Source: `set_seed` of Hugging Face Accelerate.
+/// Seeds the CPU generator and those of all GPUs: the numbers drawn are Python's after
+/// set_seed(seed). Local; call it on every rank. Source: `set_seed` of Hugging Face Accelerate.
 void set_seed(std::uint64_t seed, const SeedOptions& options = {});
 
 /// The seed of the default CPU generator, as torch.initial_seed().

@@ -27,7 +27,8 @@ at::Tensor row_major_on_cpu(const at::Tensor& tensor) {
 
 at::Tensor read(const StoredTensor& stored) {
   at::Tensor tensor = at::empty(stored.shape, to_scalar_type(stored.dtype));
-  if (!stored.bytes.empty()) std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
+  if (!stored.bytes.empty())
+    std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
   return tensor;
 }
 
@@ -51,7 +52,8 @@ void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem
   SafetensorsWriter writer(files, file, std::move(specs), {.metadata = {{"format", "pt"}}});
   for (const auto& spec : writer.tensors()) {
     const at::Tensor tensor = row_major_on_cpu(by_name.at(spec.name));
-    writer.append(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
+    writer.append(
+        std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
   }
   writer.commit();
 }

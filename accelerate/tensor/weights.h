@@ -10,8 +10,8 @@ namespace accelerate {
 
 /// Writes `tensors` (any device, any strides) to `file` with the metadata {"format": "pt"}, as
 /// safetensors.torch.save_file does, creating missing folders. The file is complete or absent.
-/// Throws CheckpointError. Cost: one pass; a tensor that is not contiguous on the CPU is copied for the
-/// moment in which it is written.
+/// Throws CheckpointError. Cost: one pass; a tensor that is not contiguous on the CPU is copied for
+/// the moment in which it is written.
 void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file);
 
 /// The tensors of a safetensors file, on the CPU, in the order of the file. Throws CheckpointError.

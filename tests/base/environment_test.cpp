@@ -28,7 +28,8 @@ TEST(Environment, FlagNamesTheVariableAndTheValue) {
     (void)env_flag("ACCELERATE_TEST_FLAG", false);
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("ACCELERATE_TEST_FLAG is 'perhaps'"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("ACCELERATE_TEST_FLAG is 'perhaps'"),
+              std::string::npos);
   }
 }
 

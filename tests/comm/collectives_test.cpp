@@ -52,7 +52,8 @@ TEST_P(Collectives, GatherScatterBroadcastMoveEveryDtype) {
       const at::Tensor mine = torch::full({2}, comm.rank(), dtype);
       at::Tensor all = torch::empty({n, 2}, dtype);
       comm.all_gather(all, mine).wait();
-      for (int r = 0; r < n; ++r) EXPECT_TRUE(all[r].eq(torch::full({2}, r, dtype)).all().item<bool>());
+      for (int r = 0; r < n; ++r)
+        EXPECT_TRUE(all[r].eq(torch::full({2}, r, dtype)).all().item<bool>());
 
       at::Tensor root = torch::full({2}, comm.rank() + 1, dtype);
       comm.broadcast(root, n - 1).wait();
@@ -66,7 +67,8 @@ TEST_P(Collectives, GatherScatterBroadcastMoveEveryDtype) {
     comm.scatter(part, comm.rank() == 0 ? parts : std::vector<at::Tensor>{}, 0).wait();
     EXPECT_EQ(part[1].item<int>(), 10 * comm.rank());
     comm.gather(parts, part + 1, 0).wait();
-    for (std::size_t r = 0; r < parts.size(); ++r) EXPECT_EQ(parts[r][0].item<int>(), 10 * static_cast<int>(r) + 1);
+    for (std::size_t r = 0; r < parts.size(); ++r)
+      EXPECT_EQ(parts[r][0].item<int>(), 10 * static_cast<int>(r) + 1);
   });
 }
 
@@ -169,7 +171,8 @@ TEST(Communicator, WrongRanksSizesAndDevicesAreUsageErrors) {
     EXPECT_THROW((void)comm.all_gather(torch::empty({4}, at::kInt), torch::ones({2})), UsageError);
     EXPECT_THROW((void)comm.all_reduce(torch::ones({2, 3}).t(), ReduceOp::sum), UsageError);
     EXPECT_THROW((void)comm.all_reduce(torch::empty({2}, at::kMeta), ReduceOp::sum), UsageError);
-    EXPECT_THROW((void)comm.all_reduce(torch::ones({2}, at::kComplexFloat), ReduceOp::max), UsageError);
+    EXPECT_THROW((void)comm.all_reduce(torch::ones({2}, at::kComplexFloat), ReduceOp::max),
+                 UsageError);
     comm.barrier();
   });
 }

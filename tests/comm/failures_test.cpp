@@ -26,63 +26,77 @@ std::string comm_error_of(const std::function<void()>& call) {
 }
 
 TEST(CommFailures, ALateRankIsATimeoutThatNamesTheOperation) {
-  run_ranks(2, [](Communicator& comm) {
-    if (comm.rank() == 1) {
-      std::this_thread::sleep_for(1500ms);
-      return;
-    }
-    at::Tensor tensor = torch::ones({4});
-    const auto text = comm_error_of([&] { comm.all_reduce(tensor, ReduceOp::sum).wait(); });
-    EXPECT_NE(text.find("all_reduce of Float[4]"), std::string::npos) << text;
-    EXPECT_NE(text.find("rank 0 of 2"), std::string::npos) << text;
-  }, {.timeout = 500ms});
+  run_ranks(2,
+            [](Communicator& comm) {
+              if (comm.rank() == 1) {
+                std::this_thread::sleep_for(1500ms);
+                return;
+              }
+              at::Tensor tensor = torch::ones({4});
+              const auto text =
+                  comm_error_of([&] { comm.all_reduce(tensor, ReduceOp::sum).wait(); });
+              EXPECT_NE(text.find("all_reduce of Float[4]"), std::string::npos) << text;
+              EXPECT_NE(text.find("rank 0 of 2"), std::string::npos) << text;
+            },
+            {.timeout = 500ms});
 }
 
 TEST(CommFailures, ARankThatGivesUpTellsItsPeersWhy) {
-  run_ranks(2, [](Communicator& comm) {
-    if (comm.rank() == 1) {
-      comm.abort("the dataset is empty");
-      EXPECT_THROW(comm.barrier(), CommError);
-      return;
-    }
-    const auto text = comm_error_of([&] { comm.barrier(); });
-    EXPECT_NE(text.find("Rank 1 gave up: the dataset is empty"), std::string::npos) << text;
-  }, {.timeout = 5s});
+  run_ranks(2,
+            [](Communicator& comm) {
+              if (comm.rank() == 1) {
+                comm.abort("the dataset is empty");
+                EXPECT_THROW(comm.barrier(), CommError);
+                return;
+              }
+              const auto text = comm_error_of([&] { comm.barrier(); });
+              EXPECT_NE(text.find("Rank 1 gave up: the dataset is empty"), std::string::npos)
+                  << text;
+            },
+            {.timeout = 5s});
 }
 
 TEST(CommFailures, ARankThatLeavesCleanlyIsToldFromACrash) {
-  run_ranks(2, [](Communicator& comm) {
-    if (comm.rank() == 1) return;
-    const auto text = comm_error_of([&] {
-      for (int i = 0; i < 100; ++i) comm.barrier();
-    });
-    EXPECT_NE(text.find("Rank 1 had left the group with a clean exit"), std::string::npos) << text;
-  }, {.timeout = 3s});
+  run_ranks(2,
+            [](Communicator& comm) {
+              if (comm.rank() == 1) return;
+              const auto text = comm_error_of([&] {
+                for (int i = 0; i < 100; ++i) comm.barrier();
+              });
+              EXPECT_NE(text.find("Rank 1 had left the group with a clean exit"), std::string::npos)
+                  << text;
+            },
+            {.timeout = 3s});
 }
 
 TEST(CommFailures, AnExceptionReachesTheOtherRanksWithItsReason) {
   std::string seen;
-  EXPECT_THROW(run_ranks(2, [&seen](Communicator& comm) {
-    if (comm.rank() == 1) throw DataError("sample 17 is broken");
-    try {
-      comm.barrier();
-    } catch (const CommError& error) {
-      seen = error.what();
-    }
-  }, {.timeout = 5s}), DataError);
+  EXPECT_THROW(run_ranks(2,
+                         [&seen](Communicator& comm) {
+                           if (comm.rank() == 1) throw DataError("sample 17 is broken");
+                           try {
+                             comm.barrier();
+                           } catch (const CommError& error) {
+                             seen = error.what();
+                           }
+                         },
+                         {.timeout = 5s}),
+               DataError);
   EXPECT_NE(seen.find("sample 17 is broken"), std::string::npos) << seen;
 }
 
 TEST(CommFailures, DestructionWithWorkInFlightDoesNotWaitForTheTimeout) {
   const auto start = std::chrono::steady_clock::now();
-  run_ranks(2, [](Communicator& comm) {
-    if (comm.rank() == 1) return;
-    at::Tensor tensor = torch::ones({4});
-    auto abandoned = comm.all_reduce(tensor, ReduceOp::sum);
-    comm.abort("done here");
-    EXPECT_THROW(abandoned.wait(), CommError);
-    EXPECT_THROW(abandoned.wait(), CommError) << "a failed wait fails again";
-  }, {.timeout = 20s});
+  run_ranks(2,
+            [](Communicator& comm) {
+              if (comm.rank() == 1) return;
+              at::Tensor tensor = torch::ones({4});
+              auto abandoned = comm.all_reduce(tensor, ReduceOp::sum);
+              comm.abort("done here");
+              EXPECT_THROW(abandoned.wait(), CommError);
+              EXPECT_THROW(abandoned.wait(), CommError) << "a failed wait fails again";
+            },
+            {.timeout = 20s});
   EXPECT_LT(std::chrono::steady_clock::now() - start, 15s);
 }
 
@@ -100,9 +114,8 @@ TEST(CommFailures, DisagreementListsEveryRanksShapesOnEveryRank) {
 TEST(CommFailures, DifferentOperationsAreADisagreement) {
   run_ranks(2, [](Communicator& comm) {
     const at::Tensor tensor = torch::ones({2});
-    const auto text = comm_error_of([&] {
-      comm.rank() == 0 ? (void)gather(comm, tensor) : (void)reduce(comm, tensor);
-    });
+    const auto text = comm_error_of(
+        [&] { comm.rank() == 0 ? (void)gather(comm, tensor) : (void)reduce(comm, tensor); });
     EXPECT_NE(text.find("rank 1: reduce(mean) of Float[2]"), std::string::npos) << text;
   });
 }

@@ -108,7 +108,8 @@ TEST(Operations, AnObjectOfAnotherTypeIsACommError) {
 }
 
 TEST(Operations, UndefinedTensorsAreRefusedBeforeAnyoneWaits) {
-  run_ranks(2, [](Communicator& comm) { EXPECT_THROW((void)gather(comm, at::Tensor()), UsageError); });
+  run_ranks(2,
+            [](Communicator& comm) { EXPECT_THROW((void)gather(comm, at::Tensor()), UsageError); });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Gradient reduction: equal to one process, equal to c10d::Reducer, and its errors.
 #include <gtest/gtest.h>
+#include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/torch.h>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
@@ -32,7 +32,8 @@ void fill(torch::nn::Module& module) {
   double start = 0.1;
   for (auto& parameter : module.parameters()) {
     parameter.copy_(torch::sin(torch::arange(parameter.numel(), at::kDouble) * 0.7 + start)
-                        .view(parameter.sizes()) * 0.5);
+                        .view(parameter.sizes()) *
+                    0.5);
     start += 1.3;
   }
 }
@@ -57,8 +58,8 @@ std::vector<at::Tensor> expected_grads(int n) {
 }
 
 TEST(Buckets, AreFilledFromTheLastParameterAndKeepDtypesApart) {
-  const std::vector<at::Tensor> parameters = {
-      torch::empty({100}), torch::empty({10}, at::kDouble), torch::empty({50}), torch::empty({1000})};
+  const std::vector<at::Tensor> parameters = {torch::empty({100}), torch::empty({10}, at::kDouble),
+                                              torch::empty({50}), torch::empty({1000})};
   const auto buckets = assign_buckets(parameters, {.first_bytes = 16, .cap_bytes = 400});
   EXPECT_EQ(buckets, (std::vector<std::vector<std::size_t>>{{3}, {2, 0}, {1}}));
 }
@@ -94,9 +95,11 @@ TEST_P(Reducer, AveragesAsOneProcessWould) {
   });
 }
 INSTANTIATE_TEST_SUITE_P(RanksAndBucketBytes, Reducer,
-                         ::testing::Combine(::testing::Values(2, 3), ::testing::Values(1, 300, 1 << 20)));
+                         ::testing::Combine(::testing::Values(2, 3),
+                                            ::testing::Values(1, 300, 1 << 20)));
 
-// c10d's reducer on the same gradients: two ranks sum two numbers, so the results are equal bit for bit.
+// c10d's reducer on the same gradients: two ranks sum two numbers, so the results are equal bit for
+// bit.
 TEST(ReducerOracle, EqualsC10dBitForBitOnTwoRanks) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
     TwoLayers ours, theirs;
@@ -109,7 +112,8 @@ TEST(ReducerOracle, EqualsC10dBitForBitOnTwoRanks) {
     ours(x).pow(2).mean().backward();
     reducer.finish();
 
-    auto group = c10::make_intrusive<c10d::ProcessGroup>(c10d_store(*comm), comm->rank(), comm->size());
+    auto group =
+        c10::make_intrusive<c10d::ProcessGroup>(c10d_store(*comm), comm->rank(), comm->size());
     group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, c10d_backend(*comm));
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     auto parameters = theirs->parameters();
@@ -117,7 +121,8 @@ TEST(ReducerOracle, EqualsC10dBitForBitOnTwoRanks) {
     c10d::Reducer oracle(parameters, buckets, group, std::vector<bool>(parameters.size(), false),
                          /*bucket_bytes_cap=*/25 << 20, /*find_unused_parameters=*/false,
                          /*gradient_as_bucket_view=*/false, /*param_names=*/{},
-                         /*first_bucket_bytes_cap=*/1 << 20, /*skip_all_reduce_unused_params=*/false,
+                         /*first_bucket_bytes_cap=*/1 << 20,
+                         /*skip_all_reduce_unused_params=*/false,
                          /*use_python_reducer=*/false, /*bucket_bytes_cap_list=*/{});
     oracle.prepare_for_forward();
     auto output = theirs(x);
@@ -176,22 +181,26 @@ TEST(GradientReducer, FindsUnusedParametersAndLeavesThoseThatNoRankUsed) {
 }
 
 TEST(GradientReducer, NamesUnusedParametersOnEveryRank) {
-  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
-    Branches model;
-    model->to(at::kDouble);
-    fill(*model);
-    GradientReducer reducer(view_of(*model).parameters, comm, {});
-    reducer.begin(true);
-    model(inputs(0), false).sum().backward();
-    try {
-      reducer.finish();
-      FAIL();
-    } catch (const UsageError& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find("right.weight, right.bias, never.weight, never.bias"), std::string::npos) << text;
-      EXPECT_NE(text.find("find_unused_parameters"), std::string::npos) << text;
-    }
-  }, {.timeout = std::chrono::seconds(5)});
+  run_ranks_shared(2,
+                   [](const std::shared_ptr<Communicator>& comm) {
+                     Branches model;
+                     model->to(at::kDouble);
+                     fill(*model);
+                     GradientReducer reducer(view_of(*model).parameters, comm, {});
+                     reducer.begin(true);
+                     model(inputs(0), false).sum().backward();
+                     try {
+                       reducer.finish();
+                       FAIL();
+                     } catch (const UsageError& error) {
+                       const std::string text = error.what();
+                       EXPECT_NE(text.find("right.weight, right.bias, never.weight, never.bias"),
+                                 std::string::npos)
+                           << text;
+                       EXPECT_NE(text.find("find_unused_parameters"), std::string::npos) << text;
+                     }
+                   },
+                   {.timeout = std::chrono::seconds(5)});
 }
 
 TEST(GradientReducer, ParametersFrozenLaterMayStayAway) {
@@ -222,13 +231,16 @@ TEST(GradientReducer, KeepsTheLayoutOfChannelsLast) {
 }
 
 TEST(GradientReducer, SparseGradientsAreRefusedWithTheCure) {
-  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
-    torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
-    GradientReducer reducer(view_of(*embedding).parameters, comm, {});
-    reducer.begin(true);
-    EXPECT_THROW(embedding(torch::tensor({1, 2})).sum().backward(), UsageError);
-    reducer.abandon("sparse");
-  }, {.timeout = std::chrono::seconds(5)});
+  run_ranks_shared(
+      2,
+      [](const std::shared_ptr<Communicator>& comm) {
+        torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
+        GradientReducer reducer(view_of(*embedding).parameters, comm, {});
+        reducer.begin(true);
+        EXPECT_THROW(embedding(torch::tensor({1, 2})).sum().backward(), UsageError);
+        reducer.abandon("sparse");
+      },
+      {.timeout = std::chrono::seconds(5)});
 }
 
 TEST(GradientReducer, AHookOfTheUserStillRuns) {

@@ -39,10 +39,12 @@ std::shared_ptr<Communicator> join_as(int rank, int n, const c10::intrusive_ptr<
 }
 
 void run_one(int rank, int n, const c10::intrusive_ptr<c10d::Store>& store,
-             const std::function<void(std::shared_ptr<Communicator>)>& body, const RanksOptions& options) {
+             const std::function<void(std::shared_ptr<Communicator>)>& body,
+             const RanksOptions& options) {
   at::set_num_threads(1);
   auto communicator = join_as(rank, n, store, options);
-  ScopedProcessIdentity identity({rank, n, rank, n, true, [communicator] { communicator->barrier(); }});
+  ScopedProcessIdentity identity(
+      {rank, n, rank, n, true, [communicator] { communicator->barrier(); }});
   try {
     body(communicator);
   } catch (const std::exception& error) {
@@ -106,16 +108,21 @@ int run_rank_main_if_asked() {
   }
 }
 
-std::vector<ProcessResult> run_processes(int n, const std::string& name, const ProcessesOptions& options) {
+std::vector<ProcessResult> run_processes(int n, const std::string& name,
+                                         const ProcessesOptions& options) {
   const int port = free_port();
   std::vector<std::future<ProcessResult>> running;
   for (int rank = 0; rank < n; ++rank) {
     RunOptions run;
     run.timeout = options.time_limit;
-    run.env = {{kRankMainVariable, name},          {"RANK", std::to_string(rank)},
-               {"LOCAL_RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(n)},
-               {"LOCAL_WORLD_SIZE", std::to_string(n)}, {"MASTER_ADDR", "127.0.0.1"},
-               {"MASTER_PORT", std::to_string(port)}, {"OMP_NUM_THREADS", "1"}};
+    run.env = {{kRankMainVariable, name},
+               {"RANK", std::to_string(rank)},
+               {"LOCAL_RANK", std::to_string(rank)},
+               {"WORLD_SIZE", std::to_string(n)},
+               {"LOCAL_WORLD_SIZE", std::to_string(n)},
+               {"MASTER_ADDR", "127.0.0.1"},
+               {"MASTER_PORT", std::to_string(port)},
+               {"OMP_NUM_THREADS", "1"}};
     for (const auto& [key, value] : options.env) run.env[key] = value;
     running.push_back(std::async(std::launch::async, [rank, run] {
       RunResult result = run_program({executable()}, run);

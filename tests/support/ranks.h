@@ -16,10 +16,12 @@ struct RanksOptions {
   std::chrono::milliseconds timeout{20'000};  ///< Of every collective.
 };
 
-/// Runs `body` on `n` threads, each with a Gloo communicator over loopback and an identity of its own.
-/// The first exception of a rank is rethrown here (with the rank in its context) once all have ended;
-/// EXPECT_ and ASSERT_ work inside. No default random generator: LibTorch shares it between threads.
-void run_ranks(int n, const std::function<void(Communicator&)>& body, const RanksOptions& options = {});
+/// Runs `body` on `n` threads, each with a Gloo communicator over loopback and an identity of its
+/// own. The first exception of a rank is rethrown here (with the rank in its context) once all have
+/// ended; EXPECT_ and ASSERT_ work inside. No default random generator: LibTorch shares it between
+/// threads.
+void run_ranks(int n, const std::function<void(Communicator&)>& body,
+               const RanksOptions& options = {});
 
 /// As run_ranks, but hands out the shared_ptr.
 void run_ranks_shared(int n, const std::function<void(std::shared_ptr<Communicator>)>& body,
@@ -37,8 +39,8 @@ struct ProcessResult {
   std::string out, err;
 };
 
-/// Re-executes this test binary `n` times with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, … set, so
-/// that each runs the body registered by RANK_MAIN(name), and returns how each ended.
+/// Re-executes this test binary `n` times with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, … set,
+/// so that each runs the body registered by RANK_MAIN(name), and returns how each ended.
 std::vector<ProcessResult> run_processes(int n, const std::string& name,
                                          const ProcessesOptions& options = {});
 
@@ -46,8 +48,8 @@ std::vector<ProcessResult> run_processes(int n, const std::string& name,
 struct RegisterRankMain {
   RegisterRankMain(std::string name, std::function<int()> body);
 };
-#define RANK_MAIN(name)                                                                     \
-  static int rank_main_##name();                                                            \
+#define RANK_MAIN(name)                                                                          \
+  static int rank_main_##name();                                                                 \
   static const ::accelerate::testing::RegisterRankMain register_##name(#name, rank_main_##name); \
   static int rank_main_##name()
 

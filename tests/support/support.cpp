@@ -21,7 +21,8 @@ bool drain(std::array<int, 2> fds, std::array<std::string*, 2> sinks, Clock::tim
   std::array<pollfd, 2> polls = {pollfd{fds[0], POLLIN, 0}, pollfd{fds[1], POLLIN, 0}};
   int open = 2;
   while (open > 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     if (left.count() <= 0) return false;
     if (poll(polls.data(), 2, static_cast<int>(left.count())) <= 0) continue;
     for (std::size_t i = 0; i < 2; ++i) {
@@ -43,7 +44,8 @@ bool drain(std::array<int, 2> fds, std::array<std::string*, 2> sinks, Clock::tim
   for (const auto& [name, value] : options.env) {
     value.empty() ? unsetenv(name.c_str()) : setenv(name.c_str(), value.c_str(), 1);
   }
-  if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0) _exit(126);
+  if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0)
+    _exit(126);
   std::vector<char*> pointers;
   for (const auto& word : argv) pointers.push_back(const_cast<char*>(word.c_str()));
   pointers.push_back(nullptr);
@@ -64,7 +66,8 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-std::filesystem::path TemporaryFolder::write(const std::string& name, const std::string& text) const {
+std::filesystem::path TemporaryFolder::write(const std::string& name,
+                                             const std::string& text) const {
   const auto path = path_ / name;
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
@@ -112,6 +115,8 @@ RunResult run_program(const std::vector<std::string>& argv, const RunOptions& op
   return result;
 }
 
-std::string accelerate_program() { return std::string(ACCELERATE_BINARY_DIR) + "/bin/accelerate"; }
+std::string accelerate_program() {
+  return std::string(ACCELERATE_BINARY_DIR) + "/bin/accelerate";
+}
 
 }  // namespace accelerate::testing

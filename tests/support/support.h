@@ -40,16 +40,16 @@ class ScopedEnv {
 };
 
 struct RunOptions {
-  std::map<std::string, std::string> env;         ///< Added to (or, if empty, removed from) ours.
-  std::chrono::milliseconds timeout{30'000};      ///< The whole process group is killed after it.
-  std::filesystem::path working_directory;        ///< Ours when empty.
+  std::map<std::string, std::string> env;     ///< Added to (or, if empty, removed from) ours.
+  std::chrono::milliseconds timeout{30'000};  ///< The whole process group is killed after it.
+  std::filesystem::path working_directory;    ///< Ours when empty.
 };
 
 struct RunResult {
-  int exit_code = -1;    ///< 128 + signal when killed by one.
+  int exit_code = -1;  ///< 128 + signal when killed by one.
   bool timed_out = false;
-  std::string out;       ///< Standard output.
-  std::string err;       ///< Standard error.
+  std::string out;  ///< Standard output.
+  std::string err;  ///< Standard error.
 };
 
 /// Runs argv[0] (looked up in PATH) in a process group of its own and waits for it.

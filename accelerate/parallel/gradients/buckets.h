@@ -15,9 +15,10 @@ struct BucketLimits {
 };
 
 /// Groups of indices into `parameters`, in the order in which buckets are reduced: parameters are
-/// taken last to first, which is roughly the order in which backward reaches them, and a bucket holds
-/// one dtype and device. A parameter larger than the limit has a bucket of its own. A function of the
-/// parameters alone, so that all ranks agree and a resumed run packs as the first one did.
+/// taken last to first, which is roughly the order in which backward reaches them, and a bucket
+/// holds one dtype and device. A parameter larger than the limit has a bucket of its own. A
+/// function of the parameters alone, so that all ranks agree and a resumed run packs as the first
+/// one did.
 [[nodiscard]] std::vector<std::vector<std::size_t>> assign_buckets(
     const std::vector<at::Tensor>& parameters, const BucketLimits& limits);
 

@@ -7,8 +7,9 @@
 
 namespace accelerate::detail {
 
-/// Calls `hook` each time `leaf.grad()` has been accumulated, on the thread of backward, after whatever
-/// hook the leaf had before. An exception leaves through backward. Removes it when destroyed.
+/// Calls `hook` each time `leaf.grad()` has been accumulated, on the thread of backward, after
+/// whatever hook the leaf had before. An exception leaves through backward. Removes it when
+/// destroyed.
 class GradientHook {
  public:
   GradientHook(at::Tensor leaf, std::function<void()> hook);

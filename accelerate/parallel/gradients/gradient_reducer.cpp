@@ -19,9 +19,9 @@ struct Slot {
   at::Tensor parameter;
   std::size_t bucket = 0;
   std::int64_t offset = 0;
-  at::Tensor view{};       // of the bucket's memory, shaped and strided as the parameter
-  at::Tensor previous{};   // grad before this step, while it may have to be restored
-  bool arrived = false;    // its gradient came in this step
+  at::Tensor place{};     // its part of the bucket
+  at::Tensor previous{};  // grad before this step, while it may have to be restored
+  bool arrived = false;   // its gradient came in this step
 };
 
 struct Bucket {
@@ -32,18 +32,24 @@ struct Bucket {
   Work work;
 };
 
-at::Tensor view_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& parameter) {
-  const at::Tensor part = flat.narrow(0, offset, parameter.numel());
-  // Autograd keeps a gradient in its parameter's layout (channels_last, …), so the view has it too.
-  return parameter.is_non_overlapping_and_dense()
-             ? part.as_strided(parameter.sizes(), parameter.strides(), part.storage_offset())
-             : part.view(parameter.sizes());
+// Shares the memory of `flat` without being a view to autograd: Optimizer::zero_grad detaches
+// gradients in place, which views refuse. Autograd keeps a gradient in its parameter's layout
+// (channels_last, …), so it has that too.
+at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& parameter) {
+  at::Tensor place = at::empty({0}, flat.options());
+  if (parameter.is_non_overlapping_and_dense()) {
+    place.set_(flat.storage(), offset, parameter.sizes(), parameter.strides());
+  } else {
+    place.set_(flat.storage(), offset, parameter.sizes());
+  }
+  return place;
 }
 
 std::string list_names(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 12;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i) text += (i > 0 ? ", " : "") + names[i];
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    text += (i > 0 ? ", " : "") + names[i];
   if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
   return text;
 }
@@ -98,9 +104,11 @@ struct GradientReducer::Impl {
     ++arrivals;
     if (!synchronizing) return;
     if (std::exchange(slot.arrived, true)) {
-      throw UsageError("the gradient of '" + slot.name + "' came twice in one backward. A re-entrant "
-                       "backward (activation checkpointing of a shared parameter) is the usual cause; "
-                       "run the inner one under no_sync.");
+      throw UsageError(
+          "the gradient of '" + slot.name +
+          "' came twice in one backward. A re-entrant "
+          "backward (activation checkpointing of a shared parameter) is the usual cause; "
+          "run the inner one under no_sync.");
     }
     take(slot);
     arrive(slot.bucket);
@@ -111,16 +119,17 @@ struct GradientReducer::Impl {
     const at::NoGradGuard no_grad;
     const at::Tensor& grad = slot.parameter.grad();
     if (grad.is_sparse()) {
-      throw UsageError("the gradient of '" + slot.name + "' is sparse, and data parallel training "
+      throw UsageError("the gradient of '" + slot.name +
+                       "' is sparse, and data parallel training "
                        "reduces dense gradients. Make the embedding with sparse(false).");
     }
     ensure_memory(slot.bucket);
-    if (grad.data_ptr() == slot.view.data_ptr()) {
-      slot.view.mul_(scale());
+    if (grad.data_ptr() == slot.place.data_ptr()) {
+      slot.place.mul_(scale());
       return;
     }
-    at::mul_out(slot.view, grad, at::scalar_tensor(scale(), grad.options().device(at::kCPU)));
-    slot.parameter.mutable_grad() = slot.view;
+    at::mul_out(slot.place, grad, at::scalar_tensor(scale(), grad.options().device(at::kCPU)));
+    slot.parameter.mutable_grad() = slot.place;
   }
 
   double scale() const { return 1.0 / communicator->size(); }
@@ -129,11 +138,12 @@ struct GradientReducer::Impl {
     Bucket& bucket = buckets[index];
     if (bucket.flat.defined()) return;
     const auto& example = slots[bucket.slots.front()].parameter;
-    const auto tensor_options = at::TensorOptions().dtype(example.scalar_type()).device(example.device());
+    const auto tensor_options =
+        at::TensorOptions().dtype(example.scalar_type()).device(example.device());
     bucket.flat = options.allocate ? options.allocate(bucket.numel, tensor_options)
                                    : at::zeros({bucket.numel}, tensor_options);
     for (const std::size_t i : bucket.slots) {
-      slots[i].view = view_in(bucket.flat, slots[i].offset, slots[i].parameter);
+      slots[i].place = place_in(bucket.flat, slots[i].offset, slots[i].parameter);
     }
   }
 
@@ -190,7 +200,7 @@ struct GradientReducer::Impl {
     if (slot.previous.defined()) {
       take(slot);
     } else {
-      slot.view.zero_();
+      slot.place.zero_();
     }
     arrive(slot.bucket);
   }
@@ -198,7 +208,7 @@ struct GradientReducer::Impl {
   // A parameter that no rank used keeps the gradient it had.
   static void settle_absent(Slot& slot, bool used) {
     if (used || slot.previous.defined()) {
-      slot.parameter.mutable_grad() = slot.view;
+      slot.parameter.mutable_grad() = slot.place;
     }
     slot.previous.reset();
   }
@@ -240,11 +250,17 @@ void GradientReducer::set_guard(std::function<void(const std::string&)> guard) {
   impl_->guard = std::move(guard);
 }
 
-void GradientReducer::begin(bool synchronize) { impl_->begin(synchronize); }
+void GradientReducer::begin(bool synchronize) {
+  impl_->begin(synchronize);
+}
 
-bool GradientReducer::finish() { return impl_->finish(); }
+bool GradientReducer::finish() {
+  return impl_->finish();
+}
 
-void GradientReducer::abandon(const std::string& reason) noexcept { impl_->abandon(reason); }
+void GradientReducer::abandon(const std::string& reason) noexcept {
+  impl_->abandon(reason);
+}
 
 std::vector<std::int64_t> GradientReducer::bucket_bytes() const {
   std::vector<std::int64_t> bytes;

@@ -36,7 +36,8 @@ class CoalescedBroadcast {
  public:
   CoalescedBroadcast(const std::vector<at::Tensor>& tensors, Communicator& communicator) {
     const at::NoGradGuard no_grad;
-    for (auto& members : assign_buckets(tensors, {.first_bytes = 25 << 20, .cap_bytes = 25 << 20})) {
+    for (auto& members :
+         assign_buckets(tensors, {.first_bytes = 25 << 20, .cap_bytes = 25 << 20})) {
       Part part;
       std::vector<at::Tensor> flat;
       for (const std::size_t i : members) {
@@ -49,14 +50,17 @@ class CoalescedBroadcast {
     }
   }
 
-  // Writes what rank 0 sent into the tensors; on rank 0 that is what they hold already.
-  void finish(bool is_source) {
+  // Writes what rank 0 sent into the tensors that differ: a graph may still need the others as they
+  // are.
+  void finish() {
     const at::NoGradGuard no_grad;
     for (auto& part : parts_) {
       part.work.wait();
       std::int64_t offset = 0;
       for (auto& tensor : part.tensors) {
-        if (!is_source) tensor.copy_(part.flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()));
+        const auto sent =
+            part.flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()).to(tensor.device());
+        if (!tensor.equal(sent)) tensor.copy_(sent);
         offset += tensor.numel();
       }
     }
@@ -85,7 +89,7 @@ struct DistributedDataParallel::Impl {
     if (communicator->size() == 1) return;
     const auto state = state_dict(view);
     detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(state));
-    CoalescedBroadcast(tensors_of(state), *communicator).finish(communicator->rank() == 0);
+    CoalescedBroadcast(tensors_of(state), *communicator).finish();
     make_reducer(view);
   }
 
@@ -100,13 +104,16 @@ struct DistributedDataParallel::Impl {
 
   void check_gradient(const std::string& name) const {
     if (!in_backward) {
-      throw UsageError("the gradient of '" + name + "' was computed by loss.backward(); the ranks could "
+      throw UsageError("the gradient of '" + name +
+                       "' was computed by loss.backward(); the ranks could "
                        "not synchronise it. Call accelerator.backward(loss).");
     }
     if (!armed_in_this_backward) {
-      throw UsageError("the gradient of '" + name + "' was computed, but the prepared model did not run "
-                       "forward: the module was called behind its back. Call the object that prepare() "
-                       "returned, model(x) or model.forward(x), not the original module.");
+      throw UsageError(
+          "the gradient of '" + name +
+          "' was computed, but the prepared model did not run "
+          "forward: the module was called behind its back. Call the object that prepare() "
+          "returned, model(x) or model.forward(x), not the original module.");
     }
   }
 
@@ -116,7 +123,7 @@ struct DistributedDataParallel::Impl {
     keep_armed = retain_graph;
     in_backward = true;
     reducer->begin(synchronize);
-    if (synchronize && armed > 0 && kwargs.broadcast_buffers && !buffers.empty()) {
+    if (synchronize && armed > 0 && !retain_graph && kwargs.broadcast_buffers && !buffers.empty()) {
       buffer_broadcast = std::make_unique<CoalescedBroadcast>(buffers, *communicator);
     }
   }
@@ -126,7 +133,7 @@ struct DistributedDataParallel::Impl {
     in_backward = false;
     const bool came = reducer->finish();
     if (auto broadcast = std::exchange(buffer_broadcast, nullptr)) {
-      broadcast->finish(communicator->rank() == 0);
+      broadcast->finish();
     }
     if (came && !keep_armed && armed > 0) --armed;
   }
@@ -139,7 +146,7 @@ struct DistributedDataParallel::Impl {
   bool keep_armed = false;
   std::atomic<bool> in_backward = false;             // read by hooks on backward's threads
   std::atomic<bool> armed_in_this_backward = false;  // as above
-  int armed = 0;  // forwards that no backward has used up
+  int armed = 0;                                     // forwards that no backward has used up
   std::unique_ptr<GradientReducer> reducer;  // none in a group of one; last: its hooks use the rest
 };
 
@@ -154,9 +161,13 @@ void DistributedDataParallel::before_forward(bool grad_enabled) {
   if (grad_enabled) ++impl_->armed;
 }
 
-void DistributedDataParallel::begin_backward(bool retain_graph) { impl_->begin_backward(retain_graph); }
+void DistributedDataParallel::begin_backward(bool retain_graph) {
+  impl_->begin_backward(retain_graph);
+}
 
-void DistributedDataParallel::finish_backward() { impl_->finish_backward(); }
+void DistributedDataParallel::finish_backward() {
+  impl_->finish_backward();
+}
 
 void DistributedDataParallel::abandon_backward(const std::string& reason) noexcept {
   impl_->in_backward = false;
@@ -164,8 +175,12 @@ void DistributedDataParallel::abandon_backward(const std::string& reason) noexce
   impl_->buffer_broadcast = nullptr;
 }
 
-void DistributedDataParallel::set_synchronize(bool synchronize) { impl_->synchronize = synchronize; }
+void DistributedDataParallel::set_synchronize(bool synchronize) {
+  impl_->synchronize = synchronize;
+}
 
-bool DistributedDataParallel::synchronize() const { return impl_->synchronize; }
+bool DistributedDataParallel::synchronize() const {
+  return impl_->synchronize;
+}
 
 }  // namespace accelerate

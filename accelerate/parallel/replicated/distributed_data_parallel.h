@@ -16,8 +16,8 @@ struct DistributedDataParallelKwargs {
   bool find_unused_parameters = false;  ///< Allow parameters that a forward does not use.
 };
 
-/// What makes a model of one process a replica of one model. Non-template: Prepared<M> puts it around
-/// any module. In a group of one it does nothing.
+/// What makes a model of one process a replica of one model. Non-template: Prepared<M> puts it
+/// around any module. In a group of one it does nothing.
 class DistributedDataParallel {
  public:
   /// Checks that all ranks have the same parameters, then gives everyone rank 0's parameters and
@@ -26,11 +26,12 @@ class DistributedDataParallel {
                           const DistributedDataParallelKwargs& kwargs = {});
   ~DistributedDataParallel();
 
-  /// To be called before each forward of the prepared model; with gradients enabled it arms the model.
+  /// To be called before each forward of the prepared model; with gradients enabled it arms the
+  /// model.
   void before_forward(bool grad_enabled);
 
-  /// Around each backward that may reach the model. `retain_graph`: another backward follows, so the
-  /// model stays armed. begin and finish are [collective] when gradients are synchronised.
+  /// Around each backward that may reach the model. `retain_graph`: another backward follows, so
+  /// the model stays armed. begin and finish are [collective] when gradients are synchronised.
   void begin_backward(bool retain_graph);
   void finish_backward();
   /// Instead of finish_backward when backward threw.

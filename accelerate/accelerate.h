@@ -1,0 +1,9 @@
+// The front door: everything a training program needs.
+#pragma once
+
+#include "accelerate/accelerator/accelerator.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/progress_bar.h"
+#include "accelerate/data/data_loader.h"
+#include "accelerate/tensor/seed.h"

@@ -1,0 +1,68 @@
+// What prepare() can be given, recognised without LibTorch's expensive headers.
+#pragma once
+
+#include <memory>
+#include <type_traits>
+
+#include "accelerate/data/data_loader.h"
+
+namespace torch {
+namespace detail {
+struct ModuleHolderIndicator;
+}
+namespace nn {
+class Module;
+}
+namespace jit {
+struct Module;
+}
+namespace optim {
+class Optimizer;
+}
+}  // namespace torch
+
+namespace accelerate {
+
+template <typename M>
+class Prepared;
+
+namespace detail {
+
+template <typename T>
+inline constexpr bool kIsHolder = std::is_base_of_v<torch::detail::ModuleHolderIndicator, T>;
+template <typename T>
+inline constexpr bool kIsModule = std::is_base_of_v<torch::nn::Module, T>;
+template <typename T>
+inline constexpr bool kIsScript = std::is_base_of_v<torch::jit::Module, T>;
+template <typename T>
+inline constexpr bool kIsOptimizer = std::is_base_of_v<torch::optim::Optimizer, T>;
+
+template <typename T>
+inline constexpr bool kIsSharedModule = false;
+template <typename T>
+inline constexpr bool kIsSharedModule<std::shared_ptr<T>> = kIsModule<T>;
+
+template <typename T>
+inline constexpr bool kIsLoader = false;
+template <typename Batch>
+inline constexpr bool kIsLoader<DataLoader<Batch>> = true;
+
+template <typename T>
+inline constexpr bool kIsPrepared = false;
+template <typename M>
+inline constexpr bool kIsPrepared<Prepared<M>> = true;
+
+// torch::data's loaders, by the members that only they have together; they come in unique_ptrs.
+template <typename T>
+concept TorchDataLoader = requires(T& loader) {
+  loader.begin();
+  loader.join();
+  loader.options().max_jobs;
+};
+template <typename T>
+inline constexpr bool kIsTorchDataLoader = TorchDataLoader<T>;
+template <typename T, typename D>
+inline constexpr bool kIsTorchDataLoader<std::unique_ptr<T, D>> = TorchDataLoader<T>;
+
+}  // namespace detail
+}  // namespace accelerate

@@ -1,0 +1,85 @@
+// What prepare() makes of a model: the user's module with the engine around its forward.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "accelerate/accelerator/model_core.h"
+
+namespace c10 {
+struct IValue;
+}
+namespace torch::jit {
+struct Module;
+}
+
+namespace accelerate {
+
+/// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to one on the
+/// stack. A handle: copies share the module. Call it, or its forward(), never the module behind it.
+template <typename M>
+class Prepared {
+ public:
+  Prepared(M module, std::shared_ptr<detail::ModelCore> core)
+      : module_(std::move(module)), core_(std::move(core)) {}
+
+  /// The module's forward.
+  template <typename... Args>
+  decltype(auto) forward(Args&&... args) {
+    core_->before_forward();
+    return (*module_).forward(std::forward<Args>(args)...);
+  }
+  template <typename... Args>
+  decltype(auto) operator()(Args&&... args) {
+    return forward(std::forward<Args>(args)...);
+  }
+
+  /// The user's module.
+  [[nodiscard]] auto* operator->() { return &*module_; }
+  [[nodiscard]] auto& operator*() { return *module_; }
+  /// What was given to prepare(): the holder, the shared_ptr, or the module on the stack.
+  [[nodiscard]] auto& unwrap() {
+    if constexpr (std::is_pointer_v<M>) {
+      return *module_;
+    } else {
+      return module_;
+    }
+  }
+
+  /// The user's own leaves, each once.
+  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
+  void train(bool on = true) { (*module_).train(on); }
+  void eval() { train(false); }
+
+  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
+
+ private:
+  M module_;
+  std::shared_ptr<detail::ModelCore> core_;
+};
+
+/// A prepared TorchScript module.
+class PreparedScript {
+ public:
+  PreparedScript(torch::jit::Module& module, std::shared_ptr<detail::ModelCore> core);
+
+  [[nodiscard]] c10::IValue forward(std::vector<c10::IValue> inputs);
+  [[nodiscard]] c10::IValue operator()(std::vector<c10::IValue> inputs);
+
+  [[nodiscard]] torch::jit::Module& unwrap() { return *module_; }
+  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
+  void train(bool on = true);
+  void eval() { train(false); }
+
+  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
+
+ private:
+  torch::jit::Module* module_;
+  std::shared_ptr<detail::ModelCore> core_;
+};
+
+}  // namespace accelerate

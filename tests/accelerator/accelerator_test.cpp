@@ -1,0 +1,369 @@
+// The public face: prepare, backward, gather_for_metrics, process helpers, saving.
+#include "accelerate/accelerate.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "accelerate/tensor/weights.h"
+#include "tests/support/ranks.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using testing::run_ranks_shared;
+using testing::ScopedEnv;
+using testing::TemporaryFolder;
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    in = register_module("in", torch::nn::Linear(4, 8));
+    out = register_module("out", torch::nn::Linear(8, 1));
+    scale = register_buffer("scale", torch::ones({1}));
+  }
+  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(in(x))) * scale; }
+  torch::nn::Linear in{nullptr}, out{nullptr};
+  at::Tensor scale;
+};
+TORCH_MODULE(Net);
+
+Net make_net(double start = 0.1) {
+  Net net;
+  torch::NoGradGuard no_grad;
+  for (auto& p : net->parameters()) {
+    p.copy_(torch::sin(torch::arange(p.numel(), at::kFloat) + start).view(p.sizes()));
+    start += 0.7;
+  }
+  return net;
+}
+
+at::Tensor samples(std::int64_t n) {
+  return torch::cos(torch::arange(n * 4, at::kFloat) * 0.37).view({n, 4});
+}
+
+AcceleratorOptions on(std::shared_ptr<Communicator> comm) {
+  return {.communicator = std::move(comm)};
+}
+
+TEST(Accelerator, PrepareReturnsObjectsInTheOrderGiven) {
+  Accelerator accelerator(on(single_communicator()));
+  Net net = make_net();
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  auto batches = make_data_loader(samples(8), {.batch_size = 2});
+  int other = 7;
+  auto [loader, number, model, optimizer] = accelerator.prepare(batches, other, net, sgd);
+  static_assert(std::is_same_v<decltype(model), Prepared<Net>>);
+  static_assert(std::is_same_v<decltype(optimizer), AcceleratedOptimizer>);
+  static_assert(std::is_same_v<decltype(number), int&>);
+  number = 8;
+  EXPECT_EQ(other, 8);
+  EXPECT_EQ(loader.size(), 4u);
+  EXPECT_EQ(&optimizer.optimizer(), &sgd);
+  EXPECT_EQ(model->in.get(), net->in.get());
+}
+
+TEST(Accelerator, PrepareTakesEveryKindOfModuleAndIsIdempotent) {
+  Accelerator accelerator(on(single_communicator()));
+  Net holder = make_net();
+  auto shared = std::make_shared<NetImpl>();
+  NetImpl stack;
+  auto a = accelerator.prepare(holder);
+  auto b = accelerator.prepare(shared);
+  auto c = accelerator.prepare(stack);
+  EXPECT_EQ(a(samples(3)).size(0), 3);
+  EXPECT_EQ(b.forward(samples(3)).size(0), 3);
+  EXPECT_EQ(c(samples(3)).size(0), 3);
+  EXPECT_EQ(a.core(), accelerator.prepare(holder).core());
+  EXPECT_EQ(&Accelerator::unwrap_model(c), &stack);
+  EXPECT_EQ(Accelerator::unwrap_model(a).get(), holder.get());
+  EXPECT_EQ(a.parameters().size(), 4u);
+}
+
+TEST(Accelerator, EveryRankStartsFromRankZerosWeights) {
+  run_ranks_shared(3, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net(comm->rank());
+    net->scale.fill_(comm->rank() + 1.0);
+    auto model = accelerator.prepare(net);
+    Net reference = make_net(0);
+    EXPECT_TRUE(net->in->weight.equal(reference->in->weight));
+    EXPECT_EQ(net->scale.item<float>(), 1.0F);
+  });
+}
+
+TEST(Accelerator, ModelsThatDifferBetweenRanksAreAnErrorThatShowsBoth) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    torch::nn::Linear layer(4, comm->rank() == 0 ? 2 : 3);
+    try {
+      (void)accelerator.prepare(layer);
+      FAIL();
+    } catch (const CommError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("rank 0: prepare(torch::nn::LinearImpl) of weight Float[2,4,]"),
+                std::string::npos)
+          << text;
+      EXPECT_NE(text.find("rank 1: prepare(torch::nn::LinearImpl) of weight Float[3,4,]"),
+                std::string::npos)
+          << text;
+    }
+  });
+}
+
+// Weights after `steps` on `n` ranks, each taking its share of the same global batches.
+std::vector<at::Tensor> train(const std::shared_ptr<Communicator>& comm, std::int64_t global_batch,
+                              int steps, at::ScalarType dtype) {
+  Accelerator accelerator({.dataloader_config = {.split_batches = true}, .communicator = comm});
+  Net net = make_net();
+  net->to(dtype);
+  torch::optim::SGD sgd(net->parameters(),
+                        torch::optim::SGDOptions(0.05).momentum(dtype == at::kDouble ? 0.9 : 0.0));
+  auto batches = make_data_loader(samples(steps * global_batch).to(dtype),
+                                  {.batch_size = global_batch, .shuffle = true, .data_seed = 5});
+  auto [model, optimizer, loader] = accelerator.prepare(net, sgd, batches);
+  EXPECT_EQ(loader.size(), static_cast<std::size_t>(steps));
+  for (auto& batch : loader) {
+    EXPECT_EQ(batch.size(0), global_batch / comm->size());
+    auto loss = (model(batch) - batch.sum(1, true)).pow(2).mean();
+    accelerator.backward(loss);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  std::vector<at::Tensor> weights;
+  for (const auto& p : net->parameters()) weights.push_back(p.detach().clone());
+  return weights;
+}
+
+class Equivalence : public ::testing::TestWithParam<std::tuple<int, at::ScalarType, double>> {};
+
+// Only the order of a few additions differs: fp64 with momentum, fp32 with plain SGD.
+TEST_P(Equivalence, RanksTrainWhatOneProcessTrains) {
+  const auto [n, dtype, tolerance] = GetParam();
+  const auto expected = train(single_communicator(), 12, 50, dtype);
+  run_ranks_shared(
+      n, [&, dtype = dtype, tolerance = tolerance](const std::shared_ptr<Communicator>& comm) {
+        const auto weights = train(comm, 12, 50, dtype);
+        for (std::size_t i = 0; i < weights.size(); ++i) {
+          EXPECT_LE((weights[i] - expected[i]).abs().max().item<double>(), tolerance) << i;
+        }
+      });
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, Equivalence,
+                         ::testing::Values(std::tuple{2, at::kDouble, 1e-12},
+                                           std::tuple{3, at::kDouble, 1e-12},
+                                           std::tuple{2, at::kFloat, 1e-6},
+                                           std::tuple{3, at::kFloat, 1e-6}));
+
+std::string usage_error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no UsageError";
+  return "";
+}
+
+TEST(Accelerator, GradientsWithoutAnArmedForwardAreAUsageErrorWithTheCure) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    auto model = accelerator.prepare(net);
+    const auto text = usage_error_of([&] { accelerator.backward(net(samples(2)).mean()); });
+    EXPECT_NE(text.find("behind its back"), std::string::npos) << text;
+    EXPECT_NE(text.find("model.forward(x)"), std::string::npos) << text;
+    accelerator.backward(model(samples(2)).mean());
+    EXPECT_TRUE(net->in->weight.grad().defined()) << "the engine works after the mistake";
+    const auto again = usage_error_of([&] { accelerator.backward(net(samples(2)).mean()); });
+    EXPECT_NE(again.find("behind its back"), std::string::npos) << "one forward arms one backward";
+  });
+}
+
+TEST(Accelerator, LossBackwardByItselfIsAUsageError) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    auto model = accelerator.prepare(net);
+    const auto text = usage_error_of([&] { model(samples(2)).mean().backward(); });
+    EXPECT_NE(text.find("accelerator.backward(loss)"), std::string::npos) << text;
+  });
+}
+
+TEST(Accelerator, ARetainedGraphMayGoBackwardTwice) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    auto model = accelerator.prepare(net);
+    auto loss = model(samples(4)).pow(2).mean();
+    accelerator.backward(loss, {.retain_graph = true});
+    const auto once = net->in->weight.grad().clone();
+    accelerator.backward(loss);
+    EXPECT_TRUE(net->in->weight.grad().allclose(2 * once));
+  });
+}
+
+TEST(Accelerator, NoSyncLeavesGradientsLocal) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    auto model = accelerator.prepare(net);
+    const auto mine = samples(4) * (comm->rank() + 1);
+    {
+      auto scope = accelerator.no_sync(model);
+      accelerator.backward(model(mine).mean());
+    }
+    const auto local = net->in->weight.grad().clone();
+    EXPECT_FALSE(accelerator.gather(local.unsqueeze(0))[0].allclose(
+        accelerator.gather(local.unsqueeze(0))[1]));
+    accelerator.backward(model(mine).mean());
+    const auto both = accelerator.gather(net->in->weight.grad().unsqueeze(0));
+    EXPECT_TRUE(both[0].equal(both[1]));
+  });
+}
+
+TEST(Accelerator, BuffersFollowRankZeroAfterEachStep) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    torch::nn::BatchNorm1d norm(4);
+    torch::nn::Sequential net(torch::nn::Linear(4, 4), norm);
+    auto model = accelerator.prepare(net);
+    accelerator.backward(model(samples(8) + comm->rank()).pow(2).sum());
+    const auto both = accelerator.gather(norm->running_mean.unsqueeze(0));
+    EXPECT_TRUE(both[0].equal(both[1]));
+  });
+}
+
+TEST(Accelerator, GatherForMetricsReturnsEverySampleOnce) {
+  for (const bool even : {true, false}) {
+    for (const std::int64_t n : {22, 21, 24, 9}) {
+      run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+        Accelerator accelerator(
+            {.dataloader_config = {.even_batches = even}, .communicator = comm});
+        auto loader = accelerator.prepare(make_data_loader(torch::arange(n), {.batch_size = 4}));
+        if (!even && n == 9) return;  // the ranks have unequal numbers of batches
+        if (!even && n == 24) return;
+        std::vector<at::Tensor> seen;
+        for (auto& batch : loader) seen.push_back(accelerator.gather_for_metrics(batch));
+        EXPECT_TRUE(torch::cat(seen).equal(torch::arange(n))) << n << " even " << even;
+      });
+    }
+  }
+}
+
+TEST(Accelerator, RanksAgreeOnTheOrderWithoutASeed) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    auto loader = accelerator.prepare(
+        make_data_loader(torch::arange(16), {.batch_size = 4, .shuffle = true}));
+    std::vector<at::Tensor> seen;
+    for (auto& batch : loader) seen.push_back(accelerator.gather(batch));
+    EXPECT_TRUE(std::get<0>(torch::cat(seen).sort()).equal(torch::arange(16)));
+  });
+}
+
+TEST(Accelerator, SplitBetweenProcessesFollowsTheTable) {
+  struct Row {
+    std::int64_t n;
+    int size;
+    bool pad;
+    std::vector<std::vector<std::int64_t>> parts;
+  };
+  const std::vector<Row> table = {{5, 2, false, {{0, 1, 2}, {3, 4}}},
+                                  {5, 2, true, {{0, 1, 2}, {3, 4, 4}}},
+                                  {7, 4, false, {{0, 1}, {2, 3}, {4, 5}, {6}}},
+                                  {7, 4, true, {{0, 1}, {2, 3}, {4, 5}, {6, 6}}},
+                                  {2, 4, false, {{0}, {1}, {}, {}}},
+                                  {2, 4, true, {{0}, {1}, {1}, {1}}}};
+  for (const auto& row : table) {
+    for (int rank = 0; rank < row.size; ++rank) {
+      const auto part =
+          split_between_ranks(torch::arange(row.n), rank, row.size, {.apply_padding = row.pad});
+      EXPECT_EQ(std::vector<std::int64_t>(part.data_ptr<std::int64_t>(),
+                                          part.data_ptr<std::int64_t>() + part.numel()),
+                row.parts[static_cast<std::size_t>(rank)]);
+    }
+  }
+  const std::map<std::string, std::vector<int>> uneven = {{"a", {1, 2}}, {"b", {1}}};
+  EXPECT_THROW((void)split_between_ranks(uneven, 0, 2, {}), UsageError);
+  EXPECT_EQ(split_between_ranks(std::vector<std::string>{"x", "y", "z"}, 1, 2, {}),
+            (std::vector<std::string>{"z"}));
+}
+
+TEST(Accelerator, ProcessHelpersRunWhereTheySay) {
+  run_ranks_shared(3, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    EXPECT_EQ(accelerator.on_main_process([] { return 1; })().has_value(), comm->rank() == 0);
+    EXPECT_EQ(accelerator.on_last_process([] { return 1; })().has_value(), comm->rank() == 2);
+    EXPECT_EQ(accelerator.on_process([](int x) { return x; }, 1)(5).value_or(0),
+              comm->rank() == 1 ? 5 : 0);
+    EXPECT_FALSE(accelerator.check_trigger());
+    if (comm->rank() == 1) accelerator.set_trigger();
+    EXPECT_TRUE(accelerator.check_trigger());
+    EXPECT_FALSE(accelerator.check_trigger());
+  });
+}
+
+TEST(Accelerator, MainProcessFirstIsFirst) {
+  std::atomic<bool> main_done = false;
+  run_ranks_shared(3, [&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    auto scope = accelerator.main_process_first();
+    if (comm->rank() == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      main_done = true;
+    }
+    EXPECT_TRUE(main_done);
+  });
+}
+
+TEST(Accelerator, SaveModelWritesOnceWithTiedWeightsUnderTheirFirstName) {
+  const TemporaryFolder folder;
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    net->register_parameter("tied", net->in->weight);
+    auto model = accelerator.prepare(net);
+    accelerator.save_model(model, folder.path() / "out");
+    accelerator.end_training();
+    const auto saved = load_tensors(folder.path() / "out" / "model.safetensors");
+    EXPECT_EQ(saved.size(), 5u);
+    for (const auto& [name, tensor] : saved) {
+      if (name == "out.weight") {
+        EXPECT_TRUE(tensor.equal(net->out->weight.detach()));
+      }
+    }
+  });
+}
+
+TEST(Accelerator, FeaturesOfLaterVersionsAreRefusedByName) {
+  for (const auto& [variable, value] :
+       std::map<std::string, const char*>{{"ACCELERATE_USE_FSDP", "true"},
+                                          {"ACCELERATE_USE_DEEPSPEED", "1"},
+                                          {"ACCELERATE_USE_MEGATRON_LM", "true"},
+                                          {"ACCELERATE_MIXED_PRECISION", "bf16"},
+                                          {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4"},
+                                          {"ACCELERATE_TORCH_DEVICE", "cuda:99"},
+                                          {"ACCELERATE_TORCH_DEVICE", "toaster"}}) {
+    const ScopedEnv scope(variable, value);
+    try {
+      Accelerator accelerator(on(single_communicator()));
+      ADD_FAILURE() << variable;
+    } catch (const ConfigError& error) {
+      EXPECT_NE(std::string(error.what()).find(variable), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Accelerator, BadOptionsAreConfigErrors) {
+  EXPECT_THROW(
+      {
+        Accelerator accelerator(
+            {.ddp = {.bucket_cap_mb = 0}, .communicator = single_communicator()});
+        Net net = make_net();
+        (void)accelerator.prepare(net);
+      },
+      ConfigError);
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,226 @@
+// Ranks as processes: how they meet, where they listen, and what they say when they cannot.
+#include "accelerate/comm/rendezvous.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <thread>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "tests/support/ranks.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ProcessesOptions;
+using testing::ProcessResult;
+using testing::run_processes;
+
+RendezvousOptions options_here() {
+  RendezvousOptions options = rendezvous_options_from_env();
+  options.timeout = std::chrono::seconds(env_int("TEST_TIMEOUT_S").value_or(20));
+  return options;
+}
+
+RANK_MAIN(meet) {
+  const auto comm = rendezvous(options_here());
+  at::Tensor sum = torch::full({1}, comm->rank() + 1);
+  comm->all_reduce(sum, ReduceOp::sum).wait();
+  std::cout << "sum " << sum.item<int>() << std::endl;
+  comm->barrier();
+  return 0;
+}
+
+// What `ss` shows of this process's listening sockets, all of which must be on 127.0.0.1.
+RANK_MAIN(listen) {
+  const auto comm = rendezvous(options_here());
+  const auto shown = testing::run_program({"ss", "-ltnpH"});
+  const std::string mine = "pid=" + std::to_string(getpid()) + ",";
+  for (std::size_t at = 0; at < shown.out.size();) {
+    const auto end = shown.out.find('\n', at);
+    const std::string line = shown.out.substr(at, end - at);
+    if (line.find(mine) != std::string::npos) std::cout << line << "\n";
+    at = end == std::string::npos ? shown.out.size() : end + 1;
+  }
+  comm->barrier();
+  return shown.exit_code;
+}
+
+// Rank 1 ends as TEST_END says, before or after the group has met; the others expect a CommError.
+RANK_MAIN(lose_a_rank) {
+  const int rank = static_cast<int>(*env_int("RANK"));
+  const auto end = *env_int("TEST_SIGNAL");
+  const std::string phase = *env("TEST_PHASE");
+  const auto die = [end] {
+    if (end == 0) _exit(0);
+    signal(static_cast<int>(end), SIG_DFL);
+    raise(static_cast<int>(end));
+  };
+  if (rank == 1 && phase == "before") die();
+  try {
+    const auto comm = rendezvous(options_here());
+    at::Tensor tensor = torch::ones({1 << 20});
+    if (rank == 1 && phase == "after") die();
+    for (int i = 0; i < 200; ++i) {
+      if (rank == 1 && phase == "during" && i == 3) {
+        auto work = comm->all_reduce(tensor, ReduceOp::sum);
+        die();
+      }
+      comm->all_reduce(tensor, ReduceOp::sum).wait();
+    }
+  } catch (const CommError& error) {
+    std::cout << error.what() << std::endl;
+    return 42;
+  }
+  return 0;
+}
+
+RANK_MAIN(fail_to_meet) {
+  try {
+    (void)rendezvous(options_here());
+  } catch (const Error& error) {
+    std::cout << error.kind() << ": " << error.what() << std::endl;
+    return 42;
+  }
+  return 0;
+}
+
+TEST(Rendezvous, ProcessesMeetAndReduce) {
+  for (const auto& rank : run_processes(3, "meet")) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+    EXPECT_EQ(rank.out, "sum 6\n");
+  }
+}
+
+TEST(Rendezvous, NothingListensButOnTheAddressThatWasAskedFor) {
+  if (testing::run_program({"ss", "-V"}).exit_code != 0) GTEST_SKIP() << "ss (iproute2) is not installed";
+  const auto ranks = run_processes(2, "listen");
+  for (const auto& rank : ranks) {
+    ASSERT_EQ(rank.exit_code, 0) << rank.err;
+    ASSERT_FALSE(rank.out.empty());
+    std::istringstream lines(rank.out);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_TRUE(std::regex_search(line, std::regex("^LISTEN +\\d+ +\\d+ +127\\.0\\.0\\.1:\\d+ "))) << line;
+    }
+  }
+  EXPECT_NE(ranks[0].out, ranks[1].out);
+}
+
+struct Loss {
+  const char* phase;
+  int signal;  // 0: exits with code 0
+};
+
+class LostRank : public ::testing::TestWithParam<Loss> {};
+
+TEST_P(LostRank, IsAnErrorWithinTheTimeout) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto ranks = run_processes(2, "lose_a_rank",
+                                   {.time_limit = 15s,
+                                    .env = {{"TEST_PHASE", GetParam().phase},
+                                            {"TEST_SIGNAL", std::to_string(GetParam().signal)},
+                                            {"TEST_TIMEOUT_S", "3"}}});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 12s);
+  EXPECT_FALSE(ranks[0].timed_out);
+  EXPECT_EQ(ranks[0].exit_code, 42) << ranks[0].out << ranks[0].err;
+  EXPECT_TRUE(std::regex_search(ranks[0].out, std::regex("rank 0 of 2"))) << ranks[0].out;
+  EXPECT_EQ(ranks[1].exit_code, GetParam().signal == 0 ? 0 : 128 + GetParam().signal);
+}
+
+std::vector<Loss> losses() {
+  std::vector<Loss> all;
+  for (const char* phase : {"before", "during", "after"}) {
+    for (const int signal : {0, SIGKILL, SIGTERM, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGINT, SIGHUP}) {
+      all.push_back({phase, signal});
+    }
+  }
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(PhaseAndSignal, LostRank, ::testing::ValuesIn(losses()), [](const auto& info) {
+  return std::string(info.param.phase) + "_" +
+         (info.param.signal == 0 ? "exit0" : std::string("SIG") + sigabbrev_np(info.param.signal));
+});
+
+// A socket that listens on a port of 127.0.0.1 while alive.
+class TakenPort {
+ public:
+  TakenPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(testing::free_port()) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port_));
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
+  }
+  ~TakenPort() { close(fd_); }
+  [[nodiscard]] std::string port() const { return std::to_string(port_); }
+
+ private:
+  int fd_;
+  int port_;
+};
+
+struct BadMeeting {
+  std::map<std::string, std::string> env;
+  std::string type, pattern;
+};
+
+TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
+  const TakenPort taken;
+  const std::vector<BadMeeting> table = {
+      {{{"MASTER_PORT", taken.port()}}, "CommError", "127.0.0.1:" + taken.port() + ": the port is taken.*MASTER_PORT"},
+      {{{"MASTER_ADDR", "192.0.2.1"}}, "CommError", "192.0.2.1:.*no address of this machine"},
+      {{{"MASTER_ADDR", "no-such-host.invalid"}}, "CommError", "MASTER_ADDR 'no-such-host.invalid' does not resolve"},
+      {{{"RANK", "1"}, {"LOCAL_RANK", "1"}}, "CommError", "nobody listened on 127.0.0.1:\\d+ within the timeout of 2 s"},
+      {{}, "CommError", "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"},
+      {{{"RANK", "2"}}, "ConfigError", "RANK .* is 2; allowed are 0 to 1"},
+      {{{"WORLD_SIZE", "0"}}, "ConfigError", "WORLD_SIZE .* is 0"},
+      {{{"WORLD_SIZE", "two"}}, "ConfigError", "WORLD_SIZE is 'two', which is no integer"},
+      {{{"MASTER_PORT", "70000"}}, "ConfigError", "MASTER_PORT .* is 70000; allowed are 1 to 65535"},
+      {{{"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", ""}}, "ConfigError", "MASTER_ADDR is not set"},
+  };
+  for (const auto& row : table) {
+    ProcessesOptions options{.time_limit = 10s,
+                             .env = {{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TEST_TIMEOUT_S", "2"}}};
+    for (const auto& [key, value] : row.env) options.env[key] = value;
+    const ProcessResult result = run_processes(1, "fail_to_meet", options).front();
+    EXPECT_FALSE(result.timed_out) << row.pattern;
+    EXPECT_EQ(result.exit_code, 42) << result.out << result.err;
+    EXPECT_EQ(result.out.substr(0, result.out.find(':')), row.type) << result.out;
+    EXPECT_TRUE(std::regex_search(result.out, std::regex(row.pattern))) << result.out;
+  }
+}
+
+TEST(Rendezvous, WaitingIsReportedEveryFiveSeconds) {
+  const auto result = run_processes(1, "fail_to_meet",
+                                    {.time_limit = 20s,
+                                     .env = {{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"RANK", "1"},
+                                             {"LOCAL_RANK", "1"}, {"TEST_TIMEOUT_S", "6"}}})
+                          .front();
+  EXPECT_NE(result.err.find("rank 1 waits for rank 0 to listen on 127.0.0.1"), std::string::npos) << result.err;
+}
+
+TEST(RendezvousOptions, MpiLaunchersAreUnderstood) {
+  const testing::ScopedEnv rank("OMPI_COMM_WORLD_RANK", "3"), size("OMPI_COMM_WORLD_SIZE", "4");
+  const testing::ScopedEnv local("OMPI_COMM_WORLD_LOCAL_RANK", "1"), local_size("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+  const testing::ScopedEnv address("MASTER_ADDR", "10.0.0.1");
+  const auto options = rendezvous_options_from_env();
+  EXPECT_EQ(options.rank, 3);
+  EXPECT_EQ(options.world_size, 4);
+  EXPECT_EQ(options.local_rank, 1);
+  EXPECT_EQ(options.local_world_size, 2);
+}
+
+}  // namespace
+}  // namespace accelerate
