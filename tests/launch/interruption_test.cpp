@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
+#include <memory>
+
 #include "tests/launch/support.h"
 #include "tests/support/support.h"
 
@@ -13,12 +16,15 @@ using namespace std::chrono_literals;
 
 class Interruption : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(accelerate_program())) GTEST_SKIP() << "built without the command";
+  }
   void TearDown() override {
     EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 2s));
   }
 
   // Starts two probes and returns when both have done `words`.
-  void start(std::vector<std::string> words, const std::string& grace = "5") {
+  void start(std::vector<std::string> words, const std::string& grace = "30") {
     std::vector<std::string> argv = {
         accelerate_program(), "launch", "--cpu", "--num_processes", "2", "--grace_period", grace,
         probe_program(),      tag_};
@@ -43,7 +49,7 @@ class InterruptionBySignal : public Interruption, public ::testing::WithParamInt
 TEST_P(InterruptionBySignal, ReachesTheRanksAndIsTheExitCode) {
   start({"catch=" + std::to_string(GetParam())});
   launcher_->signal(GetParam());
-  EXPECT_EQ(launcher_->wait(2s), 128 + GetParam());
+  EXPECT_EQ(launcher_->wait(20s), 128 + GetParam());
   const std::string caught = "caught " + std::to_string(GetParam()) + "\n";
   EXPECT_EQ(text_of(output()), caught + caught);
 }
@@ -58,19 +64,19 @@ TEST_F(Interruption, ASecondSigintKillsAtOnce) {
   launcher_->signal(SIGINT);
   EXPECT_EQ(launcher_->wait(300ms), -1);
   launcher_->signal(SIGINT);
-  EXPECT_EQ(launcher_->wait(2s), 130);
+  EXPECT_EQ(launcher_->wait(20s), 130);
 }
 
 TEST_F(Interruption, RanksThatIgnoreSigtermAreKilledAfterTheGracePeriod) {
   start({"ignore=15"}, "0.3");
   launcher_->signal(SIGTERM);
-  EXPECT_EQ(launcher_->wait(3s), 143);
+  EXPECT_EQ(launcher_->wait(20s), 143);
 }
 
 TEST_F(Interruption, UserSignalsArePassedOnAndEndNothing) {
   start({"0:ignore=10", "1:catch=10"});
   launcher_->signal(SIGUSR1);
-  EXPECT_EQ(launcher_->wait(3s), 7);
+  EXPECT_EQ(launcher_->wait(20s), 7);
   EXPECT_EQ(text_of(output()), "caught 10\n");
 }
 
@@ -78,15 +84,15 @@ TEST_F(Interruption, NothingOutlivesALauncherThatIsKilled) {
   start({});
   EXPECT_EQ(processes_tagged(tag_), 4);  // the launcher, its guardian, two ranks
   launcher_->signal(SIGKILL);
-  EXPECT_EQ(launcher_->wait(2s), 137);
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 1s));
+  EXPECT_EQ(launcher_->wait(20s), 137);
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 3s));
 }
 
 TEST_F(Interruption, GrandchildrenDoNotOutliveALauncherThatIsKilled) {
   start({"child", "deaf_child", "ignore=15"});
   EXPECT_GE(processes_tagged(tag_), 7);
   launcher_->signal(SIGKILL);
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 1s));
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 3s));
 }
 
 TEST_F(Interruption, StoppingTheLauncherStopsTheRanks) {
@@ -96,7 +102,7 @@ TEST_F(Interruption, StoppingTheLauncherStopsTheRanks) {
   launcher_->signal(SIGCONT);
   EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 0; }));
   launcher_->signal(SIGTERM);
-  EXPECT_EQ(launcher_->wait(3s), 143);
+  EXPECT_EQ(launcher_->wait(20s), 143);
 }
 
 TEST_F(Interruption, OfRanksFoundDeadTogetherTheOneKilledByASignalIsTheCause) {
@@ -104,7 +110,7 @@ TEST_F(Interruption, OfRanksFoundDeadTogetherTheOneKilledByASignalIsTheCause) {
   launcher_->signal(SIGSTOP);  // so that it finds both at once
   EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 2; }));
   launcher_->signal(SIGCONT);
-  EXPECT_EQ(launcher_->wait(2s), 139);
+  EXPECT_EQ(launcher_->wait(20s), 139);
   EXPECT_NE(text_of(output() + ".err").find("rank 1"), std::string::npos);
 }
 

@@ -26,7 +26,7 @@ class Supervisor : public ::testing::Test {
     EXPECT_TRUE(testing::eventually([&] { return processes_tagged(tag_) == 0; }, 2s));
   }
 
-  LaunchResult run(int ranks, Words words, std::chrono::milliseconds grace = 2s) {
+  LaunchResult run(int ranks, Words words, std::chrono::milliseconds grace = 30s) {
     words.insert(words.begin(), tag_);
     plan_ = probe_plan(ranks, words);
     plan_.grace_period = grace;
@@ -66,11 +66,11 @@ TEST_F(Supervisor, ReportsTheFirstFailureAndEndsTheOthers) {
   EXPECT_EQ(failed, std::vector{1});
   EXPECT_TRUE(result.ranks[0].stopped_by_us);
   EXPECT_EQ(result.ranks[0].signal, SIGTERM);
-  EXPECT_LT(took_, 1s);
+  EXPECT_LT(took_, 10s);
 }
 
 TEST_F(Supervisor, GivesRanksTheGracePeriodToEndInTheirOwnWay) {
-  const auto result = run(2, {"0:catch=15", "0:mark=" + folder_.path().string(), "1:sleep=300",
+  const auto result = run(2, {"0:catch=15", "0:mark=" + folder_.path().string(), "1:sleep=1000",
                               "1:exit=3", "sleep=60000"});
   EXPECT_EQ(result.exit_code(), 3);
   EXPECT_EQ(result.ranks[0].exit_code, 7);
@@ -79,17 +79,17 @@ TEST_F(Supervisor, GivesRanksTheGracePeriodToEndInTheirOwnWay) {
 TEST_F(Supervisor, KillsARankThatIgnoresSigtermAfterTheGracePeriod) {
   bool killing = false;
   events_.killing = [&] { killing = true; };
-  const auto result = run(2, {"0:ignore=15", "1:sleep=200", "1:exit=3", "sleep=60000"}, 300ms);
+  const auto result = run(2, {"0:ignore=15", "1:sleep=1000", "1:exit=3", "sleep=60000"}, 300ms);
   EXPECT_EQ(result.ranks[0].signal, SIGKILL);
   EXPECT_TRUE(killing);
-  EXPECT_GE(took_, 500ms);
-  EXPECT_LT(took_, 3s);
+  EXPECT_GE(took_, 1300ms);
+  EXPECT_LT(took_, 20s);
 }
 
 TEST_F(Supervisor, EndsARankThatIsStopped) {
-  const auto result = run(2, {"0:stop", "1:sleep=200", "1:exit=3", "sleep=60000"});
+  const auto result = run(2, {"0:stop", "1:sleep=1000", "1:exit=3", "sleep=60000"});
   EXPECT_EQ(result.ranks[0].signal, SIGTERM);
-  EXPECT_LT(took_, 1500ms);
+  EXPECT_LT(took_, 20s);
 }
 
 TEST_F(Supervisor, EndsWhatAFailedRankStarted) {
@@ -103,16 +103,16 @@ TEST_F(Supervisor, EndsWhatSuccessfulRanksLeftBehind) {
 }
 
 TEST_F(Supervisor, KillsLeftoversThatIgnoreSigterm) {
-  EXPECT_EQ(run(1, {"deaf_child", "sleep=100"}, 300ms).exit_code(), 0);
+  EXPECT_EQ(run(1, {"deaf_child", "sleep=500"}, 300ms).exit_code(), 0);
   EXPECT_EQ(processes_tagged(tag_), 0);
-  EXPECT_LT(took_, 3s);
+  EXPECT_LT(took_, 20s);
 }
 
 TEST_F(Supervisor, RunsSixtyFourRanks) {
   const auto result = run(64, {"63:sleep=300", "63:exit=5", "sleep=60000"});
   EXPECT_EQ(result.first_failure, 63);
   EXPECT_EQ(result.exit_code(), 5);
-  EXPECT_LT(took_, 10s);
+  EXPECT_LT(took_, 30s);
 }
 
 TEST_F(Supervisor, ThrowsWhenThereIsNothingToExecute) {
@@ -173,7 +173,7 @@ TEST_P(DeathBySignal, IsReportedAndEndsTheGroup) {
     EXPECT_EQ(result.first_failure, 1);
     EXPECT_EQ(result.ranks[1].signal, GetParam());
     EXPECT_EQ(result.exit_code(), 128 + GetParam());
-    EXPECT_LT(took_, 1s);
+    EXPECT_LT(took_, 10s);
   }
 }
 
