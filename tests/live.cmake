@@ -4,6 +4,7 @@ add_subdirectory(install)
 if(Python3_Interpreter_FOUND)
   add_test(NAME tools.check_layers
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/check_layers_test.py")
+  add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
 endif()
 
 set(live_python "${ACCELERATE_TEST_PYTHON}")
