@@ -1,12 +1,13 @@
 #include "accelerate/accelerator/accelerator.h"
 
 #include <ATen/ATen.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
@@ -117,7 +118,7 @@ bool Accelerator::check_trigger() {
 }
 
 void Accelerator::print(const std::string& line) const {
-  if (is_local_main_process()) std::cout << line << std::endl;
+  if (is_local_main_process()) print_above_live_lines(STDOUT_FILENO, line + "\n");
 }
 
 void Accelerator::end_training() {

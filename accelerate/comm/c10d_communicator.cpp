@@ -6,7 +6,6 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <exception>
 #include <sstream>
 #include <utility>
@@ -34,9 +33,11 @@ class C10dPending final : public Work::Pending {
         diagnosis_(std::move(diagnosis)) {}
 
   void wait() override {
+    diagnosis_->throw_if_aborted(what_);
     detail::Waiting waiting(what_, *diagnosis_);
     // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
     while (!finished_within(point_to_point_ ? diagnosis_->timeout() : waiting.next_slice())) {
+      diagnosis_->throw_if_aborted(what_);
       waiting.report_or_throw();
     }
   }
@@ -79,9 +80,12 @@ class C10dCommunicator final : public Communicator {
   ~C10dCommunicator() override {
     if (std::uncaught_exceptions() > exceptions_at_start_) {
       abort("it left because of an exception");
-    } else if (!aborted_) {
+    } else if (!diagnosis_->aborted()) {
       diagnosis_->say_goodbye();
     }
+    // The engine's destructor waits for operations that will never end, so an aborted one is left
+    // be.
+    if (diagnosis_->aborted()) (void)backend_.release();
   }
 
   std::string_view backend() const override { return name_; }
@@ -190,7 +194,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   void barrier() override {
-    check_usable();
+    diagnosis_->throw_if_aborted("barrier");
     pending(run("barrier", [&] { return backend_->barrier(); }), "barrier", false, nullptr).wait();
   }
 
@@ -208,7 +212,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   void abort(const std::string& reason) noexcept override {
-    if (aborted_.exchange(true)) return;
+    if (diagnosis_->aborted()) return;
     diagnosis_->announce_failure(reason);
     try {
       backend_->abort();
@@ -258,14 +262,9 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  void check_usable() const {
-    if (aborted_)
-      throw CommError("this group was aborted by an earlier failure; no collective works");
-  }
-
   template <typename Call>
   Work start(const char* what, at::Tensor tensor, Call call, std::function<void()> then = {}) {
-    check_usable();
+    diagnosis_->throw_if_aborted(what);
     if (tensor.numel() == 0) return {};
     std::vector<at::Tensor> tensors = {tensor};
     const std::string sentence = std::string(what) + " of " + describe_tensor(tensor);
@@ -274,7 +273,7 @@ class C10dCommunicator final : public Communicator {
 
   template <typename Call>
   Work start_point_to_point(const std::string& what, at::Tensor tensor, Call call) {
-    check_usable();
+    diagnosis_->throw_if_aborted(what);
     std::vector<at::Tensor> tensors = {tensor};
     return pending(run(what, [&] { return call(tensors); }), what, true, nullptr);
   }
@@ -300,7 +299,6 @@ class C10dCommunicator final : public Communicator {
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::string name_;
   int splits_ = 0;
-  std::atomic<bool> aborted_ = false;
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
 

@@ -94,7 +94,15 @@ void GroupDiagnosis::say_goodbye() noexcept {
   }
 }
 
+void GroupDiagnosis::throw_if_aborted(const std::string& what) const {
+  if (aborted_) {
+    throw CommError(what + " on " + who() +
+                    ": the group was aborted by an earlier failure; no collective works any more");
+  }
+}
+
 void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
+  aborted_ = true;
   try {
     store_->set(key("failed", rank_), to_bytes(reason));
   } catch (...) {

@@ -5,6 +5,7 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <string>
@@ -29,8 +30,12 @@ class GroupDiagnosis {
   /// Marks a clean exit, so that peers can tell it from a crash. Never throws.
   void say_goodbye() noexcept;
 
-  /// Leaves `reason` for the peers. Never throws.
+  /// Leaves `reason` for the peers; the group counts as aborted from now on. Never throws.
   void announce_failure(const std::string& reason) noexcept;
+
+  [[nodiscard]] bool aborted() const { return aborted_; }
+  /// Throws CommError when the group was aborted.
+  void throw_if_aborted(const std::string& what) const;
 
   /// Throws CommError: `what` failed, why, and what is known about the peers.
   [[noreturn]] void throw_failure(const std::string& what, const std::exception& error);
@@ -52,6 +57,7 @@ class GroupDiagnosis {
   int rank_;
   int size_;
   std::chrono::milliseconds timeout_;
+  std::atomic<bool> aborted_ = false;
 };
 
 /// Bookkeeping of one wait: slices of 5 s, a line in the log after each, an error at the timeout.

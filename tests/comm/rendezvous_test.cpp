@@ -104,14 +104,16 @@ TEST(Rendezvous, ProcessesMeetAndReduce) {
 }
 
 TEST(Rendezvous, NothingListensButOnTheAddressThatWasAskedFor) {
-  if (testing::run_program({"ss", "-V"}).exit_code != 0) GTEST_SKIP() << "ss (iproute2) is not installed";
+  if (testing::run_program({"ss", "-V"}).exit_code != 0)
+    GTEST_SKIP() << "ss (iproute2) is not installed";
   const auto ranks = run_processes(2, "listen");
   for (const auto& rank : ranks) {
     ASSERT_EQ(rank.exit_code, 0) << rank.err;
     ASSERT_FALSE(rank.out.empty());
     std::istringstream lines(rank.out);
     for (std::string line; std::getline(lines, line);) {
-      EXPECT_TRUE(std::regex_search(line, std::regex("^LISTEN +\\d+ +\\d+ +127\\.0\\.0\\.1:\\d+ "))) << line;
+      EXPECT_TRUE(std::regex_search(line, std::regex("^LISTEN +\\d+ +\\d+ +127\\.0\\.0\\.1:\\d+ ")))
+          << line;
     }
   }
   EXPECT_NE(ranks[0].out, ranks[1].out);
@@ -141,16 +143,20 @@ TEST_P(LostRank, IsAnErrorWithinTheTimeout) {
 std::vector<Loss> losses() {
   std::vector<Loss> all;
   for (const char* phase : {"before", "during", "after"}) {
-    for (const int signal : {0, SIGKILL, SIGTERM, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGINT, SIGHUP}) {
+    for (const int signal :
+         {0, SIGKILL, SIGTERM, SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGINT, SIGHUP}) {
       all.push_back({phase, signal});
     }
   }
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(PhaseAndSignal, LostRank, ::testing::ValuesIn(losses()), [](const auto& info) {
-  return std::string(info.param.phase) + "_" +
-         (info.param.signal == 0 ? "exit0" : std::string("SIG") + sigabbrev_np(info.param.signal));
-});
+INSTANTIATE_TEST_SUITE_P(PhaseAndSignal, LostRank, ::testing::ValuesIn(losses()),
+                         [](const auto& info) {
+                           return std::string(info.param.phase) + "_" +
+                                  (info.param.signal == 0
+                                       ? "exit0"
+                                       : std::string("SIG") + sigabbrev_np(info.param.signal));
+                         });
 
 // A socket that listens on a port of 127.0.0.1 while alive.
 class TakenPort {
@@ -179,20 +185,33 @@ struct BadMeeting {
 TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
   const TakenPort taken;
   const std::vector<BadMeeting> table = {
-      {{{"MASTER_PORT", taken.port()}}, "CommError", "127.0.0.1:" + taken.port() + ": the port is taken.*MASTER_PORT"},
+      {{{"MASTER_PORT", taken.port()}},
+       "CommError",
+       "127.0.0.1:" + taken.port() + ": the port is taken.*MASTER_PORT"},
       {{{"MASTER_ADDR", "192.0.2.1"}}, "CommError", "192.0.2.1:.*no address of this machine"},
-      {{{"MASTER_ADDR", "no-such-host.invalid"}}, "CommError", "MASTER_ADDR 'no-such-host.invalid' does not resolve"},
-      {{{"RANK", "1"}, {"LOCAL_RANK", "1"}}, "CommError", "nobody listened on 127.0.0.1:\\d+ within the timeout of 2 s"},
-      {{}, "CommError", "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"},
+      {{{"MASTER_ADDR", "no-such-host.invalid"}},
+       "CommError",
+       "MASTER_ADDR 'no-such-host.invalid' does not resolve"},
+      {{{"RANK", "1"}, {"LOCAL_RANK", "1"}},
+       "CommError",
+       "nobody listened on 127.0.0.1:\\d+ within the timeout of 2 s"},
+      {{},
+       "CommError",
+       "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"},
       {{{"RANK", "2"}}, "ConfigError", "RANK .* is 2; allowed are 0 to 1"},
       {{{"WORLD_SIZE", "0"}}, "ConfigError", "WORLD_SIZE .* is 0"},
       {{{"WORLD_SIZE", "two"}}, "ConfigError", "WORLD_SIZE is 'two', which is no integer"},
-      {{{"MASTER_PORT", "70000"}}, "ConfigError", "MASTER_PORT .* is 70000; allowed are 1 to 65535"},
-      {{{"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", ""}}, "ConfigError", "MASTER_ADDR is not set"},
+      {{{"MASTER_PORT", "70000"}},
+       "ConfigError",
+       "MASTER_PORT .* is 70000; allowed are 1 to 65535"},
+      {{{"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", ""}},
+       "ConfigError",
+       "MASTER_ADDR is not set"},
   };
   for (const auto& row : table) {
-    ProcessesOptions options{.time_limit = 10s,
-                             .env = {{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TEST_TIMEOUT_S", "2"}}};
+    ProcessesOptions options{
+        .time_limit = 10s,
+        .env = {{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TEST_TIMEOUT_S", "2"}}};
     for (const auto& [key, value] : row.env) options.env[key] = value;
     const ProcessResult result = run_processes(1, "fail_to_meet", options).front();
     EXPECT_FALSE(result.timed_out) << row.pattern;
@@ -205,15 +224,20 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
 TEST(Rendezvous, WaitingIsReportedEveryFiveSeconds) {
   const auto result = run_processes(1, "fail_to_meet",
                                     {.time_limit = 20s,
-                                     .env = {{"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"RANK", "1"},
-                                             {"LOCAL_RANK", "1"}, {"TEST_TIMEOUT_S", "6"}}})
+                                     .env = {{"WORLD_SIZE", "2"},
+                                             {"LOCAL_WORLD_SIZE", "2"},
+                                             {"RANK", "1"},
+                                             {"LOCAL_RANK", "1"},
+                                             {"TEST_TIMEOUT_S", "6"}}})
                           .front();
-  EXPECT_NE(result.err.find("rank 1 waits for rank 0 to listen on 127.0.0.1"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("rank 1 waits for rank 0 to listen on 127.0.0.1"), std::string::npos)
+      << result.err;
 }
 
 TEST(RendezvousOptions, MpiLaunchersAreUnderstood) {
   const testing::ScopedEnv rank("OMPI_COMM_WORLD_RANK", "3"), size("OMPI_COMM_WORLD_SIZE", "4");
-  const testing::ScopedEnv local("OMPI_COMM_WORLD_LOCAL_RANK", "1"), local_size("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
+  const testing::ScopedEnv local("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
+      local_size("OMPI_COMM_WORLD_LOCAL_SIZE", "2");
   const testing::ScopedEnv address("MASTER_ADDR", "10.0.0.1");
   const auto options = rendezvous_options_from_env();
   EXPECT_EQ(options.rank, 3);

@@ -24,17 +24,23 @@ RANK_MAIN(states_share_one_group) {
 }
 
 RANK_MAIN(leave_the_group) {
-  { const PartialState first; first.wait_for_everyone(); }
+  {
+    const PartialState first;
+    first.wait_for_everyone();
+  }
   return 0;
 }
 
 TEST(PartialState, StatesOfAProcessShareOneGroup) {
-  const auto ranks = testing::run_processes(2, "states_share_one_group", {.env = {{"ACCELERATE_USE_CPU", "1"}}});
+  const auto ranks =
+      testing::run_processes(2, "states_share_one_group", {.env = {{"ACCELERATE_USE_CPU", "1"}}});
   for (const auto& rank : ranks) {
     EXPECT_EQ(rank.exit_code, 0) << rank.err;
-    EXPECT_EQ(rank.out, "Distributed environment: MULTI_CPU  Backend: gloo\nNum processes: 2\nProcess index: " +
-                            std::to_string(rank.rank) + "\nLocal process index: " + std::to_string(rank.rank) +
-                            "\nDevice: cpu\n");
+    EXPECT_EQ(
+        rank.out,
+        "Distributed environment: MULTI_CPU  Backend: gloo\nNum processes: 2\nProcess index: " +
+            std::to_string(rank.rank) + "\nLocal process index: " + std::to_string(rank.rank) +
+            "\nDevice: cpu\n");
   }
 }
 
@@ -51,7 +57,8 @@ TEST(PartialState, WithoutALauncherIsAGroupOfOne) {
   EXPECT_EQ(state.distributed_type(), DistributedType::NO);
   EXPECT_TRUE(state.is_main_process() && state.is_last_process());
   EXPECT_EQ(to_string(state),
-            "Distributed environment: NO\nNum processes: 1\nProcess index: 0\nLocal process index: 0\nDevice: cpu\n");
+            "Distributed environment: NO\nNum processes: 1\nProcess index: 0\nLocal process index: "
+            "0\nDevice: cpu\n");
 }
 
 }  // namespace
