@@ -1,12 +1,11 @@
 #include "accelerate/data/loader_plan.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/tensor/seed.h"
 
 namespace accelerate::detail {
 namespace {
@@ -40,7 +39,7 @@ void check_options(const DataLoaderOptions& options) {
 std::uint64_t choose_seed(const DataLoaderOptions& options, const DataLoaderConfiguration& config) {
   if (options.data_seed) return *options.data_seed;
   if (config.data_seed) return *config.data_seed;
-  return at::globalContext().defaultGenerator(at::kCPU).current_seed();
+  return initial_seed();
 }
 
 LoaderPlan::LoaderPlan(std::size_t samples, DataLoaderOptions options)

@@ -18,9 +18,4 @@ std::uint64_t initial_seed() {
   return at::detail::getDefaultCPUGenerator().current_seed();
 }
 
-at::Tensor seeded_permutation(std::int64_t n, std::uint64_t seed) {
-  return at::randperm(n, at::detail::createCPUGenerator(seed),
-                      at::TensorOptions().dtype(at::kLong));
-}
-
 }  // namespace accelerate

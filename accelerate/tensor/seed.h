@@ -1,8 +1,6 @@
 // Seeds of the random generators.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 
 namespace accelerate {
@@ -18,8 +16,5 @@ void set_seed(std::uint64_t seed, const SeedOptions& options = {});
 
 /// The seed of the default CPU generator, as torch.initial_seed().
 [[nodiscard]] std::uint64_t initial_seed();
-
-/// The order torch.randperm(n) draws from a fresh CPU generator seeded with `seed`; int64[n].
-[[nodiscard]] at::Tensor seeded_permutation(std::int64_t n, std::uint64_t seed);
 
 }  // namespace accelerate

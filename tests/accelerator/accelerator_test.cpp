@@ -2,6 +2,7 @@
 #include "accelerate/accelerate.h"
 
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include "accelerate/tensor/weights.h"
@@ -199,6 +200,21 @@ TEST(Accelerator, ARetainedGraphMayGoBackwardTwice) {
     const auto once = net->in->weight.grad().clone();
     accelerator.backward(loss);
     EXPECT_TRUE(net->in->weight.grad().allclose(2 * once));
+  });
+}
+
+TEST(Accelerator, TorchScriptModulesTrainTogether) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    torch::jit::Module script("Scale");
+    script.register_parameter("factor", torch::full({1}, comm->rank() + 2.0), false);
+    script.define("def forward(self, x):\n  return x * self.factor\n");
+    auto model = accelerator.prepare(script);
+    static_assert(std::is_same_v<decltype(model), PreparedScript>);
+    const auto factor = model.parameters()[0];
+    EXPECT_EQ(factor.item<double>(), 2.0) << "rank 0's";
+    accelerator.backward(model({torch::full({1}, comm->rank() + 1.0)}).toTensor().sum());
+    EXPECT_EQ(factor.grad().item<double>(), 1.5) << "the mean of 1 and 2";
   });
 }
 
