@@ -277,34 +277,6 @@ TEST(Accelerator, RanksAgreeOnTheOrderWithoutASeed) {
   });
 }
 
-TEST(Accelerator, SplitBetweenProcessesFollowsTheTable) {
-  struct Row {
-    std::int64_t n;
-    int size;
-    bool pad;
-    std::vector<std::vector<std::int64_t>> parts;
-  };
-  const std::vector<Row> table = {{5, 2, false, {{0, 1, 2}, {3, 4}}},
-                                  {5, 2, true, {{0, 1, 2}, {3, 4, 4}}},
-                                  {7, 4, false, {{0, 1}, {2, 3}, {4, 5}, {6}}},
-                                  {7, 4, true, {{0, 1}, {2, 3}, {4, 5}, {6, 6}}},
-                                  {2, 4, false, {{0}, {1}, {}, {}}},
-                                  {2, 4, true, {{0}, {1}, {1}, {1}}}};
-  for (const auto& row : table) {
-    for (int rank = 0; rank < row.size; ++rank) {
-      const auto part =
-          split_between_ranks(torch::arange(row.n), rank, row.size, {.apply_padding = row.pad});
-      EXPECT_EQ(std::vector<std::int64_t>(part.data_ptr<std::int64_t>(),
-                                          part.data_ptr<std::int64_t>() + part.numel()),
-                row.parts[static_cast<std::size_t>(rank)]);
-    }
-  }
-  const std::map<std::string, std::vector<int>> uneven = {{"a", {1, 2}}, {"b", {1}}};
-  EXPECT_THROW((void)split_between_ranks(uneven, 0, 2, {}), UsageError);
-  EXPECT_EQ(split_between_ranks(std::vector<std::string>{"x", "y", "z"}, 1, 2, {}),
-            (std::vector<std::string>{"z"}));
-}
-
 TEST(Accelerator, ProcessHelpersRunWhereTheySay) {
   run_ranks_shared(3, [](const std::shared_ptr<Communicator>& comm) {
     Accelerator accelerator(on(comm));
