@@ -5,6 +5,8 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME tools.check_layers
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/check_layers_test.py")
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
+  add_test(NAME benchmarks.compare
+           COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")
 endif()
 
 set(live_python "${ACCELERATE_TEST_PYTHON}")

@@ -1,0 +1,76 @@
+"""What a table was measured on and with."""
+import datetime
+import os
+import pathlib
+import platform
+import subprocess
+
+from harness import BenchmarkError
+
+PINNED = {"torch": "2.13.0", "accelerate": "1.15.0"}
+ASK = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m.version, sys.argv[1:]))"
+
+
+def original_versions(venv):
+    """Versions of Python and of the originals in `venv`. Throws BenchmarkError unless they are the pinned ones."""
+    cure = "scripts/setup installs the originals there."
+    python = venv / "bin" / "python"
+    if not python.exists():
+        raise BenchmarkError(f"There is no {python}, so there is nothing to compare with; {cure}")
+    asked = subprocess.run([python, "-c", ASK, *PINNED], capture_output=True, text=True, timeout=60, check=False)
+    if asked.returncode != 0:
+        raise BenchmarkError(f"{python} does not know {' and '.join(PINNED)}; {cure}")
+    version, *found = asked.stdout.split()
+    for (name, wanted), has in zip(PINNED.items(), found):
+        if has.split("+")[0] != wanted:
+            raise BenchmarkError(f"{venv} has {name} {has}, but the tables compare with {wanted}; {cure}")
+    return dict(zip(PINNED, found)) | {"Python": version}
+
+
+def check_build(setting, programs):
+    """Throws BenchmarkError when our side has not been built."""
+    for file in [setting.accelerate, *map(setting.program, programs)]:
+        if not os.access(file, os.X_OK):
+            raise BenchmarkError(f"{file} is missing: build it with `cmake --workflow --preset release`, or name "
+                                 "another build folder, with ACCELERATE_BUILD_BENCHMARKS=ON, by --build.")
+
+
+def cpu():
+    for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def memory_gib():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+
+
+def commit():
+    folder = pathlib.Path(__file__).resolve().parent
+    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=folder, capture_output=True, text=True,
+                           check=False)
+    return asked.stdout.strip() or "not a checkout"
+
+
+def build_type(build):
+    """As CMake noted it, e.g. Release."""
+    try:
+        cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
+    except OSError:
+        return "unknown"
+    return next((line.split("=", 1)[1] for line in cache.splitlines() if line.startswith("CMAKE_BUILD_TYPE:")),
+                "unknown")
+
+
+def facts(setting, versions, command):
+    """(name, value) pairs for the head of a page; to be asked for before the first run, for the load."""
+    return [
+        ("command", f"`{command}`, {setting.rounds} round{'s' if setting.rounds > 1 else ''}"),
+        ("date", datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")),
+        ("machine", f"{cpu()}, {len(os.sched_getaffinity(0))} cores, {memory_gib():.1f} GiB; "
+                    f"load before the run: {os.getloadavg()[0]:.2f}"),
+        ("system", f"Linux {platform.release()}, {' '.join(platform.libc_ver())}"),
+        ("ours", f"commit {commit()}, {build_type(setting.build)} build"),
+        ("theirs", ", ".join(f"{name} {version}" for name, version in versions.items())),
+    ]
