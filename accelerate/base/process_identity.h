@@ -12,7 +12,7 @@ struct ProcessIdentity {
   int local_rank = 0;             ///< Index among the ranks of this machine.
   int local_world_size = 1;       ///< Number of ranks on this machine.
   bool initialized = false;       ///< Whether state/ has filled this in.
-  std::function<void()> barrier;  ///< Waits for all ranks; empty in a group of one.
+  std::function<void()> barrier = {};  ///< Waits for all ranks; empty in a group of one.
 
   [[nodiscard]] bool is_main_process() const { return rank == 0; }
   [[nodiscard]] bool is_local_main_process() const { return local_rank == 0; }

@@ -207,7 +207,8 @@ TEST(Accelerator, TorchScriptModulesTrainTogether) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
     Accelerator accelerator(on(comm));
     torch::jit::Module script("Scale");
-    script.register_parameter("factor", torch::full({1}, comm->rank() + 2.0), false);
+    script.register_parameter("factor",
+                              torch::full({1}, comm->rank() + 2.0, torch::requires_grad()), false);
     script.define("def forward(self, x):\n  return x * self.factor\n");
     auto model = accelerator.prepare(script);
     static_assert(std::is_same_v<decltype(model), PreparedScript>);
