@@ -7,6 +7,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/heap.h"
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/tensor/seed.h"
@@ -36,7 +37,9 @@ void refuse_unbuilt_options() {
 struct Accelerator::Impl {
   explicit Impl(const AcceleratorOptions& accelerator_options)
       : options(accelerator_options),
-        state({options.cpu, options.init_process_group.timeout, options.communicator}) {}
+        state({options.cpu, options.init_process_group.timeout, options.communicator}) {
+    keep_freed_memory();  // what a step frees, the next one needs
+  }
 
   // The live cores; models that went out of scope drop out.
   std::vector<std::shared_ptr<detail::ModelCore>> live_models() {

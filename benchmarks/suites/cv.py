@@ -2,7 +2,8 @@
 
 - **Step against LibTorch alone**: both loops take turns in one process, step by step, with a network each and the
   same initial weights; a step fetches its batch too. Theirs is the plain LibTorch loop. Minimum and median are over
-  all steps, and the target holds for both.
+  all steps, and the target holds for both. In one process the plain loop too gains from the heap that an
+  `Accelerator` keeps (accelerate/base/heap.h): what remains is the overhead of the calls.
 - **Step against Python Accelerate**: milliseconds a step, over blocks of steps, because ranks that wait for each
   other borrow time from neighbouring steps. Ours under `accelerate launch`, theirs under `torchrun`, over Gloo, with
   the same network, optimizer and images (`TensorDataset`, `DataLoader(batch_size=32, shuffle=True)`).

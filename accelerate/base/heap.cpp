@@ -1,0 +1,29 @@
+#include "accelerate/base/heap.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
+namespace accelerate {
+
+bool keep_freed_memory() {
+#ifdef __GLIBC__
+  constexpr std::array kOfTheUser = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
+                                     "MALLOC_TOP_PAD_", "GLIBC_TUNABLES"};
+  if (std::ranges::any_of(kOfTheUser, [](const char* name) { return std::getenv(name); })) {
+    return false;
+  }
+  constexpr int kMiB = 1 << 20;
+  // Both or neither: either of them ends glibc's own adjustment of both, which alone is better than
+  // one of them. 32 MiB is the most that glibc takes.
+  return mallopt(M_MMAP_THRESHOLD, 32 * kMiB) == 1 && mallopt(M_TRIM_THRESHOLD, 64 * kMiB) == 1;
+#else
+  return false;
+#endif
+}
+
+}  // namespace accelerate
