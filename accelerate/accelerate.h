@@ -5,5 +5,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/progress_bar.h"
+#include "accelerate/comm/objects.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/tensor/seed.h"

@@ -106,7 +106,7 @@ class Accelerator {
   /// comes back as it is. Idempotent. Modules and optimizers must outlive what comes back.
   /// [collective]
   template <typename... Objects>
-  [[nodiscard]] auto prepare(Objects&&... objects) {
+  [[nodiscard]] decltype(auto) prepare(Objects&&... objects) {
     if constexpr (sizeof...(Objects) == 1) {
       return (adopt(std::forward<Objects>(objects)), ...);
     } else {
@@ -231,6 +231,16 @@ class Accelerator {
         "prepare() was given a torch::data loader, which hides its dataset and sampler and so "
         "cannot be shared between ranks: make it with accelerate::make_data_loader(dataset, "
         "{.batch_size = …, .shuffle = …}) instead");
+    static_assert(
+        !detail::kIsBarePointer<T> && !detail::kIsAnyModule<T>,
+        "prepare() was given a pointer or an AnyModule, which it would hand back unprepared: "
+        "pass the module or optimizer itself (*pointer), a module holder, or a shared_ptr to a "
+        "module");
+    static_assert(
+        std::is_lvalue_reference_v<Object> ||
+            !(detail::kIsModule<T> || detail::kIsScript<T> || detail::kIsOptimizer<T>),
+        "prepare() was given a temporary module or optimizer, which ends with this line, while "
+        "what prepare() returns goes on using it: give it a name first");
     if constexpr (detail::kIsHolder<T> || detail::kIsSharedModule<T>) {
       return Prepared<T>(object, core_of(*object));
     } else if constexpr (detail::kIsModule<T>) {
@@ -242,7 +252,7 @@ class Accelerator {
     } else if constexpr (detail::kIsLoader<T>) {
       return prepare_data_loader(object, loader_context());
     } else if constexpr (std::is_lvalue_reference_v<Object>) {
-      return static_cast<T&>(object);
+      return (object);
     } else {
       return T(std::move(object));
     }

@@ -11,8 +11,9 @@ namespace detail {
 struct ModuleHolderIndicator;
 }
 namespace nn {
+class AnyModule;
 class Module;
-}
+}  // namespace nn
 namespace jit {
 struct Module;
 }
@@ -63,6 +64,18 @@ template <typename T>
 inline constexpr bool kIsTorchDataLoader = TorchDataLoader<T>;
 template <typename T, typename D>
 inline constexpr bool kIsTorchDataLoader<std::unique_ptr<T, D>> = TorchDataLoader<T>;
+
+// Pointers to modules and optimizers other than shared_ptr: they would come back unprepared.
+template <typename T>
+inline constexpr bool kIsBarePointer = false;
+template <typename T>
+inline constexpr bool kIsBarePointer<T*> = kIsModule<T> || kIsOptimizer<T>;
+template <typename T, typename D>
+inline constexpr bool kIsBarePointer<std::unique_ptr<T, D>> = kIsModule<T> || kIsOptimizer<T>;
+template <typename T>
+inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
+template <typename T>
+inline constexpr bool kIsAnyModule = std::is_same_v<T, torch::nn::AnyModule>;
 
 }  // namespace detail
 }  // namespace accelerate

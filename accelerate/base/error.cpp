@@ -3,12 +3,18 @@
 namespace accelerate {
 namespace {
 
+// LibTorch's messages carry a stack trace, which tells a user nothing.
+std::string sentence_of(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find("\nException raised from "));
+}
+
 void append_nested(const std::exception& error, std::string& text) {
   try {
     std::rethrow_if_nested(error);
   } catch (const std::exception& inner) {
     text += "\n  because: ";
-    text += inner.what();
+    text += sentence_of(inner);
     append_nested(inner, text);
   } catch (...) {
     text += "\n  because: an exception that is no std::exception";
@@ -18,7 +24,7 @@ void append_nested(const std::exception& error, std::string& text) {
 }  // namespace
 
 std::string describe(const std::exception& error) {
-  std::string text = error.what();
+  std::string text = sentence_of(error);
   append_nested(error, text);
   return text;
 }

@@ -85,10 +85,13 @@ std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates) {
   const std::string wanted = lower(word);
   std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(2, wanted.size() / 3) + 1;
+  std::size_t best_distance = std::string::npos;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(wanted, lower(candidate));
-    if (distance < best_distance && distance < std::max(wanted.size(), candidate.size())) {
+    // A third of the longer word may differ, in short words one letter.
+    const std::size_t limit =
+        std::max<std::size_t>(1, std::max(wanted.size(), candidate.size()) / 3);
+    if (distance <= limit && distance < best_distance && distance < wanted.size()) {
       best_distance = distance;
       best = candidate;
     }

@@ -199,7 +199,12 @@ class C10dCommunicator final : public Communicator {
   }
 
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
-    for (const int rank : ranks) check_peer(rank);
+    for (const int rank : ranks) {
+      check_peer(rank);
+      if (std::count(ranks.begin(), ranks.end(), rank) > 1) {
+        throw UsageError("split: rank " + std::to_string(rank) + " is named more than once");
+      }
+    }
     C10dGroup sub = group_;
     const std::string name = "group" + std::to_string(splits_++) + "/";
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());

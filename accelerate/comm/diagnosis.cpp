@@ -21,6 +21,7 @@ std::vector<uint8_t> to_bytes(const std::string& text) {
 
 // A failing peer announces itself before it closes its connections; a crashed one never does.
 constexpr std::chrono::milliseconds kAnnouncementDelay{20};
+constexpr std::chrono::milliseconds kJoinPoll{2};
 
 }  // namespace
 
@@ -32,7 +33,7 @@ std::string first_line(const std::exception& error) {
     const auto end = text.find("] ");
     if (end != std::string::npos && text.find(':') < end) text.erase(0, end + 2);
   }
-  return text;
+  return text.substr(0, text.find(". "));  // what follows is advice for Gloo's developers
 }
 
 std::string format_duration(std::chrono::milliseconds duration) {
@@ -66,17 +67,14 @@ void GroupDiagnosis::wait_for_everyone_to_join() {
   Waiting waiting("joining the group", *this);
   try {
     store_->set(key("joined", rank_), to_bytes("1"));
-    for (;;) {
-      try {
-        store_->wait(keys, waiting.next_slice());
-        return;
-      } catch (const std::exception&) {
-        const std::string missing = missing_ranks();  // throws when the store is gone
-        if (missing.empty()) return;
+    // Asked again and again rather than waited for: a wait that ends early makes c10d print a
+    // warning.
+    while (!store_->check(keys)) {
+      std::this_thread::sleep_for(kJoinPoll);
+      if (waiting.report_is_due()) {
         get_logger("accelerate.comm")
-            .warning(who() + " waits for rank " + missing + " to join",
+            .warning(who() + " waits for rank " + missing_ranks() + " to join",
                      {.main_process_only = false});
-        waiting.report_or_throw();
       }
     }
   } catch (const CommError&) {
@@ -142,8 +140,14 @@ void GroupDiagnosis::throw_failure(const std::string& what, const std::exception
 }
 
 void GroupDiagnosis::throw_timeout(const std::string& what) {
-  throw CommError(what + " on " + who() + " was not finished within the timeout of " +
-                  format_duration(timeout_) + "." + peer_sentences() +
+  const std::string missing = peer_sentences();
+  const std::string start = what + " on " + who() + " was not finished within the timeout of " +
+                            format_duration(timeout_) + ".";
+  if (missing.find("never joined") != std::string::npos) {
+    throw CommError(start + missing +
+                    " Were all ranks started, with the same MASTER_ADDR and MASTER_PORT?");
+  }
+  throw CommError(start + missing +
                   " Do all ranks call the same operations in the same order? A slow rank needs a "
                   "larger timeout (InitProcessGroupKwargs).");
 }
@@ -154,6 +158,14 @@ Waiting::Waiting(std::string what, GroupDiagnosis& diagnosis)
 std::chrono::milliseconds Waiting::next_slice() const {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
   return std::clamp(diagnosis_.timeout() - waited, std::chrono::milliseconds(1), kWaitSlice);
+}
+
+bool Waiting::report_is_due() {
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_);
+  if (waited < next_report_) return false;
+  next_report_ += kWaitSlice;
+  return true;
 }
 
 void Waiting::report_or_throw() {

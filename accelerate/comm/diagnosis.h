@@ -68,12 +68,15 @@ class Waiting {
   [[nodiscard]] std::chrono::milliseconds next_slice() const;
   /// To be called when a slice is over and the result is not there.
   void report_or_throw();
+  /// For waits that poll: true every 5 s. Throws CommError when the timeout is over.
+  [[nodiscard]] bool report_is_due();
 
  private:
   using Clock = std::chrono::steady_clock;
   std::string what_;
   GroupDiagnosis& diagnosis_;
   Clock::time_point start_ = Clock::now();
+  std::chrono::milliseconds next_report_{5'000};
 };
 
 /// The first line of an exception of c10d or Gloo, without source positions and stack traces.

@@ -51,20 +51,44 @@ std::string describe_all(const Tensors& tensors) {
   return text.empty() ? "no tensors" : text;
 }
 
+std::size_t common_prefix(const std::vector<std::string>& texts) {
+  std::size_t length = texts.front().size();
+  for (const auto& text : texts) {
+    const auto end =
+        std::mismatch(texts.front().begin(), texts.front().end(), text.begin(), text.end());
+    length = std::min(length, static_cast<std::size_t>(end.first - texts.front().begin()));
+  }
+  return length;
+}
+
+// A long text is shown around the place where the ranks begin to differ.
+std::string around(const std::string& text, std::size_t place) {
+  constexpr std::size_t kShort = 400, kBefore = 120;
+  if (text.size() <= kShort) return text;
+  const std::size_t begin = place > kBefore ? place - kBefore : 0;
+  const std::string shown = text.substr(begin, kShort);
+  return (begin > 0 ? "… " : "") + shown + (begin + kShort < text.size() ? " …" : "");
+}
+
 [[noreturn]] void throw_disagreement(const std::string& operation,
                                      const std::vector<std::string>& all) {
   std::string text = operation +
                      ": the ranks do not agree on what is to be exchanged; all must bring the "
                      "same operation, structure, dtypes and shapes:";
+  const std::size_t same = common_prefix(all);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    text += "\n  rank " + std::to_string(rank) + ": " + all[rank];
+    text += "\n  rank " + std::to_string(rank) + ": " + around(all[rank], same);
   }
-  text += "\nTensors of unequal size: call pad_across_processes first.";
+  if (operation == "gather") text += "\nTensors of unequal size: call pad_across_processes first.";
   throw CommError(text);
 }
 
 at::Tensor to_cpu(const at::Tensor& tensor) {
-  return tensor.detach().to(at::kCPU).contiguous();
+  if (tensor.layout() != at::kStrided) {
+    throw UsageError("only dense tensors can be exchanged between ranks, and this one is " +
+                     c10::str(tensor.layout()) + ": call to_dense() first");
+  }
+  return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
 void check_defined(const Tensors& tensors, const char* operation) {

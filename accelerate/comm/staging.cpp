@@ -62,12 +62,16 @@ std::string describe_tensor(const at::Tensor& tensor) {
 }
 
 void check_communicable(const at::Tensor& tensor) {
-  if (tensor.defined() && tensor.device().is_cpu() && tensor.is_contiguous()) return;
+  if (tensor.defined() && tensor.device().is_cpu() && tensor.is_contiguous() && !tensor.is_conj() &&
+      !tensor.is_neg()) {
+    return;
+  }
   std::ostringstream text;
   text << "a collective over Gloo needs a contiguous CPU tensor, and this is "
        << describe_tensor(tensor);
   if (tensor.defined()) {
-    text << " on " << tensor.device() << (tensor.is_contiguous() ? "" : ", not contiguous");
+    text << " on " << tensor.device() << (tensor.is_contiguous() ? "" : ", not contiguous")
+         << (tensor.is_conj() || tensor.is_neg() ? ", a conjugate or negative view" : "");
   }
   throw UsageError(text.str());
 }

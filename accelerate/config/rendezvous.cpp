@@ -40,6 +40,12 @@ RendezvousOptions rendezvous_options_from_env() {
   RendezvousOptions options;
   options.world_size = int_in_range(
       {"WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}, 1, 1, kMost);
+  if (options.world_size > 1 &&
+      !env_first({"RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"})) {
+    throw ConfigError(
+        "WORLD_SIZE is " + std::to_string(options.world_size) +
+        ", but RANK is not set: a launcher sets both. Start the program with `accelerate launch`.");
+  }
   options.rank = int_in_range({"RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"},
                               0, 0, options.world_size - 1);
   options.local_world_size =

@@ -5,6 +5,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/state/device.h"
@@ -59,7 +60,13 @@ DistributedType type_of(int num_processes, c10::Device device) {
 }  // namespace
 
 PartialState::PartialState(const PartialStateOptions& options) {
+  (void)get_logger(
+      "accelerate");  // a bad ACCELERATE_LOG_LEVEL is said now, not in the middle of a wait
   refuse_unbuilt_types();
+  if (options.timeout && options.timeout->count() <= 0) {
+    throw ConfigError("the timeout is " + std::to_string(options.timeout->count()) +
+                      " ms; it must be greater than 0 (default 30 minutes)");
+  }
   if (options.communicator) {
     communicator_ = options.communicator;
     local_rank_ = communicator_->rank();

@@ -101,10 +101,10 @@ TEST(Accelerator, ModelsThatDifferBetweenRanksAreAnErrorThatShowsBoth) {
       FAIL();
     } catch (const CommError& error) {
       const std::string text = error.what();
-      EXPECT_NE(text.find("rank 0: prepare(torch::nn::LinearImpl) of weight Float[2,4,]"),
+      EXPECT_NE(text.find("rank 0: prepare(torch::nn::LinearImpl) of weight Float[2, 4]"),
                 std::string::npos)
           << text;
-      EXPECT_NE(text.find("rank 1: prepare(torch::nn::LinearImpl) of weight Float[3,4,]"),
+      EXPECT_NE(text.find("rank 1: prepare(torch::nn::LinearImpl) of weight Float[3, 4]"),
                 std::string::npos)
           << text;
     }
@@ -248,6 +248,78 @@ TEST(Accelerator, BuffersFollowRankZeroAfterEachStep) {
     const auto both = accelerator.gather(norm->running_mean.unsqueeze(0));
     EXPECT_TRUE(both[0].equal(both[1]));
   });
+}
+
+torch::nn::Sequential normed() {
+  return torch::nn::Sequential(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
+}
+
+TEST(Accelerator, AGanWithBatchNormTrainsInTheUsualOrder) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    auto g = normed(), d = normed();
+    auto generator = accelerator.prepare(g), discriminator = accelerator.prepare(d);
+    for (int step = 0; step < 2; ++step) {
+      const auto noise = samples(8) + comm->rank();
+      accelerator.backward(discriminator(samples(8) * 2).pow(2).sum());
+      auto fake = generator(noise);
+      accelerator.backward(discriminator(fake.detach()).pow(2).sum());
+      accelerator.backward(discriminator(fake).pow(2).sum());
+    }
+    for (const auto& buffer : g->buffers()) {
+      const auto both = accelerator.gather(buffer.reshape({1, -1}));
+      EXPECT_TRUE(both[0].equal(both[1]));
+    }
+  });
+}
+
+TEST(Accelerator, TwoForwardsMayPrecedeTwoBackwards) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    auto net = normed();
+    auto model = accelerator.prepare(net);
+    auto first = model(samples(8) + comm->rank()).pow(2).sum();
+    auto second = model(samples(8) - comm->rank()).pow(2).sum();
+    accelerator.backward(first);
+    accelerator.backward(second);
+    const auto both = accelerator.gather(net->buffers()[0].reshape({1, -1}));
+    EXPECT_TRUE(both[0].equal(both[1]));
+  });
+}
+
+TEST(Accelerator, AForwardOfOneRankAloneDisturbsNobody) {
+  run_ranks_shared(2,
+                   [](const std::shared_ptr<Communicator>& comm) {
+                     Accelerator accelerator(on(comm));
+                     auto g = normed(), d = normed();
+                     auto generator = accelerator.prepare(g),
+                          discriminator = accelerator.prepare(d);
+                     if (comm->rank() == 0) (void)generator(samples(8));
+                     accelerator.backward(discriminator(samples(8)).pow(2).sum());
+                     accelerator.backward(generator(samples(8)).pow(2).sum());
+                     EXPECT_TRUE(g->parameters()[0].grad().defined());
+                   },
+                   {.timeout = std::chrono::seconds(5)});
+}
+
+TEST(Accelerator, AParameterUnfrozenLaterIsAUsageErrorThatNamesIt) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    net->in->weight.requires_grad_(false);
+    auto model = accelerator.prepare(net);
+    accelerator.backward(model(samples(4)).mean());
+    net->in->weight.requires_grad_(true);
+    const auto text = usage_error_of([&] { accelerator.backward(model(samples(4)).mean()); });
+    EXPECT_NE(text.find("'in.weight' was frozen"), std::string::npos) << text;
+  });
+}
+
+TEST(Accelerator, ASingleObjectOfAnotherTypeComesBackByReference) {
+  Accelerator accelerator(on(single_communicator()));
+  auto owner = std::make_unique<int>(3);
+  auto& same = accelerator.prepare(owner);
+  EXPECT_EQ(&same, &owner);
 }
 
 TEST(Accelerator, GatherForMetricsReturnsEverySampleOnce) {

@@ -18,6 +18,12 @@ TEST(Error, DescribesEveryNestedCauseOutermostFirst) {
   }
 }
 
+TEST(Error, StackTracesOfLibTorchAreLeftOut) {
+  const std::runtime_error error(
+      "sizes differ\nException raised from add at Add.cpp:3\nframe #0: …");
+  EXPECT_EQ(describe(error), "sizes differ");
+}
+
 TEST(Error, EveryTypeIsCaughtAsError) {
   EXPECT_THROW(throw CommError("x"), Error);
   EXPECT_THROW(throw DataError("x"), Error);

@@ -10,6 +10,9 @@ TEST(Text, NearestFindsMisspellingsAndSwaps) {
   EXPECT_EQ(nearest("num_proceses", keys), "num_processes");
   EXPECT_EQ(nearest("mixed_precisoin", keys), "mixed_precision");
   EXPECT_EQ(nearest("NUM_MACHINES", keys), "num_machines");
+  EXPECT_EQ(nearest("num_procs", keys), "num_processes");
+  EXPECT_EQ(nearest("foo", {"no", "fp16", "bf16"}), std::nullopt);
+  EXPECT_EQ(nearest("bf61", {"no", "fp16", "bf16"}), "bf16");
   EXPECT_EQ(nearest("banana", keys), std::nullopt);
   EXPECT_EQ(nearest("", keys), std::nullopt);
 }

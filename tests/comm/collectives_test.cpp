@@ -167,6 +167,7 @@ TEST(Communicator, SplitMakesGroupsThatDoNotMix) {
 TEST(Communicator, WrongRanksSizesAndDevicesAreUsageErrors) {
   run_ranks(2, [](Communicator& comm) {
     EXPECT_THROW((void)comm.broadcast(torch::ones({2}), 2), UsageError);
+    EXPECT_THROW((void)comm.split({0, 0}), UsageError);
     EXPECT_THROW((void)comm.all_gather(torch::empty({3}), torch::ones({2})), UsageError);
     EXPECT_THROW((void)comm.all_gather(torch::empty({4}, at::kInt), torch::ones({2})), UsageError);
     EXPECT_THROW((void)comm.all_reduce(torch::ones({2, 3}).t(), ReduceOp::sum), UsageError);

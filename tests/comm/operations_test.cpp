@@ -41,6 +41,16 @@ TEST(Operations, GatherTakesNonContiguousTensorsAndUserStructs) {
   });
 }
 
+TEST(Operations, ConjugateAndNegativeViewsKeepTheirValues) {
+  run_ranks(2, [](Communicator& comm) {
+    const auto value = torch::complex(torch::ones({2}), torch::full({2}, 3.0F));
+    EXPECT_TRUE(gather(comm, value.conj())[3].equal(value.conj()[1].resolve_conj()));
+    EXPECT_EQ(gather(comm, torch::imag(value.conj()))[0].item<float>(), -3.0F);
+    EXPECT_THROW((void)comm.broadcast(value.conj(), 0), UsageError);
+    EXPECT_THROW((void)gather(comm, torch::ones({2}).to_sparse()), UsageError);
+  });
+}
+
 TEST(Operations, ReduceIsSumMeanMaxTimesScale) {
   run_ranks(2, [](Communicator& comm) {
     const auto mine = comm.rank() == 0 ? torch::tensor({1.0, 2.0}) : torch::tensor({3.0, 4.0});

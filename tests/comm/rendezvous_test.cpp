@@ -199,6 +199,7 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
        "CommError",
        "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"},
       {{{"RANK", "2"}}, "ConfigError", "RANK .* is 2; allowed are 0 to 1"},
+      {{{"RANK", ""}}, "ConfigError", "WORLD_SIZE is 2, but RANK is not set"},
       {{{"WORLD_SIZE", "0"}}, "ConfigError", "WORLD_SIZE .* is 0"},
       {{{"WORLD_SIZE", "two"}}, "ConfigError", "WORLD_SIZE is 'two', which is no integer"},
       {{{"MASTER_PORT", "70000"}},

@@ -61,7 +61,11 @@ struct GradientReducer::Impl {
        GradientReducerOptions reducer_options)
       : communicator(std::move(group)), options(std::move(reducer_options)) {
     for (const auto& [name, parameter] : without_duplicates(parameters)) {
-      if (parameter.requires_grad()) slots.push_back({.name = name, .parameter = parameter});
+      if (parameter.requires_grad()) {
+        slots.push_back({.name = name, .parameter = parameter});
+      } else {
+        frozen.push_back({name, parameter});
+      }
     }
     place_slots();
     hooks.reserve(slots.size());
@@ -87,6 +91,7 @@ struct GradientReducer::Impl {
 
   void begin(bool synchronize) {
     const std::lock_guard lock(mutex);
+    require_still_frozen();
     synchronizing = synchronize;
     arrivals = 0;
     next_to_launch = 0;
@@ -94,6 +99,18 @@ struct GradientReducer::Impl {
     for (auto& bucket : buckets) {
       bucket.missing = bucket.slots.size();
       bucket.work = {};
+    }
+  }
+
+  // A leaf that was frozen has no hook: its gradients would stay local without a word.
+  void require_still_frozen() const {
+    for (const auto& [name, parameter] : frozen) {
+      if (!parameter.requires_grad()) continue;
+      throw UsageError(
+          "'" + name +
+          "' was frozen when the model was prepared and requires gradients now, "
+          "which would not be synchronised. Unfreeze it before prepare(), or prepare the model "
+          "again with a new Accelerator.");
     }
   }
 
@@ -230,6 +247,7 @@ struct GradientReducer::Impl {
   std::shared_ptr<Communicator> communicator;
   GradientReducerOptions options;
   std::vector<Slot> slots;
+  std::vector<NamedTensor> frozen;  // had no gradient when the model was prepared
   std::vector<Bucket> buckets;
   std::function<void(const std::string&)> guard;
   std::mutex mutex;  // gradients of several devices come on several threads
@@ -252,6 +270,10 @@ void GradientReducer::set_guard(std::function<void(const std::string&)> guard) {
 
 void GradientReducer::begin(bool synchronize) {
   impl_->begin(synchronize);
+}
+
+bool GradientReducer::gradients_came() const {
+  return impl_->arrivals > 0;
 }
 
 bool GradientReducer::finish() {

@@ -53,6 +53,10 @@ class GradientReducer {
   /// Starts a step. With `synchronize` false gradients only accumulate locally.
   void begin(bool synchronize);
 
+  /// Whether a gradient has come since begin(): the same on all ranks once their backwards are
+  /// over.
+  [[nodiscard]] bool gradients_came() const;
+
   /// Waits for all buckets. [collective, unless begin(false) or no gradient came] Returns whether
   /// any gradient came. Throws UsageError (unused parameters) or CommError.
   bool finish();

@@ -9,6 +9,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/comm/staging.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 
 namespace accelerate {
@@ -20,13 +21,13 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
   return tensors;
 }
 
-std::string describe(const std::vector<NamedTensor>& named) {
+std::string describe(const ModuleView& view) {
   std::string text;
-  for (const auto& [name, tensor] : named) {
-    text += (text.empty() ? "" : ", ") + name + " " + c10::toString(tensor.scalar_type());
-    text += "[";
-    for (const auto size : tensor.sizes()) text += std::to_string(size) + ",";
-    text += tensor.requires_grad() ? "]" : "] frozen";
+  for (const auto& [name, tensor] : state_dict(view)) {
+    text += (text.empty() ? "" : ", ") + name + " " + detail::describe_tensor(tensor);
+  }
+  for (const auto& [name, tensor] : view.parameters) {
+    if (!tensor.requires_grad()) text += ", " + name + " frozen";
   }
   return text;
 }
@@ -50,12 +51,14 @@ class CoalescedBroadcast {
     }
   }
 
-  // Writes what rank 0 sent into the tensors that differ: a graph may still need the others as they
-  // are.
-  void finish() {
+  void wait() {
+    for (auto& part : parts_) part.work.wait();
+  }
+
+  // Writes what rank 0 sent into the tensors that differ. Not before wait().
+  void store() {
     const at::NoGradGuard no_grad;
     for (auto& part : parts_) {
-      part.work.wait();
       std::int64_t offset = 0;
       for (auto& tensor : part.tensors) {
         const auto sent =
@@ -64,7 +67,6 @@ class CoalescedBroadcast {
         offset += tensor.numel();
       }
     }
-    parts_.clear();
   }
 
  private:
@@ -82,14 +84,18 @@ struct DistributedDataParallel::Impl {
   Impl(const ModuleView& view, std::shared_ptr<Communicator> group,
        const DistributedDataParallelKwargs& ddp_kwargs)
       : communicator(std::move(group)), kwargs(ddp_kwargs), buffers(tensors_of(view.buffers)) {
-    if (!(kwargs.bucket_cap_mb > 0)) {
-      throw ConfigError("bucket_cap_mb is " + std::to_string(kwargs.bucket_cap_mb) +
-                        "; it must be greater than 0 (upstream's default is 25)");
+    constexpr double kMost = 1 << 20;  // a tebibyte
+    if (!(kwargs.bucket_cap_mb > 0 && kwargs.bucket_cap_mb <= kMost)) {
+      throw ConfigError(
+          "bucket_cap_mb is " + std::to_string(kwargs.bucket_cap_mb) +
+          "; it must be greater than 0 and at most 1048576 (upstream's default is 25)");
     }
     if (communicator->size() == 1) return;
     const auto state = state_dict(view);
-    detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(state));
-    CoalescedBroadcast(tensors_of(state), *communicator).finish();
+    detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
+    CoalescedBroadcast initial(tensors_of(state), *communicator);
+    initial.wait();
+    initial.store();
     make_reducer(view);
   }
 
@@ -117,31 +123,43 @@ struct DistributedDataParallel::Impl {
     }
   }
 
+  void before_forward(bool grad_enabled) {
+    store_received_buffers();
+    if (grad_enabled) ++armed;
+  }
+
   void begin_backward(bool retain_graph) {
     if (!reducer) return;
     armed_in_this_backward = armed > 0;
     keep_armed = retain_graph;
     in_backward = true;
     reducer->begin(synchronize);
-    if (synchronize && armed > 0 && !retain_graph && kwargs.broadcast_buffers && !buffers.empty()) {
-      buffer_broadcast = std::make_unique<CoalescedBroadcast>(buffers, *communicator);
-    }
   }
 
+  // What is sent depends only on which models' gradients came, which the ranks have in common; when
+  // it is stored is each rank's own affair.
   void finish_backward() {
     if (!reducer) return;
     in_backward = false;
-    const bool came = reducer->finish();
-    if (auto broadcast = std::exchange(buffer_broadcast, nullptr)) {
-      broadcast->finish();
+    if (reducer->gradients_came() && synchronize && kwargs.broadcast_buffers && !buffers.empty()) {
+      received_buffers = std::make_unique<CoalescedBroadcast>(buffers, *communicator);
     }
+    const bool came = reducer->finish();
+    if (received_buffers) received_buffers->wait();
     if (came && !keep_armed && armed > 0) --armed;
+    if (armed == 0) store_received_buffers();
+  }
+
+  // A graph that has not been through backward may hold the buffers as they are: then they wait
+  // until it has, or until the next forward.
+  void store_received_buffers() {
+    if (auto received = std::exchange(received_buffers, nullptr)) received->store();
   }
 
   std::shared_ptr<Communicator> communicator;
   DistributedDataParallelKwargs kwargs;
   std::vector<at::Tensor> buffers;
-  std::unique_ptr<CoalescedBroadcast> buffer_broadcast;
+  std::unique_ptr<CoalescedBroadcast> received_buffers;
   bool synchronize = true;
   bool keep_armed = false;
   std::atomic<bool> in_backward = false;             // read by hooks on backward's threads
@@ -158,7 +176,7 @@ DistributedDataParallel::DistributedDataParallel(const ModuleView& view,
 DistributedDataParallel::~DistributedDataParallel() = default;
 
 void DistributedDataParallel::before_forward(bool grad_enabled) {
-  if (grad_enabled) ++impl_->armed;
+  impl_->before_forward(grad_enabled);
 }
 
 void DistributedDataParallel::begin_backward(bool retain_graph) {
@@ -172,7 +190,7 @@ void DistributedDataParallel::finish_backward() {
 void DistributedDataParallel::abandon_backward(const std::string& reason) noexcept {
   impl_->in_backward = false;
   if (impl_->reducer) impl_->reducer->abandon(reason);
-  impl_->buffer_broadcast = nullptr;
+  impl_->received_buffers = nullptr;
 }
 
 void DistributedDataParallel::set_synchronize(bool synchronize) {
