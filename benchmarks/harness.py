@@ -125,16 +125,27 @@ class Contender:
     repeat: int = 1  # Samples in a turn: the quick ones can afford more.
 
 
+def sample(contender, say):
+    """One sample. A contender that fails runs again, twice at most: PyTorch's ranks now and then abort at their end."""
+    for left in (2, 1, 0):
+        try:
+            return contender.run()
+        except BenchmarkError as error:
+            if not left:
+                raise
+            say(f"{contender.name} failed and runs again: {error}")
+
+
 def alternate(contenders, rounds, say=lambda text: None):
     """The samples of each contender by name, taken in turns after one run each that does not count."""
     for contender in contenders:
         say(f"warm up: {contender.name}")
-        contender.run()
+        sample(contender, say)
     samples = {contender.name: [] for contender in contenders}
     for number in range(1, rounds + 1):
         for contender in contenders:
             say(f"round {number} of {rounds}: {contender.name}")
-            samples[contender.name] += [contender.run() for _ in range(contender.repeat)]
+            samples[contender.name] += [sample(contender, say) for _ in range(contender.repeat)]
     return samples
 
 
