@@ -21,6 +21,9 @@ std::vector<uint8_t> to_bytes(const std::string& text) {
 
 // A failing peer announces itself before it closes its connections; a crashed one never does.
 constexpr std::chrono::milliseconds kAnnouncementDelay{20};
+// A rank that ends because a peer gave up lets that peer end first, so that a launcher, which
+// reports the first rank to fail, names the cause.
+constexpr std::chrono::milliseconds kHeadStart{250};
 constexpr std::chrono::milliseconds kJoinPoll{2};
 
 }  // namespace
@@ -111,6 +114,7 @@ void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
 std::string GroupDiagnosis::peer_sentences() noexcept {
   std::string text;
   try {
+    bool peer_gave_up = false;
     std::this_thread::sleep_for(kAnnouncementDelay);
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
@@ -118,12 +122,14 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
       if (store_->check({key("failed", rank)})) {
         const auto reason = store_->get(key("failed", rank));
         text += name + " gave up: " + std::string(reason.begin(), reason.end()) + ".";
+        peer_gave_up = true;
       } else if (store_->check({key("goodbye", rank)})) {
         text += name + " had left the group with a clean exit before this.";
       } else if (!store_->check({key("joined", rank)})) {
         text += name + " never joined.";
       }
     }
+    if (peer_gave_up) std::this_thread::sleep_for(kHeadStart);
   } catch (...) {
     text +=
         " The store, which rank 0 or its launcher hosts, does not answer: it has ended or crashed.";
