@@ -133,7 +133,8 @@ struct DistributedDataParallel::Impl {
     armed_in_this_backward = armed > 0;
     keep_armed = retain_graph;
     in_backward = true;
-    reducer->begin(synchronize);
+    synchronizing = synchronize || triggered;
+    reducer->begin(synchronizing);
   }
 
   // What is sent depends only on which models' gradients came, which the ranks have in common; when
@@ -141,11 +142,13 @@ struct DistributedDataParallel::Impl {
   void finish_backward() {
     if (!reducer) return;
     in_backward = false;
-    if (reducer->gradients_came() && synchronize && kwargs.broadcast_buffers && !buffers.empty()) {
+    if (reducer->gradients_came() && synchronizing && kwargs.broadcast_buffers &&
+        !buffers.empty()) {
       received_buffers = std::make_unique<CoalescedBroadcast>(buffers, *communicator);
     }
     const bool came = reducer->finish();
     if (received_buffers) received_buffers->wait();
+    if (came) triggered = false;
     if (came && !keep_armed && armed > 0) --armed;
     if (armed == 0) store_received_buffers();
   }
@@ -161,6 +164,8 @@ struct DistributedDataParallel::Impl {
   std::vector<at::Tensor> buffers;
   std::unique_ptr<CoalescedBroadcast> received_buffers;
   bool synchronize = true;
+  bool triggered = false;      // the next backward synchronises all the same
+  bool synchronizing = false;  // this one does
   bool keep_armed = false;
   std::atomic<bool> in_backward = false;             // read by hooks on backward's threads
   std::atomic<bool> armed_in_this_backward = false;  // as above
@@ -195,6 +200,10 @@ void DistributedDataParallel::abandon_backward(const std::string& reason) noexce
 
 void DistributedDataParallel::set_synchronize(bool synchronize) {
   impl_->synchronize = synchronize;
+}
+
+void DistributedDataParallel::trigger_sync_in_backward() {
+  impl_->triggered = true;
 }
 
 bool DistributedDataParallel::synchronize() const {

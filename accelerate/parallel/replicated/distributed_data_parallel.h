@@ -41,6 +41,11 @@ class DistributedDataParallel {
   void set_synchronize(bool synchronize);
   [[nodiscard]] bool synchronize() const;
 
+  /// The next backward that reaches the model synchronises, whatever set_synchronize said: for
+  /// forwards that ran under no_sync and whose loss is to be the last of its window. Local; must
+  /// agree on all ranks.
+  void trigger_sync_in_backward();
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
