@@ -7,4 +7,5 @@
 #include "accelerate/base/progress_bar.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/data/data_loader.h"
+#include "accelerate/tensor/nested_operations.h"
 #include "accelerate/tensor/seed.h"
