@@ -1,9 +1,10 @@
-#include "accelerate/accelerator/accelerator.h"
+#include "accelerate/accelerator/accelerator_impl.h"
 
 #include <ATen/ATen.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
@@ -16,67 +17,83 @@
 namespace accelerate {
 namespace {
 
-// Set by the launcher or the user for features of later versions: refused, not ignored.
-void refuse_unbuilt_options() {
-  const auto precision = env("ACCELERATE_MIXED_PRECISION").value_or("no");
-  if (precision != "no") {
+MixedPrecision precision_of(const AcceleratorOptions& options) {
+  if (options.mixed_precision) return *options.mixed_precision;
+  const std::string word = env("ACCELERATE_MIXED_PRECISION").value_or("no");
+  if (const auto precision = parse_enum<MixedPrecision>(word)) return *precision;
+  throw ConfigError("ACCELERATE_MIXED_PRECISION is '" + word +
+                    "'; allowed is one of no, fp16, bf16");
+}
+
+int checked_steps(std::int64_t steps, const std::string& source) {
+  if (steps >= 1 && steps <= std::numeric_limits<int>::max()) return static_cast<int>(steps);
+  throw ConfigError(source + " is " + std::to_string(steps) + "; allowed is 1 or more");
+}
+
+GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
+  auto plugin = options.gradient_accumulation_plugin.value_or(
+      GradientAccumulationPlugin{.num_steps = options.gradient_accumulation_steps});
+  if (options.gradient_accumulation_plugin && options.gradient_accumulation_steps != 1) {
     throw ConfigError(
-        "ACCELERATE_MIXED_PRECISION asks for '" + precision +
-        "', which this version does not have; allowed is 'no'. Set mixed_precision: 'no' in "
-        "the configuration file or pass --mixed_precision no.");
+        "gradient_accumulation_steps (" + std::to_string(options.gradient_accumulation_steps) +
+        ") and gradient_accumulation_plugin (num_steps " + std::to_string(plugin.num_steps) +
+        ") were both given; allowed is one of them: set num_steps in the plugin");
   }
-  const auto steps = env_int("ACCELERATE_GRADIENT_ACCUMULATION_STEPS").value_or(1);
-  if (steps != 1) {
-    throw ConfigError("ACCELERATE_GRADIENT_ACCUMULATION_STEPS is " + std::to_string(steps) +
-                      ", and this version accumulates by no_sync() only; allowed is 1");
-  }
+  checked_steps(plugin.num_steps, "the number of gradient accumulation steps");
+  constexpr auto kVariable = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS";
+  if (const auto steps = env_int(kVariable)) plugin.num_steps = checked_steps(*steps, kVariable);
+  return plugin;
 }
 
 }  // namespace
 
-struct Accelerator::Impl {
-  explicit Impl(const AcceleratorOptions& accelerator_options)
-      : options(accelerator_options),
-        state({options.cpu, options.init_process_group.timeout, options.communicator}) {
-    keep_freed_memory();  // what a step frees, the next one needs
+Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
+    : options(accelerator_options),
+      state({options.cpu, options.init_process_group.timeout, options.communicator}),
+      precision(precision_of(options)) {
+  keep_freed_memory();  // what a step frees, the next one needs
+  gradient_state->accumulation = accumulation_of(options);
+  if (autocast_dtype(precision) == at::kHalf) {
+    scaler =
+        std::make_shared<GradScaler>(state.device(), state.communicator(), options.grad_scaler);
   }
-
-  // The live cores; models that went out of scope drop out.
-  std::vector<std::shared_ptr<detail::ModelCore>> live_models() {
-    std::vector<std::shared_ptr<detail::ModelCore>> live;
-    std::erase_if(models, [](const auto& weak) { return weak.expired(); });
-    for (const auto& weak : models) live.push_back(weak.lock());
-    return live;
-  }
-
-  std::shared_ptr<detail::ModelCore> adopt(const void* module,
-                                           const std::function<ModuleView()>& view) {
-    for (auto& core : live_models()) {
-      if (core->module() == module) return core;
-    }
-    ModuleView seen = view();
-    if (options.device_placement && !state.device().is_cpu()) {
-      seen.to(state.device());
-      seen = view();
-    }
-    auto core = std::make_shared<detail::ModelCore>(module, std::move(seen), state.communicator(),
-                                                    options.ddp);
-    models.push_back(core);
-    return core;
-  }
-
-  AcceleratorOptions options;
-  PartialState state;
-  std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();
-  std::vector<std::weak_ptr<detail::ModelCore>> models;
-  std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
-  bool trigger = false;
-};
-
-Accelerator::Accelerator(const AcceleratorOptions& options) {
-  refuse_unbuilt_options();
-  impl_ = std::make_unique<Impl>(options);
 }
+
+std::vector<std::shared_ptr<detail::ModelCore>> Accelerator::Impl::live_models() {
+  std::vector<std::shared_ptr<detail::ModelCore>> live;
+  std::erase_if(models, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : models) live.push_back(weak.lock());
+  return live;
+}
+
+std::vector<AcceleratedOptimizer> Accelerator::Impl::live_optimizers() {
+  std::vector<AcceleratedOptimizer> live;
+  std::erase_if(optimizers, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : optimizers) live.emplace_back(weak.lock());
+  return live;
+}
+
+std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
+    const void* module, const std::function<ModuleView()>& view) {
+  for (auto& core : live_models()) {
+    if (core->module() == module) return core;
+  }
+  ModuleView seen = view();
+  if (options.device_placement && !state.device().is_cpu()) {
+    seen.to(state.device());
+    seen = view();
+  }
+  auto core = std::make_shared<detail::ModelCore>(
+      module, std::move(seen), state.communicator(), options.ddp,
+      detail::ForwardPrecision{.dtype = autocast_dtype(precision),
+                               .device = state.device().type(),
+                               .autocast = options.autocast});
+  models.push_back(core);
+  return core;
+}
+
+Accelerator::Accelerator(const AcceleratorOptions& options)
+    : impl_(std::make_unique<Impl>(options)) {}
 Accelerator::~Accelerator() = default;
 Accelerator::Accelerator(Accelerator&&) noexcept = default;
 Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
@@ -87,18 +104,6 @@ const PartialState& Accelerator::state() const {
 
 const std::shared_ptr<GradientState>& Accelerator::gradient_state() const {
   return impl_->gradient_state;
-}
-
-void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
-  const auto models = impl_->live_models();
-  for (const auto& core : models) core->parallel().begin_backward(options.retain_graph);
-  try {
-    loss.backward({}, options.retain_graph, options.create_graph);
-  } catch (const std::exception& error) {
-    for (const auto& core : models) core->parallel().abandon_backward(describe(error));
-    throw;
-  }
-  for (const auto& core : models) core->parallel().finish_backward();
 }
 
 ProcessFirst Accelerator::main_process_first() const {
@@ -147,8 +152,14 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optimizer) {
+  for (auto& known : impl_->live_optimizers()) {
+    if (&known.optimizer() == &optimizer) return known;
+  }
   const bool place = impl_->options.device_placement && !device().is_cpu();
-  return {optimizer, gradient_state(), place ? std::optional(device()) : std::nullopt};
+  AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
+                                place ? std::optional(device()) : std::nullopt);
+  impl_->optimizers.push_back(prepared.core());
+  return prepared;
 }
 
 LoaderContext Accelerator::loader_context() const {
@@ -165,40 +176,6 @@ LoaderContext Accelerator::loader_context() const {
     context.config.data_seed = impl_->data_seed;
   }
   return context;
-}
-
-namespace {
-
-// The ranks' tensors without padding, when their sizes along dim 0 differ.
-detail::Tensors gather_ragged(Communicator& communicator, const detail::Tensors& tensors) {
-  const auto padded = detail::pad_across_processes(communicator, tensors, {});
-  const auto gathered = detail::gather(communicator, padded);
-  detail::Tensors sizes;
-  for (const auto& tensor : tensors)
-    sizes.push_back(at::full({1}, tensor.dim() == 0 ? 1 : tensor.size(0), at::kLong));
-  const auto all_sizes = detail::gather(communicator, sizes);
-  detail::Tensors results;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto longest = gathered[i].size(0) / communicator.size();
-    detail::Tensors parts;
-    for (int rank = 0; rank < communicator.size(); ++rank) {
-      parts.push_back(
-          gathered[i].narrow(0, rank * longest, all_sizes[i][rank].item<std::int64_t>()));
-    }
-    results.push_back(at::cat(parts));
-  }
-  return results;
-}
-
-}  // namespace
-
-detail::Tensors Accelerator::gather_tensors_for_metrics(const detail::Tensors& tensors) const {
-  if (!gradient_state()->end_of_dataloader()) return detail::gather(communicator(), tensors);
-  const auto all = impl_->options.dataloader_config.even_batches
-                       ? detail::gather(communicator(), tensors)
-                       : gather_ragged(communicator(), tensors);
-  const auto remainder = gradient_state()->remainder();
-  return remainder > 0 ? detail::slice(all, 0, remainder) : all;
 }
 
 }  // namespace accelerate

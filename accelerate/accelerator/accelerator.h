@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/accelerator/accumulation.h"
 #include "accelerate/accelerator/kinds.h"
 #include "accelerate/accelerator/prepared.h"
 #include "accelerate/accelerator/process_scopes.h"
@@ -35,6 +36,8 @@
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
+#include "accelerate/precision/autocast.h"
+#include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/partial_state.h"
 
 namespace accelerate {
@@ -46,8 +49,16 @@ struct InitProcessGroupKwargs {
 
 struct AcceleratorOptions {
   bool device_placement =
-      true;          ///< prepare() moves models, optimizer state and batches to device().
+      true;  ///< prepare() moves models, optimizer state and batches to device().
+  /// Micro-batches a step; ACCELERATE_GRADIENT_ACCUMULATION_STEPS wins over it.
+  int gradient_accumulation_steps = 1;
+  /// Type that prepared forwards compute in; default ACCELERATE_MIXED_PRECISION, else `no`.
+  std::optional<MixedPrecision> mixed_precision = std::nullopt;
   bool cpu = false;  ///< Stay on the CPU even where there is a GPU.
+  /// Instead of gradient_accumulation_steps, for its other settings.
+  std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin = std::nullopt;
+  AutocastKwargs autocast = {};
+  GradScalerKwargs grad_scaler = {};
   DataLoaderConfiguration dataloader_config = {};
   DistributedDataParallelKwargs ddp = {};
   InitProcessGroupKwargs init_process_group = {};
@@ -58,22 +69,9 @@ struct AcceleratorOptions {
 struct BackwardOptions {
   bool retain_graph = false;  ///< Another backward through the same graph follows.
   bool create_graph = false;  ///< Make the gradients differentiable.
-};
-
-/// While alive, gradients of the model accumulate on this rank only.
-class [[nodiscard]] NoSync {
- public:
-  explicit NoSync(std::shared_ptr<detail::ModelCore> core)
-      : core_(std::move(core)), before_(core_->parallel().synchronize()) {
-    core_->parallel().set_synchronize(false);
-  }
-  ~NoSync() { core_->parallel().set_synchronize(before_); }
-  NoSync(const NoSync&) = delete;
-  NoSync& operator=(const NoSync&) = delete;
-
- private:
-  std::shared_ptr<detail::ModelCore> core_;
-  bool before_;
+  /// Items (tokens) that `loss` sums over. Gradients of the window become those of the sum of all
+  /// its losses divided by the items of all ranks, however unequal the micro-batches are.
+  std::optional<std::int64_t> num_items = std::nullopt;
 };
 
 class Accelerator {
@@ -97,7 +95,6 @@ class Accelerator {
   [[nodiscard]] c10::Device device() const { return state().device(); }
   [[nodiscard]] Communicator& communicator() const { return *state().communicator(); }
   [[nodiscard]] const std::shared_ptr<GradientState>& gradient_state() const;
-  [[nodiscard]] bool sync_gradients() const { return gradient_state()->sync_gradients; }
 
   // --- prepare ----------------------------------------------------------------------------------
   /// The objects ready for this rank, in the order given: a tuple, or the bare object for one.
@@ -126,15 +123,56 @@ class Accelerator {
   }
 
   // --- train ------------------------------------------------------------------------------------
-  /// Computes gradients of `loss` (shape {}) and averages them over the ranks. [collective]
+  /// Computes gradients of `loss` (shape {}), divided by gradient_accumulation_steps, and averages
+  /// them over the ranks. Outside of any accumulate() or no_sync() it always does. [collective]
   /// Throws UsageError: a module was called behind its prepared model, parameters got no gradient.
   void backward(const at::Tensor& loss, const BackwardOptions& options = {});
 
+  /// One micro-batch: while it is alive, backward through `models` communicates only when
+  /// sync_gradients(), that is for every gradient_accumulation_steps-th micro-batch and for the
+  /// last batch of a loader; meanwhile optimizers and schedulers do nothing. Local.
+  template <typename... Models>
+  [[nodiscard]] AccumulationWindow accumulate(const Models&... models) {
+    return {gradient_state(), {models.core()...}};
+  }
+  [[nodiscard]] int gradient_accumulation_steps() const {
+    return gradient_state()->accumulation.num_steps;
+  }
+  /// Throws ConfigError below 1.
+  void set_gradient_accumulation_steps(int steps);
+  [[nodiscard]] bool sync_gradients() const { return gradient_state()->sync_gradients; }
+  void set_sync_gradients(bool on) { gradient_state()->sync_gradients = on; }
+  /// Micro-batches of the present window.
+  [[nodiscard]] std::int64_t step() const { return gradient_state()->step(); }
+
   /// While the scope is alive, backward through `model` does not communicate.
   template <typename Model>
-  [[nodiscard]] NoSync no_sync(Model& model) const {
-    return NoSync(model.core());
+  [[nodiscard]] SyncScope no_sync(const Model& model) const {
+    return {{model.core()}, false};
   }
+
+  /// While the scope is alive, operations compute in the type of mixed_precision(); a prepared
+  /// model's forward needs none. With {.enabled = false} they compute as they are.
+  [[nodiscard]] AutocastScope autocast(const AutocastKwargs& kwargs) const;
+  [[nodiscard]] AutocastScope autocast() const;
+  [[nodiscard]] MixedPrecision mixed_precision() const;
+  /// Whether forwards run under autocast.
+  [[nodiscard]] bool native_amp() const { return mixed_precision() != MixedPrecision::no; }
+  /// The loss scaler; null unless mixed_precision is fp16.
+  [[nodiscard]] const std::shared_ptr<GradScaler>& scaler() const;
+  /// Whether the last step of any prepared optimizer was left out because gradients overflowed.
+  [[nodiscard]] bool optimizer_step_was_skipped() const;
+
+  /// Divides gradients by the factor that fp16 training gave the loss, of one optimizer or of all.
+  /// To be called when gradients are complete (sync_gradients()), before looking at them; clipping
+  /// and steps do it by themselves. [collective] Throws UsageError on incomplete gradients.
+  void unscale_gradients();
+  void unscale_gradients(const AcceleratedOptimizer& optimizer);
+
+  /// Forgets models, optimizers and what is accumulated, and frees cached memory; the objects
+  /// themselves are the caller's to drop.
+  void free_memory();
+  void clear() { free_memory(); }
 
   // --- between ranks
   // ------------------------------------------------------------------------------

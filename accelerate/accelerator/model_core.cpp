@@ -8,8 +8,11 @@ namespace accelerate::detail {
 
 ModelCore::ModelCore(const void* module, ModuleView view,
                      std::shared_ptr<Communicator> communicator,
-                     const DistributedDataParallelKwargs& kwargs)
-    : module_(module), view_(std::move(view)), parallel_(view_, std::move(communicator), kwargs) {}
+                     const DistributedDataParallelKwargs& kwargs, const ForwardPrecision& precision)
+    : module_(module),
+      view_(std::move(view)),
+      precision_(precision),
+      parallel_(view_, std::move(communicator), kwargs) {}
 
 void ModelCore::before_forward() {
   parallel_.before_forward(at::GradMode::is_enabled());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
+#include "accelerate/tensor/nested.h"
 
 namespace c10 {
 struct IValue;
@@ -19,6 +20,17 @@ struct Module;
 
 namespace accelerate {
 
+namespace detail {
+
+/// fp16 and bf16 tensors become fp32, others stay; part of the graph.
+inline void float_to_fp32(at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  const auto dtype = tensor.scalar_type();
+  if (dtype == at::kHalf || dtype == at::kBFloat16) tensor = tensor.to(at::kFloat);
+}
+
+}  // namespace detail
+
 /// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to one on the
 /// stack. A handle: copies share the module. Call it, or its forward(), never the module behind it.
 template <typename M>
@@ -27,14 +39,26 @@ class Prepared {
   Prepared(M module, std::shared_ptr<detail::ModelCore> core)
       : module_(std::move(module)), core_(std::move(core)) {}
 
-  /// The module's forward.
+  /// The module's forward, under mixed_precision's autocast. Its outputs, nested ones too, are then
+  /// fp32 where they would be fp16 or bf16; what holds no tensors comes back as it is.
   template <typename... Args>
-  decltype(auto) forward(Args&&... args) {
+  auto forward(Args&&... args) {
     core_->before_forward();
-    return (*module_).forward(std::forward<Args>(args)...);
+    auto run = [&] {
+      const auto scope = core_->autocast();
+      return (*module_).forward(std::forward<Args>(args)...);
+    };
+    using Output = decltype(run());
+    if constexpr (Nested<Output>) {
+      Output output = run();
+      if (core_->native_amp()) visit_tensors(output, detail::float_to_fp32);
+      return output;
+    } else {
+      return run();
+    }
   }
   template <typename... Args>
-  decltype(auto) operator()(Args&&... args) {
+  auto operator()(Args&&... args) {
     return forward(std::forward<Args>(args)...);
   }
 

@@ -6,42 +6,56 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <torch/optim/optimizer.h>
 
+#include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/gradient_state.h"
 
 namespace accelerate {
 
-/// What prepare() makes of an optimizer: a handle on the user's own, which must outlive it. Cheap
-/// to copy.
+/// What prepare() makes of an optimizer: a handle on the user's own, which must outlive it. Copies
+/// share everything.
 class AcceleratedOptimizer {
  public:
   using Closure = torch::optim::Optimizer::LossClosure;
+  struct Core;
 
   /// Moves the optimizer's state to `device` when one is given. `gradient_state` decides whether
-  /// step() and zero_grad() act: while gradients only accumulate, they do nothing.
+  /// step() and zero_grad() act: while gradients only accumulate, they do nothing. `scaler`, when
+  /// there is one, unscales the gradients before a step and skips those that overflowed.
   AcceleratedOptimizer(torch::optim::Optimizer& optimizer,
                        std::shared_ptr<GradientState> gradient_state,
+                       std::shared_ptr<GradScaler> scaler = nullptr,
                        std::optional<c10::Device> device = std::nullopt);
+  explicit AcceleratedOptimizer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
-  /// One step of the user's optimizer; the closure's loss, or an undefined tensor.
+  /// One step of the user's optimizer; the closure's loss, or an undefined tensor. [collective with
+  /// a scaler] Throws UsageError after a micro-batch that an exception ended.
   at::Tensor step(const Closure& closure = nullptr);
   /// Clears the gradients, by default by dropping them.
   void zero_grad(bool set_to_none = true);
 
+  /// Whether the last step() was left out because gradients were infinite or NaN.
+  [[nodiscard]] bool step_was_skipped() const;
+  /// Divides the gradients by the factor that the scaler gave the loss, once a step. [collective
+  /// with a scaler]
+  void unscale_gradients() const;
+
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
-    return optimizer_->param_groups();
+    return optimizer().param_groups();
   }
   void add_param_group(const torch::optim::OptimizerParamGroup& group) {
-    optimizer_->add_param_group(group);
+    optimizer().add_param_group(group);
   }
   /// The user's optimizer.
-  [[nodiscard]] torch::optim::Optimizer& optimizer() { return *optimizer_; }
+  [[nodiscard]] torch::optim::Optimizer& optimizer() const;
+  [[nodiscard]] const std::shared_ptr<Core>& core() const { return core_; }
 
  private:
-  torch::optim::Optimizer* optimizer_;
-  std::shared_ptr<GradientState> gradient_state_;
+  std::shared_ptr<Core> core_;
 };
 
 }  // namespace accelerate

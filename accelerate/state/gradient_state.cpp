@@ -14,6 +14,29 @@ void GradientState::remove(const LoaderProgress* progress) noexcept {
   if (found != loaders_.rend()) loaders_.erase(std::next(found).base());
 }
 
+void GradientState::begin_micro_batch() {
+  micro_batch_failed = false;
+  step_before_ = step_;
+  if (accumulation.sync_with_dataloader && end_of_dataloader()) {
+    step_ = 0;
+    sync_gradients = true;
+  } else {
+    ++step_;
+    sync_gradients = step_ % accumulation.num_steps == 0;
+  }
+}
+
+void GradientState::abandon_micro_batch() {
+  micro_batch_failed = true;
+  step_ = step_before_;
+}
+
+void GradientState::reset() {
+  micro_batch_failed = false;
+  sync_gradients = true;
+  step_ = step_before_ = 0;
+}
+
 bool GradientState::end_of_dataloader() const {
   return in_dataloader() && loaders_.back()->end_of_dataloader;
 }

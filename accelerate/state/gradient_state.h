@@ -10,6 +10,17 @@
 
 namespace accelerate {
 
+/// How gradients accumulate over micro-batches before a step. Upstream's names.
+struct GradientAccumulationPlugin {
+  int num_steps = 1;  ///< Micro-batches a step.
+  /// Whether a schedule that was made for micro-batches is to be advanced by each of them. Upstream
+  /// says true and does nothing; here it works, and so is false unless asked for.
+  bool adjust_scheduler = false;
+  bool sync_with_dataloader = true;  ///< The last batch of a loader ends its window.
+  /// Reduce at every micro-batch: more communication, less memory under sharding.
+  bool sync_each_batch = false;
+};
+
 /// What an iteration over a loader tells the rest of the library. The iteration owns it and keeps
 /// it current; GradientState only points at it.
 struct LoaderProgress {
@@ -40,11 +51,32 @@ class GradientState {
   /// How many loaders are being iterated inside each other.
   [[nodiscard]] std::size_t depth() const { return loaders_.size(); }
 
+  /// Opens the window of the next micro-batch: decides sync_gradients, which is true when the
+  /// window's num_steps-th micro-batch has come, or the active loader's last batch.
+  void begin_micro_batch();
+
+  /// Takes the last begin_micro_batch() back, because that micro-batch failed: optimizers refuse to
+  /// step until the next one begins or the gradients are dropped.
+  void abandon_micro_batch();
+
+  /// Forgets a half-filled window and a failed micro-batch.
+  void reset();
+
+  /// Micro-batches of the present window, as upstream counts them (`Accelerator.step`).
+  [[nodiscard]] std::int64_t step() const { return step_; }
+
+  /// Whether the last micro-batch ended by an exception, so that its gradients are incomplete.
+  bool micro_batch_failed = false;
+
   /// Whether gradients are reduced in this step; true until gradient accumulation says otherwise.
   bool sync_gradients = true;
 
+  GradientAccumulationPlugin accumulation;
+
  private:
   std::vector<const LoaderProgress*> loaders_;
+  std::int64_t step_ = 0;
+  std::int64_t step_before_ = 0;
 };
 
 }  // namespace accelerate

@@ -396,13 +396,13 @@ TEST(Accelerator, SaveModelWritesOnceWithTiedWeightsUnderTheirFirstName) {
   });
 }
 
-TEST(Accelerator, FeaturesOfLaterVersionsAreRefusedByName) {
+TEST(Accelerator, ValuesOfTheEnvironmentThatCannotBeServedAreRefusedByName) {
   for (const auto& [variable, value] :
        std::map<std::string, const char*>{{"ACCELERATE_USE_FSDP", "true"},
                                           {"ACCELERATE_USE_DEEPSPEED", "1"},
                                           {"ACCELERATE_USE_MEGATRON_LM", "true"},
-                                          {"ACCELERATE_MIXED_PRECISION", "bf16"},
-                                          {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "4"},
+                                          {"ACCELERATE_MIXED_PRECISION", "fp8"},
+                                          {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0"},
                                           {"ACCELERATE_TORCH_DEVICE", "cuda:99"},
                                           {"ACCELERATE_TORCH_DEVICE", "toaster"}}) {
     const ScopedEnv scope(variable, value);

@@ -1,0 +1,41 @@
+// What an Accelerator owns. Shared by the sources of the facade, seen by nobody else.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "accelerate/accelerator/accelerator.h"
+#include "accelerate/accelerator/item_count.h"
+#include "accelerate/precision/autocast.h"
+#include "accelerate/precision/grad_scaler.h"
+
+namespace accelerate {
+
+struct Accelerator::Impl {
+  explicit Impl(const AcceleratorOptions& accelerator_options);
+
+  /// The live cores; models that went out of scope drop out.
+  [[nodiscard]] std::vector<std::shared_ptr<detail::ModelCore>> live_models();
+
+  /// The same of the optimizers.
+  [[nodiscard]] std::vector<AcceleratedOptimizer> live_optimizers();
+
+  /// The core of the module at that address: the one there is, or a new one.
+  [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
+                                                         const std::function<ModuleView()>& view);
+
+  AcceleratorOptions options;
+  PartialState state;
+  MixedPrecision precision;
+  std::shared_ptr<GradScaler> scaler;  // for fp16 only
+  std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();
+  std::vector<std::weak_ptr<detail::ModelCore>> models;
+  std::vector<std::weak_ptr<AcceleratedOptimizer::Core>> optimizers;
+  detail::ItemCount items;                 // of the present accumulation window
+  std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
+  bool trigger = false;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,62 @@
+// The scopes in which gradients accumulate.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "accelerate/accelerator/model_core.h"
+#include "accelerate/state/gradient_state.h"
+
+namespace accelerate {
+
+/// While alive, backward through the models communicates or only accumulates, as was said.
+class [[nodiscard]] SyncScope {
+ public:
+  SyncScope(std::vector<std::shared_ptr<detail::ModelCore>> cores, bool synchronize)
+      : cores_(std::move(cores)) {
+    for (const auto& core : cores_) {
+      before_.push_back(core->parallel().synchronize());
+      core->parallel().set_synchronize(synchronize);
+    }
+  }
+  ~SyncScope() {
+    for (std::size_t i = 0; i < cores_.size(); ++i) {
+      cores_[i]->parallel().set_synchronize(before_[i]);
+    }
+  }
+  SyncScope(const SyncScope&) = delete;
+  SyncScope& operator=(const SyncScope&) = delete;
+
+ private:
+  std::vector<std::shared_ptr<detail::ModelCore>> cores_;
+  std::vector<bool> before_;
+};
+
+/// One micro-batch of an accumulation window. Left by an exception it does not count: the next one
+/// takes its place, and until then optimizers refuse to step.
+class [[nodiscard]] AccumulationWindow {
+ public:
+  AccumulationWindow(std::shared_ptr<GradientState> state,
+                     std::vector<std::shared_ptr<detail::ModelCore>> cores)
+      : state_(begin(std::move(state))),
+        sync_(std::move(cores), state_->sync_gradients || state_->accumulation.sync_each_batch) {}
+  ~AccumulationWindow() {
+    if (std::uncaught_exceptions() > exceptions_) state_->abandon_micro_batch();
+  }
+  AccumulationWindow(const AccumulationWindow&) = delete;
+  AccumulationWindow& operator=(const AccumulationWindow&) = delete;
+
+ private:
+  static std::shared_ptr<GradientState> begin(std::shared_ptr<GradientState> state) {
+    state->begin_micro_batch();
+    return state;
+  }
+
+  std::shared_ptr<GradientState> state_;
+  int exceptions_ = std::uncaught_exceptions();
+  SyncScope sync_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,104 @@
+// The part of the facade that a training step walks through: accumulate, backward, unscale.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "accelerate/accelerator/accelerator_impl.h"
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+namespace {
+
+void run_backward(const at::Tensor& loss, const BackwardOptions& options,
+                  const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  for (const auto& core : models) core->parallel().begin_backward(options.retain_graph);
+  try {
+    loss.backward({}, options.retain_graph, options.create_graph);
+  } catch (const std::exception& error) {
+    for (const auto& core : models) core->parallel().abandon_backward(describe(error));
+    throw;
+  }
+  for (const auto& core : models) core->parallel().finish_backward();
+}
+
+std::vector<at::Tensor> gradients_of(
+    const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& core : models) {
+    for (const auto& leaf : core->parameters()) {
+      if (leaf.grad().defined()) gradients.push_back(leaf.grad());
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
+
+void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
+  const auto models = impl_->live_models();
+  at::Tensor scaled = loss;
+  if (options.num_items) {
+    impl_->items.add(*options.num_items);
+  } else {
+    impl_->items.add_uncounted();
+    if (gradient_accumulation_steps() > 1) scaled = scaled / gradient_accumulation_steps();
+  }
+  if (impl_->scaler) scaled = impl_->scaler->scale(scaled);
+  run_backward(scaled, options, models);
+  if (!sync_gradients()) return;
+  if (impl_->items.counting()) impl_->items.normalise(gradients_of(models), communicator());
+  impl_->items.reset();
+}
+
+void Accelerator::set_gradient_accumulation_steps(int steps) {
+  if (steps < 1) {
+    throw ConfigError("gradient_accumulation_steps is " + std::to_string(steps) +
+                      "; allowed is 1 or more");
+  }
+  gradient_state()->accumulation.num_steps = steps;
+}
+
+AutocastScope Accelerator::autocast(const AutocastKwargs& kwargs) const {
+  return {device().type(), autocast_dtype(impl_->precision), kwargs};
+}
+
+AutocastScope Accelerator::autocast() const {
+  return autocast(impl_->options.autocast);
+}
+
+MixedPrecision Accelerator::mixed_precision() const {
+  return impl_->precision;
+}
+
+const std::shared_ptr<GradScaler>& Accelerator::scaler() const {
+  return impl_->scaler;
+}
+
+bool Accelerator::optimizer_step_was_skipped() const {
+  return std::ranges::any_of(impl_->live_optimizers(),
+                             [](const auto& optimizer) { return optimizer.step_was_skipped(); });
+}
+
+void Accelerator::unscale_gradients() {
+  for (const auto& optimizer : impl_->live_optimizers()) unscale_gradients(optimizer);
+}
+
+void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
+  if (!impl_->scaler) return;
+  if (!sync_gradients()) {
+    throw UsageError(
+        "gradients are still being accumulated, and unscaling them now would mix them with scaled "
+        "ones: unscale and clip only when sync_gradients(), as in `if "
+        "(accelerator.sync_gradients()) accelerator.clip_grad_norm_(…)`");
+  }
+  optimizer.unscale_gradients();
+}
+
+void Accelerator::free_memory() {
+  impl_->models.clear();
+  impl_->optimizers.clear();
+  impl_->items.reset();
+  gradient_state()->reset();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,159 @@
+#include "accelerate/precision/grad_scaler.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
+#include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+namespace {
+
+void require(bool holds, const char* name, double found, const char* allowed) {
+  if (holds) return;
+  throw ConfigError(std::string("GradScalerKwargs: ") + name + " is " + std::to_string(found) +
+                    "; allowed is " + allowed);
+}
+
+void validate(double scale, double growth, double backoff, std::int64_t interval) {
+  require(std::isfinite(scale) && scale > 0, "init_scale", scale, "a finite number above 0");
+  require(std::isfinite(growth) && growth > 1, "growth_factor", growth, "a number above 1");
+  require(backoff > 0 && backoff < 1, "backoff_factor", backoff, "a number between 0 and 1");
+  require(interval > 0, "growth_interval", static_cast<double>(interval), "a whole number above 0");
+}
+
+// The stored values of a gradient; NaN and inf in a sparse one can be nowhere else.
+at::Tensor values_of(const at::Tensor& gradient) {
+  return gradient.is_sparse() ? gradient._values() : gradient;
+}
+
+// Tensors that one kernel call can take: of one device and dtype.
+using Kinds = std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>>;
+
+Kinds by_kind(const std::vector<at::Tensor>& gradients) {
+  Kinds kinds;
+  for (const auto& gradient : gradients) {
+    if (!gradient.defined()) continue;
+    if (gradient.scalar_type() == at::kHalf) {
+      throw UsageError(
+          "a gradient of shape " + std::string(c10::str(gradient.sizes())) +
+          " is fp16 and cannot be unscaled without losing it: mixed precision needs parameters in "
+          "fp32, which autocast converts as it computes. Leave out model->to(torch::kHalf), or "
+          "train with mixed_precision bf16, which needs no scaling");
+    }
+    kinds[{gradient.device().str(), gradient.scalar_type()}].push_back(values_of(gradient));
+  }
+  return kinds;
+}
+
+}  // namespace
+
+GradScaler::GradScaler(c10::Device device, std::shared_ptr<Communicator> communicator,
+                       const GradScalerKwargs& kwargs)
+    : kwargs_(kwargs), communicator_(std::move(communicator)) {
+  validate(kwargs.init_scale, kwargs.growth_factor, kwargs.backoff_factor, kwargs.growth_interval);
+  scale_ = at::full({1}, kwargs.init_scale, at::TensorOptions(at::kFloat).device(device));
+  growth_tracker_ = at::zeros({1}, at::TensorOptions(at::kInt).device(device));
+}
+
+double GradScaler::get_scale() const {
+  return is_enabled() ? scale_.item<float>() : 1.0;
+}
+
+at::Tensor GradScaler::scale(const at::Tensor& loss) {
+  if (!is_enabled()) return loss;
+  if (updated_ != Updated::no || !gradient_scale_.defined()) {
+    gradient_scale_ = scale_.clone();
+    updated_ = Updated::no;
+  }
+  const auto factor = gradient_scale_.to(loss.device());
+  return loss.mul(loss.dim() == 0 ? factor.squeeze(0) : factor);
+}
+
+void GradScaler::unscale_(const void* optimizer, const std::vector<at::Tensor>& gradients) {
+  if (!is_enabled() || is_unscaled(optimizer)) return;
+  if (!gradient_scale_.defined()) {
+    throw UsageError(
+        "there is nothing to unscale: no loss was scaled yet. Compute gradients with "
+        "accelerator.backward(loss) before clipping or stepping");
+  }
+  const at::NoGradGuard no_grad;
+  // In fp64, so that the reciprocal of a large scale is not rounded twice.
+  const at::Tensor inverse = gradient_scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  bool overflow = false;
+  for (auto& [kind, members] : by_kind(gradients)) {
+    at::Tensor found = at::zeros({1}, at::TensorOptions(at::kFloat).device(members[0].device()));
+    at::_amp_foreach_non_finite_check_and_unscale_(members, found, inverse.to(found.device()));
+    overflow = found.item<float>() != 0 || overflow;
+  }
+  record_check(optimizer, overflow);
+}
+
+bool GradScaler::record_check(const void* optimizer, bool found_inf) {
+  if (agreement_ && communicator_->size() > 1) {
+    const at::Tensor flag = at::full({1}, found_inf ? 1 : 0, at::kInt);
+    communicator_->all_reduce(flag, ReduceOp::max).wait();
+    found_inf = flag.item<int>() != 0;
+  }
+  return checked_[optimizer] = found_inf;
+}
+
+bool GradScaler::is_unscaled(const void* optimizer) const {
+  return checked_.contains(optimizer);
+}
+
+bool GradScaler::found_inf(const void* optimizer) const {
+  if (!is_enabled()) return false;
+  const auto found = checked_.find(optimizer);
+  if (found == checked_.end()) {
+    throw UsageError(
+        "found_inf was asked before the optimizer's gradients were checked: call "
+        "unscale_ first");
+  }
+  return found->second;
+}
+
+void GradScaler::update(const void* optimizer) {
+  if (!is_enabled()) return;
+  const bool overflow = found_inf(optimizer);
+  checked_.erase(optimizer);
+  // One backward may feed several optimizers: the first to report moves the scale, and a later one
+  // moves it again only to say that there was an overflow after all.
+  if (updated_ == Updated::overflowed || (updated_ == Updated::clean && !overflow)) return;
+  updated_ = overflow ? Updated::overflowed : Updated::clean;
+  const auto flag = at::full({1}, overflow ? 1 : 0, scale_.options());
+  at::_amp_update_scale_(scale_, growth_tracker_, flag, kwargs_.growth_factor,
+                         kwargs_.backoff_factor, kwargs_.growth_interval);
+}
+
+void GradScaler::reset() {
+  checked_.clear();
+}
+
+GradScalerState GradScaler::state_dict() const {
+  return {.scale = scale_.item<float>(),
+          .growth_factor = kwargs_.growth_factor,
+          .backoff_factor = kwargs_.backoff_factor,
+          .growth_interval = kwargs_.growth_interval,
+          .growth_tracker = growth_tracker_.item<int>()};
+}
+
+void GradScaler::load_state_dict(const GradScalerState& state) {
+  validate(state.scale, state.growth_factor, state.backoff_factor, state.growth_interval);
+  kwargs_.growth_factor = state.growth_factor;
+  kwargs_.backoff_factor = state.backoff_factor;
+  kwargs_.growth_interval = state.growth_interval;
+  scale_.fill_(state.scale);
+  growth_tracker_.fill_(state.growth_tracker);
+  gradient_scale_ = at::Tensor();
+  updated_ = Updated::no;
+  checked_.clear();
+}
+
+}  // namespace accelerate
