@@ -77,6 +77,16 @@ template <typename Batch>
 class PreparedLoader : public detail::Loader<Batch> {
  public:
   using detail::Loader<Batch>::Loader;
+
+  /// Whether the next pass repeats samples in its last step so that all ranks get as many as one
+  /// another. Shared by all copies of this loader; set it alike on all ranks.
+  [[nodiscard]] bool even_batches() const { return control()->even_batches(); }
+  void set_even_batches(bool even_batches) { control()->set_even_batches(even_batches); }
+
+  /// What all copies of this loader share.
+  [[nodiscard]] const std::shared_ptr<LoaderControl>& control() const {
+    return this->core().plan.control();
+  }
 };
 
 namespace detail {

@@ -49,13 +49,12 @@ LoaderPlan::LoaderPlan(std::size_t samples, DataLoaderOptions options)
 
 LoaderPlan LoaderPlan::prepared(const LoaderContext& context) const {
   LoaderPlan plan = *this;
-  plan.epoch_ = std::make_shared<std::int64_t>(epoch());
+  plan.control_ = std::make_shared<LoaderControl>(context.config.even_batches, false);
+  plan.set_epoch(epoch());
   plan.seed_ = choose_seed(options_, context.config);
-  // One process keeps its last batch as it is: with no other to be equal to, nothing is repeated.
   plan.shard_ = {.num_shards = context.world_size,
                  .shard_index = context.rank,
-                 .split_batches = context.config.split_batches,
-                 .even_batches = context.config.even_batches && context.world_size > 1};
+                 .split_batches = context.config.split_batches};
   // Refuses here, and not in the first loop, what does not fit together.
   static_cast<void>(options_.batch_sampler ? plan.shard(BatchSampler(BatchList{}))
                                            : plan.uniform_batches(SampleOrder(samples_)));
@@ -111,7 +110,10 @@ BatchSamplerShard LoaderPlan::uniform_batches(SampleOrder order) const {
 }
 
 BatchSamplerShard LoaderPlan::shard(BatchSampler sampler) const {
-  return BatchSamplerShard(std::move(sampler), shard_);
+  ShardOptions options = shard_;
+  // One process keeps its last batch as it is: with no other to be equal to, nothing is repeated.
+  options.even_batches = control_->even_batches() && options.num_shards > 1;
+  return BatchSamplerShard(std::move(sampler), options);
 }
 
 }  // namespace accelerate::detail

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "accelerate/data/batch_sampler_shard.h"
+#include "accelerate/data/loader_control.h"
 #include "accelerate/data/loader_options.h"
 
 namespace accelerate::detail {
@@ -51,8 +52,9 @@ class LoaderPlan {
   [[nodiscard]] const DataLoaderOptions& options() const { return options_; }
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
 
-  [[nodiscard]] std::int64_t epoch() const { return *epoch_; }
-  void set_epoch(std::int64_t epoch) const { *epoch_ = epoch; }
+  [[nodiscard]] std::int64_t epoch() const { return control_->epoch(); }
+  void set_epoch(std::int64_t epoch) const { control_->set_epoch(epoch); }
+  [[nodiscard]] const std::shared_ptr<LoaderControl>& control() const { return control_; }
 
  private:
   [[nodiscard]] BatchSampler user_batches(std::int64_t epoch) const;
@@ -61,10 +63,10 @@ class LoaderPlan {
 
   std::size_t samples_;
   DataLoaderOptions options_;
-  ShardOptions shard_{.even_batches = false};
+  ShardOptions shard_;
   std::uint64_t seed_ = 0;
   std::size_t skipped_ = 0;
-  std::shared_ptr<std::int64_t> epoch_ = std::make_shared<std::int64_t>(0);
+  std::shared_ptr<LoaderControl> control_ = std::make_shared<LoaderControl>();
 };
 
 }  // namespace accelerate::detail

@@ -10,6 +10,7 @@
 
 #include "accelerate/data/data_loader.h"
 #include "tests/data/numbers.h"
+#include "tests/support/log_capture.h"
 
 namespace accelerate {
 namespace {
@@ -123,6 +124,34 @@ TEST(PreparedLoader, MovesBatchesToTheMetaDeviceForLackOfAnother) {
     EXPECT_TRUE(x.is_meta());
     EXPECT_EQ(label, "label");
   }
+}
+
+TEST(PreparedLoader, CopiesShareEvenBatchesAndTheNextPassSeesIt) {
+  auto loader = prepare_data_loader(make_data_loader(numbers(5), {.batch_size = 2}),
+                                    {.rank = 1, .world_size = 2});
+  auto copy = loader;
+  EXPECT_TRUE(loader.even_batches());
+  EXPECT_EQ(read_all(loader), (Values{2, 3, 1, 2}));
+  copy.set_even_batches(false);
+  EXPECT_FALSE(loader.even_batches());
+  EXPECT_EQ(read_all(loader), (Values{2, 3}));
+}
+
+TEST(EvenBatchesScope, PutsBackWhatEachLoaderHadAndWarnsOfDispatchers) {
+  testing::LogCapture log;
+  auto even = std::make_shared<LoaderControl>(true, false),
+       uneven = std::make_shared<LoaderControl>(false, false),
+       dispatcher = std::make_shared<LoaderControl>(true, true);
+  {
+    EvenBatchesScope scope({even, uneven, dispatcher}, false);
+    EXPECT_FALSE(even->even_batches());
+    EXPECT_FALSE(uneven->even_batches());
+    EXPECT_TRUE(dispatcher->even_batches());
+  }
+  EXPECT_TRUE(even->even_batches());
+  EXPECT_FALSE(uneven->even_batches());
+  ASSERT_EQ(log.lines().size(), 1U);
+  EXPECT_NE(log.lines()[0].find("dispatch_batches"), std::string::npos) << log.lines()[0];
 }
 
 TEST(SkipFirstBatches, LeavesOutBatchesWithoutReadingThem) {
