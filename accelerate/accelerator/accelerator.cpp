@@ -73,6 +73,13 @@ std::vector<AcceleratedOptimizer> Accelerator::Impl::live_optimizers() {
   return live;
 }
 
+std::vector<std::shared_ptr<LoaderControl>> Accelerator::Impl::live_loaders() {
+  std::vector<std::shared_ptr<LoaderControl>> live;
+  std::erase_if(loaders, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : loaders) live.push_back(weak.lock());
+  return live;
+}
+
 std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     const void* module, const std::function<ModuleView()>& view) {
   for (auto& core : live_models()) {
@@ -160,6 +167,10 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
                                 place ? std::optional(device()) : std::nullopt);
   impl_->optimizers.push_back(prepared.core());
   return prepared;
+}
+
+void Accelerator::remember_loader(std::shared_ptr<LoaderControl> loader) {
+  impl_->loaders.push_back(std::move(loader));
 }
 
 LoaderContext Accelerator::loader_context() const {

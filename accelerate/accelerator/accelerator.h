@@ -288,7 +288,9 @@ class Accelerator {
     } else if constexpr (detail::kIsOptimizer<T>) {
       return adopt_optimizer(object);
     } else if constexpr (detail::kIsLoader<T>) {
-      return prepare_data_loader(object, loader_context());
+      auto prepared = accelerate::prepare_data_loader(object, loader_context());
+      remember_loader(prepared.control());
+      return prepared;
     } else if constexpr (std::is_lvalue_reference_v<Object>) {
       return (object);
     } else {
@@ -300,6 +302,7 @@ class Accelerator {
   [[nodiscard]] std::shared_ptr<detail::ModelCore> script_core_of(torch::jit::Module& module);
   [[nodiscard]] AcceleratedOptimizer adopt_optimizer(torch::optim::Optimizer& optimizer);
   [[nodiscard]] LoaderContext loader_context() const;
+  void remember_loader(std::shared_ptr<LoaderControl> loader);
   [[nodiscard]] detail::Tensors gather_tensors_for_metrics(const detail::Tensors& tensors) const;
   void save_module(const ModuleView& view, const std::filesystem::path& directory) const;
 

@@ -22,6 +22,9 @@ struct Accelerator::Impl {
   /// The same of the optimizers.
   [[nodiscard]] std::vector<AcceleratedOptimizer> live_optimizers();
 
+  /// The same of the loaders, for what changes all of them (even_batches while inputs are joined).
+  [[nodiscard]] std::vector<std::shared_ptr<LoaderControl>> live_loaders();
+
   /// The core of the module at that address: the one there is, or a new one.
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
                                                          const std::function<ModuleView()>& view);
@@ -33,6 +36,7 @@ struct Accelerator::Impl {
   std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();
   std::vector<std::weak_ptr<detail::ModelCore>> models;
   std::vector<std::weak_ptr<AcceleratedOptimizer::Core>> optimizers;
+  std::vector<std::weak_ptr<LoaderControl>> loaders;
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
   bool trigger = false;
