@@ -151,6 +151,12 @@ class Accelerator {
     return {{model.core()}, false};
   }
 
+  /// The next backward through `model` communicates although its forwards ran under no_sync.
+  template <typename Model>
+  static void trigger_sync_in_backward(const Model& model) {
+    model.core()->parallel().trigger_sync_in_backward();
+  }
+
   /// While the scope is alive, operations compute in the type of mixed_precision(); a prepared
   /// model's forward needs none. With {.enabled = false} they compute as they are.
   [[nodiscard]] AutocastScope autocast(const AutocastKwargs& kwargs) const;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
-#include "accelerate/tensor/nested.h"
+#include "accelerate/tensor/nested_operations.h"
 
 namespace c10 {
 struct IValue;
@@ -19,17 +19,6 @@ struct Module;
 }
 
 namespace accelerate {
-
-namespace detail {
-
-/// fp16 and bf16 tensors become fp32, others stay; part of the graph.
-inline void float_to_fp32(at::Tensor& tensor) {
-  if (!tensor.defined()) return;
-  const auto dtype = tensor.scalar_type();
-  if (dtype == at::kHalf || dtype == at::kBFloat16) tensor = tensor.to(at::kFloat);
-}
-
-}  // namespace detail
 
 /// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to one on the
 /// stack. A handle: copies share the module. Call it, or its forward(), never the module behind it.
@@ -50,9 +39,7 @@ class Prepared {
     };
     using Output = decltype(run());
     if constexpr (Nested<Output>) {
-      Output output = run();
-      if (core_->native_amp()) visit_tensors(output, detail::float_to_fp32);
-      return output;
+      return core_->native_amp() ? convert_to_fp32<Output>(run()) : run();
     } else {
       return run();
     }

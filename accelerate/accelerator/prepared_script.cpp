@@ -8,11 +8,7 @@ namespace {
 // A TorchScript value with its 16-bit floating tensors in fp32. Containers are copied, for the
 // script may keep them.
 c10::IValue to_fp32(const c10::IValue& value) {
-  if (value.isTensor()) {
-    at::Tensor tensor = value.toTensor();
-    detail::float_to_fp32(tensor);
-    return tensor;
-  }
+  if (value.isTensor()) return detail::to_fp32(value.toTensor());
   if (value.isTuple()) {
     std::vector<c10::IValue> elements;
     for (const auto& element : value.toTupleRef().elements()) elements.push_back(to_fp32(element));

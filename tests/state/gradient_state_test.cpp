@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace accelerate {
 namespace {
 
@@ -36,6 +38,43 @@ TEST(GradientState, LetsAnOuterLoaderLeaveFirst) {
   EXPECT_EQ(state.remainder(), 5);
   state.remove(&outer);  // Gone already.
   EXPECT_EQ(state.depth(), 1U);
+}
+
+// "step sync" of each of five batches, two epochs, two micro-batches a step, as upstream's.
+std::string trace(bool sync_with_dataloader) {
+  GradientState state;
+  state.accumulation = {.num_steps = 2, .sync_with_dataloader = sync_with_dataloader};
+  std::string text;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    LoaderProgress loader;
+    state.push(&loader);
+    for (int batch = 0; batch < 5; ++batch) {
+      loader.end_of_dataloader = batch == 4;
+      state.begin_micro_batch();
+      text += std::to_string(state.step()) + (state.sync_gradients ? "T " : "F ");
+    }
+    state.remove(&loader);
+  }
+  return text;
+}
+
+TEST(GradientState, CountsMicroBatchesAsUpstreamDoes) {
+  EXPECT_EQ(trace(true), "1F 2T 3F 4T 0T 1F 2T 3F 4T 0T ");
+  EXPECT_EQ(trace(false), "1F 2T 3F 4T 5F 6T 7F 8T 9F 10T ");
+}
+
+TEST(GradientState, AMicroBatchThatFailedDoesNotCount) {
+  GradientState state;
+  state.accumulation.num_steps = 2;
+  state.begin_micro_batch();
+  state.begin_micro_batch();
+  EXPECT_TRUE(state.sync_gradients);
+  state.abandon_micro_batch();
+  EXPECT_TRUE(state.micro_batch_failed);
+  state.begin_micro_batch();
+  EXPECT_FALSE(state.micro_batch_failed);
+  EXPECT_EQ(state.step(), 2);
+  EXPECT_TRUE(state.sync_gradients);
 }
 
 }  // namespace
