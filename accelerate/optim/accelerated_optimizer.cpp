@@ -1,26 +1,93 @@
 #include "accelerate/optim/accelerated_optimizer.h"
 
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Type.h>
+#include <torch/optim/rmsprop.h>
+
+#include <typeinfo>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/optimizer_state.h"
 
 namespace accelerate {
+namespace {
+
+at::Tensor evaluate(const AcceleratedOptimizer::Closure& closure) {
+  if (!closure) return {};
+  const at::AutoGradMode gradients(true);  // as torch::optim does; the caller may have none
+  return closure();
+}
+
+// The mean of the ranks' losses, the same number on all of them.
+at::Tensor shared_loss(const at::Tensor& loss, Communicator& communicator) {
+  if (!loss.defined() || communicator.size() == 1) return loss;
+  const at::Tensor mean = loss.detach().to(at::kCPU, at::kDouble, false, /*copy=*/true);
+  communicator.all_reduce(mean, ReduceOp::mean).wait();
+  return mean.to(loss.options());
+}
+
+}  // namespace
 
 struct AcceleratedOptimizer::Core {
   torch::optim::Optimizer* optimizer;
   std::shared_ptr<GradientState> gradient_state;
   std::shared_ptr<GradScaler> scaler;
+  std::unique_ptr<detail::FusedStep> fused;
+  std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
 
-  [[nodiscard]] std::vector<at::Tensor> gradients() const {
-    std::vector<at::Tensor> found;
-    for (const auto& group : optimizer->param_groups()) {
-      for (const auto& leaf : group.params()) {
-        if (leaf.grad().defined()) found.push_back(leaf.grad());
-      }
+  [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
+
+  // These evaluate a closure once, and before anything else.
+  [[nodiscard]] bool calls_closure_once() const {
+    return fused || typeid(*optimizer) == typeid(torch::optim::RMSprop);
+  }
+
+  at::Tensor step_on_gradients() const {
+    if (!fused) return optimizer->step();
+    fused->run(*optimizer);
+    return {};
+  }
+
+  at::Tensor step(const Closure& closure) const {
+    if (!closure) return step_on_gradients();
+    if (!calls_closure_once()) return optimizer->step(sharing(closure));
+    const auto loss = evaluate(closure);
+    step_on_gradients();
+    return loss;
+  }
+
+  // Unscales, and steps unless a gradient overflowed.
+  at::Tensor scaled_step(const AcceleratedOptimizer& handle, const Closure& closure) {
+    if (closure) refuse_closure_under_scaler();
+    const at::Tensor loss = evaluate(closure);
+    handle.unscale_gradients();
+    step_was_skipped = scaler->found_inf(optimizer);
+    const at::Tensor stepped = step_was_skipped ? at::Tensor() : step_on_gradients();
+    scaler->update(optimizer);
+    return closure ? loss : stepped;
+  }
+
+  [[nodiscard]] Closure sharing(const Closure& closure) const {
+    if (!communicator) return closure;
+    return [closure, group = communicator] { return shared_loss(closure(), *group); };
+  }
+
+  void refuse_closure_under_scaler() const {
+    if (!calls_closure_once()) {
+      throw UsageError(
+          c10::demangle(typeid(*optimizer).name()) +
+          " was given a closure under fp16 loss scaling; it may call it several times between its "
+          "updates, and a step that has begun cannot be skipped when a later gradient overflows. "
+          "Train it with mixed_precision no or bf16, which need no scaling");
     }
-    return found;
+    if (scaler->is_unscaled(optimizer)) {
+      throw UsageError(
+          "the gradients were unscaled before step(closure) computed new ones: unscale and clip "
+          "inside the closure, after accelerator.backward(loss)");
+    }
   }
 };
 
@@ -28,7 +95,8 @@ AcceleratedOptimizer::AcceleratedOptimizer(torch::optim::Optimizer& optimizer,
                                            std::shared_ptr<GradientState> gradient_state,
                                            std::shared_ptr<GradScaler> scaler,
                                            std::optional<c10::Device> device)
-    : core_(std::make_shared<Core>(&optimizer, std::move(gradient_state), std::move(scaler))) {
+    : core_(std::make_shared<Core>(&optimizer, std::move(gradient_state), std::move(scaler),
+                                   detail::FusedStep::of(optimizer))) {
   if (device) {
     map_state_tensors(optimizer, [device](const at::Tensor& tensor) { return tensor.to(*device); });
   }
@@ -41,12 +109,7 @@ at::Tensor AcceleratedOptimizer::step(const Closure& closure) {
         "micro-batch again under accumulate(), or drop its gradients with zero_grad()");
   }
   if (!core_->gradient_state->sync_gradients) return {};
-  if (!core_->scaler) return optimizer().step(closure);
-  unscale_gradients();
-  core_->step_was_skipped = core_->scaler->found_inf(&optimizer());
-  const at::Tensor loss = core_->step_was_skipped ? at::Tensor() : optimizer().step(closure);
-  core_->scaler->update(&optimizer());
-  return loss;
+  return core_->scales() ? core_->scaled_step(*this, closure) : core_->step(closure);
 }
 
 void AcceleratedOptimizer::zero_grad(bool set_to_none) {
@@ -55,6 +118,7 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
   } else if (!core_->gradient_state->sync_gradients) {
     return;
   }
+  if (core_->scaler) core_->scaler->reset(&optimizer());
   optimizer().zero_grad(set_to_none);
 }
 
@@ -63,11 +127,29 @@ bool AcceleratedOptimizer::step_was_skipped() const {
 }
 
 void AcceleratedOptimizer::unscale_gradients() const {
-  if (core_->scaler) core_->scaler->unscale_(&optimizer(), core_->gradients());
+  if (core_->scaler) core_->scaler->unscale_(&optimizer(), gradients());
+}
+
+std::vector<at::Tensor> AcceleratedOptimizer::gradients() const {
+  std::vector<at::Tensor> found;
+  for (const auto& group : optimizer().param_groups()) {
+    for (const auto& leaf : group.params()) {
+      if (leaf.grad().defined()) found.push_back(leaf.grad());
+    }
+  }
+  return found;
+}
+
+void AcceleratedOptimizer::share_losses(std::shared_ptr<Communicator> communicator) {
+  core_->communicator = std::move(communicator);
 }
 
 torch::optim::Optimizer& AcceleratedOptimizer::optimizer() const {
   return *core_->optimizer;
+}
+
+const std::shared_ptr<GradScaler>& AcceleratedOptimizer::scaler() const {
+  return core_->scaler;
 }
 
 }  // namespace accelerate

@@ -1,4 +1,5 @@
-// An optimizer that takes part in the training loop's decisions.
+// An optimizer that takes part in the training loop's decisions. docs/optimizers.md says which
+// steps are fused, what closures do, and how far results agree with torch::optim.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,13 +12,15 @@
 
 #include <torch/optim/optimizer.h>
 
+#include "accelerate/comm/communicator.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/gradient_state.h"
 
 namespace accelerate {
 
 /// What prepare() makes of an optimizer: a handle on the user's own, which must outlive it. Copies
-/// share everything.
+/// share everything. SGD, Adam, AdamW and Adagrad step by LibTorch's fused kernels, on the state
+/// that the user's optimizer keeps and saves.
 class AcceleratedOptimizer {
  public:
   using Closure = torch::optim::Optimizer::LossClosure;
@@ -33,7 +36,12 @@ class AcceleratedOptimizer {
   explicit AcceleratedOptimizer(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
   /// One step of the user's optimizer; the closure's loss, or an undefined tensor. [collective with
-  /// a scaler] Throws UsageError after a micro-batch that an exception ended.
+  /// a scaler, and with a closure that communicates]
+  ///
+  /// LBFGS and optimizers of the user's own call `closure` as often as they like. The others call
+  /// it once, before the step, and may do so under a scaler too. Throws UsageError: a closure under
+  /// a scaler where the number of calls is not known; gradients unscaled before the closure made
+  /// them; a step after a micro-batch that an exception ended.
   at::Tensor step(const Closure& closure = nullptr);
   /// Clears the gradients, by default by dropping them.
   void zero_grad(bool set_to_none = true);
@@ -43,6 +51,13 @@ class AcceleratedOptimizer {
   /// Divides the gradients by the factor that the scaler gave the loss, once a step. [collective
   /// with a scaler]
   void unscale_gradients() const;
+  /// The gradients there are, group by group.
+  [[nodiscard]] std::vector<at::Tensor> gradients() const;
+
+  /// From now on the losses that an optimizer sees through its closure are means over the ranks, so
+  /// that all ranks take the same decisions (line search, when to stop). Concerns LBFGS and
+  /// optimizers of the user's own, which make step() [collective] by it.
+  void share_losses(std::shared_ptr<Communicator> communicator);
 
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return optimizer().param_groups();
@@ -50,8 +65,14 @@ class AcceleratedOptimizer {
   void add_param_group(const torch::optim::OptimizerParamGroup& group) {
     optimizer().add_param_group(group);
   }
-  /// The user's optimizer.
+  /// Options of groups that bring none.
+  [[nodiscard]] torch::optim::OptimizerOptions& defaults() const { return optimizer().defaults(); }
+  /// What the optimizer remembers of each parameter, by its TensorImpl.
+  [[nodiscard]] decltype(auto) state() const { return optimizer().state(); }
+  /// The user's optimizer, to be saved by torch::save(handle.optimizer(), path).
   [[nodiscard]] torch::optim::Optimizer& optimizer() const;
+  /// The scaler that it was made with; may be null.
+  [[nodiscard]] const std::shared_ptr<GradScaler>& scaler() const;
   [[nodiscard]] const std::shared_ptr<Core>& core() const { return core_; }
 
  private:

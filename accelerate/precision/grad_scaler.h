@@ -73,6 +73,8 @@ class GradScaler {
 
   /// Forgets what is known of the gradients, as when they are dropped without a step.
   void reset();
+  /// The same of one optimizer's.
+  void reset(const void* optimizer) { checked_.erase(optimizer); }
 
   /// false: ranks are known to have equal gradients (or must not communicate now), so that
   /// unscale_ need not ask them. Default true.

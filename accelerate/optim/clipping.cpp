@@ -1,0 +1,199 @@
+#include "accelerate/optim/clipping.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+namespace {
+
+// Tensors that one foreach call takes at full speed: of one device and dtype.
+struct Kind {
+  c10::Device device;
+  at::ScalarType dtype;
+  std::vector<at::Tensor> members;
+};
+
+std::vector<Kind> by_kind(const std::vector<at::Tensor>& tensors) {
+  std::vector<Kind> kinds;
+  for (const auto& tensor : tensors) {
+    auto kind = std::ranges::find_if(kinds, [&tensor](const Kind& seen) {
+      return seen.device == tensor.device() && seen.dtype == tensor.scalar_type();
+    });
+    if (kind == kinds.end()) {
+      kinds.push_back({tensor.device(), tensor.scalar_type(), {}});
+      kind = std::prev(kinds.end());
+    }
+    kind->members.push_back(tensor);
+  }
+  return kinds;
+}
+
+// The dense tensor that holds the elements of `tensor`.
+at::Tensor values_of(const at::Tensor& tensor) {
+  return tensor.is_sparse() ? tensor._values() : tensor;
+}
+
+// The gradients there are, as dense tensors whose change changes them. A sparse gradient may list
+// an element in parts; only their sum can be measured.
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  for (const auto& parameter : parameters) {
+    if (!parameter.defined() || !parameter.grad().defined()) continue;
+    if (parameter.grad().is_sparse() && !parameter.grad().is_coalesced()) {
+      parameter.mutable_grad() = parameter.grad().coalesce();
+    }
+    gradients.push_back(values_of(parameter.grad()));
+  }
+  return gradients;
+}
+
+// Norms of empty tensors of infinite order do not exist, and do not matter.
+bool has_norm(const at::Tensor& tensor, double norm_type) {
+  return tensor.numel() > 0 || std::isfinite(norm_type);
+}
+
+// One norm for each tensor, on `device`.
+std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors, double norm_type,
+                                 c10::Device device) {
+  std::vector<at::Tensor> norms;
+  for (auto& kind : by_kind(tensors)) {
+    std::erase_if(kind.members,
+                  [norm_type](const at::Tensor& tensor) { return !has_norm(tensor, norm_type); });
+    if (kind.members.empty()) continue;
+    for (auto& norm : at::_foreach_norm(kind.members, norm_type)) norms.push_back(norm.to(device));
+  }
+  return norms;
+}
+
+// Stacks tensors of several dtypes in the widest.
+at::Tensor stack(std::vector<at::Tensor> scalars) {
+  auto dtype = scalars.front().scalar_type();
+  for (const auto& scalar : scalars) dtype = at::promote_types(dtype, scalar.scalar_type());
+  for (auto& scalar : scalars) scalar = scalar.to(dtype);
+  return at::stack(scalars);
+}
+
+[[noreturn]] void throw_nonfinite(const std::vector<at::Tensor>& tensors, const at::Tensor& norm) {
+  std::string culprit = "no single one is, but their norm overflows";
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (at::isfinite(values_of(tensors[i])).all().item<bool>()) continue;
+    culprit = "the first to blame is number " + std::to_string(i) + " of " +
+              std::to_string(tensors.size()) + ", of shape " + c10::str(tensors[i].sizes());
+    break;
+  }
+  throw UsageError("the total norm of the gradients is " + std::to_string(norm.item<double>()) +
+                   ", so they cannot be clipped; " + culprit +
+                   ". Look for an overflow or a division by 0 in the loss, or leave out "
+                   "error_if_nonfinite to scale by that norm anyway");
+}
+
+void check_norm_type(double norm_type) {
+  if (std::isnan(norm_type)) {
+    throw UsageError(
+        "norm_type is NaN; allowed is any number, and infinity for the greatest absolute value");
+  }
+}
+
+double greatest(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kHalf:
+      return std::numeric_limits<c10::Half>::max();
+    case at::kBFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    case at::kFloat:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
+}  // namespace
+
+namespace detail {
+
+void check_clip_bound(const char* function, const char* name, double bound) {
+  if (bound >= 0) return;
+  throw UsageError(std::string(function) + ": " + name + " is " + std::to_string(bound) +
+                   "; allowed is 0 or more. A negative one would turn gradients round");
+}
+
+void multiply_all_(const std::vector<at::Tensor>& tensors, const at::Tensor& factor) {
+  for (const auto& kind : by_kind(tensors)) {
+    at::_foreach_mul_(kind.members, factor.to(kind.device));
+  }
+}
+
+}  // namespace detail
+
+at::Tensor get_total_norm(const std::vector<at::Tensor>& tensors, double norm_type,
+                          bool error_if_nonfinite) {
+  check_norm_type(norm_type);
+  if (tensors.empty()) return at::zeros({}, at::kFloat);
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> dense;
+  for (const auto& tensor : tensors) dense.push_back(values_of(tensor));
+  auto norms = norms_of(dense, norm_type, tensors.front().device());
+  if (norms.empty()) return at::zeros({}, tensors.front().options().dtype(at::kFloat));
+  // A count of counts would count tensors.
+  at::Tensor total = norm_type == 0 ? stack(std::move(norms)).sum()
+                                    : at::linalg_vector_norm(stack(std::move(norms)), norm_type);
+  if (error_if_nonfinite && !at::isfinite(total).item<bool>()) throw_nonfinite(tensors, total);
+  return total;
+}
+
+void clip_grads_with_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
+                           const at::Tensor& total_norm) {
+  detail::check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
+  if (std::isinf(max_norm)) return;
+  const at::NoGradGuard no_grad;
+  const auto coefficient = at::clamp_max(max_norm / (total_norm + 1e-6), 1.0);
+  // Multiplying by 1 changes nothing; but to know it of a GPU's number would mean to wait.
+  if (coefficient.is_cpu() && coefficient.item<double>() == 1.0) return;
+  detail::multiply_all_(gradients_of(parameters), coefficient);
+}
+
+at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
+                           double norm_type, bool error_if_nonfinite) {
+  detail::check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
+  const auto total = get_total_norm(gradients_of(parameters), norm_type, error_if_nonfinite);
+  clip_grads_with_norm_(parameters, max_norm, total);
+  return total;
+}
+
+at::Tensor clip_grad_norm_(const at::Tensor& parameter, double max_norm, double norm_type,
+                           bool error_if_nonfinite) {
+  return clip_grad_norm_(std::vector{parameter}, max_norm, norm_type, error_if_nonfinite);
+}
+
+void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
+  detail::check_clip_bound("clip_grad_value_", "clip_value", clip_value);
+  if (std::isinf(clip_value)) return;
+  const at::NoGradGuard no_grad;
+  const auto kinds = by_kind(gradients_of(parameters));
+  for (const auto& kind : kinds) {
+    if (at::isComplexType(kind.dtype)) {
+      throw UsageError("clip_grad_value_: a gradient is complex (" +
+                       std::string(c10::toString(kind.dtype)) +
+                       ") and has no order to clamp by; use clip_grad_norm_");
+    }
+  }
+  for (const auto& [device, dtype, members] : kinds) {
+    const double bound = std::min(clip_value, greatest(dtype));
+    at::_foreach_clamp_min_(members, -bound);
+    at::_foreach_clamp_max_(members, bound);
+  }
+}
+
+void clip_grad_value_(const at::Tensor& parameter, double clip_value) {
+  clip_grad_value_(std::vector{parameter}, clip_value);
+}
+
+}  // namespace accelerate
