@@ -2,6 +2,7 @@
 #pragma once
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/accelerator/batch_size_finder.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/progress_bar.h"
@@ -9,3 +10,4 @@
 #include "accelerate/data/data_loader.h"
 #include "accelerate/tensor/nested_operations.h"
 #include "accelerate/tensor/seed.h"
+#include "accelerate/tracking/memory.h"

@@ -64,16 +64,8 @@ class C10dPending final : public Work::Pending {
 class C10dCommunicator final : public Communicator {
  public:
   explicit C10dCommunicator(C10dGroup group)
-      : Communicator(group.rank, group.size),
-        group_(std::move(group)),
-        diagnosis_(std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size,
-                                                    group_.timeout)) {
-    diagnosis_->wait_for_everyone_to_join();
-    try {
-      backend_ = group_.make_backend(group_.store, group_.rank, group_.size);
-    } catch (const std::exception& error) {
-      diagnosis_->throw_failure("connecting to the other ranks", error);
-    }
+      : Communicator(group.rank, group.size), group_(std::move(group)), first_store_(group_.store) {
+    connect();
     name_ = backend_->getBackendName();
   }
 
@@ -226,10 +218,29 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
+  void renew() {
+    abort("the group is being connected anew");
+    (void)backend_.release();  // as in the destructor
+    group_.store = c10::make_intrusive<c10d::PrefixStore>(
+        "renewed" + std::to_string(renewals_++) + "/", first_store_);
+    connect();
+  }
+
   const c10::intrusive_ptr<c10d::Backend>& engine() const { return backend_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
 
  private:
+  void connect() {
+    diagnosis_ =
+        std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size, group_.timeout);
+    diagnosis_->wait_for_everyone_to_join();
+    try {
+      backend_ = group_.make_backend(group_.store, group_.rank, group_.size);
+    } catch (const std::exception& error) {
+      diagnosis_->throw_failure("connecting to the other ranks", error);
+    }
+  }
+
   static c10d::ReduceOp c10d_op(ReduceOp op) {
     switch (op) {
       case ReduceOp::sum:
@@ -300,10 +311,12 @@ class C10dCommunicator final : public Communicator {
   }
 
   C10dGroup group_;
+  c10::intrusive_ptr<c10d::Store> first_store_;  // Of the group before any renewal.
   std::shared_ptr<GroupDiagnosis> diagnosis_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::string name_;
   int splits_ = 0;
+  int renewals_ = 0;
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
@@ -323,6 +336,10 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
     return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
   };
   return make_c10d_communicator(std::move(group));
+}
+
+void renew(Communicator& communicator) {
+  if (auto* c10d = dynamic_cast<C10dCommunicator*>(&communicator)) c10d->renew();
 }
 
 c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {

@@ -36,6 +36,12 @@ struct C10dGroup {
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
     const std::string& address = "127.0.0.1");
 
+/// Connects a group anew after it was aborted, on all its ranks; operations that were under way
+/// fail. Groups split off from it are left alone. Does nothing for a group of one. [collective]
+/// Throws CommError. Cost: that of making the group; the memory of the old connections is not given
+/// back.
+void renew(Communicator& communicator);
+
 /// The engine and the store of a c10d communicator, for oracles and LibTorch APIs that want them;
 /// null for a group of one.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator);
