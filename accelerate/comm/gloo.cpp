@@ -1,17 +1,54 @@
 #include "accelerate/comm/gloo.h"
 
+#include <pthread.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <csignal>
+#include <ctime>
 
 #include "accelerate/base/environment.h"
 
 namespace accelerate::detail {
 namespace {
 
+// While alive, a write to a connection that the peer has closed does not raise SIGPIPE on this
+// thread, nor ever on the threads that it starts, which inherit the mask. Gloo reports such a write
+// as an error, if the process survives it; Python's ignores the signal, programs in C++ do not.
+class WithoutBrokenPipes {
+ public:
+  WithoutBrokenPipes() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~WithoutBrokenPipes() {
+    const timespec at_once{};
+    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  WithoutBrokenPipes(const WithoutBrokenPipes&) = delete;
+  WithoutBrokenPipes& operator=(const WithoutBrokenPipes&) = delete;
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
 // c10d's destructor waits for operations in flight, up to their timeout. Closing the connections
 // makes them fail at once, here and at the peers.
 class AbortableGloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
+
+  // The one operation that writes on the caller's thread; the others run on Gloo's.
+  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int destination,
+                                      int tag) override {
+    const WithoutBrokenPipes quiet;
+    return ProcessGroupGloo::send(tensors, destination, tag);
+  }
 
   void abort() override {
     for (const auto& context : contexts_) context->closeConnections();
@@ -23,6 +60,7 @@ class AbortableGloo final : public c10d::ProcessGroupGloo {
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const GlooOptions& options) {
   using c10d::ProcessGroupGloo;
+  const WithoutBrokenPipes quiet;
   auto gloo = ProcessGroupGloo::Options::create(options.timeout);
   const auto interface = env("GLOO_SOCKET_IFNAME");
   gloo->devices = {interface ? ProcessGroupGloo::createDeviceForInterface(*interface)

@@ -2,6 +2,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "accelerate/base/error.h"
@@ -23,6 +28,38 @@ std::string comm_error_of(const std::function<void()>& call) {
   }
   ADD_FAILURE() << "no CommError";
   return "";
+}
+
+// The signals that a thread of this process blocks, by the thread's name.
+std::multimap<std::string, unsigned long long> blocked_signals() {
+  std::multimap<std::string, unsigned long long> blocked;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name, line;
+    std::ifstream status(task.path() / "status");
+    while (std::getline(status, line)) {
+      if (line.starts_with("Name:\t")) name = line.substr(6);
+      if (line.starts_with("SigBlk:\t")) blocked.emplace(name, std::stoull(line.substr(8), {}, 16));
+    }
+  }
+  return blocked;
+}
+
+TEST(CommFailures, AConnectionClosedByAPeerRaisesNoSignalThatWouldEndTheProcess) {
+  run_ranks(2, [](Communicator& comm) {
+    constexpr auto kBit = 1ULL << (SIGPIPE - 1);
+    comm.barrier();
+    int of_gloo = 0;
+    for (const auto& [name, blocked] : blocked_signals()) {
+      if (name.find("gloo") == std::string::npos) continue;
+      EXPECT_TRUE(blocked & kBit) << name;
+      ++of_gloo;
+    }
+    EXPECT_GT(of_gloo, 0);
+    sigset_t own;
+    pthread_sigmask(SIG_BLOCK, nullptr, &own);
+    EXPECT_FALSE(sigismember(&own, SIGPIPE)) << "the user's thread is as it was";
+    comm.barrier();
+  });
 }
 
 TEST(CommFailures, ALateRankIsATimeoutThatNamesTheOperation) {
