@@ -175,6 +175,15 @@ class Accelerator {
   void unscale_gradients();
   void unscale_gradients(const AcceleratedOptimizer& optimizer);
 
+  /// Scales the gradients of `parameters`, unscaled before if need be, so that their norm together
+  /// is at most `max_norm`; returns the norm before that, shape {}. `norm_type` is any p, also
+  /// infinity. Ranks have equal gradients and need not talk. [collective for fp16] Throws
+  /// UsageError: fp16 gradients that still accumulate, negative `max_norm`, NaN as p.
+  at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
+                             double norm_type = 2.0);
+  /// Clamps every element of the gradients to [-clip_value, clip_value], as above.
+  void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value);
+
   /// Forgets models, optimizers and what is accumulated, and frees cached memory; the objects
   /// themselves are the caller's to drop.
   void free_memory();

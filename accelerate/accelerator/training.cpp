@@ -5,6 +5,7 @@
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/base/error.h"
+#include "accelerate/optim/clipping.h"
 
 namespace accelerate {
 namespace {
@@ -92,6 +93,17 @@ void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
         "(accelerator.sync_gradients()) accelerator.clip_grad_norm_(…)`");
   }
   optimizer.unscale_gradients();
+}
+
+at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
+                                        double norm_type) {
+  unscale_gradients();
+  return accelerate::clip_grad_norm_(parameters, max_norm, norm_type);
+}
+
+void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
+  unscale_gradients();
+  accelerate::clip_grad_value_(parameters, clip_value);
 }
 
 void Accelerator::free_memory() {
