@@ -121,6 +121,14 @@ ProcessFirst Accelerator::local_main_process_first() const {
   return {state().communicator(), is_local_main_process()};
 }
 
+Profiler Accelerator::profile() const {
+  return profile(impl_->options.profile);
+}
+
+Profiler Accelerator::profile(ProfileKwargs kwargs) const {
+  return Profiler(std::move(kwargs), state().communicator());
+}
+
 void Accelerator::set_trigger() {
   impl_->trigger = true;
 }

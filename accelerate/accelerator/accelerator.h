@@ -39,6 +39,8 @@
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/partial_state.h"
+#include "accelerate/tracking/memory.h"
+#include "accelerate/tracking/profiler.h"
 
 namespace accelerate {
 
@@ -62,6 +64,7 @@ struct AcceleratorOptions {
   DataLoaderConfiguration dataloader_config = {};
   DistributedDataParallelKwargs ddp = {};
   InitProcessGroupKwargs init_process_group = {};
+  ProfileKwargs profile = {};
   /// A group to use instead of the one that the environment describes.
   std::shared_ptr<Communicator> communicator = nullptr;
 };
@@ -251,6 +254,25 @@ class Accelerator {
   [[nodiscard]] auto on_local_process(Fn fn, int local_process_index) const {
     return detail::only_if(!use_distributed() || this->local_process_index() == local_process_index,
                            std::move(fn));
+  }
+
+  // --- watch ------------------------------------------------------------------------------------
+  /// Records what operators take until the scope ends; see tracking/profiler.h. Default: as
+  /// AcceleratorOptions::profile says. [collective at its end, with output_trace_dir]
+  [[nodiscard]] Profiler profile() const;
+  [[nodiscard]] Profiler profile(ProfileKwargs kwargs) const;
+
+  /// Empties the objects, forgets a half-filled accumulation window, and hands unused memory back.
+  /// Prepared objects are only known here, not kept alive, so what the caller drops is gone. Local.
+  template <typename... Objects>
+  void free_memory(Objects&... objects) {
+    gradient_state()->reset();
+    release_memory(objects...);
+  }
+  /// free_memory() under its other name.
+  template <typename... Objects>
+  void clear(Objects&... objects) {
+    free_memory(objects...);
   }
 
   /// Raises a flag on this rank; check_trigger() is true on all ranks when any had raised it, and
