@@ -68,8 +68,15 @@ std::vector<std::shared_ptr<detail::ModelCore>> Accelerator::Impl::live_models()
 
 std::vector<AcceleratedOptimizer> Accelerator::Impl::live_optimizers() {
   std::vector<AcceleratedOptimizer> live;
-  std::erase_if(optimizers, [](const auto& weak) { return weak.expired(); });
-  for (const auto& weak : optimizers) live.emplace_back(weak.lock());
+  std::erase_if(*optimizers, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : *optimizers) live.emplace_back(weak.lock());
+  return live;
+}
+
+std::vector<AcceleratedScheduler> Accelerator::Impl::live_schedulers() {
+  std::vector<AcceleratedScheduler> live;
+  std::erase_if(schedulers, [](const auto& weak) { return weak.expired(); });
+  for (const auto& weak : schedulers) live.emplace_back(weak.lock());
   return live;
 }
 
@@ -173,7 +180,23 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   const bool place = impl_->options.device_placement && !device().is_cpu();
   AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
                                 place ? std::optional(device()) : std::nullopt);
-  impl_->optimizers.push_back(prepared.core());
+  impl_->optimizers->push_back(prepared.core());
+  return prepared;
+}
+
+AcceleratedScheduler Accelerator::adopt_scheduler(const AcceleratedScheduler::Given& scheduler) {
+  for (auto& known : impl_->live_schedulers()) {
+    if (known.is_of(scheduler)) return known;
+  }
+  const AcceleratorOptions& options = impl_->options;
+  AcceleratedScheduler prepared(scheduler,
+                                {.gradient_state = gradient_state(),
+                                 .communicator = state().communicator(),
+                                 .optimizers = impl_->optimizers,
+                                 .step_with_optimizer = options.step_scheduler_with_optimizer,
+                                 .split_batches = options.dataloader_config.split_batches,
+                                 .scheduler_step = options.scheduler_step});
+  impl_->schedulers.push_back(prepared.core());
   return prepared;
 }
 

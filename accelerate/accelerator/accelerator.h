@@ -35,6 +35,7 @@
 #include "accelerate/comm/operations.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
+#include "accelerate/optim/accelerated_scheduler.h"
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
@@ -59,6 +60,10 @@ struct AcceleratorOptions {
   bool cpu = false;  ///< Stay on the CPU even where there is a GPU.
   /// Instead of gradient_accumulation_steps, for its other settings.
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin = std::nullopt;
+  /// Schedules go on only when their optimizer stepped; else in every scheduler.step().
+  bool step_scheduler_with_optimizer = true;
+  /// Whether a step counts once for each rank (upstream's way, the default) or once.
+  std::optional<SchedulerStep> scheduler_step = std::nullopt;
   AutocastKwargs autocast = {};
   GradScalerKwargs grad_scaler = {};
   DataLoaderConfiguration dataloader_config = {};
@@ -102,8 +107,9 @@ class Accelerator {
   // --- prepare ----------------------------------------------------------------------------------
   /// The objects ready for this rank, in the order given: a tuple, or the bare object for one.
   /// Modules (holder, shared_ptr, or on the stack) → Prepared, torch::jit::Module → PreparedScript,
-  /// optimizers → AcceleratedOptimizer, loaders of make_data_loader → PreparedLoader; whatever else
-  /// comes back as it is. Idempotent. Modules and optimizers must outlive what comes back.
+  /// optimizers → AcceleratedOptimizer, loaders of make_data_loader → PreparedLoader, schedules
+  /// (shared_ptr or on the stack, LibTorch's own too) → AcceleratedScheduler; whatever else comes
+  /// back as it is. Idempotent. What is not in a shared_ptr must outlive what comes back.
   /// [collective]
   template <typename... Objects>
   [[nodiscard]] decltype(auto) prepare(Objects&&... objects) {
@@ -309,13 +315,14 @@ class Accelerator {
     static_assert(
         !detail::kIsBarePointer<T> && !detail::kIsAnyModule<T>,
         "prepare() was given a pointer or an AnyModule, which it would hand back unprepared: "
-        "pass the module or optimizer itself (*pointer), a module holder, or a shared_ptr to a "
-        "module");
+        "pass the module, optimizer or schedule itself (*pointer), a module holder, or a "
+        "shared_ptr to a module or a schedule");
     static_assert(
-        std::is_lvalue_reference_v<Object> ||
-            !(detail::kIsModule<T> || detail::kIsScript<T> || detail::kIsOptimizer<T>),
-        "prepare() was given a temporary module or optimizer, which ends with this line, while "
-        "what prepare() returns goes on using it: give it a name first");
+        std::is_lvalue_reference_v<Object> || !(detail::kIsModule<T> || detail::kIsScript<T> ||
+                                                detail::kIsOptimizer<T> || detail::kIsScheduler<T>),
+        "prepare() was given a temporary module or optimizer, or a schedule not in a shared_ptr, "
+        "which ends with this line, while what prepare() returns goes on using it: give it a name "
+        "first");
     if constexpr (detail::kIsHolder<T> || detail::kIsSharedModule<T>) {
       return Prepared<T>(object, core_of(*object));
     } else if constexpr (detail::kIsModule<T>) {
@@ -324,6 +331,10 @@ class Accelerator {
       return PreparedScript(object, script_core_of(object));
     } else if constexpr (detail::kIsOptimizer<T>) {
       return adopt_optimizer(object);
+    } else if constexpr (detail::kIsSharedScheduler<T>) {
+      return adopt_scheduler(object);
+    } else if constexpr (detail::kIsScheduler<T>) {
+      return adopt_scheduler(detail::without_owner(object));
     } else if constexpr (detail::kIsLoader<T>) {
       auto prepared = accelerate::prepare_data_loader(object, loader_context());
       remember_loader(prepared.control());
@@ -338,6 +349,7 @@ class Accelerator {
   [[nodiscard]] std::shared_ptr<detail::ModelCore> core_of(torch::nn::Module& module);
   [[nodiscard]] std::shared_ptr<detail::ModelCore> script_core_of(torch::jit::Module& module);
   [[nodiscard]] AcceleratedOptimizer adopt_optimizer(torch::optim::Optimizer& optimizer);
+  [[nodiscard]] AcceleratedScheduler adopt_scheduler(const AcceleratedScheduler::Given& scheduler);
   [[nodiscard]] LoaderContext loader_context() const;
   void remember_loader(std::shared_ptr<LoaderControl> loader);
   [[nodiscard]] detail::Tensors gather_tensors_for_metrics(const detail::Tensors& tensors) const;

@@ -22,6 +22,9 @@ struct Accelerator::Impl {
   /// The same of the optimizers.
   [[nodiscard]] std::vector<AcceleratedOptimizer> live_optimizers();
 
+  /// The same of the schedules.
+  [[nodiscard]] std::vector<AcceleratedScheduler> live_schedulers();
+
   /// The same of the loaders, for what changes all of them (even_batches while inputs are joined).
   [[nodiscard]] std::vector<std::shared_ptr<LoaderControl>> live_loaders();
 
@@ -35,7 +38,9 @@ struct Accelerator::Impl {
   std::shared_ptr<GradScaler> scaler;  // for fp16 only
   std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();
   std::vector<std::weak_ptr<detail::ModelCore>> models;
-  std::vector<std::weak_ptr<AcceleratedOptimizer::Core>> optimizers;
+  /// Shared with the schedules, which ask whether their optimizer stepped.
+  std::shared_ptr<PreparedOptimizers> optimizers = std::make_shared<PreparedOptimizers>();
+  std::vector<std::weak_ptr<AcceleratedScheduler::Core>> schedulers;
   std::vector<std::weak_ptr<LoaderControl>> loaders;
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on

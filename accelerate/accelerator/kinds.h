@@ -18,12 +18,15 @@ namespace jit {
 struct Module;
 }
 namespace optim {
+class LRScheduler;
 class Optimizer;
-}
+class ReduceLROnPlateauScheduler;
+}  // namespace optim
 }  // namespace torch
 
 namespace accelerate {
 
+class LRScheduler;
 template <typename M>
 class Prepared;
 
@@ -42,6 +45,16 @@ template <typename T>
 inline constexpr bool kIsSharedModule = false;
 template <typename T>
 inline constexpr bool kIsSharedModule<std::shared_ptr<T>> = kIsModule<T>;
+
+// Ours and LibTorch's two kinds of schedule.
+template <typename T>
+inline constexpr bool kIsScheduler =
+    std::is_base_of_v<LRScheduler, T> || std::is_base_of_v<torch::optim::LRScheduler, T> ||
+    std::is_base_of_v<torch::optim::ReduceLROnPlateauScheduler, T>;
+template <typename T>
+inline constexpr bool kIsSharedScheduler = false;
+template <typename T>
+inline constexpr bool kIsSharedScheduler<std::shared_ptr<T>> = kIsScheduler<T>;
 
 template <typename T>
 inline constexpr bool kIsLoader = false;
@@ -65,13 +78,14 @@ inline constexpr bool kIsTorchDataLoader = TorchDataLoader<T>;
 template <typename T, typename D>
 inline constexpr bool kIsTorchDataLoader<std::unique_ptr<T, D>> = TorchDataLoader<T>;
 
-// Pointers to modules and optimizers other than shared_ptr: they would come back unprepared.
+// Pointers other than those that prepare() knows: what they point to would come back unprepared.
 template <typename T>
 inline constexpr bool kIsBarePointer = false;
 template <typename T>
-inline constexpr bool kIsBarePointer<T*> = kIsModule<T> || kIsOptimizer<T>;
+inline constexpr bool kIsBarePointer<T*> = kIsModule<T> || kIsOptimizer<T> || kIsScheduler<T>;
 template <typename T, typename D>
-inline constexpr bool kIsBarePointer<std::unique_ptr<T, D>> = kIsModule<T> || kIsOptimizer<T>;
+inline constexpr bool kIsBarePointer<std::unique_ptr<T, D>> =
+    kIsModule<T> || kIsOptimizer<T> || kIsScheduler<T>;
 template <typename T>
 inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
 template <typename T>

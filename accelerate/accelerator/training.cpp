@@ -108,7 +108,8 @@ void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, do
 
 void Accelerator::free_memory() {
   impl_->models.clear();
-  impl_->optimizers.clear();
+  impl_->optimizers->clear();
+  impl_->schedulers.clear();
   impl_->items.reset();
   gradient_state()->reset();
 }

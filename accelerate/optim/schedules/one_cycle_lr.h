@@ -1,0 +1,69 @@
+// The one-cycle policy: up to a large rate and down to a tiny one, momentum the other way round.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/optim/lr_scheduler.h"
+#include "accelerate/optim/schedules/per_group.h"
+
+namespace accelerate {
+
+enum class AnnealStrategy { cos, linear };
+
+template <>
+struct EnumTexts<AnnealStrategy> {
+  static constexpr std::array<std::string_view, 2> kTexts = {"cos", "linear"};
+};
+
+struct OneCycleLROptions {
+  PerGroup max_lr;  ///< The peak.
+  /// Steps of the whole cycle; or give epochs and steps_per_epoch, whose product it then is.
+  std::optional<std::int64_t> total_steps = {};
+  std::optional<std::int64_t> epochs = {};
+  std::optional<std::int64_t> steps_per_epoch = {};
+  double pct_start = 0.3;  ///< Fraction of the steps until the peak, in [0, 1].
+  AnnealStrategy anneal_strategy = AnnealStrategy::cos;
+  bool cycle_momentum = true;     ///< Also change momentum, or the first beta.
+  PerGroup base_momentum = 0.85;  ///< Momentum at the peak.
+  PerGroup max_momentum = 0.95;   ///< Momentum at both ends.
+  double div_factor = 25;         ///< The first rate is max_lr / div_factor.
+  double final_div_factor = 1e4;  ///< The last rate is the first one / final_div_factor.
+  bool three_phase = false;       ///< Down to the first rate in as many steps as up, then on.
+};
+
+/// Source: Smith and Topin, "Super-Convergence", 2018, as PyTorch has it. The optimizer's own rates
+/// and momenta are overwritten. step() beyond total_steps is a UsageError; a prepared schedule
+/// stays at its end instead.
+class OneCycleLR final : public LRScheduler {
+ public:
+  /// Throws ConfigError when options are out of range or the optimizer has no momentum to cycle.
+  OneCycleLR(torch::optim::Optimizer& optimizer, const OneCycleLROptions& options);
+
+  [[nodiscard]] std::optional<std::int64_t> total_steps() const override { return total_steps_; }
+  /// The momenta that were set last, one for each parameter group; empty unless they cycle.
+  [[nodiscard]] std::vector<double> get_last_momentum() const;
+
+ private:
+  // Where in which phase a step lies, and what the rate and the momentum go from and to.
+  struct Position {
+    double fraction;
+    int from, to;  // 0: the start, 1: the peak, 2: the end.
+  };
+
+  std::vector<double> get_lr() override;
+  void visit_state(StateVisitor& field) override;
+  [[nodiscard]] Position position() const;
+  [[nodiscard]] double anneal(double from, double to, double fraction) const;
+  void set_momenta(const Position& where);
+
+  std::int64_t total_steps_;
+  double pct_start_;
+  bool three_phase_, cycle_momentum_;
+  AnnealStrategy strategy_;
+  std::vector<double> max_lrs_, min_lrs_, max_momenta_, base_momenta_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,97 @@
+// What a schedule remembers, as plain data that a checkpoint can write and read.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace accelerate {
+
+class LRScheduler;
+
+using StateValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
+                                std::vector<double>>;
+
+/// A schedule's state under the keys that PyTorch uses. Numbers may be infinite.
+struct SchedulerState {
+  std::map<std::string, StateValue> values;
+  /// The states inside this one: those of a SequentialLR under "_schedulers", in their order.
+  std::map<std::string, std::vector<SchedulerState>> nested;
+
+  friend bool operator==(const SchedulerState& a, const SchedulerState& b) {
+    return a.values == b.values && a.nested == b.nested;
+  }
+};
+
+/// The spellings of an enumeration in Python and in a state, in the order of its values; a
+/// specialisation has `kTexts`.
+template <typename E>
+struct EnumTexts;
+
+/// Goes over the fields of a schedule, to save them into a state or to load them from one. A
+/// schedule names its fields once, in LRScheduler::visit_state:
+///
+///   void visit_state(StateVisitor& field) override {
+///     LRScheduler::visit_state(field);
+///     field("gamma", gamma_);
+///   }
+///
+/// While loading, a field that the state lacks, or has with another type, is a CheckpointError.
+class StateVisitor {
+ public:
+  /// `check` reads and compares without changing a field.
+  enum class Mode { save, check, load };
+
+  StateVisitor(Mode mode, SchedulerState& state) : mode_(mode), state_(state) {}
+
+  template <typename T>
+  void operator()(const std::string& name, T& value) {
+    if constexpr (requires { EnumTexts<T>::kTexts; }) {
+      visit_enum(name, value, EnumTexts<T>::kTexts);
+    } else {
+      visit(name, value);
+    }
+  }
+  /// A field that a state written by PyTorch does not have: it then keeps its value.
+  template <typename T>
+  void optional(const std::string& name, T& value) {
+    if (mode_ == Mode::save || state_.values.contains(name)) (*this)(name, value);
+  }
+  /// One number for each parameter group: the length must not change.
+  void per_group(const std::string& name, std::vector<double>& values);
+  /// The states of other schedules, which must be equally many.
+  void nested(const std::string& name, const std::vector<std::shared_ptr<LRScheduler>>& schedulers);
+  /// Fields in a state of their own.
+  void inside(const std::string& name, const std::function<void(StateVisitor&)>& visit);
+
+ private:
+  template <typename T>
+  void visit(const std::string& name, T& value);
+  [[nodiscard]] std::vector<SchedulerState>& states(const std::string& name, std::size_t count);
+  [[nodiscard]] const StateValue& stored(const std::string& name) const;
+  [[noreturn]] void refuse(const std::string& name, std::string_view text) const;
+
+  template <typename E, std::size_t n>
+  void visit_enum(const std::string& name, E& value, const std::array<std::string_view, n>& texts) {
+    std::string text(texts[static_cast<std::size_t>(value)]);
+    const Mode mode = std::exchange(mode_, mode_ == Mode::check ? Mode::load : mode_);
+    visit(name, text);  // The local text may be loaded even in a check.
+    mode_ = mode;
+    const auto found = std::find(texts.begin(), texts.end(), text);
+    if (found == texts.end()) refuse(name, text);
+    if (mode_ == Mode::load) value = static_cast<E>(found - texts.begin());
+  }
+
+  Mode mode_;
+  SchedulerState& state_;
+};
+
+}  // namespace accelerate
