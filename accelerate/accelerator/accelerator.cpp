@@ -128,6 +128,10 @@ ProcessFirst Accelerator::local_main_process_first() const {
   return {state().communicator(), is_local_main_process()};
 }
 
+bool Accelerator::debug() const {
+  return impl_->debug;
+}
+
 Profiler Accelerator::profile() const {
   return profile(impl_->options.profile);
 }

@@ -33,6 +33,7 @@
 #include "accelerate/accelerator/process_scopes.h"
 #include "accelerate/accelerator/split.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/comm/tensor_checks.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/accelerated_scheduler.h"
@@ -103,6 +104,9 @@ class Accelerator {
   [[nodiscard]] c10::Device device() const { return state().device(); }
   [[nodiscard]] Communicator& communicator() const { return *state().communicator(); }
   [[nodiscard]] const std::shared_ptr<GradientState>& gradient_state() const;
+  /// Whether ACCELERATE_DEBUG_MODE is on (`accelerate launch --debug`): collectives of this class
+  /// then refuse tensors that are not on device(). What the ranks bring is compared always.
+  [[nodiscard]] bool debug() const;
 
   // --- prepare ----------------------------------------------------------------------------------
   /// The objects ready for this rank, in the order given: a tuple, or the bare object for one.
@@ -197,13 +201,19 @@ class Accelerator {
   /// themselves are the caller's to drop.
   void free_memory();
   void clear() { free_memory(); }
+  /// The same after emptying the objects: holders become null, tensors undefined.
+  template <typename First, typename... Objects>
+  void free_memory(First& first, Objects&... objects) {
+    release_memory(first, objects...);
+    free_memory();
+  }
 
   // --- between ranks
   // ------------------------------------------------------------------------------
   /// The ranks' values one after the other along dim 0. [collective]
   template <Nested T>
   [[nodiscard]] T gather(T value) const {
-    return accelerate::gather(communicator(), std::move(value));
+    return accelerate::gather(communicator(), verified("gather", std::move(value)));
   }
   /// As gather, less the samples that even_batches repeated in the last batch of the active loader;
   /// the last batch may be of unequal size on the ranks. [collective]
@@ -215,15 +225,17 @@ class Accelerator {
   }
   template <Nested T>
   [[nodiscard]] T reduce(T value, ReduceOp op = ReduceOp::sum, double scale = 1.0) const {
-    return accelerate::reduce(communicator(), std::move(value), op, scale);
+    return accelerate::reduce(communicator(), verified("reduce", std::move(value)), op, scale);
   }
   template <Nested T>
   [[nodiscard]] T broadcast(T value, int from_process = 0) const {
-    return accelerate::broadcast(communicator(), std::move(value), from_process);
+    return accelerate::broadcast(communicator(), verified("broadcast", std::move(value)),
+                                 from_process);
   }
   template <Nested T>
   [[nodiscard]] T pad_across_processes(T value, const PadOptions& options = {}) const {
-    return accelerate::pad_across_processes(communicator(), std::move(value), options);
+    return accelerate::pad_across_processes(
+        communicator(), verified("pad_across_processes", std::move(value)), options);
   }
   /// This rank's part of a vector, a tensor or a map of equally long ones. Local.
   template <typename T>
@@ -267,19 +279,6 @@ class Accelerator {
   /// AcceleratorOptions::profile says. [collective at its end, with output_trace_dir]
   [[nodiscard]] Profiler profile() const;
   [[nodiscard]] Profiler profile(ProfileKwargs kwargs) const;
-
-  /// Empties the objects, forgets a half-filled accumulation window, and hands unused memory back.
-  /// Prepared objects are only known here, not kept alive, so what the caller drops is gone. Local.
-  template <typename... Objects>
-  void free_memory(Objects&... objects) {
-    gradient_state()->reset();
-    release_memory(objects...);
-  }
-  /// free_memory() under its other name.
-  template <typename... Objects>
-  void clear(Objects&... objects) {
-    free_memory(objects...);
-  }
 
   /// Raises a flag on this rank; check_trigger() is true on all ranks when any had raised it, and
   /// lowers it again. [check_trigger is collective]
@@ -352,6 +351,12 @@ class Accelerator {
   [[nodiscard]] AcceleratedScheduler adopt_scheduler(const AcceleratedScheduler::Given& scheduler);
   [[nodiscard]] LoaderContext loader_context() const;
   void remember_loader(std::shared_ptr<LoaderControl> loader);
+  /// `value`; in debug mode only after a look at its devices.
+  template <Nested T>
+  [[nodiscard]] T verified(const char* operation, T value) const {
+    if (debug()) require_device(collect_tensors(value), device(), operation);
+    return value;
+  }
   [[nodiscard]] detail::Tensors gather_tensors_for_metrics(const detail::Tensors& tensors) const;
   void save_module(const ModuleView& view, const std::filesystem::path& directory) const;
 

@@ -8,6 +8,7 @@
 
 #include "accelerate/accelerator/accelerator.h"
 #include "accelerate/accelerator/item_count.h"
+#include "accelerate/base/environment.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 
@@ -45,6 +46,7 @@ struct Accelerator::Impl {
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
   bool trigger = false;
+  bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);
 };
 
 }  // namespace accelerate

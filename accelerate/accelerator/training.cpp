@@ -112,6 +112,7 @@ void Accelerator::free_memory() {
   impl_->schedulers.clear();
   impl_->items.reset();
   gradient_state()->reset();
+  clear_device_cache();
 }
 
 }  // namespace accelerate

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
@@ -42,11 +43,31 @@ template <typename T>
   return objects;
 }
 
+/// The ranks' `objects` as one flat list, in rank order; ranks may bring different numbers of them.
+/// [collective]
+template <typename T>
+[[nodiscard]] std::vector<T> gather_object(Communicator& communicator,
+                                           const std::vector<T>& objects) {
+  std::vector<T> all;
+  int rank = 0;
+  for (const auto& bytes : gather_bytes(communicator, detail::to_cbor(objects))) {
+    for (auto& object : detail::from_cbor<std::vector<T>>(bytes, rank++))
+      all.push_back(std::move(object));
+  }
+  return all;
+}
+
 /// Rank `source`'s `object`. [collective]
 template <typename T>
 [[nodiscard]] T broadcast_object(Communicator& communicator, const T& object, int source = 0) {
   const auto bytes = communicator.rank() == source ? detail::to_cbor(object) : std::string();
   return detail::from_cbor<T>(broadcast_bytes(communicator, bytes, source), source);
+}
+
+/// `objects` become those of rank `source`, in number too. [collective]
+template <typename T>
+void broadcast_object_list(Communicator& communicator, std::vector<T>& objects, int source = 0) {
+  objects = broadcast_object(communicator, objects, source);
 }
 
 }  // namespace accelerate

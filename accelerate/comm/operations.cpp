@@ -91,6 +91,7 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
+// After the handshake: one that only some ranks have is a CommError on all of them by then.
 void check_defined(const Tensors& tensors, const char* operation) {
   for (const auto& tensor : tensors) {
     if (!tensor.defined()) {
@@ -120,7 +121,7 @@ int64_t pad_dimension(const at::Tensor& tensor, int64_t dim) {
 std::string describe_for_padding(const Tensors& tensors, int64_t dim) {
   Tensors open;
   for (const auto& tensor : tensors) {
-    const int64_t at_dim = pad_dimension(tensor, dim);
+    const int64_t at_dim = tensor.defined() ? pad_dimension(tensor, dim) : -1;
     open.push_back(at_dim < 0 ? tensor : tensor.narrow(at_dim, 0, 0));
   }
   return describe_all(open);
@@ -141,8 +142,8 @@ void require_agreement(Communicator& communicator, const std::string& operation,
 }
 
 Tensors gather(Communicator& communicator, const Tensors& tensors) {
-  check_defined(tensors, "gather");
   require_agreement(communicator, "gather", describe_all(tensors));
+  check_defined(tensors, "gather");
   Tensors results;
   std::vector<Work> pending;
   for (const auto& tensor : tensors) {
@@ -160,9 +161,9 @@ Tensors gather(Communicator& communicator, const Tensors& tensors) {
 }
 
 Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, double scale) {
-  check_defined(tensors, "reduce");
   require_agreement(communicator, "reduce(" + std::string(to_string(op)) + ")",
                     describe_all(tensors));
+  check_defined(tensors, "reduce");
   Tensors results;
   std::vector<Work> pending;
   for (const auto& tensor : tensors) {
@@ -178,9 +179,9 @@ Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, 
 }
 
 Tensors broadcast(Communicator& communicator, const Tensors& tensors, int source) {
-  check_defined(tensors, "broadcast");
   require_agreement(communicator, "broadcast from rank " + std::to_string(source),
                     describe_all(tensors));
+  check_defined(tensors, "broadcast");
   Tensors results;
   std::vector<Work> pending;
   for (const auto& tensor : tensors) {
@@ -196,9 +197,9 @@ Tensors broadcast(Communicator& communicator, const Tensors& tensors, int source
 
 Tensors pad_across_processes(Communicator& communicator, const Tensors& tensors,
                              const PadOptions& options) {
-  check_defined(tensors, "pad_across_processes");
   require_agreement(communicator, "pad_across_processes along dim " + std::to_string(options.dim),
                     describe_for_padding(tensors, options.dim));
+  check_defined(tensors, "pad_across_processes");
   const auto count = static_cast<int64_t>(tensors.size());
   at::Tensor sizes = at::zeros({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {
