@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/lr_scheduler.h"
 #include "accelerate/optim/schedules/metric_scheduler.h"
 #include "accelerate/optim/schedules/per_group.h"
@@ -69,6 +70,13 @@ struct SchedulerOptions {
 [[nodiscard]] std::shared_ptr<LRScheduler> get_scheduler(std::string_view name,
                                                          torch::optim::Optimizer& optimizer,
                                                          const SchedulerOptions& options = {});
+
+/// The same for an optimizer that was prepared before.
+[[nodiscard]] inline std::shared_ptr<LRScheduler> get_scheduler(
+    std::string_view name, const AcceleratedOptimizer& optimizer,
+    const SchedulerOptions& options = {}) {
+  return get_scheduler(name, optimizer.optimizer(), options);
+}
 
 using SchedulerFactory = std::function<std::shared_ptr<LRScheduler>(
     torch::optim::Optimizer& optimizer, const SchedulerOptions& options)>;

@@ -208,6 +208,16 @@ TEST(AcceleratedScheduler, SaysOnceHowStepsCountUnlessItIsToldHow) {
   }
 }
 
+TEST(AcceleratedScheduler, ScheduleWithAMetricHasNothingToSayAboutSteps) {
+  const LogCapture log;
+  run_ranks_shared(2, [](const Group& group) {
+    Accelerator accelerator({.communicator = group});
+    torch::optim::SGD sgd({torch::ones({1}, torch::requires_grad())}, 1.0);
+    (void)accelerator.prepare(get_scheduler("reduce_lr_on_plateau", sgd));
+  });
+  EXPECT_TRUE(log.lines().empty());
+}
+
 // --- which optimizer
 // --------------------------------------------------------------------------------
 
@@ -229,6 +239,18 @@ TEST(AcceleratedScheduler, FollowsItsOwnOptimizerAndNoOther) {
   training.step();
   a.step();
   EXPECT_EQ(a.get_last_lr(), Numbers{0.75});
+}
+
+TEST(AcceleratedScheduler, MayBeMadeForAPreparedOptimizer) {
+  Training training({.communicator = single_communicator()});
+  auto scheduler = training.accelerator.prepare(get_scheduler(
+      "linear", training.optimizer, {.num_warmup_steps = 0, .num_training_steps = 4}));
+  training.step(true);
+  scheduler.step();
+  EXPECT_EQ(scheduler.get_last_lr(), Numbers{1.0}) << "knows its optimizer";
+  training.step();
+  scheduler.step();
+  EXPECT_EQ(scheduler.get_last_lr(), Numbers{0.75});
 }
 
 TEST(AcceleratedScheduler, PreparingAgainGivesTheSame) {
