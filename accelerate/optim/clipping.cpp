@@ -55,9 +55,9 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
   return gradients;
 }
 
-// Norms of empty tensors of infinite order do not exist, and do not matter.
+// LibTorch refuses these norms of empty tensors, which add nothing to those of others.
 bool has_norm(const at::Tensor& tensor, double norm_type) {
-  return tensor.numel() > 0 || std::isfinite(norm_type);
+  return tensor.numel() > 0 || (norm_type >= 0 && std::isfinite(norm_type));
 }
 
 // One norm for each tensor, on `device`.
@@ -125,6 +125,14 @@ void check_clip_bound(const char* function, const char* name, double bound) {
                    "; allowed is 0 or more. A negative one would turn gradients round");
 }
 
+at::Tensor clip_coefficient(const at::Tensor& total_norm, double max_norm) {
+  if (max_norm == 0) {  // the reciprocal of a small fp16 number is infinite
+    return at::where(total_norm.isnan(), total_norm, at::zeros_like(total_norm));
+  }
+  // Python computes number / tensor by the reciprocal, which rounds once more.
+  return at::clamp_max((total_norm + 1e-6).reciprocal() * max_norm, 1.0);
+}
+
 void multiply_all_(const std::vector<at::Tensor>& tensors, const at::Tensor& factor) {
   for (const auto& kind : by_kind(tensors)) {
     at::_foreach_mul_(kind.members, factor.to(kind.device));
@@ -154,7 +162,7 @@ void clip_grads_with_norm_(const std::vector<at::Tensor>& parameters, double max
   detail::check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
   if (std::isinf(max_norm)) return;
   const at::NoGradGuard no_grad;
-  const auto coefficient = at::clamp_max(max_norm / (total_norm + 1e-6), 1.0);
+  const auto coefficient = detail::clip_coefficient(total_norm, max_norm);
   // Multiplying by 1 changes nothing; but to know it of a GPU's number would mean to wait.
   if (coefficient.is_cpu() && coefficient.item<double>() == 1.0) return;
   detail::multiply_all_(gradients_of(parameters), coefficient);

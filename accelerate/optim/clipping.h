@@ -45,6 +45,8 @@ namespace detail {
 
 /// Throws UsageError that names all three unless `bound` is 0 or more.
 void check_clip_bound(const char* function, const char* name, double bound);
+/// min(1, max_norm / (total_norm + 1e-6)), shape {}, as torch.nn.utils computes it.
+[[nodiscard]] at::Tensor clip_coefficient(const at::Tensor& total_norm, double max_norm);
 /// Multiplies dense `tensors` of any devices and dtypes by `factor` (shape {}), in place.
 void multiply_all_(const std::vector<at::Tensor>& tensors, const at::Tensor& factor);
 

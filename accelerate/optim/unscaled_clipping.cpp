@@ -66,7 +66,7 @@ std::optional<at::Tensor> merged(GradScaler& scaler, const void* optimizer,
   scaler.record_check(optimizer, false);
   const double inverse = 1 / scaler.gradient_scale().item<double>();
   const at::Tensor total = scaled * inverse;
-  multiply_all_(gradients, at::clamp_max(max_norm / (total + 1e-6), 1.0) * inverse);
+  multiply_all_(gradients, clip_coefficient(total, max_norm) * inverse);
   return total;
 }
 
