@@ -184,6 +184,7 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   const bool place = impl_->options.device_placement && !device().is_cpu();
   AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
                                 place ? std::optional(device()) : std::nullopt);
+  prepared.share_losses(impl_->state.communicator());
   impl_->optimizers->push_back(prepared.core());
   return prepared;
 }

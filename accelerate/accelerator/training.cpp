@@ -6,6 +6,7 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/base/error.h"
 #include "accelerate/optim/clipping.h"
+#include "accelerate/optim/unscaled_clipping.h"
 
 namespace accelerate {
 namespace {
@@ -31,6 +32,15 @@ std::vector<at::Tensor> gradients_of(
     }
   }
   return gradients;
+}
+
+// What accumulates is scaled; unscaling a part of it would spoil the whole.
+void require_complete(const GradientState& state) {
+  if (state.sync_gradients) return;
+  throw UsageError(
+      "gradients are still being accumulated, and unscaling them now would mix them with scaled "
+      "ones: unscale and clip only when sync_gradients(), as in `if "
+      "(accelerator.sync_gradients()) accelerator.clip_grad_norm_(…)`");
 }
 
 }  // namespace
@@ -86,19 +96,15 @@ void Accelerator::unscale_gradients() {
 
 void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
   if (!impl_->scaler) return;
-  if (!sync_gradients()) {
-    throw UsageError(
-        "gradients are still being accumulated, and unscaling them now would mix them with scaled "
-        "ones: unscale and clip only when sync_gradients(), as in `if "
-        "(accelerator.sync_gradients()) accelerator.clip_grad_norm_(…)`");
-  }
+  require_complete(*gradient_state());
   optimizer.unscale_gradients();
 }
 
 at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                                         double norm_type) {
-  unscale_gradients();
-  return accelerate::clip_grad_norm_(parameters, max_norm, norm_type);
+  if (impl_->scaler) require_complete(*gradient_state());
+  return detail::unscale_and_clip_grad_norm_(impl_->live_optimizers(), parameters, max_norm,
+                                             norm_type);
 }
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {

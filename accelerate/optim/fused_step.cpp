@@ -132,14 +132,15 @@ State* state_of(Optimizer& optimizer, const at::Tensor& parameter, const Create&
 }
 
 // A rule says what one optimizer does with a parameter (take: into a bucket; false when the kernel
-// cannot) and how a bucket is updated (update).
+// cannot), how a bucket is updated (update), and whether a step of torch::optim moves the version
+// counters of parameters, by which autograd notices that a graph is out of date (kMovesVersion).
 
 template <typename OptionsType, typename State, FusedOptimizer which,
           void kernel(const FusedTensors&, const compat::FusedAdamSettings&)>
 struct AdamRule {
   using Options = OptionsType;
   static constexpr auto kWhich = which;
-  static constexpr bool kMovesVersion = true;  // as torch::optim's arithmetic on the parameter does
+  static constexpr bool kMovesVersion = true;
 
   static bool take(Buckets& buckets, Optimizer& optimizer, const Options& options,
                    const at::Tensor& parameter) {
@@ -213,7 +214,7 @@ struct AdagradRule {
   using Options = torch::optim::AdagradOptions;
   using State = torch::optim::AdagradParamState;
   static constexpr auto kWhich = FusedOptimizer::adagrad;
-  static constexpr bool kMovesVersion = false;  // torch::optim works on parameter.data()
+  static constexpr bool kMovesVersion = true;
 
   static bool take(Buckets& buckets, Optimizer& optimizer, const Options&,
                    const at::Tensor& parameter) {

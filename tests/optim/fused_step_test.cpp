@@ -4,7 +4,6 @@
 // What falls back is equal bit for bit.
 #include "accelerate/optim/fused_step.h"
 
-#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -96,31 +95,6 @@ struct Twins {
   std::vector<at::Tensor> ours, theirs;
   std::unique_ptr<Optimizer> fused_optimizer, own_optimizer;
   std::unique_ptr<FusedStep> fused;
-};
-
-// Names of the operations that this thread runs while alive.
-class Operations {
- public:
-  Operations() {
-    seen().clear();
-    handle_ = at::addThreadLocalCallback(
-        at::RecordFunctionCallback([](const at::RecordFunction& fn)
-                                       -> std::unique_ptr<at::ObserverContext> {
-          seen().insert(fn.name());
-          return nullptr;
-        }).scopes({at::RecordScope::FUNCTION}));
-  }
-  ~Operations() { at::removeCallback(handle_); }
-  Operations(const Operations&) = delete;
-  Operations& operator=(const Operations&) = delete;
-
-  static std::multiset<std::string>& seen() {
-    static thread_local std::multiset<std::string> names;
-    return names;
-  }
-
- private:
-  at::CallbackHandle handle_ = 0;
 };
 
 TEST(FusedStep, EqualsTheOwnStepForEverySetting) {
@@ -302,6 +276,98 @@ TEST(FusedStep, LeavesToTheOwnStepWhatNoKernelTakesAndOnlyThat) {
     }
   }
   EXPECT_EQ(compared, 4 * 7 - 2);
+}
+
+// Steps that add 1 to every parameter, whatever the gradients.
+struct Stubborn : torch::optim::Adam {
+  using Adam::Adam;
+  at::Tensor step(LossClosure) override {
+    const at::NoGradGuard no_grad;
+    for (auto& leaf : param_groups()[0].params()) leaf.add_(1);
+    return {};
+  }
+};
+
+TEST(FusedStep, IsOnlyForExactlyTheFourTypes) {
+  const auto leaves = leaves_of({torch::ones({2})});
+  for (const auto& kind : four_cases()) {
+    EXPECT_NE(FusedStep::of(*kind.make(Groups{leaves})), nullptr) << kind.name;
+  }
+  EXPECT_EQ(FusedStep::of(Stubborn(leaves)), nullptr);
+  EXPECT_EQ(FusedStep::of(torch::optim::RMSprop(leaves)), nullptr);
+  EXPECT_EQ(FusedStep::of(torch::optim::LBFGS(leaves)), nullptr);
+}
+
+TEST(FusedStep, MovesVersionCountersAsTheOwnStepDoes) {
+  for (const auto& kind : four_cases()) {
+    Twins twins(kind, {torch::randn({4})});
+    twins.steps(3);
+    EXPECT_EQ(twins.ours[0]._version() > 0, twins.theirs[0]._version() > 0) << kind.name;
+  }
+}
+
+TEST(FusedStep, HoldsNoGradientAfterwards) {
+  for (const auto& kind : four_cases()) {
+    Twins twins(kind, {torch::randn({4})});
+    twins.steps(2);
+    EXPECT_EQ(twins.ours[0].grad().use_count(), 1u) << kind.name;
+  }
+}
+
+TEST(FusedStep, ARefusalOfTheOwnStepComesThroughAndTheGradientsStay) {
+  auto dense = torch::ones({2}, torch::requires_grad()),
+       sparse = torch::ones({4, 3}, torch::requires_grad());
+  torch::optim::Adam adam({dense, sparse}, 0.1);
+  dense.mutable_grad() = torch::ones({2});
+  sparse.mutable_grad() =
+      torch::sparse_coo_tensor(torch::tensor({{0}}), torch::ones({1, 3}), {4, 3});
+  EXPECT_THROW(FusedStep::of(adam)->run(adam), c10::Error);
+  EXPECT_TRUE(dense.grad().defined());
+  EXPECT_TRUE(sparse.grad().is_sparse());
+}
+
+// The kernels count in fp32, which would stay at 2^24 for ever.
+TEST(FusedStep, LeavesStepsBeyondFp32ToTheOwnStep) {
+  Twins twins(four_cases()[3], {torch::randn({4}, at::kDouble)});
+  for (auto* optimizer : {twins.fused_optimizer.get(), twins.own_optimizer.get()}) {
+    for (auto& [leaf, state] : optimizer->state()) {
+      static_cast<torch::optim::AdagradParamState&>(*state).step(compat::kLastFusedStep - 1);
+    }
+  }
+  twins.steps(3);
+  twins.expect_within(kFp64, "around 2^24");
+  EXPECT_EQ(state_tensors(*twins.fused_optimizer)[0].item<std::int64_t>(),
+            compat::kLastFusedStep + 2);
+}
+
+TEST(FusedStep, MissingAndOddStateIsLeftToTheOwnStep) {
+  using namespace torch::optim;
+  const auto leaves = leaves_of({torch::ones({3}), torch::ones({3})});
+  Adagrad adagrad(std::vector{leaves[0]}, 0.1);
+  adagrad.add_param_group(OptimizerParamGroup(std::vector{leaves[1]}));  // gets no state
+  leaves[1].mutable_grad() = torch::ones({3});
+  EXPECT_THROW(FusedStep::of(adagrad)->run(adagrad), c10::Error);
+
+  Adam adam(std::vector{leaves[0]}, AdamOptions(0.1));
+  const auto fused = FusedStep::of(adam);
+  leaves[0].mutable_grad() = torch::ones({3});
+  fused->run(adam);
+  static_cast<AdamOptions&>(adam.param_groups()[0].options()).amsgrad(true);  // has no maximum yet
+  EXPECT_THROW(fused->run(adam), c10::Error) << "as torch::optim does";
+}
+
+TEST(FusedStep, NanAndInfinityTravelAsInTheOwnStep) {
+  for (const auto& kind : four_cases()) {
+    for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      torch::manual_seed(14);
+      Twins twins(kind, {torch::randn({21}, at::kDouble)});
+      twins.steps(1);
+      set_gradients(twins.ours, twins.theirs);
+      for (auto* leaf : {&twins.ours[0], &twins.theirs[0]}) leaf->mutable_grad()[20] = value;
+      twins.step();
+      EXPECT_LE(distance(twins.ours, twins.theirs), kFp64) << kind.name << ", " << value;
+    }
+  }
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Optimizers of every kind and setting, and twins of them to compare with.
 #pragma once
 
+#include <ATen/record_function.h>
 #include <torch/torch.h>
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -142,6 +144,31 @@ inline double distance(const std::vector<at::Tensor>& a, const std::vector<at::T
   }
   return worst;
 }
+
+/// Names of the operations that this thread runs while alive.
+class Operations {
+ public:
+  Operations() {
+    seen().clear();
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& fn)
+                                       -> std::unique_ptr<at::ObserverContext> {
+          seen().insert(fn.name());
+          return nullptr;
+        }).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~Operations() { at::removeCallback(handle_); }
+  Operations(const Operations&) = delete;
+  Operations& operator=(const Operations&) = delete;
+
+  static std::multiset<std::string>& seen() {
+    static thread_local std::multiset<std::string> names;
+    return names;
+  }
+
+ private:
+  at::CallbackHandle handle_ = 0;
+};
 
 /// Every tensor of the optimizer's state, in the order of the parameters, and the step numbers.
 std::vector<at::Tensor> state_tensors(Optimizer& optimizer);
