@@ -1,8 +1,6 @@
 #include "accelerate/data/collate.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/index_select.h>
 #include <ATen/ops/stack.h>
 
 #include <cstring>
@@ -37,14 +35,6 @@ at::Tensor tensor_of_values(const void* values, std::size_t count, at::ScalarTyp
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(count)}, at::TensorOptions(type));
   std::memcpy(tensor.data_ptr(), values, count * tensor.element_size());
   return tensor;
-}
-
-at::Tensor gather_rows(const at::Tensor& tensor, std::span<const std::size_t> indices) {
-  // index_select only reads the indices; the tensor around them does not outlive this call.
-  auto* data = const_cast<std::size_t*>(indices.data());
-  at::Tensor rows = at::from_blob(data, {static_cast<std::int64_t>(indices.size())}, at::kLong);
-  if (!tensor.device().is_cpu()) rows = rows.to(tensor.device());
-  return at::index_select(tensor, 0, rows);
 }
 
 std::size_t common_rows(const std::vector<at::Tensor>& columns) {

@@ -15,7 +15,7 @@ import machine  # noqa: E402
 import report  # noqa: E402
 from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Row, Times  # noqa: E402
-ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 9}  # Every suite, and how many rows it has.
+ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 9, "loader": 6}  # Every suite, and how many rows it has.
 
 # Stands for every program: reports what any of them would.
 REPORTING = """#!/bin/sh
@@ -34,7 +34,8 @@ def executable(path, text):
 
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
-    for program in ("no_op", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps"):
+    for program in ("no_op", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
+                    "loader_epochs"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 
