@@ -205,14 +205,30 @@ AcceleratedScheduler Accelerator::adopt_scheduler(const AcceleratedScheduler::Gi
   return prepared;
 }
 
+const DataLoaderConfiguration& Accelerator::dataloader_config() const {
+  return impl_->options.dataloader_config;
+}
+
+void Accelerator::set_even_batches(bool even_batches) {
+  impl_->options.dataloader_config.even_batches = even_batches;
+}
+
+void Accelerator::place(LoaderContext& context, bool on_device) const {
+  context.device = on_device && !device().is_cpu() ? std::optional(device()) : std::nullopt;
+}
+
 void Accelerator::remember_loader(std::shared_ptr<LoaderControl> loader) {
   impl_->loaders.push_back(std::move(loader));
 }
 
 LoaderContext Accelerator::loader_context() const {
-  LoaderContext context{process_index(), num_processes(), impl_->options.dataloader_config,
-                        gradient_state()};
-  if (impl_->options.device_placement && !device().is_cpu()) context.device = device();
+  LoaderContext context{.rank = process_index(),
+                        .world_size = num_processes(),
+                        .config = impl_->options.dataloader_config,
+                        .gradient_state = gradient_state(),
+                        .communicator = state().communicator(),
+                        .rng_types = impl_->options.rng_types};
+  place(context, impl_->options.device_placement);
   // Ranks that forgot set_seed would shuffle differently: everyone takes rank 0's seed.
   if (!context.config.data_seed) {
     if (!impl_->data_seed) {

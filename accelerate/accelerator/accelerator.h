@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/accumulation.h"
+#include "accelerate/accelerator/gather_for_metrics.h"
 #include "accelerate/accelerator/kinds.h"
 #include "accelerate/accelerator/prepared.h"
 #include "accelerate/accelerator/process_scopes.h"
@@ -68,6 +69,8 @@ struct AcceleratorOptions {
   AutocastKwargs autocast = {};
   GradScalerKwargs grad_scaler = {};
   DataLoaderConfiguration dataloader_config = {};
+  /// Generators that rank 0 hands to the others whenever a prepared loader begins a pass.
+  std::vector<RngType> rng_types = {RngType::generator};
   DistributedDataParallelKwargs ddp = {};
   InitProcessGroupKwargs init_process_group = {};
   ProfileKwargs profile = {};
@@ -81,6 +84,16 @@ struct BackwardOptions {
   /// Items (tokens) that `loss` sums over. Gradients of the window become those of the sum of all
   /// its losses divided by the items of all ranks, however unequal the micro-batches are.
   std::optional<std::int64_t> num_items = std::nullopt;
+};
+
+template <typename Batch>
+struct PrepareLoaderOptions {
+  /// Whether batches are moved to device(); by default as the Accelerator says.
+  std::optional<bool> device_placement = std::nullopt;
+  /// A rank's part of what rank 0 has read, for loaders that dispatch.
+  std::function<Batch(const Batch&, const DispatchSlice&)> slice_fn_for_dispatch = nullptr;
+  /// Makes ragged batches fit together, for loaders that dispatch, e.g. PadToLongest{}.
+  std::function<void(std::vector<Batch>&)> pad_fn = nullptr;
 };
 
 class Accelerator {
@@ -123,6 +136,40 @@ class Accelerator {
       return std::tuple<decltype(adopt(std::forward<Objects>(objects)))...>{
           adopt(std::forward<Objects>(objects))...};
     }
+  }
+
+  /// As prepare(loader), with the functions that a loader needs which dispatches ragged batches.
+  template <typename Batch>
+  [[nodiscard]] PreparedLoader<Batch> prepare_data_loader(
+      const DataLoader<Batch>& loader, const PrepareLoaderOptions<Batch>& options = {}) {
+    LoaderContext context = loader_context();
+    if (options.device_placement) place(context, *options.device_placement);
+    auto prepared = accelerate::prepare_data_loader(
+        loader, context, {options.pad_fn, options.slice_fn_for_dispatch});
+    remember_loader(prepared.control());
+    return prepared;
+  }
+
+  /// `loader` without the first `num_batches` of an epoch: see accelerate::skip_first_batches.
+  template <typename Loader>
+  [[nodiscard]] static Loader skip_first_batches(const Loader& loader, std::size_t num_batches) {
+    return accelerate::skip_first_batches(loader, num_batches);
+  }
+
+  /// What loaders are prepared with; set_even_batches() is for those that still will be.
+  [[nodiscard]] const DataLoaderConfiguration& dataloader_config() const;
+  [[nodiscard]] bool split_batches() const { return dataloader_config().split_batches; }
+  [[nodiscard]] std::optional<bool> dispatch_batches() const {
+    return dataloader_config().dispatch_batches;
+  }
+  [[nodiscard]] bool even_batches() const { return dataloader_config().even_batches; }
+  void set_even_batches(bool even_batches);
+  [[nodiscard]] bool use_seedable_sampler() const {
+    return dataloader_config().use_seedable_sampler;
+  }
+  [[nodiscard]] bool non_blocking() const { return dataloader_config().non_blocking; }
+  [[nodiscard]] bool use_stateful_dataloader() const {
+    return dataloader_config().use_stateful_dataloader;
   }
 
   /// The module, holder or shared_ptr that was given to prepare(); other objects as they are.
@@ -215,13 +262,29 @@ class Accelerator {
   [[nodiscard]] T gather(T value) const {
     return accelerate::gather(communicator(), verified("gather", std::move(value)));
   }
-  /// As gather, less the samples that even_batches repeated in the last batch of the active loader;
-  /// the last batch may be of unequal size on the ranks. [collective]
+  /// As gather, of what ranks computed for the present batch of the active loader: every sample
+  /// comes once, in the order of the loader, also where the ranks' batches differ in size, and less
+  /// those that were repeated to make them equal. Vectors of what is no tensor (strings) that stand
+  /// beside tensors are gathered too. [collective over the ranks that have a batch]
   template <Nested T>
   [[nodiscard]] T gather_for_metrics(T value) const {
-    return detail::transform_tensors(std::move(value), [this](const detail::Tensors& tensors) {
-      return gather_tensors_for_metrics(tensors);
-    });
+    return detail::gather_once(communicator(), metrics_step(),
+                               verified("gather_for_metrics", std::move(value)));
+  }
+  /// The same with one object a sample, of any type that can be sent (accelerate/tensor/parcel.h;
+  /// with accelerate/comm/objects.h what is convertible to JSON too), tensors of any shape
+  /// included.
+  template <typename T>
+  [[nodiscard]] std::vector<T> gather_object_for_metrics(std::vector<T> objects) const {
+    static_assert(detail::Portable<T>,
+                  "gather_object_for_metrics: objects of this type cannot be sent; give it to_json "
+                  "and from_json and include accelerate/comm/objects.h");
+    return detail::gather_objects_once(communicator(), metrics_step(), std::move(objects));
+  }
+  template <typename T>
+    requires(!Nested<T>)
+  [[nodiscard]] std::vector<T> gather_for_metrics(std::vector<T> objects) const {
+    return gather_object_for_metrics(std::move(objects));
   }
   template <Nested T>
   [[nodiscard]] T reduce(T value, ReduceOp op = ReduceOp::sum, double scale = 1.0) const {
@@ -335,9 +398,7 @@ class Accelerator {
     } else if constexpr (detail::kIsScheduler<T>) {
       return adopt_scheduler(detail::without_owner(object));
     } else if constexpr (detail::kIsLoader<T>) {
-      auto prepared = accelerate::prepare_data_loader(object, loader_context());
-      remember_loader(prepared.control());
-      return prepared;
+      return prepare_data_loader(object);
     } else if constexpr (std::is_lvalue_reference_v<Object>) {
       return (object);
     } else {
@@ -350,6 +411,7 @@ class Accelerator {
   [[nodiscard]] AcceleratedOptimizer adopt_optimizer(torch::optim::Optimizer& optimizer);
   [[nodiscard]] AcceleratedScheduler adopt_scheduler(const AcceleratedScheduler::Given& scheduler);
   [[nodiscard]] LoaderContext loader_context() const;
+  void place(LoaderContext& context, bool on_device) const;
   void remember_loader(std::shared_ptr<LoaderControl> loader);
   /// `value`; in debug mode only after a look at its devices.
   template <Nested T>
@@ -357,7 +419,9 @@ class Accelerator {
     if (debug()) require_device(collect_tensors(value), device(), operation);
     return value;
   }
-  [[nodiscard]] detail::Tensors gather_tensors_for_metrics(const detail::Tensors& tensors) const;
+  [[nodiscard]] detail::MetricsStep metrics_step() const {
+    return detail::metrics_step(*gradient_state(), communicator());
+  }
   void save_module(const ModuleView& view, const std::filesystem::path& directory) const;
 
   struct Impl;

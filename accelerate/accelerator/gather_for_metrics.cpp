@@ -1,40 +1,48 @@
-#include <ATen/ATen.h>
+#include "accelerate/accelerator/gather_for_metrics.h"
 
-#include "accelerate/accelerator/accelerator_impl.h"
+#include <limits>
 
-namespace accelerate {
-namespace {
+#include "accelerate/base/error.h"
 
-// The ranks' tensors without padding, when their sizes along dim 0 differ.
-detail::Tensors gather_ragged(Communicator& communicator, const detail::Tensors& tensors) {
-  const auto padded = detail::pad_across_processes(communicator, tensors, {});
-  const auto gathered = detail::gather(communicator, padded);
-  detail::Tensors sizes;
-  for (const auto& tensor : tensors)
-    sizes.push_back(at::full({1}, tensor.dim() == 0 ? 1 : tensor.size(0), at::kLong));
-  const auto all_sizes = detail::gather(communicator, sizes);
-  detail::Tensors results;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const auto longest = gathered[i].size(0) / communicator.size();
-    detail::Tensors parts;
-    for (int rank = 0; rank < communicator.size(); ++rank) {
-      parts.push_back(
-          gathered[i].narrow(0, rank * longest, all_sizes[i][rank].item<std::int64_t>()));
-    }
-    results.push_back(at::cat(parts));
+namespace accelerate::detail {
+
+MetricsStep metrics_step(const GradientState& state, const Communicator& group) {
+  MetricsStep step{.ranks = group.size()};
+  const LoaderProgress* progress = state.progress();
+  if (progress == nullptr || group.size() == 1) return step;
+  step.ragged = progress->step_ranks > 0;
+  if (step.ragged) step.ranks = progress->step_ranks;
+  step.samples = progress->step_samples;
+  return step;
+}
+
+at::Tensor with_rows(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.dim() == 0 ? tensor.reshape({1}) : tensor;
+}
+
+void join_rows_once(const std::vector<ColumnList>& values, const MetricsStep& step) {
+  try {
+    append_rows(values.front(), {values.begin() + 1, values.end()});
+  } catch (const DataError&) {
+    throw_with_context<CommError>(
+        "gather_for_metrics cannot join what the ranks brought; pad tensors to one shape "
+        "(pad_across_processes), or gather them as objects (gather_object_for_metrics)");
   }
-  return results;
+  const auto all = std::numeric_limits<std::int64_t>::max();
+  cut_rows(values.front(), 0, step.samples >= 0 ? step.samples : all);
 }
 
-}  // namespace
-
-detail::Tensors Accelerator::gather_tensors_for_metrics(const detail::Tensors& tensors) const {
-  if (!gradient_state()->end_of_dataloader()) return detail::gather(communicator(), tensors);
-  const auto all = impl_->options.dataloader_config.even_batches
-                       ? detail::gather(communicator(), tensors)
-                       : gather_ragged(communicator(), tensors);
-  const auto remainder = gradient_state()->remainder();
-  return remainder > 0 ? detail::slice(all, 0, remainder) : all;
+Tensors gather_rows_once(Communicator& communicator, const MetricsStep& step,
+                         const Tensors& tensors) {
+  if (!step.ragged) {
+    const Tensors all = gather(communicator, tensors);
+    return step.samples >= 0 ? slice(all, 0, step.samples) : all;
+  }
+  Tensors mine;
+  for (const at::Tensor& tensor : tensors) mine.push_back(with_rows(tensor));
+  Tensors joined = join_once(exchange(communicator, mine, step.ranks), step);
+  for (std::size_t i = 0; i < joined.size(); ++i) joined[i] = joined[i].to(tensors[i].device());
+  return joined;
 }
 
-}  // namespace accelerate
+}  // namespace accelerate::detail

@@ -6,11 +6,13 @@
 
 #include <exception>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/tensor/parcel.h"
 
 namespace accelerate {
 
@@ -31,6 +33,26 @@ T from_cbor(const std::string& bytes, int rank) {
                                   " sent is not of the type that is expected here");
   }
 }
+}  // namespace detail
+
+namespace detail {
+// Classes that only JSON knows can be part of a parcel too.
+template <typename T>
+concept OnlyJson = std::is_class_v<T> && !Nested<T> && requires(nlohmann::json json, T value) {
+  to_json(json, value);
+  from_json(json, value);
+};
+template <OnlyJson T>
+struct Parcel<T> {
+  static void write(ParcelWriter& writer, const T& value) {
+    Parcel<std::string>::write(writer, to_cbor(value));
+  }
+  static void read(ParcelReader& reader, T& value) {
+    std::string bytes;
+    Parcel<std::string>::read(reader, bytes);
+    value = nlohmann::json::from_cbor(bytes).template get<T>();
+  }
+};
 }  // namespace detail
 
 /// Every rank's `object`, in rank order. [collective]

@@ -1,8 +1,8 @@
 // Batches of a dataset, for one process or for the ranks of a group.
 //
 //   auto batches = make_data_loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers =
-//   4}); for (auto& batch : batches) { … }           // alone, as one process auto loader =
-//   accelerator.prepare(batches); // this rank's share, on this rank's device
+//   4}); for (auto& batch : batches) { … }             // alone, as one process auto loader =
+//   accelerator.prepare(batches);   // this rank's share, on this rank's device
 //
 // Loaders are handles: a copy goes through the same epochs over the same dataset. A loader belongs
 // to one thread; the worker threads behind it are its own affair. docs/data_loading.md has the
@@ -13,12 +13,17 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
+#include "accelerate/base/error.h"
 #include "accelerate/data/dataset_source.h"
+#include "accelerate/data/indexed_feed.h"
 #include "accelerate/data/loader_iteration.h"
 #include "accelerate/data/loader_options.h"
+#include "accelerate/data/stream_dataset.h"
+#include "accelerate/data/stream_feed.h"
 
 namespace accelerate {
 namespace detail {
@@ -34,18 +39,20 @@ class Loader {
   /// Starts a pass over the current epoch and reads its first batch. The epoch is counted when a
   /// pass reaches its end; after an early `break` the same epoch comes again. Passes are
   /// independent of one another, also when they overlap. Throws SampleError when the dataset
-  /// throws.
+  /// throws, UsageError when it can only be read by one pass at a time and another one does.
+  /// [collective] where the loader dispatches or rng_types names a generator, else local.
   [[nodiscard]] LoaderIterator<Batch> begin() const { return LoaderIterator<Batch>(core_); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
-  /// The number of batches that a pass over the current epoch gives on this rank.
+  /// The number of batches that a pass over the current epoch gives on this rank. Throws DataError
+  /// when the dataset is iterable and has no size.
   [[nodiscard]] std::size_t size() const { return core_.plan.size(); }
 
   /// Samples that all ranks together consume in a step; 0 when a batch sampler decides.
   [[nodiscard]] std::int64_t total_batch_size() const { return core_.plan.total_batch_size(); }
 
-  /// The number of samples of the dataset, of all ranks together.
-  [[nodiscard]] std::size_t total_dataset_length() const { return core_.plan.samples(); }
+  /// The number of samples of the dataset, of all ranks together. Throws DataError as size().
+  [[nodiscard]] std::size_t total_dataset_length() const { return core_.plan.known_samples(); }
 
   /// The epoch that the next pass goes through, counted from 0. The order of samples is a function
   /// of the seed and this number.
@@ -54,6 +61,15 @@ class Loader {
 
   /// The seed of the order. Ranks must have the same.
   [[nodiscard]] std::uint64_t seed() const { return core_.plan.seed(); }
+
+  /// Where the loader is in the data: within a loop after the batch that the loop has; of several
+  /// passes at once, the newest counts. Local. Cost: none.
+  [[nodiscard]] LoaderState state_dict() const { return core_.plan.state(); }
+  /// The next pass gives what came after `state`: the rest of its epoch, perhaps nothing. Samples
+  /// before it are not read, except from an iterable dataset, which knows no other way. The number
+  /// of workers may be another, and so may that of ranks if total_batch_size() is the same.
+  /// Throws CheckpointError when the state is of a loader with another total_batch_size or dataset.
+  void load_state_dict(const LoaderState& state) { core_.plan.load(state); }
 
   [[nodiscard]] const DataLoaderOptions& options() const { return core_.plan.options(); }
   [[nodiscard]] const LoaderCore<Batch>& core() const { return core_; }
@@ -83,6 +99,11 @@ class PreparedLoader : public detail::Loader<Batch> {
   [[nodiscard]] bool even_batches() const { return control()->even_batches(); }
   void set_even_batches(bool even_batches) { control()->set_even_batches(even_batches); }
 
+  /// Whether rank 0 reads for all.
+  [[nodiscard]] bool dispatch_batches() const { return this->core().plan.dispatches(); }
+  /// Where batches lie; none: where the dataset makes them.
+  [[nodiscard]] const std::optional<c10::Device>& device() const { return this->core().device; }
+
   /// What all copies of this loader share.
   [[nodiscard]] const std::shared_ptr<LoaderControl>& control() const {
     return this->core().plan.control();
@@ -92,59 +113,93 @@ class PreparedLoader : public detail::Loader<Batch> {
 namespace detail {
 template <typename Batch>
 DataLoader<Batch> loader_of(std::shared_ptr<BatchSource<Batch>> source, DataLoaderOptions options) {
-  LoaderPlan plan(source->size(), std::move(options));
-  auto sources = std::make_shared<SourcePool<Batch>>(std::move(source));
-  return DataLoader<Batch>({.plan = std::move(plan), .sources = std::move(sources)});
+  LoaderPlan plan({.samples = source->size()}, std::move(options));
+  return DataLoader<Batch>({.plan = std::move(plan),
+                            .dataset = std::make_shared<IndexedReader<Batch>>(std::move(source))});
+}
+template <typename Batch>
+DataLoader<Batch> loader_of(std::shared_ptr<StreamSource<Batch>> source,
+                            DataLoaderOptions options) {
+  LoaderPlan plan({.samples = source->size(), .iterable = true}, std::move(options));
+  return DataLoader<Batch>({.plan = std::move(plan),
+                            .dataset = std::make_shared<StreamReader<Batch>>(std::move(source))});
 }
 }  // namespace detail
 
 /// A loader over `dataset`, which is taken by value; pass a shared_ptr to share it instead. What
-/// counts as a dataset, and which threads call it, is said in accelerate/data/dataset_source.h.
-/// Samples become batches by default_collate (accelerate/data/collate.h); batches that the dataset
-/// makes itself, e.g. by
-/// `.map(torch::data::transforms::Stack<>())`, stay as they are.
-/// Throws ConfigError when an option is out of range, DataError when the dataset has no size.
+/// counts as a dataset, and which threads call it, is said in accelerate/data/dataset_source.h for
+/// map-style and in accelerate/data/stream_dataset.h for iterable ones. Samples become batches by
+/// default_collate (accelerate/data/collate.h); batches that a map-style dataset makes itself, e.g.
+/// by `.map(torch::data::transforms::Stack<>())`, stay as they are. Throws ConfigError when an
+/// option is out of range or does not fit an iterable dataset, DataError when a map-style dataset
+/// has no size.
 template <typename Dataset>
 [[nodiscard]] auto make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   using Pointee = detail::Pointee<Dataset>;
+  using Type = typename Pointee::Type;
   static_assert(
-      detail::MapStyle<typename Pointee::Type>,
-      "make_data_loader needs a map-style dataset: get_batch(ArrayRef<size_t>) and size(), or "
-      "get(index) and size(), or tensors; a torch::data loader hides its dataset, so pass the "
-      "dataset instead");
-  auto source = detail::source_of(Pointee::share(std::move(dataset)), Pointee::kOwned);
-  return detail::loader_of(std::move(source), std::move(options));
+      detail::MapStyle<Type> || detail::IterableStyle<Type>,
+      "make_data_loader needs a dataset: get_batch(ArrayRef<size_t>) and size(), or get(index) and "
+      "size(), or tensors, or, to be read from its beginning, next() or begin() and end(); a "
+      "torch::data loader hides its dataset, so pass the dataset instead");
+  auto shared = Pointee::share(std::move(dataset));
+  if constexpr (detail::MapStyle<Type>) {
+    return detail::loader_of(detail::source_of(std::move(shared), Pointee::kOwned),
+                             std::move(options));
+  } else {
+    return detail::loader_of(detail::stream_of(std::move(shared), Pointee::kOwned),
+                             std::move(options));
+  }
 }
 
 /// As above with a collate function: `collate(std::vector<Sample>) -> Batch`, or from whatever
-/// get_batch returns to Batch. It is copied for every worker thread.
+/// get_batch returns to Batch. It is copied for every worker thread and every pass.
 template <typename Dataset, typename Collate>
 [[nodiscard]] auto make_data_loader(Dataset dataset, DataLoaderOptions options, Collate collate) {
   using Pointee = detail::Pointee<Dataset>;
+  using Type = typename Pointee::Type;
   static_assert(
-      detail::BatchReader<typename Pointee::Type> || detail::SampleReader<typename Pointee::Type>,
+      detail::BatchReader<Type> || detail::SampleReader<Type> || detail::IterableStyle<Type>,
       "a collate function needs a dataset that gives samples: get(index) or [index] and size(), "
-      "or get_batch(ArrayRef<size_t>) and size()");
-  auto source =
-      detail::source_with(Pointee::share(std::move(dataset)), Pointee::kOwned, std::move(collate));
-  return detail::loader_of(std::move(source), std::move(options));
+      "or get_batch(ArrayRef<size_t>) and size(), or next(), or begin() and end()");
+  auto shared = Pointee::share(std::move(dataset));
+  if constexpr (detail::IterableStyle<Type>) {
+    return detail::loader_of(
+        detail::stream_with(std::move(shared), Pointee::kOwned, std::move(collate)),
+        std::move(options));
+  } else {
+    return detail::loader_of(
+        detail::source_with(std::move(shared), Pointee::kOwned, std::move(collate)),
+        std::move(options));
+  }
 }
 
 /// The share of one rank in `loader`, from the loader's current epoch on. Local: nothing is sent,
-/// so all ranks must pass loaders of equal options, seed and dataset. Throws ConfigError when
-/// split_batches does not divide batch_size by the number of ranks.
+/// so all ranks must pass loaders of equal options, seed and dataset. `functions` matter to loaders
+/// that dispatch. Throws ConfigError when split_batches does not divide batch_size by the number of
+/// ranks, UsageError when batches are to be dispatched but cannot be sent, or by nobody.
 template <typename Batch>
 [[nodiscard]] PreparedLoader<Batch> prepare_data_loader(const DataLoader<Batch>& loader,
-                                                        const LoaderContext& context) {
-  return PreparedLoader<Batch>({.plan = loader.core().plan.prepared(context),
-                                .sources = loader.core().sources,
+                                                        const LoaderContext& context,
+                                                        DispatchFunctions<Batch> functions = {}) {
+  detail::LoaderPlan plan = loader.core().plan.prepared(context);
+  if (plan.dispatches() && !detail::Portable<Batch>) detail::throw_not_portable();
+  auto mover = context.mover;
+  if (!mover && context.device) mover = detail::make_device_mover(*context.device);
+  return PreparedLoader<Batch>({.plan = std::move(plan),
+                                .dataset = loader.core().dataset,
                                 .gradient_state = context.gradient_state,
                                 .device = context.device,
-                                .non_blocking = context.config.non_blocking});
+                                .non_blocking = context.config.non_blocking,
+                                .mover = std::move(mover),
+                                .communicator = context.communicator,
+                                .rng_types = context.rng_types,
+                                .dispatch = std::move(functions)});
 }
 
-/// `loader` without the first `count` batches of an epoch, which are not even read. To resume in
-/// the middle of an epoch iterate the result once, then `loader`: both count the same epochs.
+/// `loader` without the first `count` batches of an epoch, which are not even read (an iterable
+/// dataset is read from its beginning nevertheless). To resume in the middle of an epoch iterate
+/// the result once, then `loader`: both count the same epochs.
 template <template <typename> typename LoaderType, typename Batch>
 [[nodiscard]] LoaderType<Batch> skip_first_batches(const LoaderType<Batch>& loader,
                                                    std::size_t count) {

@@ -70,20 +70,26 @@ decltype(auto) read_sample(D& dataset, std::size_t index) {
   }
 }
 
-/// The number of samples, also of torch::data datasets, whose size is optional.
+/// The number of samples, if the dataset knows; torch::data declares an optional one.
+template <typename D>
+std::optional<std::size_t> known_size(const D& dataset) {
+  if constexpr (requires { dataset.size().has_value(); }) {
+    const auto size = dataset.size();
+    return size ? std::optional(static_cast<std::size_t>(*size)) : std::nullopt;
+  } else if constexpr (requires { static_cast<std::size_t>(dataset.size()); }) {
+    return static_cast<std::size_t>(dataset.size());
+  } else {
+    return std::nullopt;
+  }
+}
+
+/// The number of samples. Throws DataError when the dataset does not know.
 template <typename D>
 std::size_t samples_of(const D& dataset) {
-  auto size = dataset.size();
-  if constexpr (requires { size.has_value(); }) {
-    if (!size) {
-      throw DataError(
-          "the dataset has no size; make_data_loader needs datasets that know how many "
-          "samples they have and read any of them by its index.");
-    }
-    return static_cast<std::size_t>(*size);
-  } else {
-    return static_cast<std::size_t>(size);
-  }
+  if (const auto size = known_size(dataset)) return *size;
+  throw DataError(
+      "the dataset has no size, but is to be read by index; give it a size, or read it from "
+      "its beginning by next() or begin() and end().");
 }
 
 /// Leaves samples, or a dataset's own batches, as they are.

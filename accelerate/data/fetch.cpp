@@ -70,6 +70,11 @@ void throw_batch_error(std::span<const std::size_t> indices, std::optional<std::
                                      Indices(indices.begin(), indices.end())));
 }
 
+void throw_collate_error(BatchPlace place) {
+  std::throw_with_nested(
+      SampleError(text_of(place) + " cannot be made of the samples that were read", {}));
+}
+
 WorkerEnvironment::WorkerEnvironment()
     : enter_(
           [identity = process_identity()](std::size_t number, const std::function<void()>& work) {

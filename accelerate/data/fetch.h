@@ -44,6 +44,10 @@ struct BatchPlace {
 [[noreturn]] void throw_batch_error(std::span<const std::size_t> indices,
                                     std::optional<std::size_t> culprit, BatchPlace place);
 
+/// Inside a `catch` block: throws SampleError for a batch of an iterable dataset, whose samples
+/// could be read but not collated, with the current exception nested.
+[[noreturn]] void throw_collate_error(BatchPlace place);
+
 /// Does `work` as worker `number` of a loader: the thread is named, takes the given identity (so
 /// that it logs as the rank it works for), runs its operators unobserved by profiler and engine
 /// callbacks, and computes on one core, because workers and the training step would otherwise fight

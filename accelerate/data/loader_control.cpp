@@ -4,6 +4,27 @@
 
 namespace accelerate {
 
+void LoaderControl::set_epoch(std::int64_t epoch) {
+  epoch_ = epoch;
+  position_ = 0;
+  resumes_ = false;
+}
+
+std::pair<std::int64_t, std::size_t> LoaderControl::begin_pass() {
+  if (!std::exchange(resumes_, false)) position_ = 0;
+  return {++newest_pass_, position_};
+}
+
+void LoaderControl::report(std::int64_t pass, std::size_t batches) {
+  if (pass == newest_pass_) position_ = batches;
+}
+
+void LoaderControl::resume(std::int64_t epoch, std::size_t batches) {
+  epoch_ = epoch;
+  position_ = batches;
+  resumes_ = true;
+}
+
 EvenBatchesScope::EvenBatchesScope(std::vector<std::shared_ptr<LoaderControl>> loaders,
                                    bool even_batches) {
   bool left_alone = false;

@@ -1,12 +1,27 @@
 // What all copies of a loader have in common, whatever the type of its batches.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace accelerate {
+
+/// Where a loader is in the data: numbers only, to be saved by any means. With the dataset and the
+/// loader's options it determines everything that is still to come, whatever the number of workers.
+struct LoaderState {
+  std::int64_t epoch = 0;             ///< The pass that is under way, or the next one.
+  std::int64_t batches = 0;           ///< Batches of it that this rank has been given.
+  std::int64_t samples = 0;           ///< Samples of it that all ranks together have consumed.
+  std::uint64_t seed = 0;             ///< Of the order.
+  std::int64_t total_batch_size = 0;  ///< Samples a step of all ranks; 0: a batch sampler decides.
+  std::int64_t dataset_length = -1;   ///< Samples of the dataset; -1: it does not know.
+  std::int64_t num_processes = 1;     ///< Ranks that shared the batches.
+
+  friend bool operator==(const LoaderState&, const LoaderState&) = default;
+};
 
 /// Where a loader is in its epochs, and what may be changed between its passes. Copies of a loader
 /// and its skip_first_batches views share one; an Accelerator keeps those of the loaders it
@@ -21,7 +36,8 @@ class LoaderControl {
 
   /// The epoch that the next pass goes through, counted from 0.
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
-  void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
+  /// The next pass goes through `epoch`, from its first batch.
+  void set_epoch(std::int64_t epoch);
 
   /// Whether the last step repeats samples so that all ranks get as many as one another. A change
   /// is seen by the next pass; it must be the same on all ranks.
@@ -29,10 +45,26 @@ class LoaderControl {
   void set_even_batches(bool even_batches) { even_batches_ = even_batches; }
   [[nodiscard]] bool always_even() const { return always_even_; }
 
+  // A pass reports where it is. Of several passes at once the newest one counts.
+  /// Begins a pass; returns its number and the batches of the epoch that are to be left out.
+  std::pair<std::int64_t, std::size_t> begin_pass();
+  /// `batches` of the epoch have been handed out or left out.
+  void report(std::int64_t pass, std::size_t batches);
+  /// A pass has reached the end of its epoch.
+  void finish_epoch() { set_epoch(epoch_ + 1); }
+
+  /// Batches of the epoch that have been handed out.
+  [[nodiscard]] std::size_t position() const { return position_; }
+  /// The next pass goes through `epoch` without its first `batches`.
+  void resume(std::int64_t epoch, std::size_t batches);
+
  private:
   std::int64_t epoch_ = 0;
   bool even_batches_ = true;
   bool always_even_ = false;
+  std::int64_t newest_pass_ = 0;
+  std::size_t position_ = 0;
+  bool resumes_ = false;  // The next pass starts at position_ and not at 0.
 };
 
 /// Sets even_batches of some loaders for as long as it lives, then puts back what each had. Loaders

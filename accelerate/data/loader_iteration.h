@@ -10,56 +10,61 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/data/batch_source.h"
+#include "accelerate/data/batch_feed.h"
+#include "accelerate/data/dispatch_feed.h"
+#include "accelerate/data/generators.h"
 #include "accelerate/data/loader_plan.h"
-#include "accelerate/data/ordered_prefetch.h"
 #include "accelerate/data/placement.h"
 #include "accelerate/state/gradient_state.h"
 #include "accelerate/tensor/nested.h"
 
 namespace accelerate::detail {
 
-/// The dataset of a loader, and the sources of worker threads that are waiting for the next epoch:
-/// a worker's copy of a dataset lives as long as the loader, with whatever state it has.
-template <typename Batch>
-class SourcePool {
- public:
-  using Source = BatchSource<Batch>;
-
-  explicit SourcePool(std::shared_ptr<Source> source) : source_(std::move(source)) {}
-
-  [[nodiscard]] Source& main() const { return *source_; }
-
-  [[nodiscard]] std::vector<std::unique_ptr<Source>> take(std::size_t count) {
-    std::vector<std::unique_ptr<Source>> taken;
-    while (taken.size() < count) {
-      if (idle_.empty()) idle_.push_back(source_->for_worker());
-      taken.push_back(std::move(idle_.back()));
-      idle_.pop_back();
-    }
-    return taken;
-  }
-  void give_back(std::vector<std::unique_ptr<Source>> sources) {
-    // In reverse, so that worker 0 gets its own again.
-    std::move(sources.rbegin(), sources.rend(), std::back_inserter(idle_));
-  }
-
- private:
-  std::shared_ptr<Source> source_;
-  std::vector<std::unique_ptr<Source>> idle_;
-};
-
 /// What a loader is made of. A value; copies share the dataset and the count of epochs.
 template <typename Batch>
 struct LoaderCore {
   LoaderPlan plan;
-  std::shared_ptr<SourcePool<Batch>> sources;
+  std::shared_ptr<DatasetReader<Batch>> dataset;
   std::shared_ptr<GradientState> gradient_state = nullptr;
   std::optional<c10::Device> device = std::nullopt;
   bool non_blocking = false;
+  std::shared_ptr<DeviceMover> mover = nullptr;
+  std::shared_ptr<Communicator> communicator = nullptr;
+  std::vector<RngType> rng_types = {};
+  DispatchFunctions<Batch> dispatch = {};
 
-  [[nodiscard]] bool pins() const {
-    return plan.options().pin_memory && device && device->is_cuda();
+  [[nodiscard]] std::unique_ptr<BatchFeed<Batch>> open(PassStart start) const {
+    if (communicator) synchronize_rng_states(*communicator, rng_types, generator(), device);
+    return plan.dispatches() ? open_dispatched(start) : dataset->open(plan, start, finish());
+  }
+
+ private:
+  [[nodiscard]] std::optional<at::Generator> generator() const { return dataset->generator(); }
+
+  // A mover works beside the loop, so there must be something beside the loop.
+  [[nodiscard]] Finish<Batch> finish() const {
+    const bool ahead = plan.options().num_workers > 0;
+    return {.pin = plan.options().pin_memory && device && device->is_cuda(),
+            .mover = ahead ? mover : nullptr};
+  }
+
+  [[nodiscard]] std::unique_ptr<BatchFeed<Batch>> open_dispatched(PassStart start) const {
+    if constexpr (Portable<Batch>) {
+      const ShardOptions shard = plan.shard();
+      typename DispatchFeed<Batch>::Settings settings{
+          .seekable = dataset->seekable(),
+          .skip = start.batch,
+          .per_step =
+              shard.split_batches ? std::size_t{1} : static_cast<std::size_t>(shard.num_shards),
+          .drop_last = plan.options().drop_last,
+          .functions = dispatch};
+      settings.open = [plan = plan.undivided(), dataset = dataset, start](std::size_t from) {
+        return dataset->open(plan, {start.epoch, from}, {});
+      };
+      return std::make_unique<DispatchFeed<Batch>>(communicator, std::move(settings));
+    } else {
+      throw_not_portable();
+    }
   }
 };
 
@@ -68,70 +73,51 @@ struct LoaderCore {
 template <typename Batch>
 class LoaderIteration {
  public:
-  explicit LoaderIteration(LoaderCore<Batch> core)
-      : core_(std::move(core)),
-        epoch_(core_.plan.epoch()),
-        batches_(core_.plan.batches(epoch_)),
-        next_(std::min(core_.plan.skipped(), batches_.size())) {
-    progress_.remainder = core_.plan.remainder();
-    start_workers();
+  explicit LoaderIteration(LoaderCore<Batch> core) : core_(std::move(core)) {
+    const auto [number, resumed] = control().begin_pass();
+    number_ = number;
+    position_ = std::max(core_.plan.skipped(), resumed);
+    feed_ = core_.open({.epoch = control().epoch(), .batch = position_});
     if (core_.gradient_state) core_.gradient_state->push(&progress_);
   }
   ~LoaderIteration() { end(); }
   LoaderIteration(const LoaderIteration&) = delete;
   LoaderIteration& operator=(const LoaderIteration&) = delete;
 
-  /// Reads the next batch; false when there is none. The end is announced with the last batch: how
-  /// many there are is known beforehand, so no batch needs to be read ahead to find out.
+  /// Reads the next batch; false when there is none.
   bool advance() {
     if (ended_) return false;
-    if (next_ == batches_.size()) {
-      if (batches_.size() > 0) core_.plan.set_epoch(core_.plan.epoch() + 1);
-      end();
-      return false;
-    }
+    batch_.reset();  // Its memory is free for the next one.
     try {
-      read();
+      if (read()) return true;
     } catch (...) {
       end();
       throw;
     }
-    progress_.end_of_dataloader = ++next_ == batches_.size();
-    return true;
+    if (position_ > 0) control().finish_epoch();
+    end();
+    return false;
   }
 
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] Batch& batch() { return *batch_; }
 
  private:
-  void start_workers() {
-    const auto& options = core_.plan.options();
-    const std::size_t first = next_;
-    const std::size_t count = batches_.size() - first;
-    const std::size_t workers = std::min(static_cast<std::size_t>(options.num_workers), count);
-    if (workers == 0) return;
-    worker_sources_ = core_.sources->take(workers);
-    const auto capacity = workers * static_cast<std::size_t>(options.prefetch_factor);
-    prefetch_.emplace(
-        PrefetchOptions{.count = count, .workers = workers, .capacity = capacity},
-        [this, first](std::size_t worker, std::size_t item) {
-          return fetch(*worker_sources_[worker], first + item);
-        },
-        WorkerEnvironment());
+  [[nodiscard]] LoaderControl& control() const { return *core_.plan.control(); }
+
+  bool read() {
+    std::optional<Fed<Batch>> fed = feed_->next();
+    if (!fed) return false;
+    batch_.emplace(std::move(fed->batch));
+    place(*fed);
+    progress_ = fed->progress;
+    control().report(number_, ++position_);
+    return true;
   }
 
-  Batch fetch(BatchSource<Batch>& source, std::size_t position) const {
-    Batch batch = fetch_batch(source, batches_.batch(position), BatchPlace{position, epoch_});
+  void place(const Fed<Batch>& fed) {
     if constexpr (Nested<Batch>) {
-      if (core_.pins()) visit_tensors(batch, [](at::Tensor& tensor) { pin_for_device(tensor); });
-    }
-    return batch;
-  }
-
-  void read() {
-    batch_.reset();  // Its memory is free for the next one.
-    batch_ = prefetch_ ? prefetch_->next() : fetch(core_.sources->main(), next_);
-    if constexpr (Nested<Batch>) {
+      if (fed.arrival) fed.arrival->wait(collect_tensors(*batch_));
       if (!core_.device) return;
       visit_tensors(*batch_, [this](at::Tensor& tensor) {
         move_to_device(tensor, *core_.device, core_.non_blocking);
@@ -143,20 +129,17 @@ class LoaderIteration {
     if (ended_) return;
     ended_ = true;
     batch_.reset();
-    prefetch_.reset();
-    core_.sources->give_back(std::move(worker_sources_));
+    feed_.reset();
     if (core_.gradient_state) core_.gradient_state->remove(&progress_);
   }
 
   LoaderCore<Batch> core_;
-  std::int64_t epoch_;
-  BatchSamplerShard batches_;
-  std::size_t next_;
+  std::int64_t number_ = 0;
+  std::size_t position_ = 0;
   LoaderProgress progress_;
   bool ended_ = false;
   std::optional<Batch> batch_;
-  std::vector<std::unique_ptr<BatchSource<Batch>>> worker_sources_;
-  std::optional<OrderedPrefetch<Batch>> prefetch_;
+  std::unique_ptr<BatchFeed<Batch>> feed_;
 };
 
 /// A single-pass iterator that owns its pass: leaving a loop early, by `break` or by an exception,

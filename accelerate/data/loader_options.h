@@ -15,6 +15,11 @@
 
 namespace accelerate {
 
+class Communicator;
+namespace detail {
+class DeviceMover;
+}
+
 /// Positions of samples in a dataset.
 using Indices = std::vector<std::size_t>;
 
@@ -34,13 +39,28 @@ struct DataLoaderOptions {
   std::function<BatchList(std::int64_t epoch)> batch_sampler = nullptr;
 };
 
-/// What all loaders of an Accelerator have in common.
+/// What all loaders of an Accelerator have in common. Names are upstream's.
 struct DataLoaderConfiguration {
   bool split_batches = false;  ///< batch_size counts the samples of all ranks, not of each.
+  /// Rank 0 alone reads and deals the batches out; by default for iterable datasets only.
+  std::optional<bool> dispatch_batches = std::nullopt;
   bool even_batches =
       true;  ///< Repeats first samples so that all ranks get as many as one another.
+  /// Whether the order of an epoch comes from a generator seeded with seed + epoch. Without, one
+  /// generator draws all epochs one after the other, as Python's `DataLoader(generator=…)` does;
+  /// to start at epoch k then costs k + 1 permutations. Upstream's default is false.
+  bool use_seedable_sampler = true;
   std::optional<std::uint64_t> data_seed = std::nullopt;  ///< For loaders without one of their own.
   bool non_blocking = false;  ///< Moves batches without waiting (pinned ones always are).
+  /// Accepted for the name's sake: every loader has state_dict() and load_state_dict(), at no cost.
+  bool use_stateful_dataloader = true;
+};
+
+/// Random generators whose state rank 0 hands to the other ranks when a pass begins.
+enum class RngType {
+  torch,      ///< The default generator of the CPU.
+  cuda,       ///< That of the rank's GPU; nothing happens where batches stay on the CPU.
+  generator,  ///< The dataset's own, where an iterable dataset has one. Orders need none.
 };
 
 /// Which part of the batches is ours.
@@ -59,6 +79,11 @@ struct LoaderContext {
   std::shared_ptr<GradientState> gradient_state =
       nullptr;                                       ///< Told of every iteration; may be null.
   std::optional<c10::Device> device = std::nullopt;  ///< Batches are moved there; none: they stay.
+  /// The ranks; needed to dispatch batches and to synchronise generators.
+  std::shared_ptr<Communicator> communicator = nullptr;
+  std::vector<RngType> rng_types = {RngType::generator};
+  /// Moves what workers have read to `device` ahead of use; null: chosen by the device.
+  std::shared_ptr<detail::DeviceMover> mover = nullptr;
 };
 
 }  // namespace accelerate

@@ -19,15 +19,35 @@ void check_range(const char* name, std::int64_t value, std::int64_t least, std::
                     std::to_string(least) + " to " + std::to_string(most) + ".");
 }
 
+void check_iterable(const DataLoaderOptions& options) {
+  if (options.shuffle) {
+    throw ConfigError(
+        "shuffle is on, but an iterable dataset gives its samples in an order of its own; shuffle "
+        "inside the dataset (its set_epoch(epoch) is called before every pass).");
+  }
+  if (options.batch_sampler) {
+    throw ConfigError(
+        "batch_sampler chooses samples by their index, but an iterable dataset has none; leave it "
+        "out, or give the dataset get(index) and size().");
+  }
+}
+
+[[noreturn]] void throw_other_loader(const char* what, std::int64_t theirs, std::int64_t ours) {
+  throw CheckpointError("the state is that of a loader whose " + std::string(what) + " is " +
+                        std::to_string(theirs) + ", but this one's is " + std::to_string(ours) +
+                        "; what is left of the epoch can only be told for the same one.");
+}
+
 }  // namespace
 
-void check_options(const DataLoaderOptions& options) {
+void check_options(const DataLoaderOptions& options, bool iterable) {
   if (options.batch_size < 1) {
     throw ConfigError("batch_size is " + std::to_string(options.batch_size) +
                       "; it must be at least 1 sample a batch.");
   }
   check_range("num_workers", options.num_workers, 0, kMaxWorkers);
   check_range("prefetch_factor", options.prefetch_factor, 1, kMaxPrefetchFactor);
+  if (iterable) check_iterable(options);
   if (!options.batch_sampler) return;
   if (options.batch_size != 1 || options.shuffle || options.drop_last) {
     throw ConfigError(
@@ -42,22 +62,35 @@ std::uint64_t choose_seed(const DataLoaderOptions& options, const DataLoaderConf
   return initial_seed();
 }
 
-LoaderPlan::LoaderPlan(std::size_t samples, DataLoaderOptions options)
-    : samples_(samples), options_(std::move(options)), seed_(choose_seed(options_, {})) {
-  check_options(options_);
+LoaderPlan::LoaderPlan(DatasetShape dataset, DataLoaderOptions options)
+    : dataset_(dataset),
+      options_(std::move(options)),
+      seed_(std::make_shared<std::uint64_t>(choose_seed(options_, {}))),
+      orders_(std::make_shared<EpochOrders>(dataset_.samples.value_or(0),
+                                            EpochOrders::Kind{.shuffle = options_.shuffle})) {
+  check_options(options_, dataset_.iterable);
 }
 
 LoaderPlan LoaderPlan::prepared(const LoaderContext& context) const {
   LoaderPlan plan = *this;
-  plan.control_ = std::make_shared<LoaderControl>(context.config.even_batches, false);
+  const DataLoaderConfiguration& config = context.config;
+  plan.dispatches_ = config.dispatch_batches.value_or(dataset_.iterable) && context.world_size > 1;
+  if (plan.dispatches_ && !context.communicator) {
+    throw UsageError(
+        "batches are to be dispatched (dispatch_batches, or an iterable dataset), but the "
+        "LoaderContext has no communicator to send them by.");
+  }
+  plan.control_ = std::make_shared<LoaderControl>(config.even_batches, plan.dispatches_);
   plan.set_epoch(epoch());
-  plan.seed_ = choose_seed(options_, context.config);
+  plan.seed_ = std::make_shared<std::uint64_t>(choose_seed(options_, config));
+  plan.orders_ = std::make_shared<EpochOrders>(
+      dataset_.samples.value_or(0),
+      EpochOrders::Kind{.shuffle = options_.shuffle, .seedable = config.use_seedable_sampler});
   plan.shard_ = {.num_shards = context.world_size,
                  .shard_index = context.rank,
-                 .split_batches = context.config.split_batches};
+                 .split_batches = config.split_batches};
   // Refuses here, and not in the first loop, what does not fit together.
-  static_cast<void>(options_.batch_sampler ? plan.shard(BatchSampler(BatchList{}))
-                                           : plan.uniform_batches(SampleOrder(samples_)));
+  static_cast<void>(plan.step_shape());
   return plan;
 }
 
@@ -67,18 +100,45 @@ LoaderPlan LoaderPlan::skipping(std::size_t batches) const {
   return plan;
 }
 
+LoaderPlan LoaderPlan::undivided() const {
+  LoaderPlan plan = *this;
+  plan.shard_ = {};
+  plan.dispatches_ = false;
+  return plan;
+}
+
+ShardOptions LoaderPlan::shard() const {
+  ShardOptions shard = shard_;
+  // One process keeps its last batch as it is: with no other to be equal to, nothing is repeated.
+  shard.even_batches = (dispatches_ || control_->even_batches()) && shard.num_shards > 1;
+  return shard;
+}
+
+StepShape LoaderPlan::step_shape() const {
+  if (!options_.batch_sampler) {
+    return StepShape::of(static_cast<std::size_t>(options_.batch_size), shard_);
+  }
+  static_cast<void>(BatchSamplerShard(BatchSampler(BatchList{}), shard_));
+  return StepShape::of(1, {.num_shards = shard_.num_shards, .shard_index = shard_.shard_index});
+}
+
 BatchSamplerShard LoaderPlan::batches(std::int64_t epoch) const {
-  if (options_.batch_sampler) return shard(user_batches(epoch));
-  if (!options_.shuffle) return uniform_batches(SequentialSampler(samples_).order());
-  SeedableRandomSampler sampler(samples_, seed_);
-  sampler.set_epoch(epoch);
-  return uniform_batches(sampler.order());
+  if (options_.batch_sampler) return {user_batches(epoch), shard()};
+  return uniform_batches(orders_->of(seed(), epoch));
+}
+
+std::size_t LoaderPlan::known_samples() const {
+  if (dataset_.samples) return *dataset_.samples;
+  throw DataError(
+      "the dataset has no size, so nobody knows how many batches there will be; give it size(), "
+      "or count while iterating.");
 }
 
 std::size_t LoaderPlan::size() const {
   // How many there are does not depend on their order, so no permutation is drawn.
-  const std::size_t all = options_.batch_sampler ? batches(epoch()).size()
-                                                 : uniform_batches(SampleOrder(samples_)).size();
+  const std::size_t all = options_.batch_sampler
+                              ? batches(epoch()).size()
+                              : uniform_batches(SampleOrder(known_samples())).size();
   return all - std::min(all, skipped_);
 }
 
@@ -87,18 +147,49 @@ std::int64_t LoaderPlan::total_batch_size() const {
   return options_.batch_size * (shard_.split_batches ? 1 : shard_.num_shards);
 }
 
-std::int64_t LoaderPlan::remainder() const {
-  if (options_.batch_sampler || options_.drop_last) return -1;
-  return static_cast<std::int64_t>(samples_) % total_batch_size();
+LoaderState LoaderPlan::state() const {
+  const auto batches = static_cast<std::int64_t>(control_->position());
+  LoaderState state{.epoch = epoch(),
+                    .batches = batches,
+                    .samples = batches * total_batch_size(),
+                    .seed = seed(),
+                    .total_batch_size = total_batch_size(),
+                    .num_processes = shard_.num_shards};
+  if (dataset_.samples) {
+    state.dataset_length = static_cast<std::int64_t>(*dataset_.samples);
+    state.samples = std::min(state.samples, state.dataset_length);
+  }
+  return state;
+}
+
+void LoaderPlan::load(const LoaderState& state) const {
+  const LoaderState mine = this->state();
+  if (state.epoch < 0 || state.batches < 0) {
+    throw CheckpointError("the state of a loader counts " + std::to_string(state.epoch) +
+                          " epochs and " + std::to_string(state.batches) +
+                          " batches; both must be at least 0.");
+  }
+  if (state.total_batch_size != mine.total_batch_size) {
+    throw_other_loader("total_batch_size", state.total_batch_size, mine.total_batch_size);
+  }
+  if (state.dataset_length != mine.dataset_length) {
+    throw_other_loader("dataset length", state.dataset_length, mine.dataset_length);
+  }
+  // Steps of equally many samples are the same steps on any number of ranks.
+  if (mine.total_batch_size == 0 && state.num_processes != mine.num_processes) {
+    throw_other_loader("number of processes", state.num_processes, mine.num_processes);
+  }
+  *seed_ = state.seed;
+  control_->resume(state.epoch, static_cast<std::size_t>(state.batches));
 }
 
 BatchSampler LoaderPlan::user_batches(std::int64_t epoch) const {
   BatchList batches = options_.batch_sampler(epoch);
   for (const Indices& batch : batches) {
     for (std::size_t index : batch) {
-      if (index < samples_) continue;
+      if (index < known_samples()) continue;
       throw DataError("the batch sampler asks for sample " + std::to_string(index) +
-                      ", but the dataset has " + std::to_string(samples_) +
+                      ", but the dataset has " + std::to_string(known_samples()) +
                       " samples; indices count from 0.");
     }
   }
@@ -106,14 +197,7 @@ BatchSampler LoaderPlan::user_batches(std::int64_t epoch) const {
 }
 
 BatchSamplerShard LoaderPlan::uniform_batches(SampleOrder order) const {
-  return shard(BatchSampler(std::move(order), options_.batch_size, options_.drop_last));
-}
-
-BatchSamplerShard LoaderPlan::shard(BatchSampler sampler) const {
-  ShardOptions options = shard_;
-  // One process keeps its last batch as it is: with no other to be equal to, nothing is repeated.
-  options.even_batches = control_->even_batches() && options.num_shards > 1;
-  return BatchSamplerShard(std::move(sampler), options);
+  return {BatchSampler(std::move(order), options_.batch_size, options_.drop_last), shard()};
 }
 
 }  // namespace accelerate::detail

@@ -3,6 +3,8 @@
 // before it.
 #pragma once
 
+#include <ATen/core/Generator.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -65,6 +67,52 @@ class SeedableRandomSampler {
   std::int64_t epoch_ = 0;
 };
 
+/// Every sample once, in orders that one generator, seeded once, draws epoch after epoch: those of
+/// a Python `DataLoader(shuffle=True, generator=torch.Generator().manual_seed(seed))` that is
+/// iterated to its end each time.
+class RandomSampler {
+ public:
+  RandomSampler(std::size_t size, std::uint64_t seed);
+
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  /// The epoch that the next call of order() draws.
+  [[nodiscard]] std::int64_t epoch() const { return epoch_; }
+  /// The permutation of the next epoch. Cost: as SeedableRandomSampler, twice.
+  [[nodiscard]] SampleOrder order();
+
+ private:
+  std::size_t size_;
+  std::uint64_t seed_;
+  std::int64_t epoch_ = 0;
+  at::Generator generator_;
+};
+
+/// The orders of all epochs of a loader, by number. Remembers the last one, so that passes over one
+/// epoch share it. Belongs to the thread of the loop.
+class EpochOrders {
+ public:
+  struct Kind {
+    bool shuffle = false;
+    bool seedable = true;  ///< SeedableRandomSampler, else RandomSampler.
+  };
+  EpochOrders(std::size_t size, Kind kind) : size_(size), kind_(kind) {}
+
+  [[nodiscard]] SampleOrder of(std::uint64_t seed, std::int64_t epoch);
+
+ private:
+  [[nodiscard]] SampleOrder draw(std::uint64_t seed, std::int64_t epoch);
+
+  struct Drawn {
+    std::uint64_t seed;
+    std::int64_t epoch;
+    SampleOrder order;
+  };
+  std::size_t size_;
+  Kind kind_;
+  std::optional<Drawn> last_;
+  std::optional<RandomSampler> generator_;
+};
+
 /// Cuts an order into batches of one size, or holds batches of any size that the user made.
 class BatchSampler {
  public:
@@ -80,6 +128,8 @@ class BatchSampler {
   [[nodiscard]] std::size_t size() const;
   /// The sample indices of batch `position`, which must be below size().
   [[nodiscard]] Indices batch(std::size_t position) const;
+  /// How many they are.
+  [[nodiscard]] std::size_t samples_in(std::size_t position) const;
 
   [[nodiscard]] bool drop_last() const { return drop_last_; }
   /// Samples of a full batch; nullopt when the user made the batches.

@@ -28,6 +28,11 @@ struct LoaderProgress {
   /// Samples in the last global batch that no other rank repeats (0: it is full); -1 when unknown
   /// or dropped, so that nothing is to be cut off after a gather.
   std::int64_t remainder = -1;
+  /// Samples in the present batches of all ranks that are not repeats; -1: all of them.
+  std::int64_t step_samples = -1;
+  /// How many ranks, from rank 0 on, have a batch in this step, when not all have one or when their
+  /// batches may differ in size; 0: all have batches of one size.
+  int step_ranks = 0;
 };
 
 /// A stack of the loaders that are being iterated, innermost last, and the synchronisation switch.
@@ -44,6 +49,11 @@ class GradientState {
 
   /// The active loader's remainder; -1 outside any loader.
   [[nodiscard]] std::int64_t remainder() const;
+
+  /// What the active loader says of its present batch; nullptr outside any loader.
+  [[nodiscard]] const LoaderProgress* progress() const {
+    return loaders_.empty() ? nullptr : loaders_.back();
+  }
 
   /// Whether a loader is being iterated.
   [[nodiscard]] bool in_dataloader() const { return !loaders_.empty(); }

@@ -95,14 +95,20 @@ TEST(PreparedLoader, SaysWhichBatchSizeCannotBeSplit) {
   }
 }
 
-TEST(PreparedLoader, SharesBatchesOfTheUserWithoutRemainder) {
+TEST(PreparedLoader, SharesBatchesOfTheUserAndSaysHowManySamplesCount) {
   auto plain = make_data_loader(numbers(9), {.batch_sampler = [](std::int64_t) {
                                   return BatchList{{0, 1}, {2}, {3, 4, 5}};
                                 }});
   auto state = std::make_shared<GradientState>();
   auto second = prepare_data_loader(plain, {.rank = 1, .world_size = 2, .gradient_state = state});
   EXPECT_EQ(second.total_batch_size(), 0);
-  for (auto& batch : second) EXPECT_EQ(state->remainder(), -1) << batch;
+  std::vector<std::int64_t> counted;
+  for (auto& batch : second) {
+    EXPECT_EQ(state->remainder(), 3) << batch;
+    EXPECT_EQ(state->progress()->step_ranks, 2);  // Their batches differ in size.
+    counted.push_back(state->progress()->step_samples);
+  }
+  EXPECT_EQ(counted, (std::vector<std::int64_t>{-1, 3}));
   EXPECT_EQ(read_all(second), (Values{2, 0, 1}));
 }
 

@@ -1,0 +1,74 @@
+// What all ranks computed for the samples of the present step, each sample once.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "accelerate/comm/communicator.h"
+#include "accelerate/comm/exchange.h"
+#include "accelerate/comm/operations.h"
+#include "accelerate/data/batch_rows.h"
+#include "accelerate/state/gradient_state.h"
+
+namespace accelerate::detail {
+
+/// Who takes part, and what of it counts. The same on all ranks that take part, for it follows from
+/// what the loader has said of its present batch.
+struct MetricsStep {
+  int ranks = 1;              ///< Those that have a batch.
+  bool ragged = false;        ///< Their batches may differ in rows.
+  std::int64_t samples = -1;  ///< Rows that are not repeats, −1: all.
+};
+[[nodiscard]] MetricsStep metrics_step(const GradientState& state, const Communicator& group);
+
+/// As gather(), of rows that may differ in number between the ranks, cut to those that count.
+[[nodiscard]] Tensors gather_rows_once(Communicator& communicator, const MetricsStep& step,
+                                       const Tensors& tensors);
+
+/// The rows of all values that count. Throws CommError when the values do not fit together.
+void join_rows_once(const std::vector<ColumnList>& values, const MetricsStep& step);
+
+/// Scalars {} become {1}: one row a rank.
+[[nodiscard]] at::Tensor with_rows(const at::Tensor& tensor);
+
+template <typename T>
+[[nodiscard]] T join_once(std::vector<T> values, const MetricsStep& step) {
+  std::vector<ColumnList> columns;
+  for (T& value : values) columns.push_back(columns_of(value));
+  join_rows_once(columns, step);
+  return std::move(values.front());
+}
+
+/// A value of tensors, or one that has vectors of other things too.
+template <Nested T>
+[[nodiscard]] T gather_once(Communicator& communicator, const MetricsStep& step, T value) {
+  if constexpr (kHasLists<T>) {
+    static_assert(Portable<T>,
+                  "gather_for_metrics: this type holds vectors of what cannot be sent; gather the "
+                  "parts one by one, and what is convertible to JSON by gather_object");
+    visit_tensors(value, [](at::Tensor& tensor) { tensor = with_rows(tensor); });
+    return join_once(exchange(communicator, value, step.ranks), step);
+  } else {
+    return transform_tensors(std::move(value), [&](const Tensors& tensors) {
+      return gather_rows_once(communicator, step, tensors);
+    });
+  }
+}
+
+/// Objects, one a sample.
+template <Portable T>
+[[nodiscard]] std::vector<T> gather_objects_once(Communicator& communicator,
+                                                 const MetricsStep& step, std::vector<T> objects) {
+  std::vector<T> all;
+  for (auto& part : exchange(communicator, objects, step.ranks)) {
+    for (auto&& object : part) all.push_back(std::move(object));
+  }
+  const auto count = static_cast<std::int64_t>(all.size());
+  if (step.samples >= 0 && step.samples < count) {
+    all.erase(all.begin() + step.samples, all.end());
+  }
+  return all;
+}
+
+}  // namespace accelerate::detail

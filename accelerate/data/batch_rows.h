@@ -1,0 +1,175 @@
+// A batch as rows: its tensors, and its vectors of what is no tensor (collated strings), are
+// columns whose first dimension counts samples. Joining and cutting works column by column;
+// everything else of a batch (numbers, scalars {}, undefined tensors) belongs to all of its
+// samples.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "accelerate/tensor/nested.h"
+
+namespace accelerate::detail {
+
+/// A column of a batch, wherever it lies in its structure.
+struct Column {
+  /// What can be done with a vector of any type.
+  struct ListOperations {
+    std::size_t (*size)(const void* list);
+    void (*append)(void* to, const void* from);
+    void (*cut)(void* list, std::size_t begin, std::size_t end);
+  };
+  at::Tensor* tensor = nullptr;
+  void* list = nullptr;
+  const ListOperations* operations = nullptr;
+};
+using ColumnList = std::vector<Column>;
+
+template <typename T>
+inline constexpr Column::ListOperations kListOperations{
+    [](const void* list) { return static_cast<const T*>(list)->size(); },
+    [](void* to, const void* from) {
+      const T& more = *static_cast<const T*>(from);
+      static_cast<T*>(to)->insert(static_cast<T*>(to)->end(), more.begin(), more.end());
+    },
+    [](void* list, std::size_t begin, std::size_t end) {
+      const T& all = *static_cast<T*>(list);
+      *static_cast<T*>(list) = T(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 all.begin() + static_cast<std::ptrdiff_t>(end));
+    }};
+
+// Only types with parts are listed; others have no columns.
+template <typename T>
+void add_columns(T& value, ColumnList& columns);
+
+template <typename T>
+struct Parts {
+  static constexpr bool kLists = false;
+  static void add(T& value, ColumnList& columns) {
+    if constexpr (Nested<T>) {
+      visit_tensors(value, [&](at::Tensor& tensor) { columns.push_back({&tensor}); });
+    }
+  }
+};
+template <typename T, typename A>
+struct Parts<std::vector<T, A>> {
+  static constexpr bool kLists = !Nested<T> || Parts<T>::kLists;
+  static void add(std::vector<T, A>& value, ColumnList& columns) {
+    if constexpr (Nested<T>) {
+      for (T& item : value) add_columns(item, columns);
+    } else {
+      columns.push_back({nullptr, &value, &kListOperations<std::vector<T, A>>});
+    }
+  }
+};
+template <typename T, std::size_t N>
+struct Parts<std::array<T, N>> {
+  static constexpr bool kLists = Parts<T>::kLists;
+  static void add(std::array<T, N>& value, ColumnList& columns) {
+    for (T& item : value) add_columns(item, columns);
+  }
+};
+template <typename First, typename Second>
+struct Parts<std::pair<First, Second>> {
+  static constexpr bool kLists = Parts<First>::kLists || Parts<Second>::kLists;
+  static void add(std::pair<First, Second>& value, ColumnList& columns) {
+    add_columns(value.first, columns);
+    add_columns(value.second, columns);
+  }
+};
+template <typename... Part>
+struct Parts<std::tuple<Part...>> {
+  static constexpr bool kLists = (Parts<Part>::kLists || ...);
+  static void add(std::tuple<Part...>& value, ColumnList& columns) {
+    std::apply([&](Part&... part) { (add_columns(part, columns), ...); }, value);
+  }
+};
+template <typename T>
+struct Parts<std::optional<T>> {
+  static constexpr bool kLists = Parts<T>::kLists;
+  static void add(std::optional<T>& value, ColumnList& columns) {
+    if (value) add_columns(*value, columns);
+  }
+};
+template <typename Key, typename T, typename C, typename A>
+struct Parts<std::map<Key, T, C, A>> {
+  static constexpr bool kLists = Parts<T>::kLists;
+  static void add(std::map<Key, T, C, A>& value, ColumnList& columns) {
+    for (auto& entry : value) add_columns(entry.second, columns);
+  }
+};
+template <typename Key, typename T>
+struct Parts<torch::OrderedDict<Key, T>> {
+  static constexpr bool kLists = Parts<T>::kLists;
+  static void add(torch::OrderedDict<Key, T>& value, ColumnList& columns) {
+    for (auto& entry : value) add_columns(entry.value(), columns);
+  }
+};
+template <typename Data, typename Target>
+struct Parts<torch::data::Example<Data, Target>> {
+  static constexpr bool kLists = Parts<Data>::kLists || Parts<Target>::kLists;
+  static void add(torch::data::Example<Data, Target>& value, ColumnList& columns) {
+    add_columns(value.data, columns);
+    if constexpr (requires { value.target; }) add_columns(value.target, columns);
+  }
+};
+
+/// Whether a type has columns that are no tensors.
+template <typename T>
+inline constexpr bool kHasLists = Parts<T>::kLists;
+
+template <typename T>
+void add_columns(T& value, ColumnList& columns) {
+  Parts<T>::add(value, columns);
+}
+
+/// The columns of `value`, which they point into.
+template <typename T>
+[[nodiscard]] ColumnList columns_of(T& value) {
+  ColumnList columns;
+  add_columns(value, columns);
+  return columns;
+}
+
+/// The number of rows of a batch: all its columns must have as many. Throws DataError when they
+/// differ, or when there are no columns.
+[[nodiscard]] std::int64_t rows_of(const ColumnList& columns);
+
+/// The number of rows of the first column that has any. Throws DataError as rows_of.
+[[nodiscard]] std::int64_t first_rows_of(const ColumnList& columns);
+
+/// Appends the rows of `more` to `all`; new memory. Throws DataError when dtypes, trailing shapes
+/// or the numbers of columns differ.
+void append_rows(const ColumnList& all, const std::vector<ColumnList>& more);
+
+/// Leaves the rows [begin, end) of every column; tensors become views.
+void cut_rows(const ColumnList& columns, std::int64_t begin, std::int64_t end);
+
+/// Gives every tensor with rows memory of its own.
+void own_rows(const ColumnList& columns);
+
+/// The batches one after the other. Throws as append_rows.
+template <typename Batch>
+[[nodiscard]] Batch join_batches(std::vector<Batch> batches) {
+  std::vector<ColumnList> more;
+  for (std::size_t i = 1; i < batches.size(); ++i) more.push_back(columns_of(batches[i]));
+  append_rows(columns_of(batches.front()), more);
+  return std::move(batches.front());
+}
+
+/// The rows [begin, end) of a batch.
+template <typename Batch>
+[[nodiscard]] Batch slice_batch(Batch batch, std::int64_t begin, std::int64_t end) {
+  cut_rows(columns_of(batch), begin, end);
+  return batch;
+}
+
+}  // namespace accelerate::detail

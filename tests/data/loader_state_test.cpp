@@ -1,0 +1,150 @@
+// state_dict and load_state_dict: an epoch that is interrupted anywhere goes on as if it had not
+// been.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "accelerate/data/data_loader.h"
+#include "tests/data/numbers.h"
+#include "tests/data/streams.h"
+
+namespace accelerate {
+namespace {
+
+using testing::Brittle;
+using testing::numbers;
+using testing::read_all;
+using testing::Values;
+using testing::values_of;
+
+DataLoader<at::Tensor> shuffled(int workers = 0, std::uint64_t seed = 3) {
+  return make_data_loader(
+      numbers(22), {.batch_size = 4, .shuffle = true, .num_workers = workers, .data_seed = seed});
+}
+
+/// The samples of a pass up to and with batch `count`, and the state after it.
+std::pair<Values, LoaderState> interrupted(const auto& loader, int count) {
+  Values seen;
+  for (auto& batch : loader) {
+    for (auto value : values_of(batch)) seen.push_back(value);
+    if (--count == 0) break;
+  }
+  return {seen, loader.state_dict()};
+}
+
+Values operator+(Values left, const Values& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+TEST(LoaderState, GoesOnAfterEveryBatchOfEveryEpochWithAnyNumberOfWorkers) {
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (int batches = 1; batches <= 6; ++batches) {
+      for (int workers : {0, 3}) {
+        auto whole = shuffled();
+        whole.set_epoch(epoch);
+        const Values all = read_all(whole), next = read_all(whole);
+        auto first = shuffled(workers);
+        first.set_epoch(epoch);
+        const auto [seen, state] = interrupted(first, batches);
+        auto second = shuffled(3 - workers, 99);  // Takes the seed of the state.
+        second.load_state_dict(state);
+        EXPECT_EQ(seen + read_all(second), all) << epoch << ", " << batches;
+        EXPECT_EQ(read_all(second), next);
+      }
+    }
+  }
+}
+
+TEST(LoaderState, CountsEpochsBatchesAndSamples) {
+  auto loader = shuffled();
+  EXPECT_EQ(loader.state_dict(),
+            (LoaderState{.seed = 3, .total_batch_size = 4, .dataset_length = 22}));
+  const auto state = interrupted(loader, 6).second;
+  EXPECT_EQ(state.epoch, 0);
+  EXPECT_EQ(state.batches, 6);
+  EXPECT_EQ(state.samples, 22);
+  read_all(loader);
+  EXPECT_EQ(loader.state_dict().epoch, 1);
+  EXPECT_EQ(loader.state_dict().batches, 0);
+}
+
+TEST(LoaderState, ReadsNothingOfWhatWasConsumed) {
+  Brittle dataset{.count = 12, .broken = {0, 1, 2, 3, 4, 5, 6, 7}};
+  auto loader = make_data_loader(dataset, {.batch_size = 4});
+  loader.load_state_dict({.batches = 2, .total_batch_size = 4, .dataset_length = 12});
+  EXPECT_EQ(read_all(loader), (Values{8, 9, 10, 11}));
+}
+
+TEST(LoaderState, IsOfTheNewestOfSeveralPasses) {
+  auto loader = shuffled();
+  auto outer = loader.begin();
+  auto inner = loader.begin();
+  ++inner;
+  EXPECT_EQ(loader.state_dict().batches, 2);
+  ++outer;
+  ++outer;
+  EXPECT_EQ(loader.state_dict().batches, 2);
+}
+
+TEST(LoaderState, KnowsWhatWasSkipped) {
+  auto loader = shuffled();
+  const auto state = interrupted(skip_first_batches(loader, 2), 1).second;
+  EXPECT_EQ(state.batches, 3);
+  loader.load_state_dict(state);
+  EXPECT_EQ(loader.state_dict(), state);
+  EXPECT_EQ(read_all(loader).size(), 10U);
+}
+
+TEST(LoaderState, ReadsAnIterableDatasetFromItsBeginning) {
+  for (int workers : {0, 2}) {
+    auto loader =
+        make_data_loader(testing::EpochRange(10), {.batch_size = 3, .num_workers = workers});
+    read_all(loader);
+    const auto [seen, state] = interrupted(loader, 2);
+    auto resumed = make_data_loader(testing::EpochRange(10), {.batch_size = 3});
+    resumed.load_state_dict(state);
+    EXPECT_EQ(read_all(resumed), (Values{106, 107, 108, 109}));
+    EXPECT_EQ(read_all(resumed).front(), 200);
+  }
+}
+
+TEST(LoaderState, FitsAnyNumberOfRanksWithTheSameStep) {
+  const LoaderState state{.batches = 1, .samples = 8, .total_batch_size = 8, .dataset_length = 16};
+  for (int ranks : {1, 2, 4}) {
+    Values rest;
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto loader = prepare_data_loader(make_data_loader(numbers(16), {.batch_size = 8 / ranks}),
+                                        {.rank = rank, .world_size = ranks});
+      loader.load_state_dict(state);
+      rest = std::move(rest) + read_all(loader);
+    }
+    EXPECT_EQ(rest, (Values{8, 9, 10, 11, 12, 13, 14, 15})) << ranks;
+  }
+}
+
+TEST(LoaderState, OfAnotherLoaderIsRefused) {
+  const LoaderState good{.total_batch_size = 4, .dataset_length = 22};
+  const auto changed = [&](auto change) {
+    LoaderState state = good;
+    change(state);
+    return state;
+  };
+  const std::vector<std::pair<LoaderState, std::string>> cases{
+      {changed([](auto& s) { s.total_batch_size = 8; }), "total_batch_size is 8"},
+      {changed([](auto& s) { s.dataset_length = 23; }), "dataset length is 23"},
+      {changed([](auto& s) { s.epoch = -1; }), "-1 epochs"},
+      {changed([](auto& s) { s.batches = -5; }), "-5 batches"}};
+  for (const auto& [state, expected] : cases) {
+    auto loader = shuffled();
+    try {
+      loader.load_state_dict(state);
+      ADD_FAILURE() << "accepted: " << expected;
+    } catch (const CheckpointError& error) {
+      EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
+    }
+    EXPECT_EQ(read_all(loader).size(), 22U);
+  }
+}
+
+}  // namespace
+}  // namespace accelerate
