@@ -191,7 +191,8 @@ TEST(GatherForMetrics, CutsBatchesOfTheUserThatWereRepeated) {
           for (auto value : values_of(accelerator.gather_for_metrics(batch))) all.push_back(value);
         }
         accelerator.wait_for_everyone();
-        if (communicator->rank() == 0) EXPECT_EQ(all, counting(9)) << dispatch << even;
+        if (communicator->rank() > 0) return;  // May have had no batch in the last step.
+        EXPECT_EQ(all, counting(9)) << dispatch << even;
       });
     }
   }
