@@ -1,7 +1,8 @@
 """Steps of prepared optimizers on one thread: fp32, 16 Mi parameters in 16 tensors, or 200 tensors of 4,096.
 
 - **Against torch::optim**: the prepared optimizer and the same one of LibTorch take turns in one process, step by
-  step, each on parameters of its own. SGD has a momentum of 0.9; the others have LibTorch's settings.
+  step, each on parameters of its own. There is no `Accelerator`, whose heap (accelerate/base/heap.h) would speed
+  up the temporaries of the plain step too. SGD has a momentum of 0.9; the others have LibTorch's settings.
 - **Against Python**: `torch.optim` as it comes, and with `fused=True`, which runs the same kernels; programs take
   turns. What is left there is what a step costs around its kernels, which shows in small tensors.
 """
