@@ -24,3 +24,8 @@ accelerate_example_test(BadInput cv_plain)
 if(TARGET accelerate_program)
   accelerate_example_test(Training cv_accelerated)
 endif()
+if(TARGET accelerate_program AND TARGET gradient_accumulation_accelerated AND Python3_Interpreter_FOUND)
+  add_test(NAME examples.features COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/features_test.py"
+                                          "${PROJECT_BINARY_DIR}")
+  set_tests_properties(examples.features PROPERTIES TIMEOUT 300 PROCESSORS 2)
+endif()

@@ -1,0 +1,80 @@
+"""The small examples as a user runs them: the plain program, and the accelerated one on one and two ranks. All print
+what they are about and learn the two spirals.
+
+usage: features_test.py BUILD [unittest arguments]; BUILD is the build folder.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else pathlib.Path("build/dev").resolve()
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LINES = 100
+# What each prints besides its accuracy, on one rank and on two. 512 samples: 32 batches of 16 make 8 steps an epoch
+# on one rank and 4 on two.
+EXPECTED = {
+    "gradient_accumulation": {1: r"^480 optimizer steps$", 2: r"^240 optimizer steps$"},
+    "automatic_batch_size": {1: r"^batch size 92 fits$", 2: r"^batch size 92 fits$"},
+    "mixed_precision": {1: r"^computed in BFloat16$", 2: r"^computed in BFloat16$"},
+    "multi_process_metrics": {1: r"^99 test samples$", 2: r"^99 test samples$"},
+    "early_stopping": {1: r"^stopped after epoch \d{1,2}$", 2: r"^stopped after epoch \d{1,2}$"},
+    "profiler": {1: r"^3 steps recorded$", 2: r"^3 steps recorded$"},
+    "cross_validation": {1: r"(^fold accuracy: [01]\.\d{3}\n){3}", 2: r"(^fold accuracy: [01]\.\d{3}\n){3}"},
+}
+WITHOUT_ACCURACY = {"profiler"}
+
+
+def run(folder, *command):
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240, cwd=folder,
+                          stdin=subprocess.DEVNULL, check=False)
+
+
+class Features(unittest.TestCase):
+    def check(self, name, ranks, *command):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(folder, *command)
+            self.assertEqual(result.returncode, 0, f"{command}: {result.stderr}")
+            self.assertRegex(result.stdout, re.compile(EXPECTED[name][ranks], re.MULTILINE))
+            if name not in WITHOUT_ACCURACY:
+                last = result.stdout.strip().splitlines()[-1]
+                self.assertRegex(last, r"^test accuracy: [01]\.\d{3}$")
+                self.assertEqual(result.stdout.count("test accuracy"), 1, "one rank alone reports")
+                self.assertGreaterEqual(float(last.split()[-1]), 0.95)
+            return [(path.name, path.read_text(encoding="utf-8")) for path in
+                    sorted(pathlib.Path(folder).rglob("*")) if path.is_file()]
+
+    def test_plain(self):
+        for name in EXPECTED:
+            with self.subTest(example=name):
+                self.check(name, 1, BUILD / "examples" / f"{name}_plain")
+
+    def test_accelerated_on_one_rank(self):
+        for name in EXPECTED:
+            with self.subTest(example=name):
+                self.check(name, 1, BUILD / "examples" / f"{name}_accelerated")
+
+    def test_accelerated_on_two_ranks(self):
+        for name in EXPECTED:
+            with self.subTest(example=name):
+                files = self.check(name, 2, BUILD / "bin" / "accelerate", "launch", "--num_processes", "2",
+                                   BUILD / "examples" / f"{name}_accelerated")
+                if name == "profiler":
+                    self.assertEqual([file for file, _ in files], ["profile_0.json", "profile_1.json"])
+                    for rank, (_, text) in enumerate(files):
+                        self.assertEqual(json.loads(text)["distributedInfo"]["rank"], rank)
+
+    def test_every_example_is_here_and_short(self):
+        folders = sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_dir() and p.name not in ("common", "cv"))
+        self.assertEqual(folders, sorted(EXPECTED))
+        for name in folders:
+            for program in ("plain", "accelerated"):
+                text = (ROOT / "examples" / name / f"{program}.cpp").read_text(encoding="utf-8")
+                self.assertLessEqual(text.count("\n"), LINES, f"{name}/{program}.cpp")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
