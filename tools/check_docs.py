@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks the documentation: every relative link in a .md file leads to a file, and the difference that
-README.md shows between the two programs of examples/cv is their difference.
+README.md shows between the two programs of examples/cv is their difference; each C++ name in the tables of
+docs/migrating_from_python.md stands in a header.
 
 Exits 1 and names each fault. With --write puts the difference into README.md.
 """
@@ -11,6 +12,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
+# A C++ name in the right column of the tables of names. Commands are words with blanks, and do not match.
+NAME = re.compile(r"`([A-Za-z_]\w*)`")
 # The difference stands between these two lines of README.md.
 BEGIN, END = "<!-- examples/cv: begin -->", "<!-- examples/cv: end -->"
 
@@ -26,6 +29,20 @@ def dead_links():
             for target in LINK.findall(line):
                 if "://" not in target[0] and not (page.parent / target[0]).exists():
                     yield f"{page.relative_to(ROOT)}:{number}: {target[0]} does not exist"
+
+
+def unknown_names():
+    headers = "\n".join(p.read_text(encoding="utf-8") for p in sorted((ROOT / "accelerate").rglob("*.h")))
+    known = set(re.findall(r"\w+", re.sub(r"//.*", "", headers)))
+    page = ROOT / "docs" / "migrating_from_python.md"
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        cells = line.strip().strip("|").split(" | ")
+        if not line.startswith("|") or len(cells) != 2:
+            continue
+        right = re.split(r"not (?:in C|here|needed|types)|later", cells[1])[0]
+        for name in NAME.findall(right):
+            if name not in known:
+                yield f"{page.relative_to(ROOT)}:{number}: no header has {name}"
 
 
 def body(name):
@@ -50,7 +67,7 @@ def main():
     if "--write" in sys.argv:
         readme.write_text(with_difference(text), encoding="utf-8")
         return 0
-    faults = list(dead_links())
+    faults = [*dead_links(), *unknown_names()]
     if with_difference(text) != text:
         faults.append("README.md: the difference of examples/cv is out of date; run tools/check_docs.py --write")
     for fault in faults:
