@@ -22,7 +22,7 @@ REPORTING = """#!/bin/sh
 echo some line before
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
- "default_seconds": [0.2], "fused_seconds": [0.1]}' | tr -d '\\n'
+ "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
 """
 
 
