@@ -4,13 +4,18 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <memory>
 #include <ranges>
 #include <string>
+#include <thread>
 
+#include "accelerate/comm/operations.h"
 #include "accelerate/data/data_loader.h"
 #include "tests/data/numbers.h"
 #include "tests/support/log_capture.h"
+#include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
@@ -158,6 +163,100 @@ TEST(EvenBatchesScope, PutsBackWhatEachLoaderHadAndWarnsOfDispatchers) {
   EXPECT_FALSE(uneven->even_batches());
   ASSERT_EQ(log.lines().size(), 1U);
   EXPECT_NE(log.lines()[0].find("dispatch_batches"), std::string::npos) << log.lines()[0];
+}
+
+/// Stands for a GPU: notes what is sent and when it is waited for.
+struct FakeMover final : detail::DeviceMover {
+  struct FakeArrival final : detail::Arrival {
+    explicit FakeArrival(FakeMover* mover) : mover(mover) {}
+    void wait(const std::vector<at::Tensor>& tensors) override {
+      mover->waited += tensors.size();
+      if (std::this_thread::get_id() != mover->loop) mover->waits_on_loop = false;
+    }
+    FakeMover* mover;
+  };
+  at::Tensor send(const at::Tensor& tensor) override {
+    ++sent_count;
+    if (std::this_thread::get_id() == loop) ++sent_on_loop;
+    return tensor + 100;
+  }
+  std::shared_ptr<detail::Arrival> sent() override { return std::make_shared<FakeArrival>(this); }
+  std::thread::id loop = std::this_thread::get_id();
+  std::atomic<std::size_t> sent_count = 0, sent_on_loop = 0, waited = 0;
+  std::atomic<bool> waits_on_loop = true;
+};
+
+TEST(PreparedLoader, WorkersSendBatchesAheadAndTheLoopWaitsForTheirArrival) {
+  auto mover = std::make_shared<FakeMover>();
+  auto data = std::tuple(torch::arange(8), torch::arange(8));
+  auto plain = make_data_loader(data, {.batch_size = 2, .num_workers = 2});
+  std::int64_t first = 100;
+  for (auto& [x, y] : prepare_data_loader(plain, {.mover = mover})) {
+    EXPECT_EQ(x[0].item<std::int64_t>(), first);
+    EXPECT_TRUE(at::equal(x, y));
+    first += 2;
+  }
+  EXPECT_EQ(mover->sent_count, 8U);
+  EXPECT_EQ(mover->sent_on_loop, 0U);
+  EXPECT_EQ(mover->waited, 8U);
+  EXPECT_TRUE(mover->waits_on_loop);
+  for (auto& [x, y] : prepare_data_loader(make_data_loader(data), {.mover = mover})) {
+    EXPECT_LT(x.item<std::int64_t>(), 100) << y;  // Nothing runs beside this loop.
+  }
+}
+
+// upstream: test_distributed_data_loop.py, the sizes of the batches of two ranks.
+TEST(PreparedLoader, GivesTwoRanksTheBatchSizesThatUpstreamGivesThem) {
+  struct Expected {
+    std::int64_t samples, batch_size;
+    bool even;
+    std::array<Values, 2> sizes;
+  };
+  const std::vector<Expected> cases{{3, 1, true, {{{1, 1}, {1, 1}}}},
+                                    {7, 2, true, {{{2, 2}, {2, 2}}}},
+                                    {3, 1, false, {{{1, 1}, {1}}}},
+                                    {7, 2, false, {{{2, 2}, {2, 1}}}}};
+  for (const Expected& expected : cases) {
+    for (int rank : {0, 1}) {
+      auto loader = prepare_data_loader(
+          make_data_loader(numbers(expected.samples), {.batch_size = expected.batch_size}),
+          {.rank = rank, .world_size = 2, .config = {.even_batches = expected.even}});
+      Values sizes;
+      for (auto& batch : loader) sizes.push_back(batch.size(0));
+      EXPECT_EQ(sizes, expected.sizes[static_cast<std::size_t>(rank)]) << expected.samples;
+    }
+  }
+}
+
+// upstream: test_script.py, dl_preparation_check and central_dl_preparation_check. With and without
+// shuffling, split or not, read by all or dealt out: gathered and sorted the samples are all there.
+TEST(PreparedLoader, RanksTogetherHaveEverySample) {
+  testing::run_ranks_shared(4, [](const std::shared_ptr<Communicator>& group) {
+    for (int bits = 0; bits < 8; ++bits) {
+      const std::int64_t count = 16 * group->size();
+      auto loader = prepare_data_loader(
+          make_data_loader(numbers(count),
+                           {.batch_size = 8, .shuffle = (bits & 1) != 0, .data_seed = 42}),
+          {.rank = group->rank(),
+           .world_size = group->size(),
+           .config = {.split_batches = (bits & 2) != 0, .dispatch_batches = (bits & 4) != 0},
+           .communicator = group});
+      const auto mine = torch::tensor(read_all(loader));
+      const auto all = std::get<0>(gather(*group, mine).sort());
+      EXPECT_TRUE(at::equal(all, torch::arange(count))) << bits;
+    }
+  });
+}
+
+// upstream: test_script.py, rng_sync_check.
+TEST(SynchronizeRngStates, RanksDrawWhatRankZeroDraws) {
+  testing::run_ranks_shared(2, [](const std::shared_ptr<Communicator>& group) {
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(7 + group->rank());
+    synchronize_rng_states(*group, {RngType::generator, RngType::cuda}, generator);
+    const auto drawn = gather(*group, torch::randint(1 << 30, {4}, generator, at::kLong));
+    EXPECT_TRUE(at::equal(drawn.slice(0, 0, 4), drawn.slice(0, 4, 8)));
+    synchronize_rng_states(*group, {RngType::generator});  // None here: nothing is sent.
+  });
 }
 
 TEST(SkipFirstBatches, LeavesOutBatchesWithoutReadingThem) {
