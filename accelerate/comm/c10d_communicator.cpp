@@ -13,30 +13,38 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/gloo.h"
+#include "accelerate/comm/nccl.h"
+#include "accelerate/comm/staged_communicator.h"
 #include "accelerate/comm/staging.h"
 
 namespace accelerate {
 namespace {
 
-using detail::as_bytes;
 using detail::describe_tensor;
 using detail::GroupDiagnosis;
 
 // One c10d operation under way, with what is needed to say what went wrong.
 class C10dPending final : public Work::Pending {
  public:
-  C10dPending(c10::intrusive_ptr<c10d::Work> work, std::string what, bool point_to_point,
+  struct Waiting {
+    bool point_to_point = false;
+    bool orders_streams = false;  // the engine's work is ordered behind streams, not waited for
+  };
+
+  C10dPending(c10::intrusive_ptr<c10d::Work> work, std::string what, Waiting waiting,
               std::shared_ptr<GroupDiagnosis> diagnosis)
       : work_(std::move(work)),
         what_(std::move(what)),
-        point_to_point_(point_to_point),
+        waiting_(waiting),
         diagnosis_(std::move(diagnosis)) {}
 
   void wait() override {
     diagnosis_->throw_if_aborted(what_);
+    if (waiting_.orders_streams) return order_streams();
     detail::Waiting waiting(what_, *diagnosis_);
     // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
-    while (!finished_within(point_to_point_ ? diagnosis_->timeout() : waiting.next_slice())) {
+    while (
+        !finished_within(waiting_.point_to_point ? diagnosis_->timeout() : waiting.next_slice())) {
       diagnosis_->throw_if_aborted(what_);
       waiting.report_or_throw();
     }
@@ -45,11 +53,20 @@ class C10dPending final : public Work::Pending {
   bool is_completed() const override { return work_->isCompleted(); }
 
  private:
+  void order_streams() {
+    try {
+      work_->wait();
+    } catch (const std::exception& error) {
+      diagnosis_->throw_failure(what_, error);
+    }
+  }
+
   bool finished_within(std::chrono::milliseconds slice) {
     try {
       return work_->wait(slice);
     } catch (const std::exception& error) {
-      if (!point_to_point_ && !work_->isCompleted()) return false;  // only this slice is over
+      if (!waiting_.point_to_point && !work_->isCompleted())
+        return false;  // only this slice is over
       if (work_->isCompleted() && !work_->exception()) return true;
       diagnosis_->throw_failure(what_, error);
     }
@@ -57,7 +74,7 @@ class C10dPending final : public Work::Pending {
 
   c10::intrusive_ptr<c10d::Work> work_;
   std::string what_;
-  bool point_to_point_;
+  Waiting waiting_;
   std::shared_ptr<GroupDiagnosis> diagnosis_;
 };
 
@@ -84,7 +101,7 @@ class C10dCommunicator final : public Communicator {
   std::chrono::milliseconds timeout() const override { return group_.timeout; }
 
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
-    auto staged = detail::stage_for_reduction(tensor, op, size());
+    auto staged = stage(tensor, op);
     return start(
         "all_reduce", staged.tensor,
         [&](std::vector<at::Tensor>& tensors) {
@@ -97,7 +114,7 @@ class C10dCommunicator final : public Communicator {
 
   Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
     check_peer(destination);
-    auto staged = detail::stage_for_reduction(tensor, op, size());
+    auto staged = stage(tensor, op);
     return start(
         "reduce", staged.tensor,
         [&](std::vector<at::Tensor>& tensors) {
@@ -111,8 +128,8 @@ class C10dCommunicator final : public Communicator {
 
   Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
     check_sizes("reduce_scatter", output, input);
-    auto out = detail::stage_for_reduction(output, op, size());
-    auto in = detail::stage_for_reduction(input, op, size());
+    auto out = stage(output, op);
+    auto in = stage(input, op);
     return start(
         "reduce_scatter", in.tensor,
         [&](std::vector<at::Tensor>& tensors) {
@@ -187,6 +204,7 @@ class C10dCommunicator final : public Communicator {
 
   void barrier() override {
     diagnosis_->throw_if_aborted("barrier");
+    if (!group_.device.is_cpu()) return barrier_of_devices();
     pending(run("barrier", [&] { return backend_->barrier(); }), "barrier", false, nullptr).wait();
   }
 
@@ -241,6 +259,13 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
+  // An engine that only orders streams lets the host run on; reading a result does not.
+  void barrier_of_devices() {
+    const auto one = at::ones({1}, at::TensorOptions().dtype(at::kInt).device(group_.device));
+    all_reduce(one, ReduceOp::sum).wait();
+    (void)one.item<int>();
+  }
+
   static c10d::ReduceOp c10d_op(ReduceOp op) {
     switch (op) {
       case ReduceOp::sum:
@@ -256,7 +281,14 @@ class C10dCommunicator final : public Communicator {
     return c10d::ReduceOp::SUM;
   }
 
-  static std::vector<at::Tensor> all_as_bytes(const std::vector<at::Tensor>& tensors) {
+  [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor) const {
+    return detail::as_bytes(tensor, group_.device.type());
+  }
+  [[nodiscard]] detail::Staged stage(const at::Tensor& tensor, ReduceOp op) const {
+    return detail::stage_for_reduction(tensor, op, size(), group_.device.type());
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> all_as_bytes(const std::vector<at::Tensor>& tensors) const {
     std::vector<at::Tensor> bytes;
     for (const auto& tensor : tensors) bytes.push_back(as_bytes(tensor));
     return bytes;
@@ -305,9 +337,10 @@ class C10dCommunicator final : public Communicator {
 
   Work pending(c10::intrusive_ptr<c10d::Work> work, std::string what, bool point_to_point,
                std::function<void()> then) {
-    return Work(
-        std::make_unique<C10dPending>(std::move(work), std::move(what), point_to_point, diagnosis_),
-        std::move(then));
+    return Work(std::make_unique<C10dPending>(
+                    std::move(work), std::move(what),
+                    C10dPending::Waiting{point_to_point, !group_.device.is_cpu()}, diagnosis_),
+                std::move(then));
   }
 
   C10dGroup group_;
@@ -326,11 +359,23 @@ std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group) {
   return std::make_shared<C10dCommunicator>(std::move(group));
 }
 
+std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::Store> store,
+                                                     int rank, int size,
+                                                     std::chrono::milliseconds timeout,
+                                                     c10::Device device) {
+  C10dGroup group{std::move(store), rank, size, timeout, device, {}};
+  group.make_backend = [timeout, device](const c10::intrusive_ptr<c10d::Store>& group_store,
+                                         int group_rank, int group_size) {
+    return detail::make_nccl_backend(group_store, {group_rank, group_size, timeout, device});
+  };
+  return make_c10d_communicator(std::move(group));
+}
+
 std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store,
                                                      int rank, int size,
                                                      std::chrono::milliseconds timeout,
                                                      const std::string& address) {
-  C10dGroup group{std::move(store), rank, size, timeout, {}};
+  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}};
   group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,
                                           int group_rank, int group_size) {
     return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
@@ -339,16 +384,17 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
 }
 
 void renew(Communicator& communicator) {
-  if (auto* c10d = dynamic_cast<C10dCommunicator*>(&communicator)) c10d->renew();
+  auto& engine = const_cast<Communicator&>(detail::engine_behind(communicator));
+  if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) c10d->renew();
 }
 
 c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {
-  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&communicator);
+  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&detail::engine_behind(communicator));
   return c10d != nullptr ? c10d->engine() : nullptr;
 }
 
 c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator) {
-  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&communicator);
+  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&detail::engine_behind(communicator));
   return c10d != nullptr ? c10d->store() : nullptr;
 }
 

@@ -1,6 +1,7 @@
 // Communicator over any c10d::Backend.
 #pragma once
 
+#include <c10/core/Device.h>
 #include <c10/util/intrusive_ptr.h>
 
 #include <chrono>
@@ -22,6 +23,7 @@ struct C10dGroup {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};
+  c10::Device device = c10::kCPU;  ///< Where the tensors lie that the engine takes.
   /// Makes the engine of a group; called again for sub-groups.
   std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>&, int rank,
                                                   int size)>
@@ -41,6 +43,13 @@ struct C10dGroup {
 /// Throws CommError. Cost: that of making the group; the memory of the old connections is not given
 /// back.
 void renew(Communicator& communicator);
+
+/// An NCCL group over `store`, for tensors on `device`, of which each rank needs its own. wait()
+/// orders the device's current stream behind the result and does not block. [collective] Throws
+/// ConfigError when the library was compiled without NCCL.
+[[nodiscard]] std::shared_ptr<Communicator> make_nccl_communicator(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    c10::Device device);
 
 /// The engine and the store of a c10d communicator, for oracles and LibTorch APIs that want them;
 /// null for a group of one.

@@ -9,7 +9,9 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/nccl.h"
 #include "accelerate/comm/socket.h"
+#include "accelerate/comm/staged_communicator.h"
 
 namespace accelerate {
 namespace {
@@ -45,9 +47,31 @@ Meeting open_store(const RendezvousOptions& options) {
   return {c10::make_intrusive<c10d::TCPStore>(options.master_addr, store), local};
 }
 
+// Before anybody is met: all ranks fail alike.
+std::string checked_backend(const EngineOptions& engine) {
+  if (engine.backend == "gloo") return engine.backend;
+  if (!engine.backend.empty() && engine.backend != "nccl") {
+    throw ConfigError("backend is '" + engine.backend + "'; allowed are gloo and nccl");
+  }
+  if (engine.device.is_cpu()) {
+    if (engine.backend.empty()) return "gloo";
+    throw ConfigError("backend 'nccl' was asked for on the CPU; it needs a GPU. Use 'gloo'.");
+  }
+  if (!detail::has_nccl()) {
+    throw ConfigError(
+        "distributed_type MULTI_GPU runs over NCCL, and this library was compiled without it. "
+        "Build with a CUDA LibTorch (tools/gpu_check does), set "
+        "init_process_group.backend = \"gloo\", or train on the CPU with "
+        "`accelerate launch --cpu`.");
+  }
+  return "nccl";
+}
+
 }  // namespace
 
-std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options) {
+std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options,
+                                         const EngineOptions& engine) {
+  const auto backend = checked_backend(engine);
   if (options.world_size == 1) return single_communicator();
   Meeting meeting;
   try {
@@ -61,9 +85,15 @@ std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options) {
                     detail::first_line(error));
   }
   const std::string prefix = "accelerate.cpp/attempt" + std::to_string(options.restart_count);
-  return make_gloo_communicator(c10::make_intrusive<c10d::PrefixStore>(prefix, meeting.store),
-                                options.rank, options.world_size, options.timeout,
-                                meeting.local_address);
+  auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, meeting.store);
+  if (backend == "nccl") {
+    return stage_on(make_nccl_communicator(std::move(store), options.rank, options.world_size,
+                                           options.timeout, engine.device),
+                    engine.device);
+  }
+  auto gloo = make_gloo_communicator(std::move(store), options.rank, options.world_size,
+                                     options.timeout, meeting.local_address);
+  return engine.device.is_cpu() ? gloo : stage_on(std::move(gloo), c10::kCPU);
 }
 
 }  // namespace accelerate

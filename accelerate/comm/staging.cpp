@@ -61,13 +61,14 @@ std::string describe_tensor(const at::Tensor& tensor) {
   return text.str();
 }
 
-void check_communicable(const at::Tensor& tensor) {
-  if (tensor.defined() && tensor.device().is_cpu() && tensor.is_contiguous() && !tensor.is_conj() &&
-      !tensor.is_neg()) {
+void check_communicable(const at::Tensor& tensor, c10::DeviceType device) {
+  if (tensor.defined() && tensor.device().type() == device && tensor.is_contiguous() &&
+      !tensor.is_conj() && !tensor.is_neg()) {
     return;
   }
   std::ostringstream text;
-  text << "a collective over Gloo needs a contiguous CPU tensor, and this is "
+  text << "a collective over " << (device == c10::kCPU ? "Gloo" : "NCCL") << " needs a contiguous "
+       << (device == c10::kCPU ? "CPU" : "GPU") << " tensor, and this is "
        << describe_tensor(tensor);
   if (tensor.defined()) {
     text << " on " << tensor.device() << (tensor.is_contiguous() ? "" : ", not contiguous")
@@ -76,16 +77,17 @@ void check_communicable(const at::Tensor& tensor) {
   throw UsageError(text.str());
 }
 
-at::Tensor as_bytes(const at::Tensor& tensor) {
-  check_communicable(tensor);
+at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device) {
+  check_communicable(tensor, device);
   if (tensor.scalar_type() == at::kByte && tensor.dim() == 1) return tensor;
   return at::from_blob(
       tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())}, [keep = tensor](void*) {},
-      at::kByte);
+      at::TensorOptions().dtype(at::kByte).device(tensor.device()));
 }
 
-Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size) {
-  check_communicable(tensor);
+Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
+                           c10::DeviceType device) {
+  check_communicable(tensor, device);
   const at::Tensor staged = stage(tensor, op);
   const bool mean = op == ReduceOp::mean;
   const bool copied = !staged.is_alias_of(tensor);

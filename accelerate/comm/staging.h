@@ -13,12 +13,12 @@ namespace accelerate::detail {
 /// "float[2, 3]".
 [[nodiscard]] std::string describe_tensor(const at::Tensor& tensor);
 
-/// Throws UsageError unless `tensor` is defined, on the CPU and contiguous.
-void check_communicable(const at::Tensor& tensor);
+/// Throws UsageError unless `tensor` is defined, contiguous and on a device of type `device`.
+void check_communicable(const at::Tensor& tensor, c10::DeviceType device = c10::kCPU);
 
 /// The memory of `tensor` as uint8, so that operations which only move data take every dtype. Keeps
 /// the memory alive.
-[[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor);
+[[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device = c10::kCPU);
 
 struct Staged {
   at::Tensor tensor;             ///< What the engine reduces: the tensor itself where it can.
@@ -27,6 +27,7 @@ struct Staged {
 
 /// `tensor` in a dtype that Gloo reduces: bool and the narrow or unsigned integers as a wider
 /// integer, float8 as float, complex as pairs (sum and mean only, else UsageError).
-[[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size);
+[[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
+                                         c10::DeviceType device = c10::kCPU);
 
 }  // namespace accelerate::detail

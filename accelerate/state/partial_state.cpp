@@ -1,5 +1,7 @@
 #include "accelerate/state/partial_state.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <mutex>
 #include <utility>
 
@@ -31,12 +33,13 @@ void refuse_unbuilt_types() {
   }
 }
 
-std::shared_ptr<Communicator> join_shared(const RendezvousOptions& options) {
+std::shared_ptr<Communicator> join_shared(const RendezvousOptions& options,
+                                          const EngineOptions& engine) {
   static std::mutex mutex;
   static std::weak_ptr<Communicator> shared;
   const std::lock_guard lock(mutex);
   if (auto existing = shared.lock()) return existing;
-  auto communicator = rendezvous(options);
+  auto communicator = rendezvous(options, engine);
   shared = communicator;
   return communicator;
 }
@@ -51,10 +54,12 @@ void tell_base(const PartialState& state) {
 
 DistributedType type_of(int num_processes, c10::Device device) {
   if (num_processes == 1) return DistributedType::NO;
-  if (device.is_cpu()) return DistributedType::MULTI_CPU;
-  throw ConfigError(
-      "distributed_type MULTI_GPU needs NCCL, which this version does not have. Run one "
-      "process per GPU job, or train on the CPU with `accelerate launch --cpu`.");
+  return device.is_cpu() ? DistributedType::MULTI_CPU : DistributedType::MULTI_GPU;
+}
+
+// Kernels and streams that name no device are those of this one.
+void make_current(c10::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
 
 }  // namespace
@@ -67,18 +72,21 @@ PartialState::PartialState(const PartialStateOptions& options) {
     throw ConfigError("the timeout is " + std::to_string(options.timeout->count()) +
                       " ms; it must be greater than 0 (default 30 minutes)");
   }
+  const bool cpu = options.cpu || env_flag("ACCELERATE_USE_CPU", false);
   if (options.communicator) {
     communicator_ = options.communicator;
     local_rank_ = communicator_->rank();
     local_world_size_ = communicator_->size();
+    device_ = choose_device(cpu, local_rank_);
   } else {
     RendezvousOptions meeting = rendezvous_options_from_env();
     if (options.timeout) meeting.timeout = *options.timeout;
     local_rank_ = meeting.local_rank;
     local_world_size_ = meeting.local_world_size;
-    communicator_ = join_shared(meeting);
+    device_ = choose_device(cpu, local_rank_);
+    make_current(device_);
+    communicator_ = join_shared(meeting, {.device = device_, .backend = options.backend});
   }
-  device_ = choose_device(options.cpu || env_flag("ACCELERATE_USE_CPU", false), local_rank_);
   distributed_type_ = type_of(num_processes(), device_);
   if (options.communicator) return;  // a test's own group: the process is not ours to set up
   tell_base(*this);

@@ -18,6 +18,8 @@ struct PartialStateOptions {
   bool cpu = false;  ///< Use the CPU even where there is a GPU; also ACCELERATE_USE_CPU.
   std::optional<std::chrono::milliseconds> timeout =
       {};  ///< Of every collective; default 30 minutes.
+  /// "gloo" or "nccl"; default: nccl on GPUs, gloo on the CPU.
+  std::string backend = {};
   /// A group to use instead of the one the environment describes; tests pass their own.
   std::shared_ptr<Communicator> communicator = nullptr;
 };

@@ -1,0 +1,111 @@
+#include "accelerate/comm/staged_communicator.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+#include "accelerate/comm/followed_by.h"
+
+namespace accelerate {
+namespace {
+
+class StagedCommunicator final : public Communicator {
+ public:
+  StagedCommunicator(std::shared_ptr<Communicator> engine, c10::Device device)
+      : Communicator(engine->rank(), engine->size()), engine_(std::move(engine)), device_(device) {}
+
+  std::string_view backend() const override { return engine_->backend(); }
+  std::chrono::milliseconds timeout() const override { return engine_->timeout(); }
+
+  Work all_reduce(at::Tensor tensor, ReduceOp op) override {
+    const auto near = fetch(tensor);
+    return back(engine_->all_reduce(near, op), tensor, near);
+  }
+  Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
+    const auto near = fetch(tensor);
+    return back(engine_->reduce(near, destination, op), tensor, near);
+  }
+  Work broadcast(at::Tensor tensor, int source) override {
+    const auto near = fetch(tensor);
+    return back(engine_->broadcast(near, source), tensor, near);
+  }
+  Work all_gather(at::Tensor output, at::Tensor input) override {
+    const auto near = room_for(output);
+    return back(engine_->all_gather(near, fetch(input)), output, near);
+  }
+  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
+    const auto near = room_for(output);
+    return back(engine_->reduce_scatter(near, fetch(input), op), output, near);
+  }
+  Work gather(std::vector<at::Tensor> outputs, at::Tensor input, int destination) override {
+    std::vector<at::Tensor> near;
+    for (const auto& output : outputs) near.push_back(room_for(output));
+    return back(engine_->gather(near, fetch(input), destination), std::move(outputs), near);
+  }
+  Work scatter(at::Tensor output, std::vector<at::Tensor> inputs, int source) override {
+    for (auto& input : inputs) input = fetch(input);
+    const auto near = room_for(output);
+    return back(engine_->scatter(near, std::move(inputs), source), output, near);
+  }
+  Work all_to_all(at::Tensor output, at::Tensor input) override {
+    const auto near = room_for(output);
+    return back(engine_->all_to_all(near, fetch(input)), output, near);
+  }
+  Work send(at::Tensor tensor, int destination, int tag) override {
+    return engine_->send(fetch(tensor), destination, tag);
+  }
+  Work receive(at::Tensor tensor, int source, int tag) override {
+    const auto near = room_for(tensor);
+    return back(engine_->receive(near, source, tag), tensor, near);
+  }
+  void barrier() override { engine_->barrier(); }
+
+  std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
+    auto part = engine_->split(ranks);
+    return part ? stage_on(std::move(part), device_) : nullptr;
+  }
+  void abort(const std::string& reason) noexcept override { engine_->abort(reason); }
+
+  const Communicator& engine() const { return *engine_; }
+
+ private:
+  bool is_near(const at::Tensor& tensor) const {
+    return !tensor.defined() || tensor.device() == device_;
+  }
+  at::Tensor fetch(const at::Tensor& tensor) const {
+    return is_near(tensor) ? tensor : tensor.to(device_);
+  }
+  at::Tensor room_for(const at::Tensor& tensor) const {
+    return is_near(tensor) ? tensor : at::empty(tensor.sizes(), tensor.options().device(device_));
+  }
+
+  static Work back(Work work, std::vector<at::Tensor> there, std::vector<at::Tensor> near) {
+    bool moved = false;
+    for (std::size_t i = 0; i < near.size(); ++i) moved = moved || !there[i].is_same(near[i]);
+    if (!moved) return work;
+    return followed_by(std::move(work), [there, near] {
+      const at::NoGradGuard no_grad;
+      for (std::size_t i = 0; i < near.size(); ++i) at::Tensor(there[i]).copy_(near[i]);
+    });
+  }
+  static Work back(Work work, const at::Tensor& there, const at::Tensor& near) {
+    return back(std::move(work), std::vector<at::Tensor>{there}, std::vector<at::Tensor>{near});
+  }
+
+  std::shared_ptr<Communicator> engine_;
+  c10::Device device_;
+};
+
+}  // namespace
+
+const Communicator& detail::engine_behind(const Communicator& communicator) {
+  const auto* staged = dynamic_cast<const StagedCommunicator*>(&communicator);
+  return staged != nullptr ? staged->engine() : communicator;
+}
+
+std::shared_ptr<Communicator> stage_on(std::shared_ptr<Communicator> engine, c10::Device device) {
+  return std::make_shared<StagedCommunicator>(std::move(engine), device);
+}
+
+}  // namespace accelerate
