@@ -11,6 +11,7 @@
 #include "accelerate/base/heap.h"
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
 
@@ -49,7 +50,10 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
 
 Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
     : options(accelerator_options),
-      state({options.cpu, options.init_process_group.timeout, options.communicator}),
+      state({.cpu = options.cpu,
+             .timeout = options.init_process_group.timeout,
+             .backend = options.init_process_group.backend,
+             .communicator = options.communicator}),
       precision(precision_of(options)) {
   keep_freed_memory();  // what a step frees, the next one needs
   gradient_state->accumulation = accumulation_of(options);
@@ -170,7 +174,11 @@ void Accelerator::save_module(const ModuleView& view,
 }
 
 std::shared_ptr<detail::ModelCore> Accelerator::core_of(torch::nn::Module& module) {
-  return impl_->adopt(&module, [&module] { return view_of(module); });
+  auto core = impl_->adopt(&module, [&module] { return view_of(module); });
+  if (!core->sync_batch_norms()) {
+    core->set_sync_batch_norms(detail::join_batch_norms(module, communicator()));
+  }
+  return core;
 }
 
 std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Module& module) {

@@ -29,6 +29,7 @@
 
 #include "accelerate/accelerator/accumulation.h"
 #include "accelerate/accelerator/gather_for_metrics.h"
+#include "accelerate/accelerator/join_scope.h"
 #include "accelerate/accelerator/kinds.h"
 #include "accelerate/accelerator/prepared.h"
 #include "accelerate/accelerator/process_scopes.h"
@@ -50,6 +51,8 @@ namespace accelerate {
 struct InitProcessGroupKwargs {
   std::optional<std::chrono::milliseconds> timeout =
       {};  ///< Of every collective; default 30 minutes.
+  /// "gloo" or "nccl"; default: nccl on GPUs, gloo on the CPU.
+  std::string backend = {};
 };
 
 struct AcceleratorOptions {
@@ -215,6 +218,17 @@ class Accelerator {
   template <typename Model>
   static void trigger_sync_in_backward(const Model& model) {
     model.core()->parallel().trigger_sync_in_backward();
+  }
+
+  /// While the scope is alive, a rank may run out of batches before the others: from the scope's
+  /// end on it takes part in their backwards with zeros (gradients are divided by all ranks), until
+  /// all are through. Then everyone has the models and optimizer state of one of the last. On every
+  /// device; name all models that are trained in it, and communicate in it by backward() only.
+  /// [collective at its end] Throws UsageError: no model, one that holds a SyncBatchNorm, a scope
+  /// inside a scope. Cost: a few integers more for each backward, and the models once at the end.
+  template <typename... Models>
+  [[nodiscard]] JoinScope join_uneven_inputs(const JoinOptions& join, const Models&... models) {
+    return join_cores(join, {models.core()...});
   }
 
   /// While the scope is alive, operations compute in the type of mixed_precision(); a prepared
@@ -406,6 +420,8 @@ class Accelerator {
     }
   }
 
+  [[nodiscard]] JoinScope join_cores(const JoinOptions& join,
+                                     std::vector<std::shared_ptr<detail::ModelCore>> cores);
   [[nodiscard]] std::shared_ptr<detail::ModelCore> core_of(torch::nn::Module& module);
   [[nodiscard]] std::shared_ptr<detail::ModelCore> script_core_of(torch::jit::Module& module);
   [[nodiscard]] AcceleratedOptimizer adopt_optimizer(torch::optim::Optimizer& optimizer);

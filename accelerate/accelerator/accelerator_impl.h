@@ -43,6 +43,7 @@ struct Accelerator::Impl {
   std::shared_ptr<PreparedOptimizers> optimizers = std::make_shared<PreparedOptimizers>();
   std::vector<std::weak_ptr<AcceleratedScheduler::Core>> schedulers;
   std::vector<std::weak_ptr<LoaderControl>> loaders;
+  std::weak_ptr<JoinedInputs> joined;      // of the scope there is
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
   bool trigger = false;

@@ -41,11 +41,18 @@ class ModelCore {
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   [[nodiscard]] DistributedDataParallel& parallel() { return parallel_; }
 
+  /// How many SyncBatchNorm layers the module has; unset until they have been told their group.
+  [[nodiscard]] const std::optional<std::size_t>& sync_batch_norms() const {
+    return sync_batch_norms_;
+  }
+  void set_sync_batch_norms(std::size_t count) { sync_batch_norms_ = count; }
+
  private:
   const void* module_;
   ModuleView view_;
   ForwardPrecision precision_;
   DistributedDataParallel parallel_;
+  std::optional<std::size_t> sync_batch_norms_;
 };
 
 }  // namespace accelerate::detail

@@ -11,16 +11,19 @@
 namespace accelerate {
 namespace {
 
-void run_backward(const at::Tensor& loss, const BackwardOptions& options,
-                  const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
-  for (const auto& core : models) core->parallel().begin_backward(options.retain_graph);
-  try {
-    loss.backward({}, options.retain_graph, options.create_graph);
-  } catch (const std::exception& error) {
-    for (const auto& core : models) core->parallel().abandon_backward(describe(error));
-    throw;
-  }
-  for (const auto& core : models) core->parallel().finish_backward();
+std::vector<DistributedDataParallel*> engines_of(
+    const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  std::vector<DistributedDataParallel*> engines;
+  for (const auto& core : models) engines.push_back(&core->parallel());
+  return engines;
+}
+
+// Items are added up over all ranks, and those without inputs would not take part.
+void refuse_items_while_joining(bool joining) {
+  if (!joining) return;
+  throw UsageError(
+      "backward was given num_items inside join_uneven_inputs, where ranks without inputs cannot "
+      "count; use even_batches = true, or leave num_items out");
 }
 
 std::vector<at::Tensor> gradients_of(
@@ -49,16 +52,49 @@ void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& option
   const auto models = impl_->live_models();
   at::Tensor scaled = loss;
   if (options.num_items) {
+    refuse_items_while_joining(!impl_->joined.expired());
     impl_->items.add(*options.num_items);
   } else {
     impl_->items.add_uncounted();
     if (gradient_accumulation_steps() > 1) scaled = scaled / gradient_accumulation_steps();
   }
   if (impl_->scaler) scaled = impl_->scaler->scale(scaled);
-  run_backward(scaled, options, models);
+  const BackwardPass pass{.loss = scaled, .retain_graph = options.retain_graph};
+  const auto backward = [&] { scaled.backward({}, options.retain_graph, options.create_graph); };
+  if (const auto joined = impl_->joined.lock()) {
+    joined->run_backward(engines_of(models), pass, backward);
+  } else {
+    run_backward(engines_of(models), pass, backward);
+  }
   if (!sync_gradients()) return;
   if (impl_->items.counting()) impl_->items.normalise(gradients_of(models), communicator());
   impl_->items.reset();
+}
+
+JoinScope Accelerator::join_cores(const JoinOptions& join,
+                                  std::vector<std::shared_ptr<detail::ModelCore>> cores) {
+  if (!impl_->joined.expired()) {
+    throw UsageError("join_uneven_inputs inside join_uneven_inputs; give all models to one scope");
+  }
+  for (const auto& core : cores) {
+    if (core->sync_batch_norms().value_or(0) == 0) continue;
+    throw UsageError(
+        "join_uneven_inputs was given a model with SyncBatchNorm, whose forward needs all ranks; "
+        "use BatchNorm, or even_batches = true without the scope");
+  }
+  std::shared_ptr<JoinedInputs> inputs;
+  if (!join.even_batches.value_or(impl_->options.dataloader_config.even_batches)) {
+    std::vector<DistributedDataParallel*> engines = engines_of(cores);
+    inputs = std::make_shared<JoinedInputs>(std::move(engines), state().communicator());
+  }
+  impl_->joined = inputs;
+  return {std::move(inputs),
+          join,
+          {.models = std::move(cores),
+           .loaders = impl_->live_loaders(),
+           .optimizers = impl_->live_optimizers(),
+           .scaler = impl_->scaler,
+           .communicator = state().communicator()}};
 }
 
 void Accelerator::set_gradient_accumulation_steps(int steps) {

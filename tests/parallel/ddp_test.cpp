@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/parallel/gradients/comm_hooks.h"
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "tests/support/ranks.h"
 
@@ -11,41 +12,288 @@ namespace {
 
 using testing::run_ranks_shared;
 
-struct Replica {
-  explicit Replica(std::shared_ptr<Communicator> comm,
-                   const DistributedDataParallelKwargs& kwargs = {})
-      : communicator(std::move(comm)), engine(view_of(*layer), communicator, kwargs) {}
+// Two layers of one weight each; a loss uses either or both. d(loss)/d(weight) is the factor.
+struct Branches {
+  explicit Branches(std::shared_ptr<Communicator> comm,
+                    const DistributedDataParallelKwargs& kwargs = {})
+      : communicator(std::move(comm)), engine(view_of(*model), communicator, kwargs) {}
 
-  // d(loss)/d(weight) is rank + 1 in every column.
-  at::Tensor loss() {
+  static torch::nn::Linear weight() {
+    torch::nn::Linear layer(torch::nn::LinearOptions(1, 1).bias(false));
+    torch::NoGradGuard no_grad;
+    layer->weight.fill_(1);
+    return layer;
+  }
+  at::Tensor use(const torch::nn::Linear& layer, double factor) {
     engine.before_forward(true);
-    return layer(torch::full({1, 3}, communicator->rank() + 1.0)).sum();
+    return torch::nn::Linear(layer)(torch::full({1, 1}, factor)).sum();
   }
   void backward(const at::Tensor& loss) {
-    engine.begin_backward(false);
-    loss.backward();
-    engine.finish_backward();
+    run_backward({&engine}, {.loss = loss}, [&] { loss.backward(); });
   }
-  double gradient() const { return layer->weight.grad()[0][0].item<double>(); }
+  double mine() const { return communicator->rank() + 1.0; }
+  static double gradient(const torch::nn::Linear& layer) {
+    return layer->weight.grad().item<double>();
+  }
+  void zero_grad() { model->zero_grad(); }
 
   std::shared_ptr<Communicator> communicator;
-  torch::nn::Linear layer{torch::nn::LinearOptions(3, 1).bias(false)};
+  torch::nn::Linear left = weight(), right = weight();
+  torch::nn::Sequential model{left, right};
   DistributedDataParallel engine;
 };
 
+constexpr testing::RanksOptions kSoon{.timeout = std::chrono::seconds(5)};
+
+std::string usage_error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "no UsageError";
+  return "";
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 TEST(TriggerSyncInBackward, TheNextBackwardSynchronisesUnderNoSyncAndOnlyThat) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
-    Replica replica(comm);
+    Branches replica(comm);
+    const auto loss = [&] {
+      return replica.use(replica.left, replica.mine()) + replica.use(replica.right, 1);
+    };
     replica.engine.set_synchronize(false);
-    const auto first = replica.loss(), second = replica.loss(), third = replica.loss();
+    const auto first = loss(), second = loss(), third = loss();
     replica.backward(first);
-    EXPECT_EQ(replica.gradient(), comm->rank() + 1.0);
+    EXPECT_EQ(Branches::gradient(replica.left), replica.mine());
     replica.engine.trigger_sync_in_backward();
     replica.backward(second);
-    EXPECT_EQ(replica.gradient(), 3.0) << "the mean of 2 and 4";
+    EXPECT_EQ(Branches::gradient(replica.left), 3.0) << "the mean of 2 and 4";
     replica.backward(third);
-    EXPECT_EQ(replica.gradient(), 3.0 + comm->rank() + 1.0);
+    EXPECT_EQ(Branches::gradient(replica.left), 3.0 + replica.mine());
   });
+}
+
+TEST(FindUnusedParameters, ALossThatNeverTouchesTheModelOnOneRankHoldsNobodyUp) {
+  run_ranks_shared(
+      3,
+      [](const std::shared_ptr<Communicator>& comm) {
+        Branches replica(comm, {.find_unused_parameters = true});
+        const auto other = torch::ones({1}, torch::requires_grad());
+        const auto used = replica.use(replica.left, 6);
+        replica.backward(comm->rank() == 1 ? other.sum() : used);
+        EXPECT_EQ(Branches::gradient(replica.left), 4.0) << "twice 6 and nothing, by three";
+        EXPECT_FALSE(replica.right->weight.grad().defined()) << "used by no rank";
+      },
+      kSoon);
+}
+
+TEST(FindUnusedParameters, WhatWasAccumulatedBeforeCountsThoughTheLastLossDoesNotUseIt) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.find_unused_parameters = true});
+    replica.engine.set_synchronize(false);
+    if (comm->rank() == 0) replica.backward(replica.use(replica.left, 8));
+    replica.engine.set_synchronize(true);
+    replica.backward(replica.use(replica.right, 1));
+    EXPECT_EQ(Branches::gradient(replica.left), 4.0);
+    EXPECT_EQ(Branches::gradient(replica.right), 1.0);
+  });
+}
+
+// Rank 0's losses use both models in one order, rank 1's only the second.
+TEST(FindUnusedParameters, TwoModelsMayBeUsedDifferentlyInOneBackward) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    const DistributedDataParallelKwargs kwargs{.find_unused_parameters = true};
+    Branches a(comm, kwargs), b(comm, kwargs);
+    auto loss = b.use(b.left, 2) + b.use(b.right, 4);
+    if (comm->rank() == 0) loss = loss + a.use(a.left, 8) + a.use(a.right, 6);
+    run_backward({&a.engine, &b.engine}, {.loss = loss}, [&] { loss.backward(); });
+    EXPECT_EQ(Branches::gradient(a.left), 4.0);
+    EXPECT_EQ(Branches::gradient(a.right), 3.0);
+    EXPECT_EQ(Branches::gradient(b.left), 2.0);
+    EXPECT_EQ(Branches::gradient(b.right), 4.0);
+  });
+}
+
+TEST(StaticGraph, AllowsParametersThatTheFirstStepDidNotUse) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.static_graph = true});
+    for (int step = 0; step < 3; ++step) {
+      replica.zero_grad();
+      replica.backward(replica.use(replica.left, replica.mine()));
+      EXPECT_EQ(Branches::gradient(replica.left), 1.5) << step;
+      EXPECT_FALSE(replica.right->weight.grad().defined());
+    }
+  });
+}
+
+TEST(StaticGraph, ARankMayUseWhatAnotherDoesNot) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.static_graph = true});
+    for (int step = 0; step < 3; ++step) {
+      replica.zero_grad();
+      auto& layer = comm->rank() == 0 ? replica.left : replica.right;
+      replica.backward(replica.use(layer, 4));
+      EXPECT_EQ(Branches::gradient(replica.left), 2.0) << step;
+      EXPECT_EQ(Branches::gradient(replica.right), 2.0) << step;
+    }
+  });
+}
+
+// A node whose backward runs a backward of its own, as re-entrant checkpointing does.
+struct Reentrant : torch::autograd::Function<Reentrant> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x,
+                            at::Tensor weight) {
+    context->save_for_backward({x, weight});
+    return x * weight.detach();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const at::AutoGradMode grad_mode(true);
+    const auto x = saved[0].detach().requires_grad_();
+    (x * saved[1]).backward(grads[0]);
+    return {x.grad(), at::Tensor()};
+  }
+};
+
+TEST(StaticGraph, LetsAGradientComeSeveralTimesInOneBackward) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.static_graph = true});
+    for (int step = 0; step < 3; ++step) {
+      replica.zero_grad();
+      replica.engine.before_forward(true);
+      auto x = torch::full({1, 1}, replica.mine(), torch::requires_grad());
+      // d/dw of x·w·w where each factor comes by a backward of its own: 2·x at w = 1.
+      auto loss =
+          Reentrant::apply(Reentrant::apply(x, replica.left->weight), replica.left->weight).sum();
+      replica.backward(loss);
+      EXPECT_EQ(Branches::gradient(replica.left), 3.0) << step;
+    }
+  });
+}
+
+TEST(StaticGraph, AGraphThatChangesIsAUsageErrorThatNamesTheParameter) {
+  run_ranks_shared(
+      2,
+      [](const std::shared_ptr<Communicator>& comm) {
+        Branches replica(comm, {.static_graph = true});
+        replica.backward(replica.use(replica.left, 1));
+        const auto more = usage_error_of([&] {
+          replica.backward(replica.use(replica.left, 1) + replica.use(replica.right, 1));
+        });
+        EXPECT_TRUE(says(more, "'1.weight' came 1 times in this backward and 0 times")) << more;
+      },
+      kSoon);
+  run_ranks_shared(
+      2,
+      [](const std::shared_ptr<Communicator>& comm) {
+        Branches replica(comm, {.static_graph = true});
+        replica.backward(replica.use(replica.left, 1) + replica.use(replica.right, 1));
+        const auto fewer = usage_error_of([&] { replica.backward(replica.use(replica.left, 1)); });
+        EXPECT_TRUE(says(fewer, "fewer gradients than in the first step: 1.weight")) << fewer;
+      },
+      kSoon);
+}
+
+class BucketView : public ::testing::TestWithParam<bool> {};
+
+TEST_P(BucketView, DecidesWhetherAKeptGradientIsOverwritten) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.gradient_as_bucket_view = GetParam()});
+    std::vector<at::Tensor> kept, views;
+    for (int step = 1; step <= 3; ++step) {
+      replica.zero_grad();
+      replica.backward(replica.use(replica.left, step) + replica.use(replica.right, step));
+      kept.push_back(replica.left->weight.grad());
+      views.push_back(replica.right->weight.grad().view({-1}));
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double expected = GetParam() ? 3.0 : static_cast<double>(i + 1);
+      EXPECT_EQ(kept[i].item<double>(), expected);
+      EXPECT_EQ(views[i].item<double>(), expected);
+    }
+  });
+}
+INSTANTIATE_TEST_SUITE_P(GradientAs, BucketView, ::testing::Bool());
+
+TEST(BucketView, MemoryIsUsedAgainWhenNothingIsKept) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm);
+    const void* memory = nullptr;
+    for (int step = 0; step < 4; ++step) {
+      replica.model->zero_grad(step % 2 == 0);
+      replica.backward(replica.use(replica.left, 1) + replica.use(replica.right, 1));
+      const void* now = replica.left->weight.grad().data_ptr();
+      EXPECT_TRUE(step == 0 || now == memory) << step;
+      memory = now;
+    }
+  });
+}
+
+TEST(CommHook, OfTheProgramSeesBucketsInOrderAndDecidesWhatGradientsBecome) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.bucket_cap_mb = 1e-6});
+    std::vector<std::size_t> order;
+    std::vector<bool> last;
+    replica.engine.register_comm_hook([&](Communicator& group, GradientBucket& bucket) {
+      order.push_back(bucket.index);
+      last.push_back(bucket.is_last);
+      EXPECT_EQ(bucket.gradients.at(0).sizes(), replica.left->weight.sizes());
+      EXPECT_EQ(bucket.buffer[0].item<double>(), comm->rank() + 1.0) << "not divided yet";
+      return group.all_reduce(bucket.buffer, ReduceOp::max);
+    });
+    replica.backward(replica.use(replica.left, replica.mine()) +
+                     replica.use(replica.right, replica.mine()));
+    EXPECT_EQ(Branches::gradient(replica.left), 2.0);
+    EXPECT_EQ(order, (std::vector<std::size_t>{0, 1}));
+    EXPECT_EQ(last, (std::vector<bool>{false, true}));
+  });
+}
+
+TEST(CommHook, OfTheKeywordsReducesAsWithoutOneUpToItsPrecision) {
+  using Type = DDPCommunicationHookType;
+  for (const auto type :
+       {Type::no, Type::fp16, Type::bf16, Type::power_sgd, Type::batched_power_sgd}) {
+    run_ranks_shared(3, [type](const std::shared_ptr<Communicator>& comm) {
+      DistributedDataParallelKwargs kwargs{.comm_hook = type};
+      if (type == Type::power_sgd || type == Type::batched_power_sgd)
+        kwargs.comm_state_option.start_powerSGD_iter = 1;
+      Branches replica(comm, kwargs);
+      for (int step = 0; step < 3; ++step) {
+        replica.zero_grad();
+        replica.backward(replica.use(replica.left, replica.mine()) +
+                         replica.use(replica.right, replica.mine()));
+        EXPECT_NEAR(Branches::gradient(replica.left), 2.0, 0.02) << static_cast<int>(type);
+      }
+    });
+  }
+}
+
+TEST(Buffers, AreSentAfterTheBucketsWhereverTheseBecomeFull) {
+  run_ranks_shared(
+      2,
+      [](const std::shared_ptr<Communicator>& comm) {
+        torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
+        DistributedDataParallel engine(view_of(*model), comm,
+                                       {.bucket_cap_mb = 1e-6, .find_unused_parameters = true});
+        engine.before_forward(true);
+        const auto x = torch::arange(8, at::kFloat).view({2, 4}) * (comm->rank() + 1);
+        // Rank 1 leaves the first layer out.
+        const auto y = comm->rank() == 0 ? model->forward(x)
+                                         : model[1]->as<torch::nn::BatchNorm1d>()->forward(x);
+        const auto loss = y.pow(2).sum();
+        run_backward({&engine}, {.loss = loss}, [&] { loss.backward(); });
+        std::vector<at::Tensor> all = {torch::empty({4}), torch::empty({4})};
+        const auto mean = model->named_buffers()["1.running_mean"];
+        const auto both = torch::empty({2, 4});
+        comm->all_gather(both, mean).wait();
+        EXPECT_TRUE(both[0].equal(both[1]));
+      },
+      kSoon);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST_P(Reducer, AveragesAsOneProcessWould) {
                             {.limits = {.first_bytes = bytes, .cap_bytes = bytes}});
     for (int step = 0; step < 3; ++step) {
       model->zero_grad(step % 2 == 0);  // gradients kept in place or dropped: the same
-      reducer.begin(true);
+      reducer.begin();
       model(inputs(comm->rank())).pow(2).mean().backward();
       EXPECT_TRUE(reducer.finish());
       const auto grads = grads_of(*model);
@@ -108,7 +108,7 @@ TEST(ReducerOracle, EqualsC10dBitForBitOnTwoRanks) {
     const auto x = inputs(comm->rank()).to(at::kFloat);
 
     GradientReducer reducer(view_of(*ours).parameters, comm, {});
-    reducer.begin(true);
+    reducer.begin();
     ours(x).pow(2).mean().backward();
     reducer.finish();
 
@@ -142,7 +142,7 @@ TEST(GradientReducer, WithoutSynchronisationOnlyAccumulates) {
     fill(*model);
     GradientReducer reducer(view_of(*model).parameters, comm, {});
     for (const bool synchronize : {false, true}) {
-      reducer.begin(synchronize);
+      reducer.begin({.synchronize = synchronize});
       (model(inputs(comm->rank())).pow(2).mean() / 2).backward();
       reducer.finish();
     }
@@ -170,8 +170,9 @@ TEST(GradientReducer, FindsUnusedParametersAndLeavesThoseThatNoRankUsed) {
     model->to(at::kDouble);
     fill(*model);
     GradientReducer reducer(view_of(*model).parameters, comm, {.find_unused_parameters = true});
-    reducer.begin(true);
-    model(inputs(comm->rank()), comm->rank() == 1).sum().backward();
+    const auto loss = model(inputs(comm->rank()), comm->rank() == 1).sum();
+    reducer.begin({.loss = loss});
+    loss.backward();
     reducer.finish();
     // Each branch ran on one rank of two: the average is half of that rank's gradient.
     EXPECT_TRUE(model->left->weight.grad()[0].allclose(inputs(0).sum(0) / 2));
@@ -187,7 +188,7 @@ TEST(GradientReducer, NamesUnusedParametersOnEveryRank) {
                      model->to(at::kDouble);
                      fill(*model);
                      GradientReducer reducer(view_of(*model).parameters, comm, {});
-                     reducer.begin(true);
+                     reducer.begin();
                      model(inputs(0), false).sum().backward();
                      try {
                        reducer.finish();
@@ -209,7 +210,7 @@ TEST(GradientReducer, ParametersFrozenLaterMayStayAway) {
     GradientReducer reducer(view_of(*model).parameters, comm, {});
     model->first->weight.requires_grad_(false);
     model->first->bias.requires_grad_(false);
-    reducer.begin(true);
+    reducer.begin();
     model(inputs(comm->rank()).to(at::kFloat)).sum().backward();
     EXPECT_TRUE(reducer.finish());
     EXPECT_FALSE(model->first->weight.grad().defined());
@@ -223,7 +224,7 @@ TEST(GradientReducer, KeepsTheLayoutOfChannelsLast) {
     conv->to(at::kCPU);
     conv->weight.set_data(conv->weight.contiguous(at::MemoryFormat::ChannelsLast));
     GradientReducer reducer(view_of(*conv).parameters, comm, {});
-    reducer.begin(true);
+    reducer.begin();
     conv(torch::ones({2, 4, 5, 5})).sum().backward();
     reducer.finish();
     EXPECT_EQ(conv->weight.grad().strides(), conv->weight.strides());
@@ -236,7 +237,7 @@ TEST(GradientReducer, SparseGradientsAreRefusedWithTheCure) {
       [](const std::shared_ptr<Communicator>& comm) {
         torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(10, 4).sparse(true));
         GradientReducer reducer(view_of(*embedding).parameters, comm, {});
-        reducer.begin(true);
+        reducer.begin();
         EXPECT_THROW(embedding(torch::tensor({1, 2})).sum().backward(), UsageError);
         reducer.abandon("sparse");
       },
@@ -251,8 +252,8 @@ TEST(GradientReducer, AHookOfTheUserStillRuns) {
       GradientReducer outer(view_of(*model).parameters, single_communicator(), {});
       outer.set_guard([&calls](const std::string&) { ++calls; });
       GradientReducer reducer(view_of(*model).parameters, comm, {});
-      reducer.begin(true);
-      outer.begin(false);
+      reducer.begin();
+      outer.begin({.synchronize = false});
       model(inputs(0).to(at::kFloat)).sum().backward();
       reducer.finish();
       EXPECT_EQ(calls, 4);

@@ -8,42 +8,17 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/parallel/gradients/bucket_store.h"
 #include "accelerate/parallel/gradients/gradient_hook.h"
+#include "accelerate/parallel/gradients/graph_walk.h"
+#include "accelerate/parallel/gradients/usage.h"
 
 namespace accelerate {
 namespace {
 
-// A parameter and its place in a bucket.
-struct Slot {
-  std::string name;
-  at::Tensor parameter;
-  std::size_t bucket = 0;
-  std::int64_t offset = 0;
-  at::Tensor place{};     // its part of the bucket
-  at::Tensor previous{};  // grad before this step, while it may have to be restored
-  bool arrived = false;   // its gradient came in this step
-};
-
-struct Bucket {
-  std::vector<std::size_t> slots;
-  std::int64_t numel = 0;
-  at::Tensor flat;
-  std::size_t missing = 0;  // gradients that have not come
-  Work work;
-};
-
-// Shares the memory of `flat` without being a view to autograd: Optimizer::zero_grad detaches
-// gradients in place, which views refuse. Autograd keeps a gradient in its parameter's layout
-// (channels_last, …), so it has that too.
-at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& parameter) {
-  at::Tensor place = at::empty({0}, flat.options());
-  if (parameter.is_non_overlapping_and_dense()) {
-    place.set_(flat.storage(), offset, parameter.sizes(), parameter.strides());
-  } else {
-    place.set_(flat.storage(), offset, parameter.sizes());
-  }
-  return place;
-}
+using detail::Bucket;
+using detail::Slot;
+using detail::Usage;
 
 std::string list_names(const std::vector<std::string>& names) {
   constexpr std::size_t kMost = 12;
@@ -54,52 +29,90 @@ std::string list_names(const std::vector<std::string>& names) {
   return text;
 }
 
+std::vector<NamedTensor> leaves(const std::vector<NamedTensor>& parameters, bool trainable) {
+  std::vector<NamedTensor> chosen;
+  for (const auto& item : without_duplicates(parameters)) {
+    if (item.tensor.requires_grad() == trainable) chosen.push_back(item);
+  }
+  return chosen;
+}
+
 }  // namespace
 
 struct GradientReducer::Impl {
   Impl(const std::vector<NamedTensor>& parameters, std::shared_ptr<Communicator> group,
        GradientReducerOptions reducer_options)
-      : communicator(std::move(group)), options(std::move(reducer_options)) {
-    for (const auto& [name, parameter] : without_duplicates(parameters)) {
-      if (parameter.requires_grad()) {
-        slots.push_back({.name = name, .parameter = parameter});
-      } else {
-        frozen.push_back({name, parameter});
-      }
-    }
-    place_slots();
-    hooks.reserve(slots.size());
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      hooks.emplace_back(slots[i].parameter, [this, i] { on_gradient(i); });
+      : communicator(std::move(group)),
+        options(std::move(reducer_options)),
+        frozen(leaves(parameters, false)),
+        store(leaves(parameters, true),
+              {options.limits, options.gradient_as_bucket_view, options.allocate}),
+        usage(store.slots.size(), communicator->size()) {
+    hooks.reserve(store.slots.size());
+    for (std::size_t i = 0; i < store.slots.size(); ++i) {
+      hooks.emplace_back(store.slots[i].parameter, [this, i] { on_gradient(i); });
     }
   }
 
-  void place_slots() {
-    std::vector<at::Tensor> parameters;
-    for (const auto& slot : slots) parameters.push_back(slot.parameter);
-    for (auto& members : assign_buckets(parameters, options.limits)) {
-      Bucket bucket;
-      for (const std::size_t i : members) {
-        slots[i].bucket = buckets.size();
-        slots[i].offset = bucket.numel;
-        bucket.numel += slots[i].parameter.numel();
-      }
-      bucket.slots = std::move(members);
-      buckets.push_back(std::move(bucket));
-    }
-  }
-
-  void begin(bool synchronize) {
+  // --- the start of a step ----------------------------------------------------------------------
+  void begin(const GradientPass& next_pass) {
     const std::lock_guard lock(mutex);
     require_still_frozen();
-    synchronizing = synchronize;
+    pass = next_pass;
     arrivals = 0;
-    next_to_launch = 0;
-    for (auto& slot : slots) slot.arrived = false;
-    for (auto& bucket : buckets) {
-      bucket.missing = bucket.slots.size();
+    next_to_start = 0;
+    usage_is_complete = false;
+    counting = options.static_graph && !counted;
+    for (auto& slot : store.slots) {
+      slot.accumulations = 0;
+      slot.taken = false;
+    }
+    for (auto& bucket : store.buckets) {
+      bucket.missing = 0;
+      bucket.ready = bucket.skipped = false;
       bucket.work = {};
     }
+    if (pass.synchronize) expect_gradients();
+    pass.loss.reset();  // the graph is not ours to keep
+  }
+
+  void expect_gradients() {
+    const auto reached = reached_slots();
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      Slot& slot = store.slots[i];
+      slot.reached = reached[i];
+      if (slot.reached) ++store.buckets[slot.bucket].missing;
+    }
+    if (asks_every_time()) ask_for_usage([](const Slot& slot) { return slot.reached; });
+  }
+
+  bool asks_every_time() const { return options.find_unused_parameters && !options.static_graph; }
+
+  std::vector<bool> reached_slots() const {
+    const std::size_t n = store.slots.size();
+    if (pass.shadow) return std::vector<bool>(n, false);
+    if (asks_every_time() && pass.loss.defined()) return walk(pass.loss);
+    std::vector<bool> reached(n, true);
+    if (options.static_graph && counted) {
+      for (std::size_t i = 0; i < n; ++i) reached[i] = store.slots[i].expected > 0;
+    }
+    return reached;
+  }
+
+  std::vector<bool> walk(const at::Tensor& loss) const {
+    std::vector<at::Tensor> parameters;
+    for (const auto& slot : store.slots) parameters.push_back(slot.parameter);
+    return detail::reached_leaves(loss, parameters);
+  }
+
+  // What was accumulated since the last synchronisation counts as well.
+  template <typename IsUsed>
+  void ask_for_usage(IsUsed is_used) {
+    std::vector<bool> mine;
+    for (const auto& slot : store.slots) {
+      mine.push_back(!pass.shadow && (slot.touched || is_used(slot)));
+    }
+    usage.ask(*communicator, mine);
   }
 
   // A leaf that was frozen has no hook: its gradients would stay local without a word.
@@ -114,24 +127,44 @@ struct GradientReducer::Impl {
     }
   }
 
+  // --- during backward --------------------------------------------------------------------------
   void on_gradient(std::size_t index) {
     const std::lock_guard lock(mutex);
-    Slot& slot = slots[index];
+    Slot& slot = store.slots[index];
     if (guard) guard(slot.name);
     ++arrivals;
-    if (!synchronizing) return;
-    if (std::exchange(slot.arrived, true)) {
-      throw UsageError(
-          "the gradient of '" + slot.name +
-          "' came twice in one backward. A re-entrant "
-          "backward (activation checkpointing of a shared parameter) is the usual cause; "
-          "run the inner one under no_sync.");
-    }
+    ++slot.accumulations;
+    slot.touched = true;
+    if (!pass.synchronize || counting) return;
+    if (!slot.reached || slot.accumulations > slot.expected) throw came_unexpectedly(slot);
+    if (slot.accumulations < slot.expected) return;
     take(slot);
-    arrive(slot.bucket);
+    --store.buckets[slot.bucket].missing;
+    if (!pass.in_finish) start_full_buckets();
   }
 
-  // Moves the leaf's gradient, divided by the world size, into the bucket.
+  UsageError came_unexpectedly(const Slot& slot) const {
+    const std::string gradient = "the gradient of '" + slot.name + "' came ";
+    if (options.static_graph) {
+      return UsageError(gradient + std::to_string(slot.accumulations) +
+                        " times in this backward and " + std::to_string(slot.expected) +
+                        " times in the first one, but static_graph = true promises that all are "
+                        "alike. Leave it out, or use find_unused_parameters = true.");
+    }
+    if (!slot.reached) {
+      return UsageError(gradient +
+                        "although the graph of the loss does not lead to it: a node of "
+                        "the graph runs a backward of its own (re-entrant activation "
+                        "checkpointing), which find_unused_parameters cannot look into. "
+                        "Use static_graph = true when all steps are alike.");
+    }
+    return UsageError(gradient +
+                      "twice in one backward. A re-entrant backward (activation checkpointing of "
+                      "a shared parameter) is the usual cause; pass static_graph = true when all "
+                      "steps are alike, or run the inner one under no_sync.");
+  }
+
+  // Moves the leaf's gradient into the bucket: divided by the world size, unless a hook does that.
   void take(Slot& slot) {
     const at::NoGradGuard no_grad;
     const at::Tensor& grad = slot.parameter.grad();
@@ -140,120 +173,159 @@ struct GradientReducer::Impl {
                        "' is sparse, and data parallel training "
                        "reduces dense gradients. Make the embedding with sparse(false).");
     }
-    ensure_memory(slot.bucket);
+    ready(slot.bucket);
+    slot.taken = true;
+    const double scale = hook ? 1.0 : 1.0 / communicator->size();
     if (grad.data_ptr() == slot.place.data_ptr()) {
-      slot.place.mul_(scale());
+      if (!hook) slot.place.mul_(scale);
       return;
     }
-    at::mul_out(slot.place, grad, at::scalar_tensor(scale(), grad.options().device(at::kCPU)));
+    at::mul_out(slot.place, grad, at::scalar_tensor(scale, grad.options().device(at::kCPU)));
     slot.parameter.mutable_grad() = slot.place;
   }
 
-  double scale() const { return 1.0 / communicator->size(); }
-
-  void ensure_memory(std::size_t index) {
-    Bucket& bucket = buckets[index];
-    if (bucket.flat.defined()) return;
-    const auto& example = slots[bucket.slots.front()].parameter;
-    const auto tensor_options =
-        at::TensorOptions().dtype(example.scalar_type()).device(example.device());
-    bucket.flat = options.allocate ? options.allocate(bucket.numel, tensor_options)
-                                   : at::zeros({bucket.numel}, tensor_options);
-    for (const std::size_t i : bucket.slots) {
-      slots[i].place = place_in(bucket.flat, slots[i].offset, slots[i].parameter);
+  void ready(std::size_t index) {
+    Bucket& bucket = store.buckets[index];
+    if (std::exchange(bucket.ready, true)) return;
+    if (pass.shadow) {
+      store.leave_gradients_alone(bucket);
+    } else {
+      store.ready_memory(bucket);
     }
   }
 
-  void arrive(std::size_t index) {
-    --buckets[index].missing;
-    while (next_to_launch < buckets.size() && buckets[next_to_launch].missing == 0) {
-      Bucket& bucket = buckets[next_to_launch++];
-      bucket.work = communicator->all_reduce(bucket.flat, ReduceOp::sum);
+  void start_full_buckets() {
+    while (next_to_start < store.buckets.size() && store.buckets[next_to_start].missing == 0) {
+      complete_usage();
+      // Ranks that differ fill their buckets in different places of backward; several models'
+      // buckets would then mix in different orders, so all wait for the end.
+      if (pass.several && !usage.is_unanimous()) return;
+      start(next_to_start++);
     }
   }
 
-  bool finish() {
-    const std::lock_guard lock(mutex);
-    if (arrivals == 0 || !synchronizing) return arrivals > 0;
-    const auto absent = absent_slots();
-    require_none_unused(absent);
+  void start(std::size_t index) {
+    Bucket& bucket = store.buckets[index];
+    if (bucket.skipped) return;
     const at::NoGradGuard no_grad;
-    for (const std::size_t i : absent) take_absent(slots[i]);
-    const auto used = options.find_unused_parameters ? used_anywhere() : std::vector<bool>();
-    for (auto& bucket : buckets) bucket.work.wait();
-    for (const std::size_t i : absent) settle_absent(slots[i], !used.empty() && used[i]);
+    bucket.work = hook ? hook(*communicator, bucket.content)
+                       : communicator->all_reduce(bucket.content.buffer, ReduceOp::sum);
+  }
+
+  // Once it is known who has what: buckets of which nobody has anything are left out, and in the
+  // others something stands for what this rank does not have.
+  void complete_usage() {
+    if (std::exchange(usage_is_complete, true)) return;
+    usage.wait();
+    for (auto& bucket : store.buckets) {
+      bucket.skipped = std::none_of(bucket.slots.begin(), bucket.slots.end(),
+                                    [this](std::size_t i) { return usage.anywhere(i); });
+    }
+    for (auto& slot : store.slots) {
+      if (!slot.reached) fill_absent(slot);
+    }
+  }
+
+  // A gradient that did not come counts with what had been accumulated before, or zero.
+  void fill_absent(Slot& slot) {
+    if (slot.taken || store.buckets[slot.bucket].skipped) return;
+    const at::NoGradGuard no_grad;
+    if (!pass.shadow && slot.parameter.grad().defined()) return take(slot);
+    ready(slot.bucket);
+    slot.taken = true;
+    slot.place.zero_();
+  }
+
+  // --- the end ----------------------------------------------------------------------------------
+  bool flush() {
+    const std::lock_guard lock(mutex);
+    if (!pass.synchronize) return false;
+    if (arrivals == 0 && !pass.shadow && !asks_every_time()) return false;
+    if (counting) {
+      learn();
+    } else if (!pass.shadow) {
+      require_as_expected();
+    }
+    complete_usage();
+    if (!usage.any()) return false;
+    for (auto& slot : store.slots) fill_absent(slot);
+    while (next_to_start < store.buckets.size()) start(next_to_start++);
     return true;
   }
 
-  std::vector<std::size_t> absent_slots() const {
-    std::vector<std::size_t> absent;
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (!slots[i].arrived) absent.push_back(i);
+  // The first step of a static graph. A rank that only shadows it learns what the others use, and
+  // its own part from its own first step.
+  void learn() {
+    if (!std::exchange(group_has_learned, true)) {
+      ask_for_usage([](const Slot& slot) { return slot.accumulations > 0; });
     }
-    return absent;
+    if (pass.shadow) return;
+    counted = true;
+    for (auto& slot : store.slots) slot.expected = slot.accumulations;
   }
 
-  // Parameters frozen since prepare() may stay away; others only if that was asked for.
-  void require_none_unused(const std::vector<std::size_t>& absent) {
-    if (options.find_unused_parameters) return;
+  void require_as_expected() {
     std::vector<std::string> names;
-    for (const std::size_t i : absent) {
-      if (slots[i].parameter.requires_grad()) names.push_back(slots[i].name);
+    for (const auto& slot : store.slots) {
+      if (slot.accumulations >= slot.expected || !slot.parameter.requires_grad()) continue;
+      names.push_back(slot.name);
     }
-    if (names.empty()) return;
-    const std::string sentence =
-        "these parameters require gradients but got none in backward: " + list_names(names) +
-        ". If forward does not always use them, pass find_unused_parameters = true "
-        "(DistributedDataParallelKwargs); else freeze them with requires_grad_(false) or use their "
-        "output in the loss.";
+    if (names.empty() || asks_every_time()) return;
+    const std::string sentence = absence_sentence(names);
     communicator->abort(sentence);  // the peers may be waiting for these buckets
     throw UsageError(sentence);
   }
 
-  // A gradient that did not come counts with what had been accumulated before, or zero.
-  void take_absent(Slot& slot) {
-    slot.previous = slot.parameter.grad();
-    ensure_memory(slot.bucket);
-    if (slot.previous.defined()) {
-      take(slot);
-    } else {
-      slot.place.zero_();
+  std::string absence_sentence(const std::vector<std::string>& names) const {
+    if (options.static_graph) {
+      return "these parameters got fewer gradients than in the first step: " + list_names(names) +
+             ". static_graph = true promises that all steps are alike; leave it out, or use "
+             "find_unused_parameters = true.";
     }
-    arrive(slot.bucket);
+    return "these parameters require gradients but got none in backward: " + list_names(names) +
+           ". If forward does not always use them, pass find_unused_parameters = true "
+           "(DistributedDataParallelKwargs); else freeze them with requires_grad_(false) or use "
+           "their output in the loss.";
   }
 
-  // A parameter that no rank used keeps the gradient it had.
-  static void settle_absent(Slot& slot, bool used) {
-    if (used || slot.previous.defined()) {
+  void wait() {
+    const std::lock_guard lock(mutex);
+    const at::NoGradGuard no_grad;
+    for (auto& bucket : store.buckets) bucket.work.wait();
+    for (std::size_t i = 0; i < store.slots.size() && !pass.shadow; ++i) settle(i);
+  }
+
+  // A parameter that some other rank used has a gradient here too. One that no rank used keeps
+  // what it had.
+  void settle(std::size_t index) {
+    Slot& slot = store.slots[index];
+    slot.touched = false;
+    if (slot.taken && slot.parameter.requires_grad() && usage.anywhere(index)) {
       slot.parameter.mutable_grad() = slot.place;
     }
-    slot.previous.reset();
-  }
-
-  std::vector<bool> used_anywhere() {
-    at::Tensor used = at::zeros({static_cast<std::int64_t>(slots.size())}, at::kInt);
-    auto* flags = used.mutable_data_ptr<int>();
-    for (std::size_t i = 0; i < slots.size(); ++i) flags[i] = slots[i].arrived ? 1 : 0;
-    communicator->all_reduce(used, ReduceOp::max).wait();
-    return std::vector<bool>(flags, flags + slots.size());
   }
 
   void abandon(const std::string& reason) noexcept {
     const std::lock_guard lock(mutex);
-    if (synchronizing && arrivals > 0) communicator->abort(reason);
+    if (pass.synchronize && arrivals > 0) communicator->abort(reason);
     arrivals = 0;
   }
 
   std::shared_ptr<Communicator> communicator;
   GradientReducerOptions options;
-  std::vector<Slot> slots;
   std::vector<NamedTensor> frozen;  // had no gradient when the model was prepared
-  std::vector<Bucket> buckets;
+  detail::BucketStore store;
+  Usage usage;
+  CommHook hook;
   std::function<void(const std::string&)> guard;
   std::mutex mutex;  // gradients of several devices come on several threads
-  bool synchronizing = true;
+  GradientPass pass;
   std::size_t arrivals = 0;
-  std::size_t next_to_launch = 0;
+  std::size_t next_to_start = 0;
+  bool usage_is_complete = false;
+  bool counting = false;                    // static graph: this step only counts
+  bool counted = false;                     // static graph: this rank knows its part
+  bool group_has_learned = false;           // static graph: all know what the others use
   std::vector<detail::GradientHook> hooks;  // last: gone before what they use
 };
 
@@ -268,16 +340,35 @@ void GradientReducer::set_guard(std::function<void(const std::string&)> guard) {
   impl_->guard = std::move(guard);
 }
 
-void GradientReducer::begin(bool synchronize) {
-  impl_->begin(synchronize);
+void GradientReducer::set_comm_hook(CommHook hook) {
+  impl_->hook = std::move(hook);
 }
 
-bool GradientReducer::gradients_came() const {
-  return impl_->arrivals > 0;
+bool GradientReducer::is_reached_by(const at::Tensor& loss) const {
+  const auto reached = impl_->walk(loss);
+  return std::find(reached.begin(), reached.end(), true) != reached.end();
+}
+
+bool GradientReducer::asks_every_time() const {
+  return impl_->asks_every_time();
+}
+
+void GradientReducer::begin(const GradientPass& pass) {
+  impl_->begin(pass);
+}
+
+bool GradientReducer::flush() {
+  return impl_->flush();
+}
+
+void GradientReducer::wait() {
+  impl_->wait();
 }
 
 bool GradientReducer::finish() {
-  return impl_->finish();
+  if (!impl_->flush()) return impl_->arrivals > 0;
+  impl_->wait();
+  return true;
 }
 
 void GradientReducer::abandon(const std::string& reason) noexcept {
@@ -286,8 +377,8 @@ void GradientReducer::abandon(const std::string& reason) noexcept {
 
 std::vector<std::int64_t> GradientReducer::bucket_bytes() const {
   std::vector<std::int64_t> bytes;
-  for (const auto& bucket : impl_->buckets) {
-    const auto& example = impl_->slots[bucket.slots.front()].parameter;
+  for (const auto& bucket : impl_->store.buckets) {
+    const auto& example = impl_->store.slots[bucket.slots.front()].parameter;
     bytes.push_back(bucket.numel * static_cast<std::int64_t>(example.element_size()));
   }
   return bytes;

@@ -8,8 +8,8 @@
 // so that a resumed run reduces as the first did).
 //
 // Life of a step: begin(), backward, finish(). Between finish() and the next begin() the gradients
-// are the user's. They lie in the buckets: a tensor kept from an earlier step is overwritten by a
-// later one.
+// are the user's. They lie in the buckets; one that is kept longer than the leaf has it stays as it
+// is, because its bucket then gets new memory (unless gradient_as_bucket_view).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,18 +22,33 @@
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/gradients/buckets.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
 
 struct GradientReducerOptions {
   BucketLimits limits = {};
-  /// Parameters that get no gradient count as zero, at the cost of one more small all-reduce a
-  /// step. Without it they are a UsageError that names them.
+  /// Parameters that get no gradient count as zero, at the cost of a walk over the graph and one
+  /// small all-reduce a step. Without it they are a UsageError that names them.
   bool find_unused_parameters = false;
+  /// The first step learns which parameters get gradients and how often; every later step must be
+  /// like it. Costs nothing after the first step, whose reduction waits for the end of backward.
+  bool static_graph = false;
+  /// A gradient kept beyond its step is overwritten by a later one, instead of keeping its memory.
+  bool gradient_as_bucket_view = false;
   /// Memory of a bucket: `numel` elements of `options`. Default: LibTorch's allocator.
   std::function<at::Tensor(std::int64_t numel, const at::TensorOptions& options)> allocate =
       nullptr;
+};
+
+/// One backward, as a reducer needs to know it.
+struct GradientPass {
+  bool synchronize = true;  ///< false: gradients only accumulate locally.
+  at::Tensor loss = {};     ///< The root of the graph; undefined when it is not known yet.
+  bool shadow = false;      ///< This rank has no backward and takes part with zeros.
+  bool several = false;     ///< Other reducers of the group may be in the same backward.
+  bool in_finish = false;   ///< No bucket starts before flush().
 };
 
 class GradientReducer {
@@ -50,15 +65,24 @@ class GradientReducer {
   /// that was not armed, a backward that was not begun).
   void set_guard(std::function<void(const std::string& parameter)> guard);
 
-  /// Starts a step. With `synchronize` false gradients only accumulate locally.
-  void begin(bool synchronize);
+  /// Reduces by `hook` from the next step on; all ranks must register the same. Local.
+  void set_comm_hook(CommHook hook);
 
-  /// Whether a gradient has come since begin(): the same on all ranks once their backwards are
-  /// over.
-  [[nodiscard]] bool gradients_came() const;
+  /// Whether a backward from `loss` accumulates into any parameter. Local.
+  [[nodiscard]] bool is_reached_by(const at::Tensor& loss) const;
+  /// Whether begin() and flush() are collective even when no gradient comes.
+  [[nodiscard]] bool asks_every_time() const;
 
-  /// Waits for all buckets. [collective, unless begin(false) or no gradient came] Returns whether
-  /// any gradient came. Throws UsageError (unused parameters) or CommError.
+  /// Starts a step. [collective with find_unused_parameters, when it synchronises]
+  void begin(const GradientPass& pass = {});
+
+  /// Starts what backward has left. [collective, unless begin() said otherwise or no gradient came]
+  /// Returns whether there is anything to wait for: the same on all ranks. Throws UsageError:
+  /// unused parameters, a graph that is not static.
+  bool flush();
+  /// Waits for all buckets. Throws CommError.
+  void wait();
+  /// flush() and wait(). Returns what flush() returned, or whether local gradients came.
   bool finish();
 
   /// Ends a step whose backward threw; tells the peers when they may already be waiting.

@@ -1,25 +1,17 @@
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 
-#include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
-
+#include <algorithm>
 #include <atomic>
 #include <utility>
-#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/staging.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
+#include "accelerate/parallel/replicated/packed_tensors.h"
 
 namespace accelerate {
 namespace {
-
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& item : without_duplicates(named)) tensors.push_back(item.tensor);
-  return tensors;
-}
 
 std::string describe(const ModuleView& view) {
   std::string text;
@@ -32,71 +24,21 @@ std::string describe(const ModuleView& view) {
   return text;
 }
 
-// Tensors packed into as few flat ones as their dtypes allow, under way from rank 0.
-class CoalescedBroadcast {
- public:
-  CoalescedBroadcast(const std::vector<at::Tensor>& tensors, Communicator& communicator) {
-    const at::NoGradGuard no_grad;
-    for (auto& members :
-         assign_buckets(tensors, {.first_bytes = 25 << 20, .cap_bytes = 25 << 20})) {
-      Part part;
-      std::vector<at::Tensor> flat;
-      for (const std::size_t i : members) {
-        part.tensors.push_back(tensors[i]);
-        flat.push_back(tensors[i].detach().reshape({-1}));
-      }
-      part.flat = at::cat(flat).to(at::kCPU);
-      part.work = communicator.broadcast(part.flat, 0);
-      parts_.push_back(std::move(part));
-    }
-  }
-
-  void wait() {
-    for (auto& part : parts_) part.work.wait();
-  }
-
-  // Writes what rank 0 sent into the tensors that differ. Not before wait().
-  void store() {
-    const at::NoGradGuard no_grad;
-    for (auto& part : parts_) {
-      std::int64_t offset = 0;
-      for (auto& tensor : part.tensors) {
-        const auto sent =
-            part.flat.narrow(0, offset, tensor.numel()).view(tensor.sizes()).to(tensor.device());
-        if (!tensor.equal(sent)) tensor.copy_(sent);
-        offset += tensor.numel();
-      }
-    }
-  }
-
- private:
-  struct Part {
-    std::vector<at::Tensor> tensors;
-    at::Tensor flat;
-    Work work;
-  };
-  std::vector<Part> parts_;
-};
-
 }  // namespace
 
 struct DistributedDataParallel::Impl {
   Impl(const ModuleView& view, std::shared_ptr<Communicator> group,
        const DistributedDataParallelKwargs& ddp_kwargs)
-      : communicator(std::move(group)), kwargs(ddp_kwargs), buffers(tensors_of(view.buffers)) {
-    constexpr double kMost = 1 << 20;  // a tebibyte
-    if (!(kwargs.bucket_cap_mb > 0 && kwargs.bucket_cap_mb <= kMost)) {
-      throw ConfigError(
-          "bucket_cap_mb is " + std::to_string(kwargs.bucket_cap_mb) +
-          "; it must be greater than 0 and at most 1048576 (upstream's default is 25)");
-    }
+      : communicator(std::move(group)),
+        kwargs(ddp_kwargs),
+        parameters(detail::tensors_of(view.parameters)),
+        buffers(detail::tensors_of(view.buffers)) {
+    auto hook = make_comm_hook(kwargs);
     if (communicator->size() == 1) return;
-    const auto state = state_dict(view);
     detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
-    CoalescedBroadcast initial(tensors_of(state), *communicator);
-    initial.wait();
-    initial.store();
+    broadcast_state(0);
     make_reducer(view);
+    reducer->set_comm_hook(std::move(hook));
   }
 
   void make_reducer(const ModuleView& view) {
@@ -104,6 +46,8 @@ struct DistributedDataParallel::Impl {
     options.limits.cap_bytes = static_cast<std::int64_t>(kwargs.bucket_cap_mb * (1 << 20));
     options.limits.first_bytes = std::min(options.limits.first_bytes, options.limits.cap_bytes);
     options.find_unused_parameters = kwargs.find_unused_parameters;
+    options.static_graph = kwargs.static_graph;
+    options.gradient_as_bucket_view = kwargs.gradient_as_bucket_view;
     reducer = std::make_unique<GradientReducer>(view.parameters, communicator, options);
     reducer->set_guard([this](const std::string& name) { check_gradient(name); });
   }
@@ -121,6 +65,7 @@ struct DistributedDataParallel::Impl {
           "forward: the module was called behind its back. Call the object that prepare() "
           "returned, model(x) or model.forward(x), not the original module.");
     }
+    reached = true;
   }
 
   void before_forward(bool grad_enabled) {
@@ -128,29 +73,44 @@ struct DistributedDataParallel::Impl {
     if (grad_enabled) ++armed;
   }
 
-  void begin_backward(bool retain_graph) {
+  void begin_backward(const BackwardPass& pass) {
     if (!reducer) return;
     armed_in_this_backward = armed > 0;
-    keep_armed = retain_graph;
+    keep_armed = pass.retain_graph;
+    reached = false;
+    reducer->begin(gradient_pass(pass, /*shadow=*/false));
     in_backward = true;
-    synchronizing = synchronize || triggered;
-    reducer->begin(synchronizing);
   }
 
-  // What is sent depends only on which models' gradients came, which the ranks have in common; when
-  // it is stored is each rank's own affair.
+  GradientPass gradient_pass(const BackwardPass& pass, bool shadow) const {
+    return {.synchronize = shadow || synchronizes(),
+            .loss = pass.loss,
+            .shadow = shadow,
+            .several = pass.several_models,
+            .in_finish = pass.reduce_at_the_end};
+  }
+
+  bool synchronizes() const { return synchronize || triggered; }
+
   void finish_backward() {
     if (!reducer) return;
     in_backward = false;
-    if (reducer->gradients_came() && synchronizing && kwargs.broadcast_buffers &&
-        !buffers.empty()) {
-      received_buffers = std::make_unique<CoalescedBroadcast>(buffers, *communicator);
-    }
-    const bool came = reducer->finish();
-    if (received_buffers) received_buffers->wait();
-    if (came) triggered = false;
-    if (came && !keep_armed && armed > 0) --armed;
+    finish_reduction();
+    if (reached) triggered = false;
+    if (reached && !keep_armed && armed > 0) --armed;
     if (armed == 0) store_received_buffers();
+  }
+
+  // Buckets first, then buffers: the same order on all ranks. Buffers are sent for the models whose
+  // gradients came, which the ranks have in common; when they are stored is each rank's own affair.
+  void finish_reduction() {
+    if (!reducer->flush()) return;
+    if (kwargs.broadcast_buffers && !buffers.empty()) {
+      received_buffers = std::make_unique<detail::PackedTensors>(buffers);
+      received_buffers->broadcast(*communicator, buffer_source);
+    }
+    reducer->wait();
+    if (received_buffers) received_buffers->wait();
   }
 
   // A graph that has not been through backward may hold the buffers as they are: then they wait
@@ -159,16 +119,50 @@ struct DistributedDataParallel::Impl {
     if (auto received = std::exchange(received_buffers, nullptr)) received->store();
   }
 
+  void begin_shadow(const BackwardPass& pass) {
+    if (reducer) reducer->begin(gradient_pass(pass, /*shadow=*/true));
+  }
+
+  void finish_shadow() {
+    if (!reducer) return;
+    finish_reduction();
+    store_received_buffers();
+  }
+
+  void broadcast_state(int source) {
+    auto state = parameters;
+    state.insert(state.end(), buffers.begin(), buffers.end());
+    broadcast(state, source);
+  }
+
+  void broadcast(const std::vector<at::Tensor>& tensors, int source) {
+    detail::PackedTensors packed(tensors);
+    packed.broadcast(*communicator, source);
+    packed.wait();
+    packed.store();
+  }
+
+  void average_parameters() {
+    if (!reducer) return;
+    detail::PackedTensors packed(parameters);
+    packed.average(*communicator);
+    packed.wait();
+    packed.store();
+    if (kwargs.broadcast_buffers) broadcast(buffers, 0);
+  }
+
   std::shared_ptr<Communicator> communicator;
   DistributedDataParallelKwargs kwargs;
+  std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> buffers;
-  std::unique_ptr<CoalescedBroadcast> received_buffers;
+  std::unique_ptr<detail::PackedTensors> received_buffers;
+  int buffer_source = 0;
   bool synchronize = true;
-  bool triggered = false;      // the next backward synchronises all the same
-  bool synchronizing = false;  // this one does
+  bool triggered = false;  // the next backward synchronises all the same
   bool keep_armed = false;
   std::atomic<bool> in_backward = false;             // read by hooks on backward's threads
   std::atomic<bool> armed_in_this_backward = false;  // as above
+  mutable std::atomic<bool> reached = false;         // a gradient came in this backward
   int armed = 0;                                     // forwards that no backward has used up
   std::unique_ptr<GradientReducer> reducer;  // none in a group of one; last: its hooks use the rest
 };
@@ -184,8 +178,8 @@ void DistributedDataParallel::before_forward(bool grad_enabled) {
   impl_->before_forward(grad_enabled);
 }
 
-void DistributedDataParallel::begin_backward(bool retain_graph) {
-  impl_->begin_backward(retain_graph);
+void DistributedDataParallel::begin_backward(const BackwardPass& pass) {
+  impl_->begin_backward(pass);
 }
 
 void DistributedDataParallel::finish_backward() {
@@ -202,12 +196,58 @@ void DistributedDataParallel::set_synchronize(bool synchronize) {
   impl_->synchronize = synchronize;
 }
 
+bool DistributedDataParallel::synchronize() const {
+  return impl_->synchronize;
+}
+
 void DistributedDataParallel::trigger_sync_in_backward() {
   impl_->triggered = true;
 }
 
-bool DistributedDataParallel::synchronize() const {
-  return impl_->synchronize;
+void DistributedDataParallel::register_comm_hook(CommHook hook) {
+  if (impl_->reducer) impl_->reducer->set_comm_hook(std::move(hook));
+}
+
+bool DistributedDataParallel::would_communicate(const at::Tensor& loss) const {
+  if (!impl_->reducer || !impl_->synchronizes()) return false;
+  return impl_->reducer->asks_every_time() || impl_->reducer->is_reached_by(loss);
+}
+
+void DistributedDataParallel::begin_shadow(const BackwardPass& pass) {
+  impl_->begin_shadow(pass);
+}
+
+void DistributedDataParallel::finish_shadow() {
+  impl_->finish_shadow();
+}
+
+void DistributedDataParallel::set_buffer_source(int rank) {
+  impl_->buffer_source = rank;
+}
+
+void DistributedDataParallel::broadcast_state(int source) {
+  impl_->broadcast_state(source);
+}
+
+void DistributedDataParallel::average_parameters() {
+  impl_->average_parameters();
+}
+
+const std::shared_ptr<Communicator>& DistributedDataParallel::communicator() const {
+  return impl_->communicator;
+}
+
+void run_backward(const std::vector<DistributedDataParallel*>& engines, BackwardPass pass,
+                  const std::function<void()>& backward) {
+  pass.several_models = engines.size() > 1;
+  for (auto* engine : engines) engine->begin_backward(pass);
+  try {
+    backward();
+  } catch (const std::exception& error) {
+    for (auto* engine : engines) engine->abandon_backward(accelerate::describe(error));
+    throw;
+  }
+  for (auto* engine : engines) engine->finish_backward();
 }
 
 }  // namespace accelerate

@@ -1,19 +1,25 @@
 // Data parallel training with a full copy of the model on every rank (DDP).
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
+#include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
 
-/// Upstream's names and defaults; what is not here yet is not accepted.
-struct DistributedDataParallelKwargs {
-  bool broadcast_buffers = true;        ///< After each step everyone has rank 0's buffers.
-  double bucket_cap_mb = 25;            ///< Size of a gradient bucket, MiB.
-  bool find_unused_parameters = false;  ///< Allow parameters that a forward does not use.
+/// One backward, as an engine needs to know it.
+struct BackwardPass {
+  at::Tensor loss;                 ///< The root of the graph, as backward() is called on it.
+  bool retain_graph = false;       ///< Another backward follows, so the model stays armed.
+  bool several_models = false;     ///< Other engines of the group take part.
+  bool reduce_at_the_end = false;  ///< Nothing is sent before finish_backward.
 };
 
 /// What makes a model of one process a replica of one model. Non-template: Prepared<M> puts it
@@ -21,7 +27,8 @@ struct DistributedDataParallelKwargs {
 class DistributedDataParallel {
  public:
   /// Checks that all ranks have the same parameters, then gives everyone rank 0's parameters and
-  /// buffers. [collective] Throws CommError that lists the first difference by rank.
+  /// buffers. [collective] Throws CommError that lists the first difference by rank, ConfigError
+  /// for keywords that are out of range or contradict one another.
   DistributedDataParallel(const ModuleView& view, std::shared_ptr<Communicator> communicator,
                           const DistributedDataParallelKwargs& kwargs = {});
   ~DistributedDataParallel();
@@ -30,9 +37,9 @@ class DistributedDataParallel {
   /// model.
   void before_forward(bool grad_enabled);
 
-  /// Around each backward that may reach the model. `retain_graph`: another backward follows, so
-  /// the model stays armed. begin and finish are [collective] when gradients are synchronised.
-  void begin_backward(bool retain_graph);
+  /// Around each backward that may reach the model (run_backward does it for several models).
+  /// begin and finish are [collective] when gradients are synchronised.
+  void begin_backward(const BackwardPass& pass);
   void finish_backward();
   /// Instead of finish_backward when backward threw.
   void abandon_backward(const std::string& reason) noexcept;
@@ -46,9 +53,39 @@ class DistributedDataParallel {
   /// agree on all ranks.
   void trigger_sync_in_backward();
 
+  /// Gradients travel by `hook` from the next backward on, instead of by the keywords' comm_hook.
+  /// Local; all ranks must register the same.
+  void register_comm_hook(CommHook hook);
+
+  /// Whether a backward from `loss` would communicate for this model. Local; one walk over the
+  /// graph.
+  [[nodiscard]] bool would_communicate(const at::Tensor& loss) const;
+
+  /// Take the part of a rank whose inputs have run out in a backward of the others: zeros for its
+  /// gradients. The leaves' own gradients stay as they are. [collective]
+  void begin_shadow(const BackwardPass& pass);
+  void finish_shadow();
+
+  /// The rank whose buffers everyone gets; 0 unless that one's inputs have run out.
+  void set_buffer_source(int rank);
+
+  /// Everyone gets the parameters and buffers of `source`. [collective]
+  void broadcast_state(int source);
+  /// Everyone gets the mean of the parameters and, with broadcast_buffers, rank 0's buffers.
+  /// [collective]
+  void average_parameters();
+
+  [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Runs `backward`, which computes the gradients of pass.loss, between begin_backward and
+/// finish_backward of `engines`, whose order must be that of all ranks; what `backward` throws
+/// reaches the peers too. [collective when gradients are synchronised]
+void run_backward(const std::vector<DistributedDataParallel*>& engines, BackwardPass pass,
+                  const std::function<void()>& backward);
 
 }  // namespace accelerate

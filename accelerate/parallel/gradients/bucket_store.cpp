@@ -1,0 +1,97 @@
+#include "accelerate/parallel/gradients/bucket_store.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace accelerate::detail {
+namespace {
+
+// Shares the memory of `flat` without being a view to autograd: Optimizer::zero_grad detaches
+// gradients in place, which views refuse. Autograd keeps a gradient in its parameter's layout
+// (channels_last, …), so it has that too.
+at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& parameter) {
+  at::Tensor place = at::empty({0}, flat.options());
+  const auto begin = flat.storage_offset() + offset;
+  if (parameter.is_non_overlapping_and_dense()) {
+    place.set_(flat.storage(), begin, parameter.sizes(), parameter.strides());
+  } else {
+    place.set_(flat.storage(), begin, parameter.sizes());
+  }
+  return place;
+}
+
+// zero_grad may have put a detached tensor there, over the same memory.
+bool grad_lies_in_place(const Slot& slot) {
+  const auto& grad = slot.parameter.grad();
+  return slot.place.defined() && grad.defined() && grad.data_ptr() == slot.place.data_ptr();
+}
+
+}  // namespace
+
+BucketStore::BucketStore(const std::vector<NamedTensor>& trainable, BucketStoreOptions options)
+    : options_(std::move(options)) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& [name, parameter] : trainable) {
+    slots.push_back({.name = name, .parameter = parameter});
+    parameters.push_back(parameter);
+  }
+  for (auto& members : assign_buckets(parameters, options_.limits)) {
+    Bucket bucket;
+    for (const std::size_t i : members) {
+      slots[i].bucket = buckets.size();
+      slots[i].offset = bucket.numel;
+      bucket.numel += slots[i].parameter.numel();
+    }
+    bucket.slots = std::move(members);
+    bucket.content.index = buckets.size();
+    buckets.push_back(std::move(bucket));
+  }
+  if (!buckets.empty()) buckets.back().content.is_last = true;
+}
+
+void BucketStore::ready_memory(Bucket& bucket) {
+  if (!bucket.content.buffer.defined() || is_kept_by_program(bucket)) renew_memory(bucket);
+}
+
+void BucketStore::leave_gradients_alone(Bucket& bucket) {
+  const bool used = std::any_of(bucket.slots.begin(), bucket.slots.end(),
+                                [this](std::size_t i) { return grad_lies_in_place(slots[i]); });
+  if (used || !bucket.content.buffer.defined()) renew_memory(bucket);
+}
+
+// A gradient that is no leaf's any more but still held by somebody was kept by the program: as a
+// handle, or as another tensor over the same memory.
+bool BucketStore::is_kept_by_program(const Bucket& bucket) const {
+  if (options_.gradient_as_bucket_view) return false;
+  bool let_go = false;
+  std::size_t owners = bucket.owners;
+  for (const std::size_t i : bucket.slots) {
+    if (grad_lies_in_place(slots[i])) {
+      if (!slots[i].parameter.grad().is_same(slots[i].place)) ++owners;
+      continue;
+    }
+    let_go = true;
+    if (slots[i].place.use_count() > 1) return true;
+  }
+  return let_go && bucket.content.buffer.storage().use_count() > owners;
+}
+
+void BucketStore::renew_memory(Bucket& bucket) {
+  const auto& example = slots[bucket.slots.front()].parameter;
+  const auto tensor_options =
+      at::TensorOptions().dtype(example.scalar_type()).device(example.device());
+  auto flat = options_.allocate ? options_.allocate(bucket.numel, tensor_options)
+                                : at::zeros({bucket.numel}, tensor_options);
+  bucket.content.gradients.clear();
+  for (const std::size_t i : bucket.slots) {
+    slots[i].place = place_in(flat, slots[i].offset, slots[i].parameter);
+    bucket.content.gradients.push_back(flat.as_strided(
+        slots[i].place.sizes(), slots[i].place.strides(), slots[i].place.storage_offset()));
+  }
+  bucket.content.buffer = std::move(flat);
+  bucket.owners = bucket.content.buffer.storage().use_count();
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,43 @@
+#include "accelerate/parallel/gradients/graph_walk.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <unordered_set>
+
+namespace accelerate::detail {
+namespace {
+
+using torch::autograd::Node;
+
+std::unordered_set<Node*> nodes_below(Node* root) {
+  std::unordered_set<Node*> seen;
+  std::vector<Node*> open;
+  const auto visit = [&](Node* node) {
+    if (node != nullptr && seen.insert(node).second) open.push_back(node);
+  };
+  visit(root);
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    for (const auto& edge : node->next_edges()) visit(edge.function.get());
+  }
+  return seen;
+}
+
+}  // namespace
+
+std::vector<bool> reached_leaves(const at::Tensor& root, const std::vector<at::Tensor>& leaves) {
+  std::vector<bool> reached(leaves.size(), false);
+  if (!root.requires_grad()) return reached;
+  const auto start = torch::autograd::impl::gradient_edge(root).function;
+  const auto nodes = nodes_below(start.get());
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    // A leaf that no graph uses has no accumulator.
+    const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(leaves[i]);
+    reached[i] = accumulator != nullptr && nodes.contains(accumulator.get());
+  }
+  return reached;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,78 @@
+#include "accelerate/parallel/gradients/power_sgd_state.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+
+namespace accelerate::detail {
+namespace {
+
+void require(bool allowed, const char* option, const std::string& found, const char* range) {
+  if (allowed) return;
+  throw ConfigError(std::string("PowerSGD: ") + option + " is " + found + "; it must be " + range);
+}
+
+void check(const PowerSGDOptions& options) {
+  require(options.matrix_approximation_rank >= 1, "matrix_approximation_rank",
+          std::to_string(options.matrix_approximation_rank), "at least 1 (1 to 4 is usual)");
+  require(options.start_powerSGD_iter >= 0, "start_powerSGD_iter",
+          std::to_string(options.start_powerSGD_iter), "at least 0 (10 % of all steps is usual)");
+  require(options.min_compression_rate > 0 && std::isfinite(options.min_compression_rate),
+          "min_compression_rate", std::to_string(options.min_compression_rate),
+          "a finite number greater than 0");
+  require(
+      options.orthogonalization_epsilon >= 0 && std::isfinite(options.orthogonalization_epsilon),
+      "orthogonalization_epsilon", std::to_string(options.orthogonalization_epsilon),
+      "a finite number, at least 0 (1e-8 is usual)");
+}
+
+}  // namespace
+
+PowerSGDState::PowerSGDState(const PowerSGDOptions& options)
+    : options_(options), seeds_(options.random_seed) {
+  check(options_);
+}
+
+bool PowerSGDState::compresses(const GradientBucket& bucket) {
+  const auto step = step_;
+  if (bucket.is_last && ++step_ == options_.start_powerSGD_iter) {
+    get_logger("accelerate.parallel")
+        .info("PowerSGD starts after " + std::to_string(step_) + " steps");
+  }
+  return step >= options_.start_powerSGD_iter;
+}
+
+at::Tensor PowerSGDState::add_error(LowRankMemory& memory, const at::Tensor& gradient) const {
+  if (!options_.use_error_feedback) return {};
+  if (memory.error.defined()) gradient.add_(memory.error);
+  return gradient.clone();
+}
+
+void PowerSGDState::remember_error(LowRankMemory& memory, const at::Tensor& wanted,
+                                   const at::Tensor& sent) const {
+  if (wanted.defined()) memory.error = wanted - sent;
+}
+
+bool PowerSGDState::needs_new_factors(const LowRankMemory& memory) const {
+  return !options_.warm_start || !memory.q.defined();
+}
+
+void PowerSGDState::count(std::int64_t before, std::int64_t after) {
+  before_ += before;
+  after_ += after;
+}
+
+void PowerSGDState::report(const GradientBucket& bucket) {
+  if (!bucket.is_last || step_ < next_report_) return;
+  next_report_ = step_ + std::max<std::int64_t>(1, options_.compression_stats_logging_frequency);
+  get_logger("accelerate.parallel")
+      .info("PowerSGD after " + std::to_string(step_) + " steps: " + std::to_string(before_) +
+            " elements were sent as " + std::to_string(after_));
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,61 @@
+// What both kinds of PowerSGD remember between steps.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <unordered_map>
+
+#include "accelerate/parallel/gradients/low_rank.h"
+#include "accelerate/parallel/gradients/power_sgd.h"
+
+namespace accelerate::detail {
+
+/// The factors of one bucket, and what their product lost in the last step.
+struct LowRankMemory {
+  at::Tensor p, q;
+  at::Tensor error;
+};
+
+class PowerSGDState {
+ public:
+  /// Throws ConfigError for options out of range.
+  explicit PowerSGDState(const PowerSGDOptions& options);
+
+  [[nodiscard]] const PowerSGDOptions& options() const { return options_; }
+
+  /// Whether the step that `bucket` belongs to compresses. Counts steps, and says in the log when
+  /// compression starts.
+  [[nodiscard]] bool compresses(const GradientBucket& bucket);
+
+  [[nodiscard]] LowRankMemory& memory(const GradientBucket& bucket) {
+    return memory_[bucket.index];
+  }
+
+  /// Adds what the last step lost to `gradient`. Returns a copy of the sum for remember_error;
+  /// undefined without error feedback.
+  [[nodiscard]] at::Tensor add_error(LowRankMemory& memory, const at::Tensor& gradient) const;
+
+  /// `wanted`: what add_error returned; `sent`: what became of it.
+  void remember_error(LowRankMemory& memory, const at::Tensor& wanted,
+                      const at::Tensor& sent) const;
+
+  /// Whether the Q of `memory` must be drawn anew.
+  [[nodiscard]] bool needs_new_factors(const LowRankMemory& memory) const;
+  [[nodiscard]] NormalFiller new_random_numbers() { return NormalFiller(seeds_.next()); }
+
+  /// Counts elements for the line in the log, which comes with the last bucket of a step.
+  void count(std::int64_t before, std::int64_t after);
+  void report(const GradientBucket& bucket);
+
+ private:
+  PowerSGDOptions options_;
+  StepSeeds seeds_;
+  std::unordered_map<std::size_t, LowRankMemory> memory_;
+  std::int64_t step_ = 0;  // steps whose last bucket has started
+  std::int64_t next_report_ = 0;
+  std::int64_t before_ = 0;  // elements, since the start
+  std::int64_t after_ = 0;
+};
+
+}  // namespace accelerate::detail

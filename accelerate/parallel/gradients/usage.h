@@ -1,0 +1,38 @@
+// Which parameters get gradients in a step: on this rank, and on how many ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "accelerate/comm/communicator.h"
+
+namespace accelerate::detail {
+
+/// For each parameter the number of ranks on which it gets a gradient.
+class Usage {
+ public:
+  /// Every parameter on every rank: what is assumed when nobody asks.
+  Usage(std::size_t parameters, int ranks) : counts_(parameters, ranks), ranks_(ranks) {}
+
+  /// Sends what this rank knows. [collective] The answer is there after wait().
+  void ask(Communicator& communicator, const std::vector<bool>& mine);
+  [[nodiscard]] bool is_pending() const { return pending_; }
+  void wait();
+
+  [[nodiscard]] bool anywhere(std::size_t parameter) const { return counts_[parameter] > 0; }
+  /// At least one rank has a gradient for at least one parameter.
+  [[nodiscard]] bool any() const;
+  /// All ranks have gradients for the same parameters.
+  [[nodiscard]] bool is_unanimous() const;
+
+ private:
+  std::vector<int> counts_;
+  int ranks_;
+  at::Tensor sent_;
+  Work work_;
+  bool pending_ = false;
+};
+
+}  // namespace accelerate::detail

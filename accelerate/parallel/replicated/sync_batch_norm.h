@@ -1,0 +1,66 @@
+// Batch normalisation over the batches of all ranks. Include it where models are defined; it needs
+// torch/nn.h, so accelerate.h does not bring it. Source: torch.nn.SyncBatchNorm.
+#pragma once
+
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstddef>
+#include <memory>
+#include <ostream>
+
+#include "accelerate/comm/communicator.h"
+
+namespace accelerate {
+
+/// Replaces torch::nn::BatchNorm1d, 2d and 3d: input [N, C, …] of 2 to 5 dimensions, where N may
+/// differ between ranks and be 0. Parameters, buffers and their names are theirs, so weights go
+/// back and forth. In training mean and variance are those of all ranks' samples together, and the
+/// gradient of the input is that of one process; gradients of weight and bias are this rank's
+/// part, as data parallel training expects. Statistics are computed in fp32 for 16-bit inputs.
+/// The module alone normalises over its own batch; Accelerator::prepare makes it one of a group.
+///
+/// forward is [collective] in training: every rank must run it equally often (so not inside
+/// join_uneven_inputs). Cost: an all-gather of 2C + 1 numbers forward, an all-reduce of 2C
+/// backward. Throws UsageError: wrong shape, fewer than two values a channel on all ranks together.
+class SyncBatchNormImpl
+    : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
+ public:
+  explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options);
+  /// Takes over the parameters and buffers of `other`, not copies: optimizers go on.
+  template <std::size_t D, typename Derived>
+  explicit SyncBatchNormImpl(const torch::nn::BatchNormImplBase<D, Derived>& other)
+      : SyncBatchNormImpl(other.options) {
+    adopt({other.weight, other.bias, other.running_mean, other.running_var,
+           other.num_batches_tracked});
+    this->train(other.is_training());
+  }
+
+  at::Tensor forward(const at::Tensor& input);
+
+  /// The ranks that normalise together from now on. Local.
+  void set_group(std::shared_ptr<Communicator> group) { group_ = std::move(group); }
+  [[nodiscard]] const std::shared_ptr<Communicator>& group() const { return group_; }
+
+  void pretty_print(std::ostream& stream) const override;
+
+ private:
+  struct State {
+    at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+  };
+  void adopt(const State& state);
+  void _check_input_dim(const at::Tensor& input) override;
+  [[nodiscard]] at::Tensor normalise_alone(const at::Tensor& input, double factor);
+  [[nodiscard]] double count_batch();
+
+  std::shared_ptr<Communicator> group_ = single_communicator();
+};
+TORCH_MODULE(SyncBatchNorm);
+
+/// Replaces every BatchNorm1d, 2d and 3d in `module` by a SyncBatchNorm with the same parameters
+/// and buffers; returns how many. Local; before prepare(). C++ can exchange what a
+/// torch::nn::Sequential holds, at any depth. A member of type BatchNorm in a class of your own
+/// keeps its type: then nothing is replaced and a UsageError names each and the cure.
+std::size_t convert_sync_batchnorm(torch::nn::Module& module);
+
+}  // namespace accelerate
