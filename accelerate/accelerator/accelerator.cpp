@@ -54,7 +54,10 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
              .timeout = options.init_process_group.timeout,
              .backend = options.init_process_group.backend,
              .communicator = options.communicator}),
-      precision(precision_of(options)) {
+      precision(precision_of(options)),
+      trackers(options.log_with,
+               detail::logging_directory(options.project_dir, options.project_config),
+               state.is_main_process()) {
   keep_freed_memory();  // what a step frees, the next one needs
   gradient_state->accumulation = accumulation_of(options);
   if (autocast_dtype(precision) == at::kHalf) {
@@ -159,8 +162,13 @@ void Accelerator::print(const std::string& line) const {
   if (is_local_main_process()) print_above_live_lines(STDOUT_FILENO, line + "\n");
 }
 
+Trackers& Accelerator::trackers_of_rank() const {
+  return impl_->trackers;
+}
+
 void Accelerator::end_training() {
   wait_for_everyone();
+  impl_->trackers.finish();
 }
 
 void Accelerator::save(const std::vector<NamedTensor>& tensors,

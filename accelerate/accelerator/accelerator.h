@@ -45,6 +45,7 @@
 #include "accelerate/state/partial_state.h"
 #include "accelerate/tracking/memory.h"
 #include "accelerate/tracking/profiler.h"
+#include "accelerate/tracking/trackers.h"
 
 namespace accelerate {
 
@@ -63,6 +64,11 @@ struct AcceleratorOptions {
   /// Type that prepared forwards compute in; default ACCELERATE_MIXED_PRECISION, else `no`.
   std::optional<MixedPrecision> mixed_precision = std::nullopt;
   bool cpu = false;  ///< Stay on the CPU even where there is a GPU.
+  /// Trackers by name (tensorboard, jsonl, csv, mlflow, "all") and of your own; init_trackers()
+  /// starts them.
+  std::vector<LogWith> log_with = {};
+  std::filesystem::path project_dir = {};  ///< Where trackers write, unless project_config says.
+  ProjectConfiguration project_config = {};
   /// Instead of gradient_accumulation_steps, for its other settings.
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin = std::nullopt;
   /// Schedules go on only when their optimizer stepped; else in every scheduler.step().
@@ -376,7 +382,40 @@ class Accelerator {
     save_module(model.core()->view(), directory);
   }
 
-  /// The last call of a training: returns when all ranks are done. [collective]
+  // --- track ------------------------------------------------------------------------------------
+  // Local, and cheap: values are handed to threads that write and send. What is called on a rank
+  // that does not track (most trackers run on the main process only) does nothing there. All throw
+  // UsageError for names that are empty, come twice or are not UTF-8, and before init_trackers().
+
+  /// Starts the trackers of log_with on a run of `project_name`; `config` are the settings to
+  /// compare runs by, `init_kwargs` options by tracker. Throws ConfigError.
+  void init_trackers(const std::string& project_name, const TrackerConfig& config = {},
+                     const TrackerKwargs& init_kwargs = {}) {
+    trackers_of_rank().init(project_name, config, init_kwargs);
+  }
+  /// The values of a step: accelerator.log({{"loss", loss}, {"epoch", epoch}}, step).
+  void log(const TrackerValues& values, std::optional<std::int64_t> step = std::nullopt) {
+    trackers_of_rank().log(values, step);
+  }
+  void log_images(const TrackerImages& images, std::optional<std::int64_t> step = std::nullopt) {
+    trackers_of_rank().log_images(images, step);
+  }
+  void log_table(const std::string& name, const TrackerTable& table,
+                 std::optional<std::int64_t> step = std::nullopt) {
+    trackers_of_rank().log_table(name, table, step);
+  }
+  /// The tracker of that name; one that does nothing on a rank which does not have it. Throws
+  /// UsageError for a name that log_with does not have.
+  [[nodiscard]] std::shared_ptr<GeneralTracker> get_tracker(const std::string& name) const {
+    return trackers_of_rank().get(name);
+  }
+  /// The trackers that were started on this rank.
+  [[nodiscard]] const std::vector<std::shared_ptr<GeneralTracker>>& trackers() const {
+    return trackers_of_rank().active();
+  }
+
+  /// The last call of a training: waits for all ranks, then finishes the trackers, so that no rank
+  /// waits for another's. [collective]
   void end_training();
 
  private:
@@ -428,6 +467,7 @@ class Accelerator {
   [[nodiscard]] AcceleratedScheduler adopt_scheduler(const AcceleratedScheduler::Given& scheduler);
   [[nodiscard]] LoaderContext loader_context() const;
   void place(LoaderContext& context, bool on_device) const;
+  [[nodiscard]] Trackers& trackers_of_rank() const;
   void remember_loader(std::shared_ptr<LoaderControl> loader);
   /// `value`; in debug mode only after a look at its devices.
   template <Nested T>

@@ -46,6 +46,7 @@ struct Accelerator::Impl {
   std::weak_ptr<JoinedInputs> joined;      // of the scope there is
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
+  Trackers trackers;
   bool trigger = false;
   bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);
 };

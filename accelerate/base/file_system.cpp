@@ -110,6 +110,7 @@ class RealFileSystem final : public FileSystem {
     return std::make_unique<RealFile>(path,
                                       open_or_throw("create", path, O_WRONLY | O_CREAT | O_EXCL));
   }
+  std::unique_ptr<WritableFile> append(const fs::path& path, std::uint64_t keep_bytes) override;
   std::shared_ptr<const FileContent> map(const fs::path& path) override {
     return std::make_shared<const Mapping>(path, open_regular(path));
   }
@@ -121,6 +122,20 @@ class RealFileSystem final : public FileSystem {
   std::vector<std::string> list(const fs::path& directory) override;
   void create_directories(const fs::path& directory) override;
 };
+
+std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
+                                                     std::uint64_t keep_bytes) {
+  // O_NONBLOCK: opening a FIFO that nobody reads would wait for ever.
+  Descriptor fd = open_or_throw("open", path, O_WRONLY | O_CREAT | O_APPEND | O_NONBLOCK);
+  struct stat status{};
+  if (::fstat(fd.get(), &status) != 0) throw FileError("inspect", path, errno);
+  if (!S_ISREG(status.st_mode)) throw FileError("append to", path, "it is not a regular file");
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (keep_bytes < size && ::ftruncate(fd.get(), static_cast<off_t>(keep_bytes)) != 0) {
+    throw FileError("shorten", path, errno);
+  }
+  return std::make_unique<RealFile>(path, std::move(fd));
+}
 
 std::string RealFileSystem::read(const fs::path& path, std::size_t max_bytes) {
   const OpenedFile file = open_regular(path);
@@ -201,6 +216,10 @@ FileError::FileError(std::string_view action, fs::path path, int error_number)
 FileError::FileError(std::string_view action, fs::path path, const std::string& reason)
     : Error("cannot " + std::string(action) + " " + quoted(path) + ": " + reason),
       path_(std::move(path)) {}
+
+std::unique_ptr<WritableFile> FileSystem::append(const fs::path& path, std::uint64_t) {
+  throw FileError("append to", path, ENOTSUP);
+}
 
 FileSystem& real_file_system() {
   static RealFileSystem files;

@@ -72,6 +72,10 @@ class FileSystem {
 
   /// Makes a new file, mode 0666 less the umask. Fails with EEXIST when there is one already.
   virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& path) = 0;
+  /// Opens the file at `path` to write at its end, made when there is none, after cutting it to
+  /// `keep_bytes` (at most its size). Refuses what is not a regular file.
+  virtual std::unique_ptr<WritableFile> append(const std::filesystem::path& path,
+                                               std::uint64_t keep_bytes);
   /// The content of a regular file, without a copy. Refuses what is not a regular file, and does
   /// not wait for a writer when `path` is a FIFO.
   virtual std::shared_ptr<const FileContent> map(const std::filesystem::path& path) = 0;

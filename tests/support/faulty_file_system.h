@@ -25,6 +25,7 @@ struct PowerCut : std::exception {
 struct FaultPlan {
   std::optional<std::size_t> cut_power_at = {};  ///< Before this step.
   std::optional<std::size_t> fail_at = {};       ///< This step throws FileError(error).
+  std::size_t failures = 1;                      ///< So many steps in a row do.
   int error = ENOSPC;
   bool file_sync_works = true;       ///< Else it returns and does nothing.
   bool directory_sync_works = true;  ///< Else it returns and does nothing.
@@ -67,6 +68,14 @@ class FaultyFileSystem final : public FileSystem {
     need_directory("create", path.parent_path());
     const auto inode = std::make_shared<Inode>();
     change({Change::link, path, path, inode});
+    return std::make_unique<File>(*this, path, inode);
+  }
+  std::unique_ptr<WritableFile> append(const Path& path, std::uint64_t keep_bytes) override {
+    step("open", path);
+    need_directory("open", path.parent_path());
+    if (!now_.contains(path)) change({Change::link, path, path, std::make_shared<Inode>()});
+    const auto inode = now_.at(path);
+    if (keep_bytes < inode->content.size()) inode->content.resize(keep_bytes);
     return std::make_unique<File>(*this, path, inode);
   }
   std::shared_ptr<const FileContent> map(const Path& path) override {
@@ -160,7 +169,10 @@ class FaultyFileSystem final : public FileSystem {
 
   void step(std::string_view action, const Path& path) {
     if (plan_.cut_power_at && step_ >= *plan_.cut_power_at) throw PowerCut();
-    if (plan_.fail_at == step_++) throw FileError(action, path, plan_.error);
+    const std::size_t now = step_++;
+    if (plan_.fail_at && now >= *plan_.fail_at && now - *plan_.fail_at < plan_.failures) {
+      throw FileError(action, path, plan_.error);
+    }
   }
   void need_directory(std::string_view action, const Path& directory) const {
     if (!directories_.contains(directory)) throw FileError(action, directory, ENOENT);

@@ -1,0 +1,33 @@
+#include "accelerate/tracking/built_in.h"
+
+#include "accelerate/tracking/csv_tracker.h"
+#include "accelerate/tracking/http.h"
+#include "accelerate/tracking/json_lines_tracker.h"
+#include "accelerate/tracking/mlflow_tracker.h"
+#include "accelerate/tracking/tensorboard_tracker.h"
+
+namespace accelerate::detail {
+namespace {
+
+template <typename Tracker>
+TrackerClass class_in_folder() {
+  return {[](const TrackerSetup& setup) { return std::make_shared<Tracker>(setup); }, true, true};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, TrackerClass>> built_in_trackers() {
+  std::vector<std::pair<std::string, TrackerClass>> all = {
+      {"tensorboard", class_in_folder<TensorBoardTracker>()},
+      {"jsonl", class_in_folder<JsonLinesTracker>()},
+      {"csv", class_in_folder<CsvTracker>()},
+  };
+  if (has_http_transport()) {
+    all.emplace_back("mlflow", TrackerClass{[](const TrackerSetup& setup) {
+                       return std::make_shared<MlflowTracker>(setup);
+                     }});
+  }
+  return all;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,136 @@
+#include "accelerate/tracking/csv_tracker.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+
+#include "accelerate/base/error.h"
+#include "accelerate/formats/json.h"
+#include "accelerate/tracking/clock.h"
+#include "accelerate/tracking/csv.h"
+#include "accelerate/tracking/summaries.h"
+#include "accelerate/tracking/tracker_options.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::string_view kFile = "metrics.csv";
+
+void add_histogram(std::vector<std::pair<std::string, std::string>>& cells, const std::string& name,
+                   const Histogram& histogram) {
+  const auto summary = detail::summarize(histogram.values);
+  if (!summary) return;  // No finite element: empty cells.
+  cells.emplace_back(name + "/min", detail::number_text(summary->min));
+  cells.emplace_back(name + "/mean", detail::number_text(summary->sum / summary->num));
+  cells.emplace_back(name + "/max", detail::number_text(summary->max));
+}
+
+std::string time_text() {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.3f", detail::seconds_since_epoch());
+  return text.data();
+}
+
+void refuse_reserved(const std::string& name) {
+  if (name != "step" && name != "time") return;
+  throw UsageError("a value is called '" + name +
+                   "', which is a column that the tracker 'csv' writes itself; log it under "
+                   "another name");
+}
+
+}  // namespace
+
+CsvTracker::CsvTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files)
+    : folder_(detail::run_folder("csv", setup.logging_dir, setup.run_name)), files_options_(files) {
+  detail::TrackerOptions options("csv", setup.options);
+  if (const auto interval = options.seconds("flush_secs"))
+    files_options_.flush_interval = *interval;
+  options.finish();
+}
+
+void CsvTracker::start() {
+  const auto path = folder_ / kFile;
+  files_ = std::make_unique<detail::BackgroundFiles>("the tracker 'csv'", files_options_);
+  detail::make_run_folder("csv", *files_options_.files, folder_);
+  if (files_options_.files->status(path).kind != FileKind::none) {
+    const auto content = files_options_.files->map(path);
+    const auto bytes = content->bytes();
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t whole = detail::csv_whole_rows(text);
+    columns_ = detail::csv_header(text);
+    files_->resume(path, whole);
+    if (whole > 0 && (columns_.size() < 2 || columns_[0] != "step" || columns_[1] != "time")) {
+      throw ConfigError("'" + path.string() +
+                        "' is there and does not begin with the columns step "
+                        "and time, so it is no file of the tracker 'csv'; move it away, or choose "
+                        "another project name");
+    }
+    if (whole > 0) return;
+  }
+  columns_ = {"step", "time"};
+  files_->append(path, header() + "\n");
+}
+
+void CsvTracker::store_init_configuration(const TrackerConfig& config) {
+  files_->rewrite(folder_ / "config.json", [text = write_json(detail::to_node(config))](
+                                               const std::string&) { return text; });
+}
+
+CsvTracker::Cells CsvTracker::cells_of(const TrackerValues& values) {
+  Cells cells;
+  for (const auto& [name, value] : values) {
+    refuse_reserved(name);
+    const auto& data = value.as_variant();
+    if (const auto* real = std::get_if<double>(&data)) {
+      cells.emplace_back(name, detail::number_text(*real));
+    } else if (const auto* whole = std::get_if<std::int64_t>(&data)) {
+      cells.emplace_back(name, std::to_string(*whole));
+    } else if (const auto* text = std::get_if<std::string>(&data)) {
+      cells.emplace_back(name, detail::csv_text(*text));
+    } else if (const auto* several = std::get_if<Scalars>(&data)) {
+      for (const auto& [part, one] : *several) {
+        cells.emplace_back(name + "/" + part, detail::number_text(one));
+      }
+    } else {
+      add_histogram(cells, name, std::get<Histogram>(data));
+    }
+  }
+  return cells;
+}
+
+std::string CsvTracker::header() const {
+  std::string line;
+  for (const auto& column : columns_) line += (line.empty() ? "" : ",") + detail::csv_text(column);
+  return line;
+}
+
+void CsvTracker::add_columns(const Cells& cells) {
+  const std::size_t before = columns_.size();
+  for (const auto& [column, cell] : cells) {
+    if (std::ranges::find(columns_, column) == columns_.end()) columns_.push_back(column);
+  }
+  const std::size_t added = columns_.size() - before;
+  if (added == 0) return;
+  files_->rewrite(folder_ / kFile, [header = header(), added](const std::string& text) {
+    return detail::csv_widen(text, header, added);
+  });
+}
+
+void CsvTracker::log(const TrackerValues& values, std::optional<std::int64_t> step) {
+  const Cells cells = cells_of(values);
+  add_columns(cells);
+  const std::map<std::string, std::string> by_column(cells.begin(), cells.end());
+  std::string row = (step ? std::to_string(*step) : "") + "," + time_text();
+  for (std::size_t i = 2; i < columns_.size(); ++i) {
+    const auto found = by_column.find(columns_[i]);
+    row += "," + (found != by_column.end() ? found->second : "");
+  }
+  files_->append(folder_ / kFile, row + "\n");
+}
+
+void CsvTracker::finish() {
+  files_.reset();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,141 @@
+#include "accelerate/tracking/json_lines_tracker.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "accelerate/base/error.h"
+#include "accelerate/formats/json.h"
+#include "accelerate/tracking/clock.h"
+#include "accelerate/tracking/summaries.h"
+#include "accelerate/tracking/tracker_options.h"
+
+namespace accelerate {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kFile = "metrics.jsonl";
+
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+Json distribution(const Histogram& histogram) {
+  const auto summary = detail::summarize(histogram.values);
+  if (!summary) return nullptr;
+  return {{"_histogram",
+           {{"min", summary->min},
+            {"max", summary->max},
+            {"num", summary->num},
+            {"sum", number(summary->sum)},
+            {"sum_squares", number(summary->sum_squares)},
+            {"bucket_limit", summary->bucket_limit},
+            {"bucket", summary->bucket}}}};
+}
+
+Json to_json(const TrackerValue& value) {
+  const auto& data = value.as_variant();
+  if (const auto* real = std::get_if<double>(&data)) return number(*real);
+  if (const auto* whole = std::get_if<std::int64_t>(&data)) return *whole;
+  if (const auto* text = std::get_if<std::string>(&data)) return *text;
+  if (const auto* histogram = std::get_if<Histogram>(&data)) return distribution(*histogram);
+  Json several = Json::object();
+  for (const auto& [name, one] : std::get<Scalars>(data)) several[name] = number(one);
+  return several;
+}
+
+Json table_json(const TrackerTable& table) {
+  Json rows = Json::array();
+  for (const auto& row : table.rows) {
+    Json cells = Json::array();
+    for (const auto& value : row) cells.push_back(to_json(value));
+    rows.push_back(std::move(cells));
+  }
+  return {{"_table", {{"columns", table.columns}, {"data", std::move(rows)}}}};
+}
+
+Json row(std::optional<std::int64_t> step) {
+  return {{"_step", step ? Json(*step) : Json(nullptr)}, {"_time", detail::seconds_since_epoch()}};
+}
+
+std::string line(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void refuse_reserved(const std::string& name) {
+  if (name != "_step" && name != "_time") return;
+  throw UsageError("a value is called '" + name +
+                   "', which the tracker 'jsonl' writes itself; log it under another name");
+}
+
+// The length of what ends in a line end; a killed run may have left half a line behind it.
+std::uint64_t whole_lines(FileSystem& files, const std::filesystem::path& path) {
+  if (files.status(path).kind == FileKind::none) return 0;
+  const auto content = files.map(path);
+  const auto bytes = content->bytes();
+  std::size_t end = bytes.size();
+  while (end > 0 && bytes[end - 1] != std::byte{'\n'}) --end;
+  return end;
+}
+
+}  // namespace
+
+JsonLinesTracker::JsonLinesTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files)
+    : folder_(detail::run_folder("jsonl", setup.logging_dir, setup.run_name)),
+      files_options_(files) {
+  detail::TrackerOptions options("jsonl", setup.options);
+  if (const auto interval = options.seconds("flush_secs"))
+    files_options_.flush_interval = *interval;
+  options.finish();
+}
+
+void JsonLinesTracker::start() {
+  files_ = std::make_unique<detail::BackgroundFiles>("the tracker 'jsonl'", files_options_);
+  detail::make_run_folder("jsonl", *files_options_.files, folder_);
+  files_->resume(folder_ / kFile, whole_lines(*files_options_.files, folder_ / kFile));
+}
+
+void JsonLinesTracker::store_init_configuration(const TrackerConfig& config) {
+  files_->rewrite(folder_ / "config.json", [text = write_json(detail::to_node(config))](
+                                               const std::string&) { return text; });
+}
+
+void JsonLinesTracker::log(const TrackerValues& values, std::optional<std::int64_t> step) {
+  Json object = row(step);
+  for (const auto& [name, value] : values) {
+    refuse_reserved(name);
+    object[name] = to_json(value);
+  }
+  files_->append(folder_ / kFile, line(object));
+}
+
+void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
+  Json object = row(step);
+  for (const auto& [name, image] : images) {
+    refuse_reserved(name);
+    // The time keeps the pictures of a run that is continued apart from those that are there.
+    const std::string file =
+        "images/" + detail::file_name_part(name) + "-" + std::to_string(step.value_or(0)) + "-" +
+        std::to_string(static_cast<std::int64_t>(detail::seconds_since_epoch() * 1000)) + "-" +
+        std::to_string(images_++) + ".png";
+    files_->append(folder_ / file, detail::encode_image(name, image).png);
+    object[name] = {{"_image", file}};
+  }
+  files_->append(folder_ / kFile, line(object));
+}
+
+void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& table,
+                                 std::optional<std::int64_t> step) {
+  refuse_reserved(name);
+  Json object = row(step);
+  object[name] = table_json(table);
+  files_->append(folder_ / kFile, line(object));
+}
+
+void JsonLinesTracker::finish() {
+  files_.reset();
+}
+
+}  // namespace accelerate

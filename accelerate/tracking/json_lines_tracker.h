@@ -1,0 +1,40 @@
+// One JSON object a line, for scripts and for `pandas.read_json(path, lines=True)`.
+//
+// logging_dir/run_name/metrics.jsonl:
+//   {"_step":7,"_time":1763735645.12,"loss":0.5,"accuracy":{"train":0.9,"test":0.8}}
+// config.json and images/ lie beside it. docs/tracking.md has every form.
+#pragma once
+
+#include <memory>
+
+#include "accelerate/tracking/background_files.h"
+#include "accelerate/tracking/tracker.h"
+
+namespace accelerate {
+
+class JsonLinesTracker final : public GeneralTracker {
+ public:
+  /// Options: flush_secs (1). A file that is there is continued; a torn last line of a killed run
+  /// is cut off. Throws ConfigError as TensorBoardTracker does.
+  explicit JsonLinesTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files = {});
+
+  [[nodiscard]] std::string name() const override { return "jsonl"; }
+  [[nodiscard]] bool requires_logging_directory() const override { return true; }
+  void start() override;
+  void store_init_configuration(const TrackerConfig& config) override;
+  /// NaN and infinities are the strings "NaN", "Infinity", "-Infinity": JSON has no numbers for
+  /// them. Throws UsageError for values called _step or _time.
+  void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
+  void log_images(const TrackerImages& images, std::optional<std::int64_t> step) override;
+  void log_table(const std::string& name, const TrackerTable& table,
+                 std::optional<std::int64_t> step) override;
+  void finish() override;
+
+ private:
+  std::filesystem::path folder_;
+  detail::BackgroundFilesOptions files_options_;
+  std::unique_ptr<detail::BackgroundFiles> files_;
+  std::size_t images_ = 0;  // So many were logged: no two share a file.
+};
+
+}  // namespace accelerate

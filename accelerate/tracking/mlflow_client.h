@@ -1,0 +1,74 @@
+// Speaks MLflow's REST API (version 2.0): carries the lines of a spool to a server, each of them at
+// least once and with the effect of once.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "accelerate/base/error.h"
+#include "accelerate/tracking/http.h"
+
+namespace accelerate::detail {
+
+/// The server, or the way to it, fails: the same may succeed later.
+class MlflowUnavailable : public NetworkError {
+ public:
+  explicit MlflowUnavailable(const std::string& what,
+                             std::optional<std::chrono::seconds> retry_after = std::nullopt)
+      : NetworkError(what), retry_after_(retry_after) {}
+  [[nodiscard]] std::optional<std::chrono::seconds> retry_after() const { return retry_after_; }
+
+ private:
+  std::optional<std::chrono::seconds> retry_after_;
+};
+
+/// The server understood and will not: the same will be refused again.
+class MlflowRefused : public NetworkError {
+ public:
+  using NetworkError::NetworkError;
+};
+
+/// What is known of a run on the server.
+struct MlflowRemote {
+  std::string run_id;         ///< "" until the run was made.
+  std::string artifact_root;  ///< "7/abc/artifacts" where the server takes files, else "".
+  bool attempted = false;     ///< Making it was tried, and the answer may have been lost.
+};
+
+class MlflowClient {
+ public:
+  /// `server`: "https://host:port", without a slash at the end.
+  MlflowClient(HttpTransport& transport, std::string server)
+      : transport_(transport), server_(std::move(server)) {}
+
+  /// Does what a line of a spool says. Throws MlflowUnavailable and MlflowRefused.
+  void deliver(const std::string& line, MlflowRemote& remote);
+  /// Ends a run whose process ended without a word.
+  void end_killed(const MlflowRemote& remote, std::int64_t time_ms);
+
+  [[nodiscard]] const std::string& server() const { return server_; }
+
+ private:
+  std::string call(const std::string& method, const std::string& endpoint, const std::string& body);
+  HttpResponse exchange(const HttpRequest& request);
+  std::string experiment_id(const std::string& name);
+  void make_run(const std::string& line, MlflowRemote& remote);
+  bool find_run(const std::string& experiment, const std::string& spool_id, MlflowRemote& remote);
+  void put_artifact(const std::string& path, const std::string& content,
+                    const MlflowRemote& remote);
+
+  HttpTransport& transport_;
+  std::string server_;
+};
+
+/// As many lines at the beginning of `text` as fit one request, as one line, and how many bytes of
+/// `text` they are; 0 bytes when `text` has no whole line. Only metrics are put together.
+struct MlflowGroup {
+  std::string line;
+  std::size_t bytes = 0;
+  int lines = 0;
+};
+[[nodiscard]] MlflowGroup next_group(std::string_view text, bool one_line_only);
+
+}  // namespace accelerate::detail

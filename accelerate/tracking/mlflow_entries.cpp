@@ -1,0 +1,191 @@
+#include "accelerate/tracking/mlflow_entries.h"
+
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
+
+namespace accelerate::detail {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kAlphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+std::string line(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void warn_once(const std::string& text) {
+  get_logger("accelerate.tracking").warning_once(text, {.main_process_only = false});
+}
+
+// The first bytes of `text`, without a torn character at the end.
+std::string cut(const std::string& text, std::size_t most_bytes) {
+  std::string out = text.substr(0, most_bytes);
+  while (!out.empty() && !is_utf8(out)) out.pop_back();
+  return out;
+}
+
+// Protocol Buffers' JSON has names for the numbers that JSON lacks.
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+std::vector<std::pair<std::string, double>> numbers_of(const TrackerValues& values) {
+  std::vector<std::pair<std::string, double>> all;
+  for (const auto& [name, value] : values) {
+    const auto& data = value.as_variant();
+    if (const auto* real = std::get_if<double>(&data)) {
+      all.emplace_back(name, *real);
+    } else if (const auto* whole = std::get_if<std::int64_t>(&data)) {
+      all.emplace_back(name, static_cast<double>(*whole));
+    } else if (const auto* several = std::get_if<Scalars>(&data)) {
+      for (const auto& [part, one] : *several) all.emplace_back(name + "/" + part, one);
+    } else {
+      warn_once("the tracker 'mlflow' keeps numbers only; '" + name + "' is left out");
+    }
+  }
+  return all;
+}
+
+// Lines {"kind": kind, key: [items…]} of at most `most` items and of a size that the server takes.
+std::vector<std::string> chunked(const char* key, const std::vector<Json>& items,
+                                 std::size_t most) {
+  std::vector<std::string> lines;
+  Json chunk = Json::array();
+  std::size_t bytes = 0;
+  const auto emit = [&] {
+    if (!chunk.empty()) lines.push_back(line({{"kind", "batch"}, {key, std::move(chunk)}}));
+    chunk = Json::array();
+    bytes = 0;
+  };
+  for (const Json& item : items) {
+    // Escapes can make a character six bytes long: measured as it is sent.
+    const std::size_t size = line(item).size();
+    if (chunk.size() == most || bytes + size > MlflowLimits::kRequestBytes) emit();
+    bytes += size;
+    chunk.push_back(item);
+  }
+  emit();
+  return lines;
+}
+
+}  // namespace
+
+std::string mlflow_key(const std::string& name) {
+  std::string key = name;
+  for (char& c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool allowed = (byte < 0x80 && std::isalnum(byte) != 0) ||
+                         std::string_view("_-. :/").find(c) != std::string::npos;
+    if (!allowed) c = '_';
+  }
+  // The server refuses what a path would change: "a//b", "/a", "a/../b", "a/".
+  std::vector<std::string> parts;
+  for (const auto& part : split(key, '/')) {
+    if (!part.empty()) parts.push_back(part == "." || part == ".." ? "_" : part);
+  }
+  key = join(parts, "/").substr(0, MlflowLimits::kKey);
+  while (key.ends_with('/')) key.pop_back();
+  return key.empty() ? "_" : key;
+}
+
+std::string run_line(const MlflowRun& run, const std::string& server) {
+  Json tags = Json::array();
+  for (const auto& tag : flatten(run.tags)) {
+    tags.push_back(
+        {{"key", mlflow_key(tag.name)}, {"value", cut(setting_text(tag), MlflowLimits::kTag)}});
+  }
+  if (!run.description.empty()) {
+    tags.push_back(
+        {{"key", "mlflow.note.content"}, {"value", cut(run.description, MlflowLimits::kTag)}});
+  }
+  return line({{"kind", "run"},
+               {"version", 1},
+               {"server", server},
+               {"spool_id", run.spool_id},
+               {"experiment", run.experiment},
+               {"run_name", run.run_name},
+               {"run_id", run.run_id},
+               {"start_time", run.start_time_ms},
+               {"tags", std::move(tags)}});
+}
+
+std::vector<std::string> metric_lines(const TrackerValues& values, std::int64_t step,
+                                      std::int64_t time_ms) {
+  std::vector<Json> items;
+  for (const auto& [name, value] : numbers_of(values)) {
+    items.push_back({{"key", mlflow_key(name)},
+                     {"value", number(value)},
+                     {"timestamp", time_ms},
+                     {"step", step}});
+  }
+  return chunked("metrics", items, MlflowLimits::kMetrics);
+}
+
+std::vector<std::string> param_lines(const TrackerConfig& config) {
+  std::vector<Json> items;
+  for (const auto& setting : flatten(config)) {
+    const std::string text = setting_text(setting);
+    if (text.size() > MlflowLimits::kParam) {
+      warn_once("the setting '" + setting.name +
+                "' is longer than the 6000 bytes that MLflow keeps; "
+                "its beginning is kept");
+    }
+    items.push_back(
+        {{"key", mlflow_key(setting.name)}, {"value", cut(text, MlflowLimits::kParam)}});
+  }
+  return chunked("params", items, MlflowLimits::kParamsOrTags);
+}
+
+std::string artifact_line(const std::string& path, const std::string& content) {
+  return line({{"kind", "artifact"}, {"path", path}, {"content", base64(content)}});
+}
+
+std::string end_line(std::int64_t time_ms) {
+  return line({{"kind", "end"}, {"status", "FINISHED"}, {"end_time", time_ms}});
+}
+
+std::string base64(std::string_view bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    }
+    for (std::size_t k = 0; k < 4; ++k) {
+      const bool padding = k > bytes.size() - i;
+      text += padding ? '=' : kAlphabet[group >> (18 - 6 * k) & 63];
+    }
+  }
+  return text;
+}
+
+std::string from_base64(std::string_view text) {
+  std::string bytes;
+  std::uint32_t group = 0;
+  int bits = 0;
+  while (text.ends_with('=')) text.remove_suffix(1);
+  for (const char c : text) {
+    const auto value = kAlphabet.find(c);
+    if (value == std::string_view::npos) throw ConfigError("a text is no base64");
+    group = group << 6 | static_cast<std::uint32_t>(value);
+    bits += 6;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes += static_cast<char>(group >> bits & 0xFF);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace accelerate::detail

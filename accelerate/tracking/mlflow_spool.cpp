@@ -1,0 +1,146 @@
+#include "accelerate/tracking/mlflow_spool.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <nlohmann/json.hpp>
+
+#include "accelerate/base/logger.h"
+
+namespace accelerate::detail {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kWindow = 2 << 20;         // Read at a time.
+constexpr std::size_t kLongestLine = 256 << 20;  // An image, as base64.
+constexpr std::string_view kExtension = ".jsonl";
+
+std::string file_part(FileSystem& files, const std::filesystem::path& path, std::uint64_t offset,
+                      std::size_t max_bytes) {
+  const auto content = files.map(path);
+  const auto bytes = content->bytes();
+  if (offset >= bytes.size()) return "";
+  return {reinterpret_cast<const char*>(bytes.data()) + offset,
+          std::min<std::size_t>(bytes.size() - offset, max_bytes)};
+}
+
+}  // namespace
+
+MlflowSpool::MlflowSpool(FileSystem& files, Path path, Reader reader)
+    : files_(&files), path_(std::move(path)), reader_(std::move(reader)) {
+  (void)
+      lock();  // Without a lock, as on some network file systems, another run may send it as well.
+}
+
+std::optional<MlflowSpool> MlflowSpool::take_over(FileSystem& files, const Path& path) {
+  MlflowSpool spool(files, path, [&files, path](std::uint64_t offset, std::size_t max_bytes) {
+    return file_part(files, path, offset, max_bytes);
+  });
+  if (!spool.lock_.valid()) return std::nullopt;
+  spool.load_progress();
+  return spool;
+}
+
+MlflowSpool::Path MlflowSpool::beside(const char* extension) const {
+  Path other = path_;
+  return other.replace_extension(extension);
+}
+
+// The system lets go of the lock when the process ends, however it ends.
+bool MlflowSpool::lock() {
+  Descriptor fd(::open(beside(".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
+  if (!fd.valid() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
+  lock_ = std::move(fd);
+  return true;
+}
+
+std::string MlflowSpool::ahead() const {
+  std::string text = reader_(sent_bytes_, kWindow);
+  const bool is_cut = text.size() == kWindow && text.find('\n') == std::string::npos;
+  return is_cut ? reader_(sent_bytes_, kLongestLine) : text;
+}
+
+std::string MlflowSpool::server() const {
+  const std::string text = reader_(0, kWindow);
+  const Json entry = Json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  return entry.is_object() && entry.contains("server") && entry["server"].is_string()
+             ? entry["server"].get<std::string>()
+             : "";
+}
+
+bool MlflowSpool::send_next(MlflowClient& client) {
+  const MlflowGroup group = next_group(ahead(), one_by_one_ > 0);
+  if (group.bytes == 0) return false;
+  deliver(client, group);
+  return true;
+}
+
+void MlflowSpool::deliver(MlflowClient& client, const MlflowGroup& group) {
+  try {
+    client.deliver(group.line, remote_);
+  } catch (const MlflowRefused& error) {
+    if (remote_.run_id.empty()) throw;
+    if (group.lines > 1) {
+      one_by_one_ = group.lines;
+      return;
+    }
+    get_logger("accelerate.tracking")
+        .warning("the MLflow server refused a part of what was logged, which is left out: " +
+                     std::string(error.what()),
+                 {.main_process_only = false});
+  }
+  advance(group);
+}
+
+void MlflowSpool::advance(const MlflowGroup& group) {
+  ended_ = group.line.starts_with(R"({"kind":"end")");
+  sent_bytes_ += group.bytes;
+  one_by_one_ = std::max(0, one_by_one_ - group.lines);
+  save_progress();
+}
+
+// Losing it costs sending again, which changes nothing on the server: so it is not synced, and a
+// full disk is no matter.
+void MlflowSpool::save_progress() const {
+  const Json progress = {{"sent_bytes", sent_bytes_},
+                         {"run_id", remote_.run_id},
+                         {"artifact_root", remote_.artifact_root},
+                         {"ended", ended_}};
+  try {
+    write_file_atomically(*files_, beside(".sent"), progress.dump() + "\n", {.durable = false});
+  } catch (const FileError&) {  // Said above.
+  }
+}
+
+void MlflowSpool::load_progress() {
+  constexpr std::size_t kMost = 1 << 16;
+  remote_.attempted = true;
+  if (files_->status(beside(".sent")).kind != FileKind::file) return;
+  const Json progress = Json::parse(files_->read(beside(".sent"), kMost), nullptr, false);
+  try {
+    sent_bytes_ = progress.at("sent_bytes").get<std::uint64_t>();
+    remote_.run_id = progress.at("run_id").get<std::string>();
+    remote_.artifact_root = progress.at("artifact_root").get<std::string>();
+    ended_ = progress.at("ended").get<bool>();
+  } catch (const Json::exception&) {  // Damaged: send it all again.
+    sent_bytes_ = 0;
+    remote_ = {"", "", true};
+  }
+}
+
+void MlflowSpool::remove() {
+  for (const char* extension : {".jsonl", ".sent", ".lock"}) files_->remove(beside(extension));
+}
+
+std::vector<std::filesystem::path> spools_in(FileSystem& files,
+                                             const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  if (files.status(folder).kind != FileKind::directory) return paths;
+  for (const auto& name : files.list(folder)) {
+    if (name.ends_with(kExtension)) paths.push_back(folder / name);
+  }
+  return paths;
+}
+
+}  // namespace accelerate::detail

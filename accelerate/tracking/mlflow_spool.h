@@ -1,0 +1,70 @@
+// The spool of a run on its way to an MLflow server: what was logged, in a file, and how much of it
+// has arrived. A spool outlives its process; the next run takes it over.
+//
+// <folder>/<id>.jsonl   the lines, docs/formats/mlflow_spool.md
+// <folder>/<id>.sent    how many of its bytes have arrived, and the run's id
+// <folder>/<id>.lock    locked while a process works on the spool
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/descriptor.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/tracking/mlflow_client.h"
+
+namespace accelerate::detail {
+
+class MlflowSpool {
+ public:
+  using Path = std::filesystem::path;
+  /// Bytes of the spool from an offset on, at most so many.
+  using Reader = std::function<std::string(std::uint64_t offset, std::size_t max_bytes)>;
+
+  /// A spool of this process, which `reader` reads. `files` must outlive it.
+  MlflowSpool(FileSystem& files, Path path, Reader reader);
+  /// One that an earlier process left behind; nullopt when another process works on it.
+  [[nodiscard]] static std::optional<MlflowSpool> take_over(FileSystem& files, const Path& path);
+
+  /// Sends the next request. False when all has arrived. Throws MlflowUnavailable, and
+  /// MlflowRefused when the run itself is refused; a line that is refused is warned of and passed
+  /// over.
+  bool send_next(MlflowClient& client);
+  /// Whether the line that ends a run has arrived.
+  [[nodiscard]] bool ended() const { return ended_; }
+  [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
+  [[nodiscard]] const MlflowRemote& remote() const { return remote_; }
+  [[nodiscard]] const Path& path() const { return path_; }
+  /// The server in the first line; "" when it cannot be read.
+  [[nodiscard]] std::string server() const;
+  /// Removes its files.
+  void remove();
+
+ private:
+  [[nodiscard]] std::string ahead() const;
+  void deliver(MlflowClient& client, const MlflowGroup& group);
+  void advance(const MlflowGroup& group);
+  void save_progress() const;
+  void load_progress();
+  [[nodiscard]] Path beside(const char* extension) const;
+  [[nodiscard]] bool lock();
+
+  FileSystem* files_;
+  Path path_;
+  Reader reader_;
+  Descriptor lock_;
+  MlflowRemote remote_;
+  std::uint64_t sent_bytes_ = 0;
+  int one_by_one_ = 0;  // So many lines are sent alone, since one of them was refused.
+  bool ended_ = false;
+};
+
+/// The spools in `folder`, oldest name first; none when it is not there.
+[[nodiscard]] std::vector<std::filesystem::path> spools_in(FileSystem& files,
+                                                           const std::filesystem::path& folder);
+
+}  // namespace accelerate::detail

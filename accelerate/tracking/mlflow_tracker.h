@@ -1,0 +1,100 @@
+// Logs to an MLflow server over its REST API, as `accelerate.tracking.MLflowTracker` does through
+// Python's client. A server that is slow, down or away stops nothing and loses nothing: everything
+// goes through a spool on disk, and what could not be sent is sent by the next run that finds it.
+// docs/tracking.md says more.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "accelerate/tracking/background_files.h"
+#include "accelerate/tracking/http.h"
+#include "accelerate/tracking/mlflow_entries.h"
+#include "accelerate/tracking/tracker.h"
+
+namespace accelerate {
+
+namespace detail {
+class MlflowClient;
+class MlflowSpool;
+
+struct MlflowSettings {
+  std::string server;  ///< "https://host:port"
+  MlflowRun run;
+  std::filesystem::path spool_folder;
+  HttpOptions http;
+  std::chrono::milliseconds flush_interval{1000};    ///< How long what was logged waits to be sent.
+  std::chrono::milliseconds finish_timeout{10'000};  ///< How long finish() waits for the server.
+  std::chrono::milliseconds first_retry{500};        ///< Doubled with each failure, ± a half.
+  std::chrono::milliseconds longest_retry{30'000};
+};
+
+/// From the options and the environment, which wins. Throws ConfigError: no server, one that is not
+/// http(s), one with a password in it, an unknown option.
+[[nodiscard]] MlflowSettings mlflow_settings(const TrackerSetup& setup);
+}  // namespace detail
+
+class MlflowTracker final : public GeneralTracker {
+ public:
+  /// Options: tracking_uri, experiment_name (the project's), run_name, run_id, description, tags,
+  /// spool_dir, flush_secs (1), finish_timeout_secs (10). `transport` is the network, libcurl when
+  /// null. Throws ConfigError as mlflow_settings does.
+  explicit MlflowTracker(const TrackerSetup& setup,
+                         std::unique_ptr<detail::HttpTransport> transport = nullptr);
+  MlflowTracker(detail::MlflowSettings settings, std::unique_ptr<detail::HttpTransport> transport);
+  ~MlflowTracker() override;
+
+  [[nodiscard]] std::string name() const override { return "mlflow"; }
+  void start() override;
+  /// Parameters of the run, settings within settings as "optimizer.lr".
+  void store_init_configuration(const TrackerConfig& config) override;
+  /// Metrics; texts and histograms are left out, with a warning. Never waits for the network.
+  void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
+  /// PNG files among the run's artifacts: images/<name>/step_<step>.png.
+  void log_images(const TrackerImages& images, std::optional<std::int64_t> step) override;
+  /// tables/<name>/step_<step>.json, in the form of mlflow.log_table.
+  void log_table(const std::string& name, const TrackerTable& table,
+                 std::optional<std::int64_t> step) override;
+  /// Ends the run. Waits for the server for finish_timeout at most; a warning names the spool that
+  /// holds what was not sent.
+  void finish() override;
+
+  /// The id of the run; "" until the server has made it. Thread-safe.
+  [[nodiscard]] std::string run_id() const;
+  /// The file of the spool.
+  [[nodiscard]] const std::filesystem::path& spool() const { return spool_path_; }
+
+ private:
+  void append(std::string line);
+  void append(std::vector<std::string> lines);
+  void run();
+  bool send_available(detail::MlflowSpool& own, detail::MlflowClient& client);
+  bool send_abandoned(detail::MlflowClient& client);
+  void take_over_abandoned(const std::string& server);
+  void pause(std::chrono::milliseconds least);
+  void report_outage(const std::string& why);
+  void stop();
+
+  detail::MlflowSettings settings_;
+  std::unique_ptr<detail::HttpTransport> transport_;
+  std::filesystem::path spool_path_;
+  std::unique_ptr<detail::BackgroundFiles> files_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string run_id_;
+  bool stop_ = false;       // Guarded by mutex_, as are the next two.
+  bool finishing_ = false;  // The end was logged; no reason to wait for more.
+  bool done_ = false;       // All has arrived.
+
+  // Of the sending thread alone.
+  int failures_ = 0;
+  std::vector<detail::MlflowSpool> abandoned_;
+  std::thread thread_;
+};
+
+}  // namespace accelerate

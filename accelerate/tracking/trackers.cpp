@@ -1,0 +1,209 @@
+#include "accelerate/tracking/trackers.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+
+namespace accelerate {
+
+struct Trackers::Choice {
+  std::string name;
+  TrackerClass tracker_class;
+};
+
+namespace {
+
+// What a rank gets that does not track.
+class BlankTracker final : public GeneralTracker {
+ public:
+  explicit BlankTracker(std::string name) : name_(std::move(name)) {}
+  [[nodiscard]] std::string name() const override { return name_; }
+  void log(const TrackerValues&, std::optional<std::int64_t>) override {}
+  void log_images(const TrackerImages&, std::optional<std::int64_t>) override {}
+  void log_table(const std::string&, const TrackerTable&, std::optional<std::int64_t>) override {}
+
+ private:
+  std::string name_;
+};
+
+// A tracker object as a class of one, so that both kinds of choice are treated alike.
+TrackerClass class_of(const std::shared_ptr<GeneralTracker>& tracker) {
+  if (!tracker) {
+    throw ConfigError("log_with has a null pointer; allowed are names and trackers");
+  }
+  return {[tracker](const TrackerSetup&) { return tracker; }, tracker->requires_logging_directory(),
+          tracker->main_process_only()};
+}
+
+void need_directory(const std::string& name, const TrackerClass& one,
+                    const std::filesystem::path& logging_dir) {
+  if (!one.requires_logging_directory || !logging_dir.empty()) return;
+  throw ConfigError("log_with has '" + name +
+                    "', which writes files and needs a folder for them: set project_dir, or "
+                    "project_config.logging_dir, of the Accelerator's options");
+}
+
+void refuse(const std::string& field, const std::string& found) {
+  throw ConfigError("project_config." + field + " is " + found +
+                    ", which has no effect without save_state, and this version has none; leave it "
+                    "at its default");
+}
+
+}  // namespace
+
+std::shared_ptr<GeneralTracker> LogWith::tracker() const {
+  const auto* tracker = std::get_if<std::shared_ptr<GeneralTracker>>(&choice_);
+  return tracker != nullptr ? *tracker : nullptr;
+}
+
+Trackers::Trackers(const std::vector<LogWith>& log_with, std::filesystem::path logging_dir,
+                   bool is_main_process)
+    : logging_dir_(std::move(logging_dir)), is_main_process_(is_main_process) {
+  const auto add = [this](const std::string& name, TrackerClass one) {
+    if (std::ranges::find(choices_, name, &Choice::name) != choices_.end()) return;
+    need_directory(name, one, logging_dir_);
+    choices_.push_back({name, std::move(one)});
+  };
+  for (const LogWith& one : log_with) {
+    if (one.name() == nullptr) {
+      const TrackerClass own = class_of(one.tracker());
+      add(one.tracker()->name(), own);
+    } else if (*one.name() == "all") {
+      for (const auto& name : available_trackers()) add(name, detail::tracker_class(name));
+    } else {
+      add(*one.name(), detail::tracker_class(*one.name()));
+    }
+  }
+}
+
+Trackers::~Trackers() = default;
+Trackers::Trackers(Trackers&&) noexcept = default;
+Trackers& Trackers::operator=(Trackers&&) noexcept = default;
+
+void Trackers::init(const std::string& project_name, const TrackerConfig& config,
+                    const TrackerKwargs& init_kwargs) {
+  if (started_) {
+    throw UsageError(
+        "init_trackers was called a second time; end_training() ends the first run of trackers");
+  }
+  check_kwargs(init_kwargs);
+  detail::check_config(config);
+  try {
+    make(project_name, init_kwargs);
+    for (const auto& tracker : active_) tracker->start();
+    if (!config.empty()) {
+      for (const auto& tracker : active_) tracker->store_init_configuration(config);
+    }
+  } catch (...) {
+    active_.clear();
+    throw;
+  }
+  started_ = true;
+}
+
+void Trackers::make(const std::string& project_name, const TrackerKwargs& init_kwargs) {
+  for (const Choice& choice : choices_) {
+    if (choice.tracker_class.main_process_only && !is_main_process_) continue;
+    const auto options = init_kwargs.find(choice.name);
+    active_.push_back(choice.tracker_class.make(
+        {project_name, logging_dir_,
+         options == init_kwargs.end() ? TrackerConfig{} : options->second}));
+  }
+}
+
+void Trackers::check_kwargs(const TrackerKwargs& init_kwargs) const {
+  for (const auto& [name, options] : init_kwargs) {
+    const auto known = names();
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw ConfigError("init_kwargs has options for '" + name + "', but log_with has " +
+                      (known.empty() ? "no trackers" : join(known, ", ")) + "." +
+                      did_you_mean(name, known));
+  }
+}
+
+std::vector<std::string> Trackers::names() const {
+  std::vector<std::string> all;
+  for (const Choice& choice : choices_) all.push_back(choice.name);
+  return all;
+}
+
+void Trackers::need_started(const char* call) const {
+  if (started_ || choices_.empty()) return;
+  throw UsageError(std::string(call) +
+                   " was called before init_trackers(), so there is no run yet: "
+                   "call init_trackers(project_name) first");
+}
+
+void Trackers::log(const TrackerValues& values, std::optional<std::int64_t> step) {
+  need_started("log()");
+  detail::check_values(values);
+  for (const auto& tracker : active_) tracker->log(values, step);
+}
+
+void Trackers::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
+  need_started("log_images()");
+  std::vector<std::string> all;
+  for (const auto& one : images) all.push_back(one.first);
+  detail::check_names(all, "image");
+  for (const auto& tracker : active_) tracker->log_images(images, step);
+}
+
+void Trackers::log_table(const std::string& name, const TrackerTable& table,
+                         std::optional<std::int64_t> step) {
+  need_started("log_table()");
+  detail::check_names({name}, "table");
+  detail::check_names(table.columns, "column");
+  for (const auto& row : table.rows) {
+    if (row.size() == table.columns.size()) continue;
+    throw UsageError("the table '" + name + "' has " + std::to_string(table.columns.size()) +
+                     " columns and a row of " + std::to_string(row.size()) +
+                     " values; every row needs a value for each column");
+  }
+  for (const auto& tracker : active_) tracker->log_table(name, table, step);
+}
+
+std::shared_ptr<GeneralTracker> Trackers::get(const std::string& name) const {
+  const auto known = names();
+  if (std::ranges::find(known, name) == known.end()) {
+    throw UsageError("get_tracker: log_with has no '" + name + "', only " +
+                     (known.empty() ? "nothing" : join(known, ", ")) + "." +
+                     did_you_mean(name, known));
+  }
+  need_started("get_tracker()");
+  const auto found =
+      std::ranges::find_if(active_, [&](const auto& tracker) { return tracker->name() == name; });
+  return found != active_.end() ? *found : std::make_shared<BlankTracker>(name);
+}
+
+void Trackers::finish() {
+  std::exception_ptr first;
+  for (const auto& tracker : std::exchange(active_, {})) {
+    try {
+      tracker->finish();
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  started_ = false;
+  if (first) std::rethrow_exception(first);
+}
+
+std::filesystem::path detail::logging_directory(const std::filesystem::path& project_dir,
+                                                const ProjectConfiguration& config) {
+  if (config.automatic_checkpoint_naming) refuse("automatic_checkpoint_naming", "true");
+  if (config.total_limit) refuse("total_limit", std::to_string(*config.total_limit));
+  if (config.iteration != 0) refuse("iteration", std::to_string(config.iteration));
+  if (config.save_on_each_node) refuse("save_on_each_node", "true");
+  if (!project_dir.empty() && !config.project_dir.empty() && project_dir != config.project_dir) {
+    throw ConfigError("project_dir is '" + project_dir.string() +
+                      "' and project_config.project_dir '" + config.project_dir.string() +
+                      "'; set one of them, or both alike");
+  }
+  if (!config.logging_dir.empty()) return config.logging_dir;
+  return project_dir.empty() ? config.project_dir : project_dir;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,99 @@
+// The trackers of a run, chosen by log_with: what the Accelerator does with them, rank by rank.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "accelerate/tracking/tracker.h"
+
+namespace accelerate {
+
+/// A tracker by name, or one of your own.
+class LogWith {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): {"tensorboard", my_tracker} is the point.
+  LogWith(const char* name) : choice_(std::string(name)) {}
+  LogWith(std::string name) : choice_(std::move(name)) {}
+  template <std::derived_from<GeneralTracker> Tracker>
+  LogWith(std::shared_ptr<Tracker> tracker)
+      : choice_(std::shared_ptr<GeneralTracker>(std::move(tracker))) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  [[nodiscard]] const std::string* name() const { return std::get_if<std::string>(&choice_); }
+  /// Null when it is a name.
+  [[nodiscard]] std::shared_ptr<GeneralTracker> tracker() const;
+
+ private:
+  std::variant<std::string, std::shared_ptr<GeneralTracker>> choice_;
+};
+
+/// Where a project keeps what it writes.
+struct ProjectConfiguration {
+  std::filesystem::path project_dir = {};        ///< AcceleratorOptions::project_dir says the same.
+  std::filesystem::path logging_dir = {};        ///< Of trackers; project_dir when empty.
+  bool automatic_checkpoint_naming = false;      ///< Refused so far: save_state is not there yet.
+  std::optional<std::int64_t> total_limit = {};  ///< Refused so far, as above.
+  std::int64_t iteration = 0;                    ///< Refused so far unless 0, as above.
+  bool save_on_each_node = false;                ///< Refused so far, as above.
+};
+
+/// init_kwargs: options by tracker.
+using TrackerKwargs = std::map<std::string, TrackerConfig>;
+
+/// Which trackers there are, on this rank. Not thread-safe.
+class Trackers {
+ public:
+  /// Checks every choice; "all" is every name of available_trackers(), beside what else is given;
+  /// a name that comes twice counts once. Throws ConfigError: an unknown name, no logging_dir where
+  /// one is needed.
+  Trackers(const std::vector<LogWith>& log_with, std::filesystem::path logging_dir,
+           bool is_main_process);
+  ~Trackers();
+  Trackers(Trackers&&) noexcept;
+  Trackers& operator=(Trackers&&) noexcept;
+
+  /// Makes and starts them, and hands them `config`. Local. Throws ConfigError; then none is
+  /// started. UsageError when called a second time before finish().
+  void init(const std::string& project_name, const TrackerConfig& config,
+            const TrackerKwargs& init_kwargs);
+  void log(const TrackerValues& values, std::optional<std::int64_t> step);
+  void log_images(const TrackerImages& images, std::optional<std::int64_t> step);
+  void log_table(const std::string& name, const TrackerTable& table,
+                 std::optional<std::int64_t> step);
+  /// The tracker called `name`; one that does nothing where this rank has none of it. Throws
+  /// UsageError for a name that log_with does not have, and before init().
+  [[nodiscard]] std::shared_ptr<GeneralTracker> get(const std::string& name) const;
+  /// Those that were started on this rank.
+  [[nodiscard]] const std::vector<std::shared_ptr<GeneralTracker>>& active() const {
+    return active_;
+  }
+  /// Finishes all, also when one throws; the first exception is thrown again at the end.
+  void finish();
+
+ private:
+  struct Choice;
+  void make(const std::string& project_name, const TrackerKwargs& init_kwargs);
+  void check_kwargs(const TrackerKwargs& init_kwargs) const;
+  [[nodiscard]] std::vector<std::string> names() const;
+  void need_started(const char* call) const;
+
+  std::vector<Choice> choices_;
+  std::filesystem::path logging_dir_;
+  bool is_main_process_;
+  bool started_ = false;
+  std::vector<std::shared_ptr<GeneralTracker>> active_;
+};
+
+namespace detail {
+/// The logging folder that the options mean; empty when none. Throws ConfigError: two project_dirs
+/// that differ, a field without effect that is set.
+[[nodiscard]] std::filesystem::path logging_directory(const std::filesystem::path& project_dir,
+                                                      const ProjectConfiguration& config);
+}  // namespace detail
+
+}  // namespace accelerate

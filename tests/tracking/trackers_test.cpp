@@ -1,0 +1,299 @@
+#include "accelerate/tracking/trackers.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <regex>
+
+#include "accelerate/base/error.h"
+#include "tests/support/log_capture.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using testing::TemporaryFolder;
+
+// Remembers what it was told, as upstream's custom tracker does.
+class Recorder : public GeneralTracker {
+ public:
+  [[nodiscard]] std::string name() const override { return "recorder"; }
+  void start() override { calls.emplace_back("start"); }
+  void store_init_configuration(const TrackerConfig& config) override {
+    for (const auto& setting : detail::flatten(config)) {
+      calls.push_back(setting.name + "=" + detail::setting_text(setting));
+    }
+  }
+  void log(const TrackerValues& values, std::optional<std::int64_t> step) override {
+    for (const auto& [name, value] : values) {
+      calls.push_back(name + "@" + (step ? std::to_string(*step) : "-"));
+    }
+  }
+  void finish() override { calls.emplace_back("finish"); }
+
+  std::vector<std::string> calls;
+};
+
+struct OnEveryRank final : Recorder {
+  [[nodiscard]] bool main_process_only() const override { return false; }
+};
+struct InFolder final : Recorder {
+  [[nodiscard]] bool requires_logging_directory() const override { return true; }
+};
+struct Throwing final : Recorder {
+  [[nodiscard]] std::string name() const override { return "throwing"; }
+  void finish() override { throw std::runtime_error("cannot finish"); }
+};
+
+TEST(Trackers, TellACustomTrackerEverythingInOrder) {
+  const auto recorder = std::make_shared<Recorder>();
+  Trackers trackers({recorder}, "", true);
+  EXPECT_TRUE(recorder->calls.empty()) << "started before init_trackers";
+  trackers.init("project",
+                {{"lr", 0.1},
+                 {"net", ConfigMap{{"layers", 2}, {"bias", true}}},
+                 {"sizes", ConfigValue::List{1, 2}},
+                 {"seed", {}}},
+                {});
+  trackers.log({{"loss", 0.5}, {"epoch", 1}}, 3);
+  trackers.log({{"text", "done"}}, std::nullopt);
+  trackers.finish();
+  EXPECT_EQ(recorder->calls,
+            (std::vector<std::string>{"start", "lr=0.1", "net.layers=2", "net.bias=True",
+                                      "sizes=[  1,  2]", "seed=None", "loss@3", "epoch@3", "text@-",
+                                      "finish"}));
+}
+
+TEST(Trackers, MakeARegisteredClassByItsName) {
+  static std::shared_ptr<Recorder> made;
+  static TrackerSetup seen;
+  register_tracker_class("my_recorder", {[](const TrackerSetup& setup) {
+                           seen = setup;
+                           return made = std::make_shared<Recorder>();
+                         }});
+  Trackers trackers({"my_recorder"}, "logs", true);
+  EXPECT_FALSE(made) << "made before init_trackers";
+  trackers.init("project", {}, {{"my_recorder", {{"colour", "red"}}}});
+  ASSERT_TRUE(made);
+  EXPECT_EQ(seen.run_name, "project");
+  EXPECT_EQ(seen.logging_dir, "logs");
+  EXPECT_EQ(seen.options.at(0).first, "colour");
+  EXPECT_EQ(made->calls, std::vector<std::string>{"start"});
+}
+
+TEST(Trackers, AllIsEveryNameBesideWhatElseIsGiven) {
+  const TemporaryFolder folder;
+  const auto recorder = std::make_shared<Recorder>();
+  register_tracker_class(
+      "another_recorder",
+      {[](const TrackerSetup&) { return std::make_shared<Recorder>(); }, false, true});
+  const testing::ScopedEnv uri("MLFLOW_TRACKING_URI", "http://127.0.0.1:9");
+  Trackers trackers({recorder, "all", "csv"}, folder.path(), true);
+  const testing::LogCapture log;
+  trackers.init("project", {}, {});
+  EXPECT_EQ(trackers.active().size(), available_trackers().size() + 1);
+  EXPECT_EQ(trackers.get("csv")->name(), "csv");
+}
+
+TEST(Trackers, RunOnTheMainProcessOnlyUnlessTheySayOtherwise) {
+  const auto here = std::make_shared<OnEveryRank>();
+  const auto elsewhere = std::make_shared<Throwing>();
+  Trackers trackers({here, elsewhere}, "", false);
+  trackers.init("project", {}, {});
+  trackers.log({{"a", 1}}, 1);
+  EXPECT_EQ(here->calls, (std::vector<std::string>{"start", "a@1"}));
+  EXPECT_TRUE(elsewhere->calls.empty());
+  EXPECT_EQ(trackers.get("recorder"), here);
+  EXPECT_EQ(trackers.get("throwing")->name(), "throwing");
+  trackers.get("throwing")->log({{"a", 1}}, 1);
+  EXPECT_TRUE(elsewhere->calls.empty());
+  EXPECT_NO_THROW(trackers.finish());
+}
+
+TEST(Trackers, AreAllFinishedAlsoWhenOneThrows) {
+  const auto recorder = std::make_shared<Recorder>();
+  Trackers trackers({std::make_shared<Throwing>(), recorder}, "", true);
+  trackers.init("project", {}, {});
+  EXPECT_THROW(trackers.finish(), std::runtime_error);
+  EXPECT_EQ(recorder->calls.back(), "finish");
+  EXPECT_NO_THROW(trackers.finish()) << "a second end is none";
+}
+
+TEST(Trackers, CanBeginAnotherRunAfterTheEnd) {
+  const auto recorder = std::make_shared<Recorder>();
+  Trackers trackers({recorder}, "", true);
+  trackers.init("one", {}, {});
+  trackers.finish();
+  trackers.init("two", {}, {});
+  EXPECT_EQ(recorder->calls, (std::vector<std::string>{"start", "finish", "start"}));
+}
+
+TEST(Trackers, WithoutAnyLoggingDoesNothing) {
+  Trackers trackers({}, "", true);
+  trackers.log({{"a", 1}}, 1);
+  trackers.init("project", {{"lr", 1}}, {});
+  trackers.log({{"a", 1}}, 1);
+  EXPECT_TRUE(trackers.active().empty());
+}
+
+TEST(Trackers, SayOnceThatATrackerKeepsNoImages) {
+  Trackers trackers({std::make_shared<Recorder>()}, "", true);
+  trackers.init("project", {}, {});
+  const testing::LogCapture log;
+  trackers.log_images({{"x", at::zeros({2, 2})}}, 1);
+  trackers.log_images({{"x", at::zeros({2, 2})}}, 2);
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("'recorder' keeps no images"), std::string::npos);
+}
+
+TEST(TrackerValue, TakesNumbersTextsAndTensorsOfOneElement) {
+  const TrackerValues values = {{"a", 1},
+                                {"b", 2.5F},
+                                {"c", true},
+                                {"d", std::size_t{3}},
+                                {"e", "x"},
+                                {"f", at::scalar_tensor(0.5)},
+                                {"g", at::ones({1, 1}, at::kLong)}};
+  EXPECT_EQ(std::get<std::int64_t>(values[0].second.as_variant()), 1);
+  EXPECT_EQ(std::get<double>(values[1].second.as_variant()), 2.5);
+  EXPECT_EQ(std::get<std::int64_t>(values[2].second.as_variant()), 1);
+  EXPECT_EQ(std::get<std::int64_t>(values[3].second.as_variant()), 3);
+  EXPECT_EQ(std::get<std::string>(values[4].second.as_variant()), "x");
+  EXPECT_EQ(std::get<double>(values[5].second.as_variant()), 0.5);
+  EXPECT_EQ(std::get<std::int64_t>(values[6].second.as_variant()), 1);
+}
+
+TEST(LoggingDirectory, IsTheOneGivenElseTheProjects) {
+  EXPECT_EQ(detail::logging_directory("p", {}), "p");
+  EXPECT_EQ(detail::logging_directory("", {.project_dir = "p"}), "p");
+  EXPECT_EQ(detail::logging_directory("p", {.project_dir = "p", .logging_dir = "l"}), "l");
+  EXPECT_EQ(detail::logging_directory("", {}), "");
+}
+
+struct BadInput {
+  const char* what;
+  const char* kind;
+  const char* message;  // A regular expression.
+  std::function<void(const std::filesystem::path&)> run;
+};
+
+Trackers started(std::vector<LogWith> log_with, const std::filesystem::path& folder = "") {
+  Trackers trackers(std::move(log_with), folder, true);
+  trackers.init("project", {}, {});
+  return trackers;
+}
+
+Trackers recording() {
+  return started({std::make_shared<Recorder>()});
+}
+
+const std::vector<BadInput>& bad_inputs() {
+  using Path = const std::filesystem::path&;
+  const auto init = [](const char* tracker, const char* run, const TrackerConfig& options = {}) {
+    return
+        [=](Path folder) { Trackers({tracker}, folder, true).init(run, {}, {{tracker, options}}); };
+  };
+  static const std::vector<BadInput> all = {
+      {"misspelt name", "ConfigError",
+       "'tensorbord', which is no tracker.*Did you mean 'tensorboard'",
+       [](Path f) { Trackers({"tensorbord"}, f, true); }},
+      {"Python client", "ConfigError", "'wandb' has a client for Python only: derive",
+       [](Path f) { Trackers({"wandb"}, f, true); }},
+      {"null", "ConfigError", "null pointer",
+       [](Path) { Trackers({std::shared_ptr<Recorder>()}, "", true); }},
+      {"no folder", "ConfigError", "'csv', which writes files.*project_dir",
+       [](Path) { Trackers({"csv"}, "", true); }},
+      {"no folder for own", "ConfigError", "'recorder', which writes files",
+       [](Path) { Trackers({std::make_shared<InFolder>()}, "", true); }},
+      {"no folder for all", "ConfigError", "writes files",
+       [](Path) { Trackers({"all"}, "", true); }},
+      {"empty project name", "ConfigError", "project name '' is empty", init("jsonl", "")},
+      {"name leads out", "ConfigError", "'../x' leads out", init("csv", "../x")},
+      {"absolute name", "ConfigError", "'/x' leads out", init("tensorboard", "/x")},
+      {"unknown option", "ConfigError", "no option 'flush_sec'.*Did you mean 'flush_secs'",
+       init("tensorboard", "p", {{"flush_sec", 1}})},
+      {"option of wrong type", "ConfigError", "'flush_secs'.*seconds above 0",
+       init("csv", "p", {{"flush_secs", "x"}})},
+      {"zero seconds", "ConfigError", "seconds above 0", init("csv", "p", {{"flush_secs", 0}})},
+      {"options for a stranger", "ConfigError",
+       "options for 'cvs', but log_with has csv.*Did you mean",
+       [](Path f) { Trackers({"csv"}, f, true).init("p", {}, {{"cvs", {}}}); }},
+      {"folder is a file", "ConfigError", "'jsonl' cannot write to its folder",
+       [](Path f) { (void)started({"jsonl"}, f / "file"); }},
+      {"log before init", "UsageError", "log\\(\\) was called before init_trackers",
+       [](Path) { Trackers({std::make_shared<Recorder>()}, "", true).log({{"a", 1}}, 1); }},
+      {"init twice", "UsageError", "a second time", [](Path) { recording().init("x", {}, {}); }},
+      {"unknown tracker", "UsageError", "no 'recordr'.*Did you mean 'recorder'",
+       [](Path) { (void)recording().get("recordr"); }},
+      {"get without any", "UsageError", "no 'csv', only nothing",
+       [](Path) { (void)Trackers({}, "", true).get("csv"); }},
+      {"empty name", "UsageError", "name is empty", [](Path) { recording().log({{"", 1}}, 1); }},
+      {"name twice", "UsageError", "two of value 'a'",
+       [](Path) { recording().log({{"a", 1}, {"a", 2}}, 1); }},
+      {"part twice", "UsageError", "two of value 'x'",
+       [](Path) { recording().log({{"a", Scalars{{"x", 1}, {"x", 2}}}}, 1); }},
+      {"not UTF-8", "UsageError", "'a' is not UTF-8",
+       [](Path) { recording().log({{"a", "\xff"}}, 1); }},
+      {"name not UTF-8", "UsageError", "name is not UTF-8",
+       [](Path) { recording().log({{"\xff", 1}}, 1); }},
+      {"big tensor", "UsageError", "tensor of 4 elements.*Histogram",
+       [](Path) { recording().log({{"a", at::zeros({2, 2})}}, 1); }},
+      {"undefined tensor", "UsageError", "undefined",
+       [](Path) { recording().log({{"a", at::Tensor()}}, 1); }},
+      {"reserved name", "UsageError", "'_step'",
+       [](Path f) { started({"jsonl"}, f).log({{"_step", 1}}, 1); }},
+      {"reserved column", "UsageError", "'time'",
+       [](Path f) { started({"csv"}, f).log({{"time", 1}}, 1); }},
+      {"ragged table", "UsageError", "2 columns and a row of 1",
+       [](Path) { recording().log_table("t", {{"a", "b"}, {{1}}}, 1); }},
+      {"bad image", "UsageError", "image 'x'",
+       [](Path f) { started({"tensorboard"}, f).log_images({{"x", at::zeros({3})}}, 1); }},
+      {"config name twice", "UsageError", "two of setting 'lr'",
+       [](Path) {
+         Trackers({std::make_shared<Recorder>()}, "", true).init("p", {{"lr", 1}, {"lr", 2}}, {});
+       }},
+      {"register all", "UsageError", "'all'",
+       [](Path) {
+         register_tracker_class("all",
+                                {[](const TrackerSetup&) { return std::make_shared<Recorder>(); }});
+       }},
+      {"register taken", "UsageError", "called 'csv' already",
+       [](Path) {
+         register_tracker_class("csv",
+                                {[](const TrackerSetup&) { return std::make_shared<Recorder>(); }});
+       }},
+      {"register nothing", "UsageError", "no function",
+       [](Path) { register_tracker_class("empty", {}); }},
+      {"two project folders", "ConfigError", "project_dir is 'a' and",
+       [](Path) { (void)detail::logging_directory("a", {.project_dir = "b"}); }},
+      {"total_limit", "ConfigError", "total_limit is 3.*no effect",
+       [](Path) { (void)detail::logging_directory("", {.total_limit = 3}); }},
+      {"automatic naming", "ConfigError", "automatic_checkpoint_naming is true",
+       [](Path) { (void)detail::logging_directory("", {.automatic_checkpoint_naming = true}); }},
+      {"iteration", "ConfigError", "iteration is 1",
+       [](Path) { (void)detail::logging_directory("", {.iteration = 1}); }},
+      {"every node", "ConfigError", "save_on_each_node is true",
+       [](Path) { (void)detail::logging_directory("", {.save_on_each_node = true}); }},
+  };
+  return all;
+}
+
+TEST(Trackers, RefuseBadInputWithASentence) {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  const testing::LogCapture log;
+  for (const auto& bad : bad_inputs()) {
+    try {
+      bad.run(folder.path());
+      ADD_FAILURE() << bad.what << ": accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), bad.kind) << bad.what;
+      EXPECT_TRUE(std::regex_search(error.what(), std::regex(bad.message)))
+          << bad.what << ": " << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace accelerate
