@@ -65,6 +65,9 @@ class Prepared {
   [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
   void train(bool on = true) { (*module_).train(on); }
   void eval() { train(false); }
+  /// How gradients travel from the next step on, in place of ddp's comm_hook; the same on all
+  /// ranks.
+  void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
 
   [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
 
@@ -85,6 +88,8 @@ class PreparedScript {
   [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
   void train(bool on = true);
   void eval() { train(false); }
+  /// As Prepared's.
+  void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
 
   [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
 

@@ -23,6 +23,11 @@ EXPECTED = {
     "multi_process_metrics": {1: r"^99 test samples$", 2: r"^99 test samples$"},
     "early_stopping": {1: r"^stopped after epoch \d{1,2}$", 2: r"^stopped after epoch \d{1,2}$"},
     "profiler": {1: r"^3 steps recorded$", 2: r"^3 steps recorded$"},
+    "tracking": {1: r"^60 epochs logged$", 2: r"^60 epochs logged$"},
+    "local_sgd": {1: r"^3840 steps$", 2: r"^1920 steps$"},
+    # 4482 gradients of two bytes each.
+    "communication_hook": {1: r"^0 bytes of gradients sent in a step$",
+                           2: r"^8964 bytes of gradients sent in a step$"},
     "cross_validation": {1: r"(^fold accuracy: [01]\.\d{3}\n){3}", 2: r"(^fold accuracy: [01]\.\d{3}\n){3}"},
 }
 WITHOUT_ACCURACY = {"profiler"}
@@ -44,8 +49,8 @@ class Features(unittest.TestCase):
                 self.assertRegex(last, r"^test accuracy: [01]\.\d{3}$")
                 self.assertEqual(result.stdout.count("test accuracy"), 1, "one rank alone reports")
                 self.assertGreaterEqual(float(last.split()[-1]), 0.95)
-            return [(path.name, path.read_text(encoding="utf-8")) for path in
-                    sorted(pathlib.Path(folder).rglob("*")) if path.is_file()]
+            return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(pathlib.Path(folder).rglob("*"))
+                    if path.is_file()}
 
     def test_plain(self):
         for name in EXPECTED:
@@ -63,9 +68,24 @@ class Features(unittest.TestCase):
                 files = self.check(name, 2, BUILD / "bin" / "accelerate", "launch", "--num_processes", "2",
                                    BUILD / "examples" / f"{name}_accelerated")
                 if name == "profiler":
-                    self.assertEqual([file for file, _ in files], ["profile_0.json", "profile_1.json"])
-                    for rank, (_, text) in enumerate(files):
-                        self.assertEqual(json.loads(text)["distributedInfo"]["rank"], rank)
+                    self.check_traces(files)
+                elif name == "tracking":
+                    self.check_tracked(files)
+                else:
+                    self.assertEqual(files, {})
+
+    def check_traces(self, files):
+        self.assertEqual(list(files), ["traces/profile_0.json", "traces/profile_1.json"])
+        for rank, text in enumerate(files.values()):
+            self.assertEqual(json.loads(text)["distributedInfo"]["rank"], rank)
+
+    def check_tracked(self, files):
+        rows = [json.loads(line) for line in files["runs/spirals/metrics.jsonl"].splitlines()]
+        self.assertEqual([row["_step"] for row in rows], list(range(61)), "one rank alone logs")
+        self.assertLess(rows[59]["loss"], rows[0]["loss"])
+        self.assertGreaterEqual(rows[60]["accuracy"], 0.95)
+        events = [name for name in files if "tfevents" in name]
+        self.assertTrue(any(name.startswith("runs/spirals/events.out.tfevents.") for name in events), list(files))
 
     def test_every_example_is_here_and_short(self):
         folders = sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_dir() and p.name not in ("common", "cv"))
