@@ -66,7 +66,7 @@ class Prepared {
   void train(bool on = true) { (*module_).train(on); }
   void eval() { train(false); }
   /// How gradients travel from the next step on, in place of ddp's comm_hook; the same on all
-  /// ranks.
+  /// ranks. An empty one: as they are. What it throws ends the step, and the group with it.
   void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
 
   [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }

@@ -2,62 +2,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "accelerate/base/error.h"
-#include "accelerate/parallel/gradients/comm_hooks.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
-#include "tests/support/ranks.h"
+#include "tests/parallel/branches.h"
 
 namespace accelerate {
 namespace {
 
+using testing::Branches;
+using testing::kSoon;
 using testing::run_ranks_shared;
-
-// Two layers of one weight each; a loss uses either or both. d(loss)/d(weight) is the factor.
-struct Branches {
-  explicit Branches(std::shared_ptr<Communicator> comm,
-                    const DistributedDataParallelKwargs& kwargs = {})
-      : communicator(std::move(comm)), engine(view_of(*model), communicator, kwargs) {}
-
-  static torch::nn::Linear weight() {
-    torch::nn::Linear layer(torch::nn::LinearOptions(1, 1).bias(false));
-    torch::NoGradGuard no_grad;
-    layer->weight.fill_(1);
-    return layer;
-  }
-  at::Tensor use(const torch::nn::Linear& layer, double factor) {
-    engine.before_forward(true);
-    return torch::nn::Linear(layer)(torch::full({1, 1}, factor)).sum();
-  }
-  void backward(const at::Tensor& loss) {
-    run_backward({&engine}, {.loss = loss}, [&] { loss.backward(); });
-  }
-  double mine() const { return communicator->rank() + 1.0; }
-  static double gradient(const torch::nn::Linear& layer) {
-    return layer->weight.grad().item<double>();
-  }
-  void zero_grad() { model->zero_grad(); }
-
-  std::shared_ptr<Communicator> communicator;
-  torch::nn::Linear left = weight(), right = weight();
-  torch::nn::Sequential model{left, right};
-  DistributedDataParallel engine;
-};
-
-constexpr testing::RanksOptions kSoon{.timeout = std::chrono::seconds(5)};
-
-std::string usage_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no UsageError";
-  return "";
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::says;
+using testing::usage_error_of;
 
 TEST(TriggerSyncInBackward, TheNextBackwardSynchronisesUnderNoSyncAndOnlyThat) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
@@ -199,6 +153,22 @@ TEST(StaticGraph, AGraphThatChangesIsAUsageErrorThatNamesTheParameter) {
       kSoon);
 }
 
+TEST(StaticGraph, ARankWithoutInputsInTheFirstStepMayNotUseWhatNoOtherDoes) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Branches replica(comm, {.static_graph = true});
+    if (comm->rank() == 0) {
+      replica.backward(replica.use(replica.left, 1));
+      EXPECT_THROW(replica.backward(replica.use(replica.left, 1)), CommError);
+    } else {
+      replica.engine.begin_shadow({});
+      replica.engine.finish_shadow();
+      const auto text = usage_error_of([&] { replica.backward(replica.use(replica.right, 1)); });
+      EXPECT_TRUE(says(text, "on no rank in the first step of the others")) << text;
+      EXPECT_TRUE(says(text, "1.weight")) << text;
+    }
+  });
+}
+
 class BucketView : public ::testing::TestWithParam<bool> {};
 
 TEST_P(BucketView, DecidesWhetherAKeptGradientIsOverwritten) {
@@ -232,45 +202,6 @@ TEST(BucketView, MemoryIsUsedAgainWhenNothingIsKept) {
       memory = now;
     }
   });
-}
-
-TEST(CommHook, OfTheProgramSeesBucketsInOrderAndDecidesWhatGradientsBecome) {
-  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
-    Branches replica(comm, {.bucket_cap_mb = 1e-6});
-    std::vector<std::size_t> order;
-    std::vector<bool> last;
-    replica.engine.register_comm_hook([&](Communicator& group, GradientBucket& bucket) {
-      order.push_back(bucket.index);
-      last.push_back(bucket.is_last);
-      EXPECT_EQ(bucket.gradients.at(0).sizes(), replica.left->weight.sizes());
-      EXPECT_EQ(bucket.buffer[0].item<double>(), comm->rank() + 1.0) << "not divided yet";
-      return group.all_reduce(bucket.buffer, ReduceOp::max);
-    });
-    replica.backward(replica.use(replica.left, replica.mine()) +
-                     replica.use(replica.right, replica.mine()));
-    EXPECT_EQ(Branches::gradient(replica.left), 2.0);
-    EXPECT_EQ(order, (std::vector<std::size_t>{0, 1}));
-    EXPECT_EQ(last, (std::vector<bool>{false, true}));
-  });
-}
-
-TEST(CommHook, OfTheKeywordsReducesAsWithoutOneUpToItsPrecision) {
-  using Type = DDPCommunicationHookType;
-  for (const auto type :
-       {Type::no, Type::fp16, Type::bf16, Type::power_sgd, Type::batched_power_sgd}) {
-    run_ranks_shared(3, [type](const std::shared_ptr<Communicator>& comm) {
-      DistributedDataParallelKwargs kwargs{.comm_hook = type};
-      if (type == Type::power_sgd || type == Type::batched_power_sgd)
-        kwargs.comm_state_option.start_powerSGD_iter = 1;
-      Branches replica(comm, kwargs);
-      for (int step = 0; step < 3; ++step) {
-        replica.zero_grad();
-        replica.backward(replica.use(replica.left, replica.mine()) +
-                         replica.use(replica.right, replica.mine()));
-        EXPECT_NEAR(Branches::gradient(replica.left), 2.0, 0.02) << static_cast<int>(type);
-      }
-    });
-  }
 }
 
 TEST(Buffers, AreSentAfterTheBucketsWhereverTheseBecomeFull) {

@@ -17,7 +17,7 @@ class BatchedPowerSGD {
   explicit BatchedPowerSGD(const PowerSGDOptions& options) : state_(options) {}
 
   Work start(Communicator& group, GradientBucket& bucket) {
-    if (!state_.compresses(bucket)) return plain_(group, bucket);
+    if (!state_.compresses(bucket) || bucket.buffer.is_complex()) return plain_(group, bucket);
     const auto side = side_of(bucket.buffer.numel());
     const auto rank = std::min(side, state_.options().matrix_approximation_rank);
     state_.count(bucket.buffer.numel(), 2 * side * rank);

@@ -48,7 +48,6 @@ BucketStore::BucketStore(const std::vector<NamedTensor>& trainable, BucketStoreO
     bucket.content.index = buckets.size();
     buckets.push_back(std::move(bucket));
   }
-  if (!buckets.empty()) buckets.back().content.is_last = true;
 }
 
 void BucketStore::ready_memory(Bucket& bucket) {

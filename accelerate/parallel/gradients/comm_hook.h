@@ -23,7 +23,7 @@ namespace accelerate {
 /// Gradients that travel together.
 struct GradientBucket {
   std::size_t index = 0;  ///< The place of the bucket in the fixed order of all buckets.
-  bool is_last = false;   ///< The last one of a step.
+  bool is_last = false;   ///< The last one of a step; buckets that no rank needs do not travel.
   at::Tensor buffer;      ///< Shape {numel}: the gradients of this rank one after the other.
   std::vector<at::Tensor> gradients;  ///< Views of `buffer` in the shapes of their parameters.
 

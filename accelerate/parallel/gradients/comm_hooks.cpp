@@ -28,7 +28,8 @@ CommHook all_reduce_hook() {
 
 CommHook compress_hook(at::ScalarType dtype) {
   require_sixteen_bits(dtype);
-  return [dtype](Communicator& group, GradientBucket& bucket) {
+  return [dtype, plain = all_reduce_hook()](Communicator& group, GradientBucket& bucket) {
+    if (bucket.buffer.is_complex()) return plain(group, bucket);
     const auto sent = bucket.buffer.to(dtype, /*non_blocking=*/false, /*copy=*/true);
     sent.div_(group.size());
     return followed_by(group.all_reduce(sent, ReduceOp::sum),
@@ -39,6 +40,7 @@ CommHook compress_hook(at::ScalarType dtype) {
 CommHook compress_wrapper(at::ScalarType dtype, CommHook hook) {
   require_sixteen_bits(dtype);
   return [dtype, hook = std::move(hook)](Communicator& group, GradientBucket& bucket) {
+    if (bucket.buffer.is_complex()) return hook(group, bucket);
     const auto narrow = std::make_shared<GradientBucket>(
         bucket.in(bucket.buffer.to(dtype, /*non_blocking=*/false, /*copy=*/true)));
     return followed_by(hook(group, *narrow),

@@ -1,4 +1,4 @@
-// Hooks that send gradients in 16 bits. Source of the behaviour:
+// Hooks that send gradients in 16 bits; complex ones travel as they are. Source of the behaviour:
 // torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py.
 #pragma once
 

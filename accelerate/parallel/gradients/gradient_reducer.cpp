@@ -7,10 +7,10 @@
 #include <mutex>
 #include <utility>
 
-#include "accelerate/base/error.h"
 #include "accelerate/parallel/gradients/bucket_store.h"
 #include "accelerate/parallel/gradients/gradient_hook.h"
 #include "accelerate/parallel/gradients/graph_walk.h"
+#include "accelerate/parallel/gradients/reducer_errors.h"
 #include "accelerate/parallel/gradients/usage.h"
 
 namespace accelerate {
@@ -19,15 +19,6 @@ namespace {
 using detail::Bucket;
 using detail::Slot;
 using detail::Usage;
-
-std::string list_names(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 12;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
-    text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
-  return text;
-}
 
 std::vector<NamedTensor> leaves(const std::vector<NamedTensor>& parameters, bool trainable) {
   std::vector<NamedTensor> chosen;
@@ -115,15 +106,9 @@ struct GradientReducer::Impl {
     usage.ask(*communicator, mine);
   }
 
-  // A leaf that was frozen has no hook: its gradients would stay local without a word.
   void require_still_frozen() const {
     for (const auto& [name, parameter] : frozen) {
-      if (!parameter.requires_grad()) continue;
-      throw UsageError(
-          "'" + name +
-          "' was frozen when the model was prepared and requires gradients now, "
-          "which would not be synchronised. Unfreeze it before prepare(), or prepare the model "
-          "again with a new Accelerator.");
+      if (parameter.requires_grad()) throw detail::thawed(name);
     }
   }
 
@@ -136,43 +121,20 @@ struct GradientReducer::Impl {
     ++slot.accumulations;
     slot.touched = true;
     if (!pass.synchronize || counting) return;
-    if (!slot.reached || slot.accumulations > slot.expected) throw came_unexpectedly(slot);
+    if (!slot.reached || slot.accumulations > slot.expected) {
+      throw detail::came_unexpectedly(slot, options.static_graph);
+    }
     if (slot.accumulations < slot.expected) return;
     take(slot);
     --store.buckets[slot.bucket].missing;
     if (!pass.in_finish) start_full_buckets();
   }
 
-  UsageError came_unexpectedly(const Slot& slot) const {
-    const std::string gradient = "the gradient of '" + slot.name + "' came ";
-    if (options.static_graph) {
-      return UsageError(gradient + std::to_string(slot.accumulations) +
-                        " times in this backward and " + std::to_string(slot.expected) +
-                        " times in the first one, but static_graph = true promises that all are "
-                        "alike. Leave it out, or use find_unused_parameters = true.");
-    }
-    if (!slot.reached) {
-      return UsageError(gradient +
-                        "although the graph of the loss does not lead to it: a node of "
-                        "the graph runs a backward of its own (re-entrant activation "
-                        "checkpointing), which find_unused_parameters cannot look into. "
-                        "Use static_graph = true when all steps are alike.");
-    }
-    return UsageError(gradient +
-                      "twice in one backward. A re-entrant backward (activation checkpointing of "
-                      "a shared parameter) is the usual cause; pass static_graph = true when all "
-                      "steps are alike, or run the inner one under no_sync.");
-  }
-
   // Moves the leaf's gradient into the bucket: divided by the world size, unless a hook does that.
   void take(Slot& slot) {
     const at::NoGradGuard no_grad;
     const at::Tensor& grad = slot.parameter.grad();
-    if (grad.is_sparse()) {
-      throw UsageError("the gradient of '" + slot.name +
-                       "' is sparse, and data parallel training "
-                       "reduces dense gradients. Make the embedding with sparse(false).");
-    }
+    if (grad.is_sparse()) throw detail::is_sparse(slot.name);
     ready(slot.bucket);
     slot.taken = true;
     const double scale = hook ? 1.0 : 1.0 / communicator->size();
@@ -217,10 +179,14 @@ struct GradientReducer::Impl {
   void complete_usage() {
     if (std::exchange(usage_is_complete, true)) return;
     usage.wait();
+    Bucket* last = nullptr;
     for (auto& bucket : store.buckets) {
       bucket.skipped = std::none_of(bucket.slots.begin(), bucket.slots.end(),
                                     [this](std::size_t i) { return usage.anywhere(i); });
+      bucket.content.is_last = false;
+      if (!bucket.skipped) last = &bucket;
     }
+    if (last != nullptr) last->content.is_last = true;
     for (auto& slot : store.slots) {
       if (!slot.reached) fill_absent(slot);
     }
@@ -244,7 +210,7 @@ struct GradientReducer::Impl {
     if (counting) {
       learn();
     } else if (!pass.shadow) {
-      require_as_expected();
+      require_all_came();
     }
     complete_usage();
     if (!usage.any()) return false;
@@ -256,36 +222,41 @@ struct GradientReducer::Impl {
   // The first step of a static graph. A rank that only shadows it learns what the others use, and
   // its own part from its own first step.
   void learn() {
-    if (!std::exchange(group_has_learned, true)) {
+    if (!group_has_learned) {
       ask_for_usage([](const Slot& slot) { return slot.accumulations > 0; });
+      usage.wait();
+      group_has_learned = true;
     }
     if (pass.shadow) return;
+    require_none(
+        [this](std::size_t i) { return store.slots[i].accumulations > 0 && !usage.anywhere(i); },
+        detail::unknown_to_the_group);
     counted = true;
     for (auto& slot : store.slots) slot.expected = slot.accumulations;
   }
 
-  void require_as_expected() {
-    std::vector<std::string> names;
-    for (const auto& slot : store.slots) {
-      if (slot.accumulations >= slot.expected || !slot.parameter.requires_grad()) continue;
-      names.push_back(slot.name);
-    }
-    if (names.empty() || asks_every_time()) return;
-    const std::string sentence = absence_sentence(names);
-    communicator->abort(sentence);  // the peers may be waiting for these buckets
-    throw UsageError(sentence);
+  void require_all_came() {
+    if (asks_every_time()) return;
+    require_none(
+        [this](std::size_t i) {
+          const Slot& slot = store.slots[i];
+          return slot.accumulations < slot.expected && slot.parameter.requires_grad();
+        },
+        [this](const auto& names) { return detail::stayed_away(names, options.static_graph); });
   }
 
-  std::string absence_sentence(const std::vector<std::string>& names) const {
-    if (options.static_graph) {
-      return "these parameters got fewer gradients than in the first step: " + list_names(names) +
-             ". static_graph = true promises that all steps are alike; leave it out, or use "
-             "find_unused_parameters = true.";
+  // Throws `error` of those of which `is_wrong` is true, if any; peers may be waiting for this
+  // rank.
+  template <typename IsWrong, typename MakeError>
+  void require_none(IsWrong is_wrong, MakeError error) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < store.slots.size(); ++i) {
+      if (is_wrong(i)) names.push_back(store.slots[i].name);
     }
-    return "these parameters require gradients but got none in backward: " + list_names(names) +
-           ". If forward does not always use them, pass find_unused_parameters = true "
-           "(DistributedDataParallelKwargs); else freeze them with requires_grad_(false) or use "
-           "their output in the loss.";
+    if (names.empty()) return;
+    const UsageError sentence = error(names);
+    communicator->abort(sentence.what());
+    throw sentence;
   }
 
   void wait() {
@@ -307,7 +278,7 @@ struct GradientReducer::Impl {
 
   void abandon(const std::string& reason) noexcept {
     const std::lock_guard lock(mutex);
-    if (pass.synchronize && arrivals > 0) communicator->abort(reason);
+    if (pass.synchronize) communicator->abort(reason);
     arrivals = 0;
   }
 
@@ -320,7 +291,7 @@ struct GradientReducer::Impl {
   std::function<void(const std::string&)> guard;
   std::mutex mutex;  // gradients of several devices come on several threads
   GradientPass pass;
-  std::size_t arrivals = 0;
+  std::size_t arrivals = 0;  // gradients that have come in this step
   std::size_t next_to_start = 0;
   bool usage_is_complete = false;
   bool counting = false;                    // static graph: this step only counts

@@ -65,7 +65,8 @@ class GradientReducer {
   /// that was not armed, a backward that was not begun).
   void set_guard(std::function<void(const std::string& parameter)> guard);
 
-  /// Reduces by `hook` from the next step on; all ranks must register the same. Local.
+  /// Reduces by `hook` from the next step on, by a plain mean when it is empty; all ranks must
+  /// register the same. Local.
   void set_comm_hook(CommHook hook);
 
   /// Whether a backward from `loss` accumulates into any parameter. Local.
@@ -85,7 +86,8 @@ class GradientReducer {
   /// flush() and wait(). Returns what flush() returned, or whether local gradients came.
   bool finish();
 
-  /// Ends a step whose backward threw; tells the peers when they may already be waiting.
+  /// Ends a step that failed, and the group with it when the step synchronises: the ranks are no
+  /// longer in step, and peers may be waiting for this one.
   void abandon(const std::string& reason) noexcept;
 
   /// Number of buckets and bytes of each, for tests and reports.

@@ -51,7 +51,7 @@ class PowerSGD {
   explicit PowerSGD(const PowerSGDOptions& options) : state_(options) {}
 
   Work start(Communicator& group, GradientBucket& bucket) {
-    if (!state_.compresses(bucket)) return plain_(group, bucket);
+    if (!state_.compresses(bucket) || bucket.buffer.is_complex()) return plain_(group, bucket);
     auto& memory = state_.memory(bucket);
     auto work = std::make_shared<Compression>();
     work->wanted = state_.add_error(memory, bucket.buffer);

@@ -186,10 +186,13 @@ void DistributedDataParallel::finish_backward() {
   impl_->finish_backward();
 }
 
-void DistributedDataParallel::abandon_backward(const std::string& reason) noexcept {
+void DistributedDataParallel::abandon_backward(const at::Tensor& loss, const std::string& reason) {
   impl_->in_backward = false;
-  if (impl_->reducer) impl_->reducer->abandon(reason);
   impl_->received_buffers = nullptr;
+  if (!would_communicate(loss)) return;
+  // A module that was called behind its back was so on all ranks, before anything was sent.
+  const bool misused = !impl_->armed_in_this_backward && impl_->reducer->is_reached_by(loss);
+  if (!misused) impl_->reducer->abandon(reason);
 }
 
 void DistributedDataParallel::set_synchronize(bool synchronize) {
@@ -240,14 +243,20 @@ const std::shared_ptr<Communicator>& DistributedDataParallel::communicator() con
 void run_backward(const std::vector<DistributedDataParallel*>& engines, BackwardPass pass,
                   const std::function<void()>& backward) {
   pass.several_models = engines.size() > 1;
-  for (auto* engine : engines) engine->begin_backward(pass);
+  const auto abandon = [&engines, &pass](const std::string& reason) {
+    for (auto* engine : engines) engine->abandon_backward(pass.loss, reason);
+  };
   try {
+    for (auto* engine : engines) engine->begin_backward(pass);
     backward();
+    for (auto* engine : engines) engine->finish_backward();
   } catch (const std::exception& error) {
-    for (auto* engine : engines) engine->abandon_backward(accelerate::describe(error));
+    abandon(accelerate::describe(error));
+    throw;
+  } catch (...) {
+    abandon("an exception that is no std::exception");
     throw;
   }
-  for (auto* engine : engines) engine->finish_backward();
 }
 
 }  // namespace accelerate

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,8 +42,10 @@ class DistributedDataParallel {
   /// begin and finish are [collective] when gradients are synchronised.
   void begin_backward(const BackwardPass& pass);
   void finish_backward();
-  /// Instead of finish_backward when backward threw.
-  void abandon_backward(const std::string& reason) noexcept;
+  /// When backward, or one of the two, threw: the next step begins anew. If gradients were to be
+  /// synchronised the group ends, and peers get a CommError with `reason`: those that wait for this
+  /// rank would wait for ever, or take its next step for this one.
+  void abandon_backward(const at::Tensor& loss, const std::string& reason);
 
   /// While false, backward only accumulates locally. Default true. Local; must agree on all ranks.
   void set_synchronize(bool synchronize);
@@ -53,8 +56,8 @@ class DistributedDataParallel {
   /// agree on all ranks.
   void trigger_sync_in_backward();
 
-  /// Gradients travel by `hook` from the next backward on, instead of by the keywords' comm_hook.
-  /// Local; all ranks must register the same.
+  /// Gradients travel by `hook` from the next backward on, instead of by the keywords' comm_hook;
+  /// an empty one is that of comm_hook = no. Local; all ranks must register the same.
   void register_comm_hook(CommHook hook);
 
   /// Whether a backward from `loss` would communicate for this model. Local; one walk over the
@@ -83,7 +86,7 @@ class DistributedDataParallel {
 };
 
 /// Runs `backward`, which computes the gradients of pass.loss, between begin_backward and
-/// finish_backward of `engines`, whose order must be that of all ranks; what `backward` throws
+/// finish_backward of `engines`, whose order must be that of all ranks; what any of them throws
 /// reaches the peers too. [collective when gradients are synchronised]
 void run_backward(const std::vector<DistributedDataParallel*>& engines, BackwardPass pass,
                   const std::function<void()>& backward);

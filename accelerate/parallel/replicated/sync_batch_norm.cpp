@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/functional/batchnorm.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,7 @@ at::ScalarType computing_type(const at::Tensor& x) {
 at::Tensor own_moments(const at::Tensor& x) {
   const auto channels = x.size(1);
   const auto moments = at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble));
-  const auto count = x.numel() / channels;
+  const auto count = x.numel() / std::max<std::int64_t>(channels, 1);
   if (count == 0) return moments;
   const auto [variance, mean] =
       at::var_mean(x.to(computing_type(x)), all_but_channels(x), at::Scalar(0), /*keepdim=*/false);
