@@ -29,9 +29,14 @@ int Descriptor::close() {
   return errno == EINTR ? 0 : errno;
 }
 
+namespace {
+
+// write(2) takes at most about 2 GiB a call.
+constexpr std::size_t kMostPerCall = std::size_t{1} << 30;
+
+}  // namespace
+
 int write_fully(int fd, std::string_view text) noexcept {
-  // write(2) takes at most about 2 GiB a call.
-  constexpr std::size_t kMostPerCall = std::size_t{1} << 30;
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), std::min(text.size(), kMostPerCall));
     if (n >= 0) {
@@ -39,6 +44,19 @@ int write_fully(int fd, std::string_view text) noexcept {
     } else if (errno == EAGAIN) {
       pollfd ready{fd, POLLOUT, 0};
       if (::poll(&ready, 1, -1) < 0 && errno != EINTR) return errno;
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
+
+int write_fully_at(int fd, off_t offset, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t n = ::pwrite(fd, text.data(), std::min(text.size(), kMostPerCall), offset);
+    if (n >= 0) {
+      offset += n;
+      text.remove_prefix(static_cast<std::size_t>(n));
     } else if (errno != EINTR) {
       return errno;
     }

@@ -1,6 +1,8 @@
 // A file descriptor that closes itself, and writing all of a text to one.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string_view>
 
 namespace accelerate {
@@ -28,5 +30,8 @@ class Descriptor {
 /// Writes all of `text`, however many calls that takes (short writes, interruptions, and a
 /// non-blocking descriptor that is not ready). 0, or the errno of the write that failed.
 [[nodiscard]] int write_fully(int fd, std::string_view text) noexcept;
+
+/// As write_fully, of a regular file, from `offset` on; the descriptor's own place does not move.
+[[nodiscard]] int write_fully_at(int fd, off_t offset, std::string_view text) noexcept;
 
 }  // namespace accelerate

@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 #include <system_error>
 #include <utility>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/base/folder_lock.h"
 
 namespace accelerate {
 namespace {
@@ -59,22 +61,63 @@ OpenedFile open_regular(const fs::path& path) {
   return {std::move(fd), static_cast<std::size_t>(status.st_size)};
 }
 
+off_t checked_offset(std::uint64_t bytes, const fs::path& path) {
+  if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
+    throw FileError("write", path, EFBIG);
+  }
+  return static_cast<off_t>(bytes);
+}
+
 class RealFile final : public WritableFile {
  public:
-  RealFile(fs::path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  RealFile(fs::path path, Descriptor fd, bool appends = false)
+      : path_(std::move(path)), fd_(std::move(fd)), appends_(appends) {}
 
   void write(std::string_view bytes) override {
     if (const int error = write_fully(fd_.get(), bytes)) throw FileError("write", path_, error);
   }
+  void write_at(std::uint64_t offset_bytes, std::string_view bytes) override;
+  void reserve(std::uint64_t size_bytes) override;
   void sync() override { sync_or_throw(fd_.get(), path_); }
   void close() override {
     if (const int error = fd_.close()) throw FileError("close", path_, error);
   }
 
  private:
+  void lengthen(off_t size);
+
   fs::path path_;
   Descriptor fd_;
+  bool appends_;
 };
+
+void RealFile::write_at(std::uint64_t offset_bytes, std::string_view bytes) {
+  if (appends_) throw FileError("write", path_, "it was opened to be written at its end");
+  const off_t offset = checked_offset(offset_bytes, path_);
+  checked_offset(offset_bytes + bytes.size(), path_);
+  if (const int error = write_fully_at(fd_.get(), offset, bytes)) {
+    throw FileError("write", path_, error);
+  }
+}
+
+void RealFile::reserve(std::uint64_t size_bytes) {
+  const off_t size = checked_offset(size_bytes, path_);
+  if (size == 0) return;
+  while (::fallocate(fd_.get(), 0, 0, size) != 0) {
+    if (errno == EOPNOTSUPP) return lengthen(size);
+    if (errno != EINTR)
+      throw FileError("reserve " + std::to_string(size) + " bytes for", path_, errno);
+  }
+}
+
+void RealFile::lengthen(off_t size) {
+  struct stat status{};
+  if (::fstat(fd_.get(), &status) != 0) throw FileError("inspect", path_, errno);
+  if (status.st_size >= size) return;
+  while (::ftruncate(fd_.get(), size) != 0) {
+    if (errno != EINTR) throw FileError("lengthen", path_, errno);
+  }
+}
 
 class Mapping final : public FileContent {
  public:
@@ -121,6 +164,10 @@ class RealFileSystem final : public FileSystem {
   bool remove(const fs::path& path) override;
   std::vector<std::string> list(const fs::path& directory) override;
   void create_directories(const fs::path& directory) override;
+  bool remove_tree(const fs::path& path) override;
+  std::unique_ptr<FolderLock> lock(const fs::path& directory) override {
+    return detail::lock_folder(directory);
+  }
 };
 
 std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
@@ -134,7 +181,7 @@ std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
   if (keep_bytes < size && ::ftruncate(fd.get(), static_cast<off_t>(keep_bytes)) != 0) {
     throw FileError("shorten", path, errno);
   }
-  return std::make_unique<RealFile>(path, std::move(fd));
+  return std::make_unique<RealFile>(path, std::move(fd), true);
 }
 
 std::string RealFileSystem::read(const fs::path& path, std::size_t max_bytes) {
@@ -202,6 +249,13 @@ void RealFileSystem::create_directories(const fs::path& directory) {
   if (error) throw FileError("create the directory", directory, error.value());
 }
 
+bool RealFileSystem::remove_tree(const fs::path& path) {
+  std::error_code error;
+  const std::uintmax_t removed = fs::remove_all(path, error);
+  if (error) throw FileError("remove", path, error.value());
+  return removed > 0;
+}
+
 std::string reason_of(int error_number) {
   return std::error_code(error_number, std::generic_category()).message();
 }
@@ -216,6 +270,31 @@ FileError::FileError(std::string_view action, fs::path path, int error_number)
 FileError::FileError(std::string_view action, fs::path path, const std::string& reason)
     : Error("cannot " + std::string(action) + " " + quoted(path) + ": " + reason),
       path_(std::move(path)) {}
+
+FolderInUse::FolderInUse(fs::path folder, std::string holder)
+    : FileError("lock", std::move(folder),
+                "it is in use by " + holder +
+                    ". Wait until that has ended, end it, or choose another folder"),
+      holder_(std::move(holder)) {}
+
+void WritableFile::write_at(std::uint64_t, std::string_view) {
+  throw FileError("write", "", ENOTSUP);
+}
+
+void WritableFile::reserve(std::uint64_t) {
+  throw FileError("reserve room for", "", ENOTSUP);
+}
+
+bool FileSystem::remove_tree(const fs::path& path) {
+  if (status(path).kind == FileKind::directory) {
+    for (const std::string& name : list(path)) remove_tree(path / name);
+  }
+  return remove(path);
+}
+
+std::unique_ptr<FolderLock> FileSystem::lock(const fs::path& directory) {
+  throw FileError("lock", directory, ENOTSUP);
+}
 
 std::unique_ptr<WritableFile> FileSystem::append(const fs::path& path, std::uint64_t) {
   throw FileError("append to", path, ENOTSUP);

@@ -4,7 +4,8 @@
 // Everything throws FileError, which carries the path and the errno. Callers know what the file was
 // for and say so: catch it and throw_with_context<ConfigError or CheckpointError>(…).
 //
-// Threads: a FileSystem may be used from several threads at once, a WritableFile from one.
+// Threads: a FileSystem may be used from several threads at once, a WritableFile from one, except
+// for write_at.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,20 @@ class FileError : public Error {
   int error_number_ = 0;
 };
 
+/// A folder that another process, or another part of this one, keeps to itself: "cannot lock
+/// 'runs/a': it is in use by process 4711 on host node1. …".
+class FolderInUse : public FileError {
+ public:
+  /// `holder` says who: "process 4711 on host node1".
+  FolderInUse(std::filesystem::path folder, std::string holder);
+
+  [[nodiscard]] std::string_view kind() const noexcept override { return "FolderInUse"; }
+  [[nodiscard]] const std::string& holder() const noexcept { return holder_; }
+
+ private:
+  std::string holder_;
+};
+
 /// A file being written. The destructor closes it and ignores failures: call close() to hear of
 /// them.
 class WritableFile {
@@ -46,6 +61,15 @@ class WritableFile {
   virtual ~WritableFile() = default;
   /// Appends all of `bytes`. After a failure an unknown part of them is in the file.
   virtual void write(std::string_view bytes) = 0;
+  /// Writes all of `bytes` from `offset_bytes` on, wherever write() has got to, which does not
+  /// move. What lies between the old end and the offset reads as zeros. Several threads may do so
+  /// at once, in places that do not overlap. Refuses a file that append() opened: the system would
+  /// put the bytes at its end.
+  virtual void write_at(std::uint64_t offset_bytes, std::string_view bytes);
+  /// Makes the file at least `size_bytes` long, new bytes reading as zeros, and takes their room on
+  /// the disk, so that a full disk is an error (ENOSPC) now and not after an hour of writing. A
+  /// file system that cannot take room ahead only gets the length.
+  virtual void reserve(std::uint64_t size_bytes);
   /// Returns once the file's content (not its name, see sync_directory) would survive a power cut.
   virtual void sync() = 0;
   virtual void close() = 0;
@@ -57,6 +81,13 @@ class FileContent {
  public:
   virtual ~FileContent() = default;
   [[nodiscard]] virtual std::span<const std::byte> bytes() const = 0;
+};
+
+/// A folder held by one. Given back by the destructor, and by the system when the process dies,
+/// whatever it dies of.
+class FolderLock {
+ public:
+  virtual ~FolderLock() = default;
 };
 
 enum class FileKind { none, file, directory, other };
@@ -96,6 +127,13 @@ class FileSystem {
   virtual std::vector<std::string> list(const std::filesystem::path& directory) = 0;
   /// Makes `directory` and its missing parents; nothing to do when it exists.
   virtual void create_directories(const std::filesystem::path& directory) = 0;
+  /// Removes what is at `path` and, when that is a folder, all that is below it. A symbolic link is
+  /// removed, never followed. False when there was nothing. After a failure a part may be gone.
+  virtual bool remove_tree(const std::filesystem::path& path);
+  /// Keeps the existing folder `directory` for the caller, against other processes, other machines
+  /// that share it, and other callers in this process. Throws FolderInUse, with who has it, at
+  /// once: it does not wait. While held there is a file ".lock" in the folder.
+  [[nodiscard]] virtual std::unique_ptr<FolderLock> lock(const std::filesystem::path& directory);
 };
 
 /// The operating system's. Stateless.
@@ -119,6 +157,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
+  /// The sibling, for write_at and reserve. Not to be closed.
+  [[nodiscard]] WritableFile& file() { return *file_; }
   /// When this throws, `path` holds the old version, unless it was the very last step that failed
   /// (sync of the directory): then the new one, which may not survive a power cut.
   void commit();

@@ -94,6 +94,76 @@ TEST_F(RealFiles, FoldersAreMadeListedSyncedAndRemoved) {
   EXPECT_THROW((void)files_.list(at("none")), FileError);
 }
 
+TEST_F(RealFiles, WriteAtFillsAFileFromSeveralThreads) {
+  const auto file = files_.create(at("a"));
+  file->write("head");
+  file->reserve(4 + 4 * 1000);
+  {
+    std::vector<std::jthread> writers;
+    for (std::size_t i = 0; i < 4; ++i) {
+      writers.emplace_back([&, i] {
+        const std::string part(1000, static_cast<char>('a' + i));
+        for (std::size_t k = 0; k < 1000; k += 100) {
+          file->write_at(4 + i * 1000 + k, part.substr(k, 100));
+        }
+      });
+    }
+  }
+  file->write_at(1, "EA");
+  file->close();
+  EXPECT_EQ(files_.read(at("a"), 10'000), "hEAd" + std::string(1000, 'a') + std::string(1000, 'b') +
+                                              std::string(1000, 'c') + std::string(1000, 'd'));
+}
+
+TEST_F(RealFiles, ReserveLengthensWithZerosNeverShortensAndTakesTheRoom) {
+  const auto file = files_.create(at("a"));
+  file->write("12345");
+  file->reserve(0);
+  file->reserve(3);
+  EXPECT_EQ(files_.read(at("a"), 100), "12345");
+  file->reserve(1 << 20);
+  EXPECT_EQ(files_.status(at("a")).size_bytes, 1 << 20);
+  file->write("67");  // Goes on where the last write ended.
+  EXPECT_EQ(files_.read(at("a"), 1 << 20).substr(0, 9), std::string("1234567\0\0", 9));
+  struct stat status{};
+  ASSERT_EQ(stat(at("a").c_str(), &status), 0);
+  EXPECT_GE(status.st_blocks * 512, 1 << 20);
+}
+
+TEST_F(RealFiles, ADiskWithoutRoomIsAnErrorOfReserve) {
+  const auto file = files_.create(at("a"));
+  for (const std::uint64_t size : {std::uint64_t{1} << 62, std::uint64_t{1} << 63}) {
+    try {
+      file->reserve(size);
+      ADD_FAILURE() << size << " bytes were reserved";
+    } catch (const FileError& error) {
+      EXPECT_TRUE(error.error_number() == ENOSPC || error.error_number() == EFBIG) << error.what();
+    }
+  }
+  EXPECT_THROW(file->write_at(std::uint64_t{1} << 63, "x"), FileError);
+  EXPECT_THROW(file->write_at((std::uint64_t{1} << 63) - 1, "x"), FileError);
+}
+
+TEST_F(RealFiles, WriteAtIsRefusedWhereTheSystemWouldAppend) {
+  folder_.write("a", "12345");
+  const auto file = files_.append(at("a"), 5);
+  EXPECT_THROW(file->write_at(0, "x"), FileError);
+  EXPECT_EQ(files_.read(at("a"), 100), "12345");
+}
+
+TEST_F(RealFiles, RemoveTreeFollowsNoLink) {
+  folder_.write("kept/a", "kept");
+  files_.create_directories(at("gone/x/y"));
+  folder_.write("gone/x/b", "");
+  std::filesystem::create_directory_symlink(at("kept"), at("gone/x/link"));
+  std::filesystem::create_directory_symlink(at("kept"), at("link"));
+  EXPECT_TRUE(files_.remove_tree(at("gone")));
+  EXPECT_TRUE(files_.remove_tree(at("link")));
+  EXPECT_FALSE(files_.remove_tree(at("gone")));
+  EXPECT_EQ(files_.list(folder_.path()), std::vector<std::string>{"kept"});
+  EXPECT_EQ(files_.read(at("kept/a"), 10), "kept");
+}
+
 TEST_F(RealFiles, ErrorsCarryPathNumberAndAPrintableSentence) {
   try {
     (void)files_.read(at("no\x1b[2Jne"), 100);

@@ -27,7 +27,7 @@ class BackgroundFilesTest : public ::testing::Test {
         detail::BackgroundFilesOptions{std::chrono::hours(1), max_waiting_bytes, disk_.get()});
     return *files_;
   }
-  [[nodiscard]] std::string content() const { return disk_->visible().at("runs/a"); }
+  [[nodiscard]] std::string content() const { return disk_->visible().at("/runs/a"); }
 
   std::unique_ptr<FaultyFileSystem> disk_;
   std::unique_ptr<BackgroundFiles> files_;

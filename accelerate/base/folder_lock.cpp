@@ -1,0 +1,95 @@
+#include "accelerate/base/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+#include "accelerate/base/descriptor.h"
+#include "accelerate/base/text.h"
+
+namespace accelerate::detail {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RealFolderLock final : public FolderLock {
+ public:
+  RealFolderLock(fs::path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  // Removed while the lock is still held: who waits for the name must look at what it names then.
+  ~RealFolderLock() override { ::unlink(path_.c_str()); }
+  RealFolderLock(const RealFolderLock&) = delete;
+  RealFolderLock& operator=(const RealFolderLock&) = delete;
+
+ private:
+  fs::path path_;
+  Descriptor fd_;
+};
+
+std::string own_name() {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+  return "process " + std::to_string(::getpid()) + " on host " + host.data();
+}
+
+// O_NOFOLLOW and O_NONBLOCK: whoever else may write here must not lead us to another file or a
+// pipe.
+Descriptor open_lock_file(const fs::path& path, const fs::path& directory) {
+  for (;;) {
+    Descriptor fd(
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666));
+    if (fd.valid()) return fd;
+    if (errno != EINTR) throw FileError("lock", directory, errno);
+  }
+}
+
+// What the holder wrote, printable. It may just have taken the lock and not have written yet.
+std::string holder_of(int fd) {
+  std::array<char, 256> text{};
+  const ssize_t n = ::pread(fd, text.data(), text.size() - 1, 0);
+  std::string holder(trim(std::string_view(text.data(), n > 0 ? static_cast<std::size_t>(n) : 0)));
+  std::ranges::replace_if(holder, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  return holder.empty() ? "another process" : holder;
+}
+
+// Whether `path` still names the file behind `fd`: a holder that left may have removed it since.
+bool still_names(const fs::path& path, int fd) {
+  struct stat named{};
+  struct stat opened{};
+  return ::stat(path.c_str(), &named) == 0 && ::fstat(fd, &opened) == 0 &&
+         named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+void take(int fd, const fs::path& directory) {
+  while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) throw FolderInUse(directory, holder_of(fd));
+    if (errno != EINTR) throw FileError("lock", directory, errno);
+  }
+}
+
+void sign(int fd, const fs::path& path) {
+  const std::string name = own_name() + "\n";
+  if (::ftruncate(fd, 0) != 0) throw FileError("write", path, errno);
+  if (const int error = write_fully_at(fd, 0, name)) throw FileError("write", path, error);
+}
+
+}  // namespace
+
+std::unique_ptr<FolderLock> lock_folder(const fs::path& directory) {
+  const fs::path path = directory / ".lock";
+  for (;;) {
+    Descriptor fd = open_lock_file(path, directory);
+    take(fd.get(), directory);
+    if (!still_names(path, fd.get())) continue;
+    sign(fd.get(), path);
+    return std::make_unique<RealFolderLock>(path, std::move(fd));
+  }
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,16 @@
+// The lock of a folder on a real file system. Part of base/file_system.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "accelerate/base/file_system.h"
+
+namespace accelerate::detail {
+
+/// FileSystem::lock by flock(2) on the file ".lock" in the folder, which holds "process 4711 on
+/// host node1" for whoever comes second. The last holder removes the file; one that was killed
+/// leaves it, unlocked.
+[[nodiscard]] std::unique_ptr<FolderLock> lock_folder(const std::filesystem::path& directory);
+
+}  // namespace accelerate::detail
