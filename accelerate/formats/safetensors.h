@@ -8,10 +8,10 @@
 // writer.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -19,24 +19,9 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/formats/dtype.h"
+#include "accelerate/formats/safetensors_layout.h"
 
 namespace accelerate {
-
-/// Our caps on what a header may ask for; files beyond them are refused, and not written.
-struct SafetensorsLimits {
-  static constexpr std::uint64_t kHeaderBytes = 100'000'000;  ///< As the reference reader's.
-  static constexpr std::size_t kTensors = 1'000'000;
-  static constexpr std::size_t kNameBytes = 4096;
-  static constexpr std::size_t kRank = 32;
-};
-
-/// A tensor's name, element type and shape.
-struct TensorSpec {
-  std::string name;
-  DType dtype = DType::f32;
-  std::vector<std::int64_t> shape;  ///< {} for a scalar; a dimension may be 0.
-};
 
 /// A tensor in a file, or one to be written: `bytes` are its elements, row-major, little-endian.
 struct StoredTensor : TensorSpec {
@@ -46,8 +31,6 @@ struct StoredTensor : TensorSpec {
   /// then copy them with memcpy first.
   [[nodiscard]] bool aligned() const;
 };
-
-using SafetensorsMetadata = std::map<std::string, std::string>;
 
 /// An open file. Copies share the mapping, which is let go with the last of them and of content().
 /// Threads: safe to read from several at once.
@@ -103,7 +86,7 @@ class SafetensorsWriter {
                     SafetensorsWriteOptions options = {});
 
   /// The specs in the order in which append() wants the data: by DType, last first, then by name.
-  [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return specs_; }
+  [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return layout_.tensors(); }
   /// The bytes of the next tensor. Throws UsageError when their number is not that of its spec,
   /// CheckpointError when they cannot be written.
   void append(std::span<const std::byte> bytes);
@@ -115,10 +98,38 @@ class SafetensorsWriter {
   void flush();
 
   std::filesystem::path path_;
-  std::vector<TensorSpec> specs_;
+  SafetensorsLayout layout_;
   std::size_t next_ = 0;
   std::string pending_;  // Small tensors, gathered so as to write them together.
   std::unique_ptr<AtomicFile> file_;
+};
+
+/// Fills one file with the tensors of a layout from several threads, in any order, in pieces:
+///
+///   AtomicFile file(files, path);
+///   SafetensorsFiller filler(layout, file.file());
+///   …  filler.write(i, 0, bytes_of_tensor(i));  // From any thread.
+///   filler.finish();
+///   file.commit();
+///
+/// Errors of the file are CheckpointErrors.
+class SafetensorsFiller {
+ public:
+  /// Takes the room of the whole file, so that a full disk is known now, and writes the header.
+  /// `file` is new and empty, and outlives the filler.
+  SafetensorsFiller(SafetensorsLayout layout, WritableFile& file);
+
+  [[nodiscard]] const SafetensorsLayout& layout() const { return layout_; }
+  /// Writes a piece of a tensor, `offset_bytes` after its beginning. Each byte is to be written
+  /// once. Throws UsageError when the piece leaves the tensor. Threads: may be called from several.
+  void write(std::size_t tensor, std::uint64_t offset_bytes, std::span<const std::byte> bytes);
+  /// Throws UsageError, with a tensor's name, unless as many bytes as it has were written of each.
+  void finish() const;
+
+ private:
+  SafetensorsLayout layout_;
+  WritableFile& file_;
+  std::vector<std::atomic<std::uint64_t>> written_;  // Bytes of each tensor.
 };
 
 /// Writes all `tensors`, in any order given, into the file at `path`. Throws as SafetensorsWriter

@@ -12,15 +12,6 @@ namespace {
 
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-std::string printable(std::string_view text) {
-  constexpr std::size_t kMost = 120;
-  std::string out;
-  for (const char c : text.substr(0, kMost)) {
-    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-  return "'" + out + (text.size() > kMost ? "…'" : "'");
-}
-
 std::string dtype_names() {
   std::vector<std::string> names;
   for (const DType dtype : all_dtypes()) names.emplace_back(dtype_name(dtype));
@@ -296,6 +287,15 @@ std::string length_bytes(std::uint64_t length) {
 }
 
 }  // namespace
+
+std::string printable(std::string_view text) {
+  constexpr std::size_t kMost = 120;
+  std::string out;
+  for (const char c : text.substr(0, kMost)) {
+    out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return "'" + out + (text.size() > kMost ? "…'" : "'");
+}
 
 std::string tensor_label(std::string_view name) {
   return "tensor " + printable(name);

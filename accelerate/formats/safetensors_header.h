@@ -30,6 +30,9 @@ struct SafetensorsHeader {
 [[nodiscard]] std::string safetensors_header_bytes(const std::vector<TensorSpec>& specs,
                                                    const SafetensorsMetadata& metadata);
 
+/// A text of a file in quotes, without control characters and of bearable length.
+[[nodiscard]] std::string printable(std::string_view text);
+
 /// "tensor 'encoder.weight'", safe to print and of bearable length.
 [[nodiscard]] std::string tensor_label(std::string_view name);
 

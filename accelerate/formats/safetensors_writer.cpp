@@ -1,8 +1,5 @@
-#include <algorithm>
-#include <tuple>
 #include <utility>
 
-#include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors.h"
 #include "accelerate/formats/safetensors_header.h"
 
@@ -14,83 +11,6 @@ using detail::tensor_label;
 // Tensors up to this size are gathered before they are written; larger ones are written from where
 // they are. A system call costs about as much as copying this.
 constexpr std::size_t kGatherBytes = std::size_t{256} << 10;
-
-[[noreturn]] void refuse(const TensorSpec& spec, const std::string& why) {
-  throw UsageError("cannot save " + tensor_label(spec.name) + ": " + why);
-}
-
-void check_name(const TensorSpec& spec) {
-  if (spec.name == "__metadata__") refuse(spec, "the format keeps this name for itself; rename it");
-  if (!is_utf8(spec.name)) refuse(spec, "its name is no UTF-8; rename it");
-  if (spec.name.size() > SafetensorsLimits::kNameBytes) {
-    refuse(spec, "its name has " + std::to_string(spec.name.size()) + " bytes, at most " +
-                     std::to_string(SafetensorsLimits::kNameBytes) + " are allowed");
-  }
-}
-
-// Returns the tensor's size in bytes.
-std::uint64_t check_spec(const TensorSpec& spec) {
-  check_name(spec);
-  if (spec.shape.size() > SafetensorsLimits::kRank) {
-    refuse(spec, "it has " + std::to_string(spec.shape.size()) + " dimensions, at most " +
-                     std::to_string(SafetensorsLimits::kRank) + " are allowed");
-  }
-  const auto size = bytes_of(spec.dtype, spec.shape);
-  if (!size) {
-    refuse(spec,
-           "its shape has a negative dimension, or its size overflows 64 bits or fills no "
-           "whole number of bytes");
-  }
-  return *size;
-}
-
-void check_specs(const std::vector<TensorSpec>& specs) {
-  if (specs.size() > SafetensorsLimits::kTensors) {
-    throw UsageError("cannot save " + std::to_string(specs.size()) +
-                     " tensors in one safetensors file, at most " +
-                     std::to_string(SafetensorsLimits::kTensors) + " are allowed: use shards");
-  }
-  std::uint64_t total = 0;
-  for (const TensorSpec& spec : specs) {
-    if (__builtin_add_overflow(total, check_spec(spec), &total)) {
-      refuse(spec, "with the tensors before it the file's size overflows 64 bits");
-    }
-  }
-}
-
-void check_unique(const std::vector<TensorSpec>& specs) {
-  std::vector<std::string_view> names;
-  for (const TensorSpec& spec : specs) names.push_back(spec.name);
-  std::ranges::sort(names);
-  const auto twice = std::ranges::adjacent_find(names);
-  if (twice != names.end()) {
-    throw UsageError("cannot save " + tensor_label(*twice) + " twice: names must be unique");
-  }
-}
-
-void check_metadata(const SafetensorsMetadata& metadata) {
-  for (const auto& [key, value] : metadata) {
-    if (is_utf8(key) && is_utf8(value)) continue;
-    throw UsageError("the metadata of a safetensors file must be UTF-8, which '" + key +
-                     "' or its value is not");
-  }
-}
-
-bool comes_before(const TensorSpec& left, const TensorSpec& right) {
-  return std::tie(right.dtype, left.name) < std::tie(left.dtype, right.name);
-}
-
-std::string checked_header(const std::vector<TensorSpec>& specs,
-                           const SafetensorsMetadata& metadata) {
-  std::string header = detail::safetensors_header_bytes(specs, metadata);
-  if (header.size() - 8 > SafetensorsLimits::kHeaderBytes) {
-    throw UsageError("the header of a safetensors file would have " +
-                     std::to_string(header.size() - 8) + " bytes, at most " +
-                     std::to_string(SafetensorsLimits::kHeaderBytes) +
-                     " are allowed: shorten the metadata or use shards");
-  }
-  return header;
-}
 
 // Runs one step of writing and says, should it fail, what the file was for.
 template <typename Step>
@@ -110,26 +30,23 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::filesystem::path path,
                                      std::vector<TensorSpec> specs, SafetensorsWriteOptions options)
-    : path_(std::move(path)), specs_(std::move(specs)) {
-  check_specs(specs_);
-  check_unique(specs_);
-  check_metadata(options.metadata);
-  std::ranges::sort(specs_, comes_before);
-  pending_ = checked_header(specs_, options.metadata);
+    : path_(std::move(path)),
+      layout_(std::move(specs), options.metadata),
+      pending_(layout_.header()) {
   file_ = saving(path_, [&] {
     return std::make_unique<AtomicFile>(files, path_, AtomicFileOptions{options.durable});
   });
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
-  if (next_ == specs_.size()) {
-    throw UsageError("'" + path_.string() + "' has all its " + std::to_string(specs_.size()) +
+  if (next_ == tensors().size()) {
+    throw UsageError("'" + path_.string() + "' has all its " + std::to_string(next_) +
                      " tensors; there is no place for one more");
   }
-  const TensorSpec& spec = specs_[next_];
-  const std::uint64_t size = bytes_of(spec.dtype, spec.shape).value();
+  const std::uint64_t size = layout_.size_bytes(next_);
   if (bytes.size() != size) {
-    refuse(spec, "its dtype and shape take " + std::to_string(size) + " bytes, " +
+    throw UsageError("cannot save " + tensor_label(tensors()[next_].name) +
+                     ": its dtype and shape take " + std::to_string(size) + " bytes, " +
                      std::to_string(bytes.size()) + " were given");
   }
   write(text_of(bytes));
@@ -155,12 +72,51 @@ void SafetensorsWriter::flush() {
 }
 
 void SafetensorsWriter::commit() {
-  if (next_ < specs_.size()) {
+  if (next_ < tensors().size()) {
     throw UsageError("'" + path_.string() + "' cannot be completed: " +
-                     tensor_label(specs_[next_].name) + " was announced and not appended");
+                     tensor_label(tensors()[next_].name) + " was announced and not appended");
   }
   flush();
   saving(path_, [&] { file_->commit(); });
+}
+
+SafetensorsFiller::SafetensorsFiller(SafetensorsLayout layout, WritableFile& file)
+    : layout_(std::move(layout)), file_(file), written_(layout_.tensors().size()) {
+  try {
+    file_.reserve(layout_.file_bytes());
+    file_.write_at(0, layout_.header());
+  } catch (const FileError&) {
+    throw_with_context<CheckpointError>("cannot begin a file of " +
+                                        std::to_string(layout_.tensors().size()) + " tensors, " +
+                                        std::to_string(layout_.file_bytes()) + " bytes");
+  }
+}
+
+void SafetensorsFiller::write(std::size_t tensor, std::uint64_t offset_bytes,
+                              std::span<const std::byte> bytes) {
+  const std::uint64_t size = layout_.size_bytes(tensor);
+  const auto label = [&] { return tensor_label(layout_.tensors()[tensor].name); };
+  if (offset_bytes > size || bytes.size() > size - offset_bytes) {
+    throw UsageError("cannot save " + label() + ": it has " + std::to_string(size) +
+                     " bytes, and " + std::to_string(bytes.size()) + " from byte " +
+                     std::to_string(offset_bytes) + " on were given");
+  }
+  try {
+    file_.write_at(layout_.offset_bytes(tensor) + offset_bytes, text_of(bytes));
+  } catch (const FileError&) {
+    throw_with_context<CheckpointError>("cannot save " + label());
+  }
+  written_[tensor] += bytes.size();
+}
+
+void SafetensorsFiller::finish() const {
+  for (std::size_t i = 0; i < written_.size(); ++i) {
+    if (written_[i] == layout_.size_bytes(i)) continue;
+    throw UsageError("a file of tensors cannot be completed: of the " +
+                     std::to_string(layout_.size_bytes(i)) + " bytes of " +
+                     tensor_label(layout_.tensors()[i].name) + " " + std::to_string(written_[i]) +
+                     " were written");
+  }
 }
 
 void write_safetensors(FileSystem& files, const std::filesystem::path& path,
