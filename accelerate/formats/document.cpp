@@ -31,6 +31,10 @@ std::string shortest_text(double value) {
 
 }  // namespace
 
+Node Node::null() {
+  return {};
+}
+
 Node Node::string(std::string text) {
   Node node = plain(std::move(text));
   node.quoted = true;
@@ -47,6 +51,14 @@ Node Node::integer(std::int64_t value) {
 
 Node Node::real(double value) {
   return plain(shortest_text(value));
+}
+
+Node Node::sequence() {
+  return sequence(std::vector<Node>());
+}
+
+Node Node::map() {
+  return map(std::vector<NodeEntry>());
 }
 
 Node Node::sequence(std::vector<Node> items) {

@@ -25,14 +25,16 @@ struct Node {
   std::vector<NodeEntry> entries;  ///< Of a map, in the order of the file.
 
   // clang-format off
-  [[nodiscard]] static Node null() { return {}; }
+  [[nodiscard]] static Node null();
   [[nodiscard]] static Node string(std::string text);
   [[nodiscard]] static Node boolean(bool value);
   [[nodiscard]] static Node integer(std::int64_t value);
   /// The shortest text that reads back as `value`, as YAML 1.1 spells it: "0.1", "1.0e-05", ".inf".
   [[nodiscard]] static Node real(double value);
-  [[nodiscard]] static Node sequence(std::vector<Node> items = {});
-  [[nodiscard]] static Node map(std::vector<NodeEntry> entries = {});
+  [[nodiscard]] static Node sequence(std::vector<Node> items);
+  [[nodiscard]] static Node sequence();
+  [[nodiscard]] static Node map(std::vector<NodeEntry> entries);
+  [[nodiscard]] static Node map();
   // clang-format on
 
   [[nodiscard]] bool is_null() const { return kind == Kind::null; }

@@ -176,7 +176,7 @@ TorchDict Converter::convert_entries(Arguments entries) {
   TorchDict dict;
   for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
     TorchValue key = convert(*entries[i]);
-    dict.entries.emplace_back(std::move(key), convert(*entries[i + 1]));
+    dict.entries.push_back({std::move(key), convert(*entries[i + 1])});
   }
   return dict;
 }

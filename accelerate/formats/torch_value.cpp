@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 
 #include "accelerate/base/error.h"
 #include "accelerate/formats/safetensors_header.h"
@@ -30,9 +29,9 @@ template <typename Key>
 const TorchValue* find_last(const TorchValue& value, const Key& key) {
   const auto* dict = value.as<TorchDict>();
   if (dict == nullptr) return nullptr;
-  for (const auto& [candidate, found] : std::views::reverse(dict->entries)) {
-    const Key* own = candidate.template as<Key>();
-    if (own != nullptr && *own == key) return &found;
+  for (auto entry = dict->entries.rbegin(); entry != dict->entries.rend(); ++entry) {
+    const Key* own = entry->key.template as<Key>();
+    if (own != nullptr && *own == key) return &entry->value;
   }
   return nullptr;
 }

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,6 +15,7 @@
 namespace accelerate {
 
 struct TorchValue;
+struct TorchEntry;
 
 /// Python's None.
 struct TorchNone {};
@@ -44,7 +44,7 @@ struct TorchSet {
 /// A dict, OrderedDict or Counter, in the order of the file; the last of equal keys counts in
 /// Python.
 struct TorchDict {
-  std::vector<std::pair<TorchValue, TorchValue>> entries;
+  std::vector<TorchEntry> entries;
 };
 
 /// torch.Size.
@@ -113,6 +113,11 @@ struct TorchValue {
   [[nodiscard]] std::span<const TorchValue> items() const;
   /// "a dict of 3 entries", "a tensor F32 [2, 3]", for messages.
   [[nodiscard]] std::string describe() const;
+};
+
+/// One entry of a dict.
+struct TorchEntry {
+  TorchValue key, value;
 };
 
 }  // namespace accelerate
