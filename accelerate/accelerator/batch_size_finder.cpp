@@ -69,10 +69,13 @@ Ending ending_of(const std::exception& error) {
   return any_of_chain(error, is_comm_error) ? kBrokenOff : kFailed;
 }
 
-std::shared_ptr<Communicator> everyone_of(Communicator& group) {
+// A second group of the same ranks, for them to meet in when the first one has been aborted.
+std::shared_ptr<Communicator> meeting_of(Communicator& group) {
   std::vector<int> ranks(static_cast<std::size_t>(group.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  return group.split(ranks);
+  auto meeting = group.split(ranks);
+  outlive(group, *meeting);
+  return meeting;
 }
 
 }  // namespace
@@ -119,7 +122,7 @@ BatchSizeSearch::Outcome BatchSizeSearch::try_once(
 }
 
 void BatchSizeSearch::run(const std::function<void(std::int64_t)>& attempt) {
-  const auto meeting = everyone_of(*communicator_);
+  const auto meeting = meeting_of(*communicator_);
   require_agreement(*meeting, "find_executable_batch_size",
                     "batch size " + std::to_string(batch_size_));
   tried_.clear();

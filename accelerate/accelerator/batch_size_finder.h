@@ -12,7 +12,8 @@
 // for it inside a collective (a gradient all-reduce, say) fails at once instead of waiting for the
 // timeout; then the ranks meet, connect anew, and go on. That costs some milliseconds a failed
 // attempt. An attempt must be able to start from the beginning: make and prepare inside it whatever
-// an earlier one may have changed. Source: accelerate/utils/memory.py of Hugging Face.
+// an earlier one may have changed, and models with SyncBatchNorm, whose groups end with an attempt
+// that failed. Source: accelerate/utils/memory.py of Hugging Face.
 #pragma once
 
 #include <cstdint>

@@ -223,7 +223,9 @@ class C10dCommunicator final : public Communicator {
     sub.size = static_cast<int>(ranks.size());
     if (sub.size == 1) return single_communicator();
     sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
-    return make_c10d_communicator(std::move(sub));
+    auto part = make_c10d_communicator(std::move(sub));
+    parts_.push_back(part);
+    return part;
   }
 
   void abort(const std::string& reason) noexcept override {
@@ -234,6 +236,13 @@ class C10dCommunicator final : public Communicator {
     } catch (const std::exception&) {
       // The connections are as closed as they can be.
     }
+    for (const auto& weak : parts_) {
+      if (const auto part = weak.lock()) part->abort(reason);
+    }
+  }
+
+  void let_go(const Communicator& part) {
+    std::erase_if(parts_, [&part](const auto& weak) { return weak.lock().get() == &part; });
   }
 
   void renew() {
@@ -348,6 +357,7 @@ class C10dCommunicator final : public Communicator {
   std::shared_ptr<GroupDiagnosis> diagnosis_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::string name_;
+  std::vector<std::weak_ptr<Communicator>> parts_;  // Aborted with this one.
   int splits_ = 0;
   int renewals_ = 0;
   int exceptions_at_start_ = std::uncaught_exceptions();
@@ -386,6 +396,13 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
 void renew(Communicator& communicator) {
   auto& engine = const_cast<Communicator&>(detail::engine_behind(communicator));
   if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) c10d->renew();
+}
+
+void outlive(Communicator& whole, const Communicator& part) {
+  auto& engine = const_cast<Communicator&>(detail::engine_behind(whole));
+  if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) {
+    c10d->let_go(detail::engine_behind(part));
+  }
 }
 
 c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {

@@ -39,10 +39,15 @@ struct C10dGroup {
     const std::string& address = "127.0.0.1");
 
 /// Connects a group anew after it was aborted, on all its ranks; operations that were under way
-/// fail. Groups split off from it are left alone. Does nothing for a group of one. [collective]
+/// fail. Groups split off from it are aborted, and stay so. Does nothing for a group of one.
+/// [collective]
 /// Throws CommError. Cost: that of making the group; the memory of the old connections is not given
 /// back.
 void renew(Communicator& communicator);
+
+/// `part`, which was split off from `whole`, lives on when that is aborted; others are aborted with
+/// it, so that nobody waits in them for a rank that has given up. Local.
+void outlive(Communicator& whole, const Communicator& part);
 
 /// An NCCL group over `store`, for tensors on `device`, of which each rank needs its own. wait()
 /// orders the device's current stream behind the result and does not block. [collective] Throws

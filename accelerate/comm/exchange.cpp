@@ -27,9 +27,12 @@ std::vector<at::Tensor> exchange_alike(Communicator& communicator, const at::Ten
   for (int rank = 0; rank < ranks; ++rank) {
     auto& theirs = all[static_cast<std::size_t>(rank)];
     theirs = rank == communicator.rank() ? mine : at::empty_like(mine);
+    // Engines of devices run these one after the other: one of each two ranks must send first.
+    const bool sends_first = communicator.rank() < rank;
     if (rank == communicator.rank()) continue;
+    if (sends_first) pending.push_back(communicator.send(mine, rank, kTag));
     pending.push_back(communicator.receive(theirs, rank, kTag));
-    pending.push_back(communicator.send(mine, rank, kTag));
+    if (!sends_first) pending.push_back(communicator.send(mine, rank, kTag));
   }
   for (Work& work : pending) work.wait();
   return all;

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
@@ -169,6 +170,29 @@ TEST(FindExecutableBatchSize, ARankInsideACollectiveIsFreedWhenItsPeerRunsOut) {
                                              {.starting_batch_size = 4});
     EXPECT_EQ(search(), 3);
     EXPECT_EQ(search.batch_size(), 2);
+  });
+}
+
+// SyncBatchNorm communicates in a group of its own, which here outlives an attempt.
+TEST(FindExecutableBatchSize, ARankInsideASyncBatchNormIsFreedWhenItsPeerRunsOut) {
+  run_ranks_shared(2, [](std::shared_ptr<Communicator> comm) {
+    Accelerator accelerator({.communicator = comm});
+    SyncBatchNorm norm(torch::nn::BatchNormOptions(2));
+    auto model = accelerator.prepare(norm);
+    std::vector<std::string> errors;
+    auto search = find_executable_batch_size(
+        accelerator,
+        [&](std::int64_t batch_size) {
+          if (comm->rank() == 0) run_out_of_memory();
+          errors.push_back(message_of([&] { (void)model(torch::ones({batch_size, 2})); }));
+          throw CommError(errors.back());
+        },
+        {.starting_batch_size = 2});
+    EXPECT_THROW(search(), UsageError);
+    if (comm->rank() == 0) return;
+    ASSERT_EQ(errors.size(), 2u);
+    EXPECT_NE(errors[0].find("Rank 0 gave up: it ran out of memory"), std::string::npos)
+        << errors[0];
   });
 }
 

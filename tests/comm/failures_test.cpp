@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/operations.h"
 #include "tests/support/ranks.h"
@@ -91,6 +92,21 @@ TEST(CommFailures, ARankThatGivesUpTellsItsPeersWhy) {
                   << text;
             },
             {.timeout = 5s});
+}
+
+TEST(CommFailures, ARankThatGivesUpTellsTheGroupsThatWereSplitOffUnlessTheyOutliveIt) {
+  run_ranks(2, [](Communicator& comm) {
+    const auto part = comm.split({0, 1}), deeper = part->split({0, 1}), apart = comm.split({0, 1});
+    outlive(comm, *apart);
+    if (comm.rank() == 1) comm.abort("out of memory");
+    if (comm.rank() == 0) {
+      for (auto* group : {part.get(), deeper.get()}) {
+        const auto text = comm_error_of([&] { group->barrier(); });
+        EXPECT_NE(text.find("Rank 1 gave up: out of memory"), std::string::npos) << text;
+      }
+    }
+    apart->barrier();
+  });
 }
 
 TEST(CommFailures, ARankThatLeavesCleanlyIsToldFromACrash) {
