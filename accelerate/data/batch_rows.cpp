@@ -52,6 +52,11 @@ void append_tensors(std::size_t place, at::Tensor& all, const std::vector<Column
 
 }  // namespace
 
+void throw_other_keys(std::size_t place) {
+  throw DataError("values that are to be joined differ in their keys: value " +
+                  std::to_string(place) + " does not have those of value 0");
+}
+
 std::int64_t first_rows_of(const ColumnList& columns) {
   for (const Column& column : columns) {
     if (has_rows(column)) return rows_in(column);

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "accelerate/tensor/nested.h"
+#include "accelerate/tensor/same_keys.h"
 
 namespace accelerate::detail {
 
@@ -156,11 +157,17 @@ void cut_rows(const ColumnList& columns, std::int64_t begin, std::int64_t end);
 /// Gives every tensor with rows memory of its own.
 void own_rows(const ColumnList& columns);
 
-/// The batches one after the other. Throws as append_rows.
+/// Throws DataError: batch `place` of those to be joined has other keys than the first.
+[[noreturn]] void throw_other_keys(std::size_t place);
+
+/// The batches one after the other. Throws as append_rows, and when their keys differ.
 template <typename Batch>
 [[nodiscard]] Batch join_batches(std::vector<Batch> batches) {
   std::vector<ColumnList> more;
-  for (std::size_t i = 1; i < batches.size(); ++i) more.push_back(columns_of(batches[i]));
+  for (std::size_t i = 1; i < batches.size(); ++i) {
+    if (!same_keys(batches.front(), batches[i])) throw_other_keys(i);
+    more.push_back(columns_of(batches[i]));
+  }
   append_rows(columns_of(batches.front()), more);
   return std::move(batches.front());
 }

@@ -27,6 +27,12 @@ namespace {
 
 }  // namespace
 
+void throw_unlike_samples(std::size_t place) {
+  throw DataError("sample " + std::to_string(place) +
+                  " of the batch has other keys, or another number of tensors, than sample 0; give "
+                  "all samples the same, or pass a collate function that knows what to do.");
+}
+
 at::Tensor stack_tensors(const std::vector<at::Tensor>& tensors) {
   return at::stack(tensors);
 }

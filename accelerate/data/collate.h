@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "accelerate/tensor/nested.h"
+#include "accelerate/tensor/same_keys.h"
 
 namespace accelerate {
 namespace detail {
@@ -40,17 +41,25 @@ namespace detail {
 /// Throws DataError unless every tensor has the same number of rows; returns it.
 [[nodiscard]] std::size_t common_rows(const std::vector<at::Tensor>& columns);
 
-/// The k-th tensors of all samples, in visiting order, stacked into the first sample.
+/// Throws DataError: sample `place` of a batch does not have what sample 0 has.
+[[noreturn]] void throw_unlike_samples(std::size_t place);
+
+/// The k-th tensors of all samples, in visiting order, stacked into the first sample. Throws
+/// DataError when samples differ in keys, lengths or their number of tensors.
 template <Nested Sample>
 void stack_into_first(std::vector<Sample>& samples) {
   std::vector<std::vector<at::Tensor>> all;
   all.reserve(samples.size());
-  for (Sample& sample : samples) all.push_back(collect_tensors(sample));
+  for (Sample& sample : samples) {
+    all.push_back(collect_tensors(sample));
+    if (all.back().size() == all.front().size() && same_keys(samples.front(), sample)) continue;
+    throw_unlike_samples(all.size() - 1);
+  }
   std::size_t place = 0;
   visit_tensors(samples.front(), [&](at::Tensor& tensor) {
     std::vector<at::Tensor> column;
     column.reserve(all.size());
-    for (auto& tensors : all) column.push_back(tensors.at(place));
+    for (auto& tensors : all) column.push_back(std::move(tensors[place]));
     tensor = stack_tensors(column);
     ++place;
   });
@@ -166,7 +175,8 @@ struct Collate<torch::data::Example<Data, void>> {
 
 }  // namespace detail
 
-/// The batch of `samples`, at least one. Throws c10::Error when tensors to stack differ in shape.
+/// The batch of `samples`, at least one. Throws c10::Error when tensors to stack differ in shape,
+/// DataError when samples differ in keys or in their number of tensors.
 /// Source: `torch.utils.data.default_collate`.
 template <typename Sample>
   requires detail::Collatable<Sample>

@@ -130,7 +130,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
     if (settings_.seekable) {
       base_ = settings_.open(settings_.skip * settings_.per_step);
     } else {
-      for (std::size_t step = 1; step < settings_.skip; ++step) static_cast<void>(read_step());
+      for (std::size_t step = 1; step < settings_.skip && read_step();) ++step;
     }
   }
 
@@ -201,14 +201,17 @@ class DispatchFeed final : public BatchFeed<Batch> {
     return rows;
   }
 
-  // As many rows as there are ranks.
+  // As many rows as there are ranks. Batches without rows are of no use to fill_up.
   void keep_first(const std::vector<Batch>& batches) {
     std::int64_t missing = channel_.size();
     for (const Batch& batch : batches) {
       if (missing <= 0) return;
-      first_.push_back(slice_batch(batch, 0, missing));
-      own_rows(columns_of(first_.back()));
-      missing -= first_rows_of(columns_of(first_.back()));
+      Batch part = slice_batch(batch, 0, missing);
+      const ColumnList columns = columns_of(part);
+      if (first_rows_of(columns) == 0) continue;
+      own_rows(columns);
+      missing -= first_rows_of(columns);
+      first_.push_back(std::move(part));
     }
   }
 

@@ -21,12 +21,13 @@ void prefetch_row(const char* row, std::size_t bytes) {
   }
 }
 
-// A compiler turns copies of a known size into loads and stores.
-template <typename Word>
+// A compiler turns copies of a known size into loads and stores, wherever the rows lie.
+template <std::size_t kBytes>
 void copy_words(char* to, const char* from, std::span<const std::size_t> indices) {
-  const auto* words = reinterpret_cast<const Word*>(from);
-  auto* out = reinterpret_cast<Word*>(to);
-  for (std::size_t index : indices) *out++ = words[index];
+  for (std::size_t index : indices) {
+    std::memcpy(to, from + index * kBytes, kBytes);
+    to += kBytes;
+  }
 }
 
 void copy_rows(char* to, const char* from, std::span<const std::size_t> indices,
@@ -40,13 +41,13 @@ void copy_rows(char* to, const char* from, std::span<const std::size_t> indices,
 void copy(char* to, const char* from, std::span<const std::size_t> indices, std::size_t bytes) {
   switch (bytes) {
     case 1:
-      return copy_words<std::uint8_t>(to, from, indices);
+      return copy_words<1>(to, from, indices);
     case 2:
-      return copy_words<std::uint16_t>(to, from, indices);
+      return copy_words<2>(to, from, indices);
     case 4:
-      return copy_words<std::uint32_t>(to, from, indices);
+      return copy_words<4>(to, from, indices);
     case 8:
-      return copy_words<std::uint64_t>(to, from, indices);
+      return copy_words<8>(to, from, indices);
     default:
       return copy_rows(to, from, indices, bytes);
   }

@@ -86,7 +86,8 @@ class IndexedFeed final : public BatchFeed<Batch> {
     if (workers == 0) return;
     worker_sources_ = sources_->take(workers);
     worker_indices_.resize(workers);
-    const auto capacity = workers * static_cast<std::size_t>(options.prefetch_factor);
+    const auto capacity =
+        std::min(count, workers * static_cast<std::size_t>(options.prefetch_factor));
     prefetch_.emplace(
         PrefetchOptions{.count = count, .workers = workers, .capacity = capacity},
         [this, first](std::size_t worker, std::size_t item) {

@@ -10,9 +10,10 @@ void LoaderControl::set_epoch(std::int64_t epoch) {
   resumes_ = false;
 }
 
-std::pair<std::int64_t, std::size_t> LoaderControl::begin_pass() {
-  if (!std::exchange(resumes_, false)) position_ = 0;
-  return {++newest_pass_, position_};
+std::int64_t LoaderControl::begin_pass() {
+  position_ = resumes_at();
+  resumes_ = false;
+  return ++newest_pass_;
 }
 
 void LoaderControl::report(std::int64_t pass, std::size_t batches) {

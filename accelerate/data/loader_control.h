@@ -45,9 +45,12 @@ class LoaderControl {
   void set_even_batches(bool even_batches) { even_batches_ = even_batches; }
   [[nodiscard]] bool always_even() const { return always_even_; }
 
+  /// Batches of the epoch that the next pass leaves out.
+  [[nodiscard]] std::size_t resumes_at() const { return resumes_ ? position_ : 0; }
+
   // A pass reports where it is. Of several passes at once the newest one counts.
-  /// Begins a pass; returns its number and the batches of the epoch that are to be left out.
-  std::pair<std::int64_t, std::size_t> begin_pass();
+  /// Begins a pass, once its dataset is open; returns its number.
+  std::int64_t begin_pass();
   /// `batches` of the epoch have been handed out or left out.
   void report(std::int64_t pass, std::size_t batches);
   /// A pass has reached the end of its epoch.

@@ -74,10 +74,9 @@ template <typename Batch>
 class LoaderIteration {
  public:
   explicit LoaderIteration(LoaderCore<Batch> core) : core_(std::move(core)) {
-    const auto [number, resumed] = control().begin_pass();
-    number_ = number;
-    position_ = std::max(core_.plan.skipped(), resumed);
+    position_ = std::max(core_.plan.skipped(), control().resumes_at());
     feed_ = core_.open({.epoch = control().epoch(), .batch = position_});
+    number_ = control().begin_pass();
     if (core_.gradient_state) core_.gradient_state->push(&progress_);
   }
   ~LoaderIteration() { end(); }

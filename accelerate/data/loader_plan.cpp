@@ -1,6 +1,7 @@
 #include "accelerate/data/loader_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -30,6 +31,15 @@ void check_iterable(const DataLoaderOptions& options) {
         "batch_sampler chooses samples by their index, but an iterable dataset has none; leave it "
         "out, or give the dataset get(index) and size().");
   }
+}
+
+// Steps of an epoch; as many as can be counted where nobody knows.
+std::int64_t most_batches(const LoaderState& loader) {
+  const std::int64_t step = std::max<std::int64_t>(loader.total_batch_size, 1);
+  if (loader.total_batch_size == 0 || loader.dataset_length < 0) {
+    return std::numeric_limits<std::int64_t>::max() / step;
+  }
+  return (loader.dataset_length + step - 1) / step;
 }
 
 [[noreturn]] void throw_other_loader(const char* what, std::int64_t theirs, std::int64_t ours) {
@@ -174,6 +184,11 @@ void LoaderPlan::load(const LoaderState& state) const {
   }
   if (state.dataset_length != mine.dataset_length) {
     throw_other_loader("dataset length", state.dataset_length, mine.dataset_length);
+  }
+  if (state.batches > most_batches(mine)) {
+    throw CheckpointError("the state of a loader says that " + std::to_string(state.batches) +
+                          " batches of an epoch have been consumed, but there are at most " +
+                          std::to_string(most_batches(mine)) + ".");
   }
   // Steps of equally many samples are the same steps on any number of ranks.
   if (mine.total_batch_size == 0 && state.num_processes != mine.num_processes) {

@@ -104,6 +104,37 @@ TEST(MakeDataLoader, TakesTuplesMapsExamplesAndStructsOfTensors) {
   EXPECT_EQ(tokens.task, "copy");
 }
 
+// Rows of 1, 2, 4 and 8 bytes are copied as words, wherever they begin.
+TEST(MakeDataLoader, TakesRowsThatBeginAtAnyAddress) {
+  const auto bytes = torch::arange(65, at::kByte);
+  for (std::int64_t width : {1, 2, 4, 8, 16}) {
+    const auto data = bytes.slice(0, 1).view({-1, width});
+    auto loader = make_data_loader(data, {.batch_size = data.size(0), .shuffle = true});
+    EXPECT_TRUE(at::equal(std::get<0>(first_batch(loader).flatten().sort()), bytes.slice(0, 1)));
+  }
+}
+
+// Stacked place by place, tensors of different names would end up in one.
+TEST(MakeDataLoader, SamplesThatDifferInKeysOrNumberOfTensorsAreADataError) {
+  using Named = std::map<std::string, at::Tensor>;
+  using List = std::vector<at::Tensor>;
+  const auto x = torch::zeros({2});
+  const auto refuses = [](const auto& samples) {
+    try {
+      static_cast<void>(make_data_loader(samples, {.batch_size = 3}).begin());
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const DataError& error) {
+      EXPECT_NE(describe(error).find("sample 2 of the batch has other keys"), std::string::npos)
+          << describe(error);
+    }
+  };
+  refuses(std::vector<Named>{{{"a", x}, {"b", x}}, {{"a", x}, {"b", x}}, {{"a", x}, {"c", x}}});
+  refuses(std::vector<Named>{{{"a", x}}, {{"a", x}}, {{"a", x}, {"c", x}}});
+  refuses(std::vector<List>{{x, x}, {x, x}, {x}});
+  refuses(std::vector<std::map<int, std::pair<Named, List>>>{
+      {{1, {{{"a", x}}, {x}}}}, {{1, {{{"a", x}}, {x}}}}, {{1, {{{"b", x}}, {x}}}}});
+}
+
 TEST(MakeDataLoader, TakesAnOrderedDictOfTensors) {
   torch::OrderedDict<std::string, at::Tensor> columns;
   columns.insert("b", torch::arange(4));

@@ -224,6 +224,39 @@ TEST(Dispatcher, EmptyDatasetsAndSingleSamplesEndOnAllRanks) {
   }
 }
 
+// A collate function may drop what it does not like.
+TEST(Dispatcher, StepsWithoutRowsArePassedOnAndNotUsedToFillUp) {
+  run_ranks_shared(2, [](const Group& group) {
+    auto from_four = [](const std::vector<std::int64_t>& some) {
+      const at::Tensor all = torch::tensor(some);
+      return all.masked_select(all >= 4);
+    };
+    auto loader = prepare_data_loader(
+        make_data_loader(CountingReader{7}, {.batch_size = 2}, from_four), context_of(group));
+    std::vector<Values> seen;
+    for (auto& batch : loader) seen.push_back(values_of(batch));
+    const Values last = group->rank() == 0 ? Values{4, 5} : Values{6, 4};
+    EXPECT_EQ(seen, (std::vector<Values>{{}, last}));
+  });
+}
+
+TEST(Dispatcher, BatchesWithOtherKeysAreAnErrorOnEveryRank) {
+  run_ranks_shared(2, [](const Group& group) {
+    auto named = [](const std::vector<std::int64_t>& some) {
+      const std::string name = some[0] < 2 ? "ids" : "mask";
+      return std::map<std::string, at::Tensor>{{name, torch::tensor(some)}};
+    };
+    auto loader = prepare_data_loader(make_data_loader(CountingReader{4}, {.batch_size = 2}, named),
+                                      context_of(group));
+    try {
+      static_cast<void>(loader.begin());
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const DataError& error) {
+      EXPECT_NE(describe(error).find("keys"), std::string::npos) << describe(error);
+    }
+  });
+}
+
 TEST(Dispatcher, ResumesInTheMiddleOfAnEpoch) {
   for (bool iterable : {false, true}) {
     run_ranks_shared(2, [&](const Group& group) {

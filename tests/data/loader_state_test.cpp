@@ -86,6 +86,25 @@ TEST(LoaderState, IsOfTheNewestOfSeveralPasses) {
   EXPECT_EQ(loader.state_dict().batches, 2);
 }
 
+/// Is read by one pass at a time.
+struct OneAtATime : testing::CountingReader {
+  void reset() { at = 0; }
+};
+
+TEST(LoaderState, IsNotTouchedByAPassThatCannotBegin) {
+  auto reader = std::make_shared<OneAtATime>(OneAtATime{{.count = 8}});
+  auto loader = make_data_loader(reader, {.batch_size = 2});
+  {
+    auto pass = loader.begin();
+    EXPECT_THROW(static_cast<void>(loader.begin()), UsageError);
+    ++pass;
+    EXPECT_EQ(loader.state_dict().batches, 2) << "of the pass that goes on";
+    loader.load_state_dict({.batches = 3, .total_batch_size = 2});
+    EXPECT_THROW(static_cast<void>(loader.begin()), UsageError);
+  }
+  EXPECT_EQ(read_all(loader), (Values{6, 7})) << "the next pass is the one that resumes";
+}
+
 TEST(LoaderState, KnowsWhatWasSkipped) {
   auto loader = shuffled();
   const auto state = interrupted(skip_first_batches(loader, 2), 1).second;
@@ -133,7 +152,8 @@ TEST(LoaderState, OfAnotherLoaderIsRefused) {
       {changed([](auto& s) { s.total_batch_size = 8; }), "total_batch_size is 8"},
       {changed([](auto& s) { s.dataset_length = 23; }), "dataset length is 23"},
       {changed([](auto& s) { s.epoch = -1; }), "-1 epochs"},
-      {changed([](auto& s) { s.batches = -5; }), "-5 batches"}};
+      {changed([](auto& s) { s.batches = -5; }), "-5 batches"},
+      {changed([](auto& s) { s.batches = 7; }), "7 batches of an epoch"}};
   for (const auto& [state, expected] : cases) {
     auto loader = shuffled();
     try {

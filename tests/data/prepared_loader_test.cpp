@@ -14,6 +14,7 @@
 #include "accelerate/comm/operations.h"
 #include "accelerate/data/data_loader.h"
 #include "tests/data/numbers.h"
+#include "tests/data/streams.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 
@@ -256,6 +257,34 @@ TEST(SynchronizeRngStates, RanksDrawWhatRankZeroDraws) {
     const auto drawn = gather(*group, torch::randint(1 << 30, {4}, generator, at::kLong));
     EXPECT_TRUE(at::equal(drawn.slice(0, 0, 4), drawn.slice(0, 4, 8)));
     synchronize_rng_states(*group, {RngType::generator});  // None here: nothing is sent.
+  });
+}
+
+/// An order from a generator that goes on from epoch to epoch.
+struct OwnGenerator : testing::DrawnReader {
+  OwnGenerator(std::int64_t count, std::uint64_t seed) : DrawnReader(count) {
+    generator.set_current_seed(seed);
+  }
+  void set_epoch(std::int64_t /*epoch*/) {}
+};
+
+// Ranks that draw different orders leave samples out and have others twice.
+TEST(PreparedLoader, HandsTheDatasetsGeneratorOfRankZeroToAllWhenAPassBegins) {
+  testing::run_ranks_shared(2, [](const std::shared_ptr<Communicator>& group) {
+    for (bool synchronised : {true, false}) {
+      LoaderContext context{.rank = group->rank(),
+                            .world_size = 2,
+                            .config = {.dispatch_batches = false},
+                            .communicator = group};
+      if (!synchronised) context.rng_types = {};
+      const auto seed = static_cast<std::uint64_t>(7 + group->rank());
+      auto loader =
+          prepare_data_loader(make_data_loader(OwnGenerator(16, seed), {.batch_size = 2}), context);
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        const auto all = gather(*group, torch::tensor(read_all(loader)));
+        EXPECT_EQ(at::equal(std::get<0>(all.sort()), torch::arange(16)), synchronised);
+      }
+    }
   });
 }
 
