@@ -12,6 +12,7 @@
 #include "accelerate/formats/safetensors_header.h"
 #include "accelerate/formats/torch_archive.h"
 #include "accelerate/formats/torch_names.h"
+#include "accelerate/formats/torch_tensor.h"
 
 namespace accelerate::detail {
 namespace {
@@ -22,27 +23,6 @@ using Arguments = std::span<PickleNode* const>;
 [[noreturn]] void refuse(const std::string& why) {
   throw CheckpointError("its pickle " + why);
 }
-
-const TorchName* find_name(std::span<const TorchName> names, std::string_view global) {
-  const auto found = std::ranges::find(names, global, &TorchName::global);
-  return found == names.end() ? nullptr : &*found;
-}
-
-DType dtype_of(const TorchName* name, std::string_view global) {
-  if (name == nullptr) refuse("has " + printable(global) + " where a type of elements should be");
-  if (!name->dtype) {
-    refuse("has tensors of " + std::string(global) +
-           ", which our formats cannot hold; convert them in Python, e.g. to complex64");
-  }
-  return *name->dtype;
-}
-
-struct Storage {
-  std::optional<DType> dtype = {};  // None: bytes.
-  std::string name = {}, device = {};
-  std::int64_t elements = 0;
-  std::span<const std::byte> bytes = {};
-};
 
 class Converter {
  public:
@@ -78,8 +58,7 @@ class Converter {
   TorchValue tensor(Arguments arguments);
   TorchValue tensor_with_dtype(Arguments arguments);
   TorchValue numpy_scalar(Arguments arguments);
-  TorchValue build_tensor(Arguments arguments, const PickleNode* dtype, const PickleNode* metadata);
-  Storage storage(const PickleNode& node);
+  TorchValue charged(TorchTensor tensor);
 
   const FindStorage& storages_;
   int depth_ = 0;
@@ -182,7 +161,7 @@ TorchDict Converter::convert_entries(Arguments entries) {
 }
 
 TorchValue Converter::convert_global(const PickleNode& node) {
-  if (find_name(dtype_names(), node.text) == nullptr) {
+  if (std::ranges::find(dtype_names(), node.text, &TorchName::global) == dtype_names().end()) {
     refuse("has " + printable(node.text) + " by itself, which is no data");
   }
   return {TorchDtype{std::string(node.text.substr(std::string_view("torch.").size()))}};
@@ -238,21 +217,8 @@ TorchValue Converter::dict(Arguments arguments) {
   return {convert_entries(arguments[0]->items)};
 }
 
-std::vector<std::int64_t> sizes_of(const PickleNode& node, const char* what) {
-  if (node.kind != Kind::tuple) refuse(std::string("has a tensor whose ") + what + " is no tuple");
-  if (node.items.size() > 64) refuse("has a tensor of more than the 64 dimensions of LibTorch");
-  std::vector<std::int64_t> sizes;
-  for (const PickleNode* item : node.items) {
-    if (item->kind != Kind::integer || item->integer < 0) {
-      refuse(std::string("has a tensor whose ") + what + " holds what is no number from 0 on");
-    }
-    sizes.push_back(item->integer);
-  }
-  return sizes;
-}
-
 TorchValue Converter::size(Arguments arguments) {
-  return {TorchSize{sizes_of(*arguments[0], "size")}};
+  return {TorchSize{sizes_of(*arguments[0], "a torch.Size that")}};
 }
 
 TorchValue Converter::device(Arguments arguments) {
@@ -275,105 +241,20 @@ TorchValue Converter::parameter(Arguments arguments) {
 }
 
 TorchValue Converter::tensor(Arguments arguments) {
-  return build_tensor(arguments, nullptr, arguments.size() > 6 ? arguments[6] : nullptr);
+  return charged(convert_tensor(arguments, storages_));
 }
 
 TorchValue Converter::tensor_with_dtype(Arguments arguments) {
-  return build_tensor(arguments, arguments[6], arguments.size() > 7 ? arguments[7] : nullptr);
+  return charged(convert_tensor_v3(arguments, storages_));
+}
+
+TorchValue Converter::charged(TorchTensor tensor) {
+  charge(tensor.storage.size() + tensor.device.size() + 16 * tensor.shape.size());
+  return {std::move(tensor)};
 }
 
 TorchValue Converter::numpy_scalar(Arguments arguments) {
   return convert_numpy_scalar(*arguments[0], *arguments[1]);
-}
-
-// ("storage", type, name, device, number of elements).
-Storage Converter::storage(const PickleNode& node) {
-  const Arguments id = node.kind == Kind::persistent && node.items[0]->kind == Kind::tuple
-                           ? Arguments(node.items[0]->items)
-                           : Arguments();
-  constexpr std::array kKinds = {Kind::text, Kind::global, Kind::text, Kind::text, Kind::integer};
-  const bool fits = std::ranges::equal(id, kKinds, {}, [](const PickleNode* n) { return n->kind; });
-  if (!fits || id[0]->text != "storage" || id[4]->integer < 0)
-    refuse("has a storage of another kind");
-  Storage storage{.name = std::string(id[2]->text),
-                  .device = std::string(id[3]->text),
-                  .elements = id[4]->integer};
-  const std::string_view type = id[1]->text;
-  if (type != "torch.storage.UntypedStorage") {
-    storage.dtype = dtype_of(find_name(storage_names(), type), type);
-  }
-  const auto bytes = storages_(storage.name);
-  if (!bytes) throw CheckpointError("the storage " + printable(storage.name) + " is missing");
-  storage.bytes = *bytes;
-  return storage;
-}
-
-// Refuses a storage whose entry has another size than the pickle says.
-void check_storage(const Storage& storage, DType dtype) {
-  const auto size = bytes_of(storage.dtype ? dtype : DType::u8, std::array{storage.elements});
-  if (size == storage.bytes.size()) return;
-  throw CheckpointError("the storage " + printable(storage.name) + " has " +
-                        std::to_string(storage.bytes.size()) + " bytes, its " +
-                        std::to_string(storage.elements) + " elements take " +
-                        (size ? std::to_string(*size) : "more than 64 bits can count"));
-}
-
-// One past the last element that a tensor reaches, counted from its first; nullopt on overflow.
-std::optional<std::uint64_t> extent_of(const TorchTensor& tensor) {
-  std::uint64_t extent = 1;
-  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-    if (tensor.shape[d] == 0) return 0;
-    std::uint64_t reach = 0;
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(tensor.shape[d] - 1),
-                               static_cast<std::uint64_t>(tensor.strides[d]), &reach) ||
-        __builtin_add_overflow(extent, reach, &extent)) {
-      return std::nullopt;
-    }
-  }
-  return extent;
-}
-
-// The part of the storage that the tensor reaches.
-std::span<const std::byte> bytes_within(const Storage& storage, const TorchTensor& tensor) {
-  const std::uint64_t width = bits_of(tensor.dtype) / 8;
-  const std::uint64_t available = storage.bytes.size() / width;
-  const auto extent = extent_of(tensor);
-  const bool has_size = bytes_of(tensor.dtype, tensor.shape).has_value();
-  if (!extent || !has_size || tensor.storage_offset > available ||
-      *extent > available - tensor.storage_offset) {
-    throw CheckpointError("a tensor leaves its storage " + printable(storage.name) + " of " +
-                          std::to_string(available) + " elements");
-  }
-  return storage.bytes.subspan(tensor.storage_offset * width, *extent * width);
-}
-
-TorchValue Converter::build_tensor(Arguments arguments, const PickleNode* dtype,
-                                   const PickleNode* metadata) {
-  if (metadata != nullptr && (metadata->kind != Kind::dict || !metadata->items.empty())) {
-    refuse(
-        "has a tensor that is a conjugated or negated view; in Python save "
-        "tensor.resolve_conj().resolve_neg()");
-  }
-  const Storage from = storage(*arguments[0]);
-  if (dtype == nullptr && !from.dtype) refuse("has a tensor without a type of elements");
-  TorchTensor tensor;
-  tensor.dtype =
-      dtype != nullptr ? dtype_of(find_name(dtype_names(), dtype->text), dtype->text) : *from.dtype;
-  if (arguments[1]->kind != Kind::integer || arguments[1]->integer < 0) {
-    refuse("has a tensor whose offset is no number from 0 on");
-  }
-  tensor.storage_offset = static_cast<std::uint64_t>(arguments[1]->integer);
-  tensor.shape = sizes_of(*arguments[2], "shape");
-  tensor.strides = sizes_of(*arguments[3], "stride");
-  if (tensor.shape.size() != tensor.strides.size())
-    refuse("has a tensor of unequal shape and stride");
-  tensor.requires_grad = arguments[4]->kind == Kind::boolean && arguments[4]->integer != 0;
-  tensor.storage = from.name;
-  tensor.device = from.device;
-  check_storage(from, tensor.dtype);
-  tensor.bytes = bytes_within(from, tensor);
-  charge(from.name.size() + from.device.size() + 16 * tensor.shape.size());
-  return {std::move(tensor)};
 }
 
 std::vector<std::string_view> make_globals() {

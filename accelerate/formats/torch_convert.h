@@ -1,19 +1,14 @@
 // Gives the nodes of a pickle of torch.save their meaning. Part of formats/torch_archive.
 #pragma once
 
-#include <cstddef>
-#include <functional>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "accelerate/formats/pickle_machine.h"
+#include "accelerate/formats/torch_tensor.h"
 #include "accelerate/formats/torch_value.h"
 
 namespace accelerate::detail {
-
-/// The bytes of the storage of that name, nullopt when the archive has none.
-using FindStorage = std::function<std::optional<std::span<const std::byte>>(std::string_view)>;
 
 /// The globals that mean something here, as "module.name", sorted: what read_pickle may let
 /// through.

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,6 +146,21 @@ TEST_F(RealFiles, ADiskWithoutRoomIsAnErrorOfReserve) {
   EXPECT_THROW(file->write_at((std::uint64_t{1} << 63) - 1, "x"), FileError);
 }
 
+TEST_F(RealFiles, AFileThatMayNotGrowFailsInsideAWriteAt) {
+  auto* const before = signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit small{4096, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto file = files_.create(at("a"));
+  // The system takes the first 96 bytes and refuses the rest: a short write, then an error.
+  EXPECT_THROW(file->write_at(4000, std::string(1000, 'x')), FileError);
+  EXPECT_THROW(file->reserve(1 << 20), FileError);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  signal(SIGXFSZ, before);
+  EXPECT_EQ(files_.status(at("a")).size_bytes, 4096);
+}
+
 TEST_F(RealFiles, WriteAtIsRefusedWhereTheSystemWouldAppend) {
   folder_.write("a", "12345");
   const auto file = files_.append(at("a"), 5);
@@ -201,6 +218,8 @@ TEST(Descriptor, WriteFullyReportsWhatWentWrong) {
   const Descriptor full(open("/dev/full", O_WRONLY | O_CLOEXEC));
   EXPECT_EQ(write_fully(full.get(), "x"), ENOSPC);
   EXPECT_EQ(write_fully(-1, "x"), EBADF);
+  EXPECT_EQ(write_fully_at(full.get(), 7, "x"), ENOSPC);
+  EXPECT_EQ(write_fully_at(-1, 0, "x"), EBADF);
 }
 
 TEST(Descriptor, ClosesOnceAndMoves) {

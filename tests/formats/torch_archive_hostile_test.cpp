@@ -236,6 +236,30 @@ TEST(TorchArchiveHostile, AZip64ArchiveIsRead) {
   EXPECT_EQ(*archive.value().as<std::int64_t>(), 7);
 }
 
+// An entry whose size and offset are in the zip64 field, behind a field of another kind.
+ZipPart wide_entry(std::uint64_t size, std::uint64_t offset) {
+  ZipPart part{"a/data.pkl", pickle("K\7"), 0, 0, "", 0xFFFFFFFF, 0xFFFFFFFF};
+  part.extra = number(0x5455, 2) + number(1, 2) + "x" + number(1, 2) + number(24, 2) +
+               number(size, 8) + number(size, 8) + number(offset, 8);
+  return part;
+}
+
+TEST(TorchArchiveHostile, SizesAndOffsetsOfZip64AreReadAndChecked) {
+  const TorchArchive archive = testing::open_archive(zip_of({wide_entry(5, 0)}));
+  EXPECT_EQ(*archive.value().as<std::int64_t>(), 7);
+  const std::uint64_t huge = ~std::uint64_t{0};
+  EXPECT_NE(archive_refusal(zip_of({wide_entry(huge - 100, 0)})).find("leaves the file"),
+            std::string::npos);
+  EXPECT_NE(archive_refusal(zip_of({wide_entry(5, huge - 10)})).find("beyond the end"),
+            std::string::npos);
+  ZipPart missing = wide_entry(5, 0);
+  missing.extra = "";
+  EXPECT_NE(archive_refusal(zip_of({missing})).find("zip64 sizes of 'a/data.pkl' are missing"),
+            std::string::npos);
+  missing.extra = number(1, 2) + number(8, 2) + number(5, 8);
+  EXPECT_NE(archive_refusal(zip_of({missing})).find("ends too early"), std::string::npos);
+}
+
 std::string small_archive() {
   return archive_of(
       pickle("}(" + text("w") +

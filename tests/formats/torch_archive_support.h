@@ -25,6 +25,7 @@ struct ZipPart {
   std::string local_name = {};           ///< In its own header, when another.
   std::uint64_t claimed_size = ~0ULL;    ///< In the table of contents, when another.
   std::uint64_t claimed_offset = ~0ULL;  ///< Likewise.
+  std::string extra = {};                ///< The extra field of the table of contents.
 };
 
 inline std::string local_header(const ZipPart& part) {
@@ -36,9 +37,10 @@ inline std::string local_header(const ZipPart& part) {
 inline std::string table_entry(const ZipPart& part, std::uint64_t offset) {
   const std::uint64_t size = part.claimed_size == ~0ULL ? part.data.size() : part.claimed_size;
   return "PK\1\2" + number(20, 4) + number(part.flags, 2) + number(part.method, 2) + number(0, 8) +
-         number(size, 4) + number(size, 4) + number(part.name.size(), 2) + number(0, 2) +
-         number(0, 2) + number(0, 8) +
-         number(part.claimed_offset == ~0ULL ? offset : part.claimed_offset, 4) + part.name;
+         number(size, 4) + number(size, 4) + number(part.name.size(), 2) +
+         number(part.extra.size(), 2) + number(0, 2) + number(0, 8) +
+         number(part.claimed_offset == ~0ULL ? offset : part.claimed_offset, 4) + part.name +
+         part.extra;
 }
 
 inline std::string end_record(std::uint64_t entries, std::uint64_t size, std::uint64_t offset) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes torch_archive/*.pt and torch_archive.json beside itself: files of the real torch.save, and what they hold.
 
-Usage: torch_archive.py [seed]
+Usage: torch_archive.py [seed] [folder instead of the one beside this script]
 Each file is small. The .json describes every value: tensors by type, shape and the bytes of their contiguous copy.
 """
 import collections
@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import torch
 
-HERE = pathlib.Path(__file__).with_suffix("")
+OUTPUT = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).parent) / "torch_archive"
 NAMES = {torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
          torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.uint16: "U16",
          torch.uint32: "U32", torch.uint64: "U64", torch.bool: "BOOL", torch.complex64: "C64",
@@ -101,17 +101,17 @@ def values(seed):
 def main():
     seed = int(sys.argv[1]) if len(sys.argv) > 1 else 20260131
     torch.manual_seed(seed)
-    HERE.mkdir(exist_ok=True)
+    OUTPUT.mkdir(parents=True, exist_ok=True)
     described = {}
     for name, value in values(seed).items():
-        torch.save(value, HERE / f"{name}.pt")
+        torch.save(value, OUTPUT / f"{name}.pt")
         described[name] = row(value)
     for protocol in (3, 4, 5):
         value = {"w": torch.arange(3.0), "b": b"\x00\xff", "s": {1, 2}, "t": "é" * 300, "l": [1, 2], "d": {"k": (1,)}}
-        torch.save(value, HERE / f"protocol_{protocol}.pt", pickle_protocol=protocol)
+        torch.save(value, OUTPUT / f"protocol_{protocol}.pt", pickle_protocol=protocol)
         described[f"protocol_{protocol}"] = row(value)
-    torch.save({"w": torch.ones(2)}, HERE / "refused_legacy.pt", _use_new_zipfile_serialization=False)
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(HERE / "refused_script.pt"))
+    torch.save({"w": torch.ones(2)}, OUTPUT / "refused_legacy.pt", _use_new_zipfile_serialization=False)
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(OUTPUT / "refused_script.pt"))
     refused = {"refused_module": torch.nn.Linear(2, 2), "refused_conj": torch.zeros(2, dtype=torch.complex64).conj(),
                "refused_complex128": torch.zeros(2, dtype=torch.complex128), "refused_sparse": torch.eye(2).to_sparse(),
                "refused_quantized": torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
@@ -119,9 +119,9 @@ def main():
                "refused_objects": np.array([None]), "refused_big_endian": np.arange(2, dtype=">u4"),
                "refused_frozenset": frozenset([1])}
     for name, value in refused.items():
-        torch.save(value, HERE / f"{name}.pt")
+        torch.save(value, OUTPUT / f"{name}.pt")
     text = "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in described.items()) + "\n}\n"
-    HERE.with_suffix(".json").write_text(text, encoding="utf-8")
+    OUTPUT.with_suffix(".json").write_text(text, encoding="utf-8")
     print(f"{len(described)} files described, {len(refused) + 2} refused")
 
 
