@@ -11,14 +11,15 @@
 
 namespace accelerate {
 
-/// While alive, backward through the models communicates or only accumulates, as was said.
+/// While alive, backward through the models only accumulates when `synchronize` is false; when it
+/// is true they go on as they were, so that a window inside no_sync or LocalSGD stays local.
 class [[nodiscard]] SyncScope {
  public:
   SyncScope(std::vector<std::shared_ptr<detail::ModelCore>> cores, bool synchronize)
       : cores_(std::move(cores)) {
     for (const auto& core : cores_) {
       before_.push_back(core->parallel().synchronize());
-      core->parallel().set_synchronize(synchronize);
+      core->parallel().set_synchronize(before_.back() && synchronize);
     }
   }
   ~SyncScope() {

@@ -26,6 +26,15 @@ void refuse_items_while_joining(bool joining) {
       "count; use even_batches = true, or leave num_items out");
 }
 
+void refuse_sync_batch_norms(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  for (const auto& core : models) {
+    if (core->sync_batch_norms().value_or(0) == 0) continue;
+    throw UsageError(
+        "join_uneven_inputs was given a model with SyncBatchNorm, whose forward needs all ranks; "
+        "use BatchNorm, or even_batches = true");
+  }
+}
+
 std::vector<at::Tensor> gradients_of(
     const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   std::vector<at::Tensor> gradients;
@@ -76,14 +85,9 @@ JoinScope Accelerator::join_cores(const JoinOptions& join,
   if (!impl_->joined.expired()) {
     throw UsageError("join_uneven_inputs inside join_uneven_inputs; give all models to one scope");
   }
-  for (const auto& core : cores) {
-    if (core->sync_batch_norms().value_or(0) == 0) continue;
-    throw UsageError(
-        "join_uneven_inputs was given a model with SyncBatchNorm, whose forward needs all ranks; "
-        "use BatchNorm, or even_batches = true without the scope");
-  }
   std::shared_ptr<JoinedInputs> inputs;
   if (!join.even_batches.value_or(impl_->options.dataloader_config.even_batches)) {
+    refuse_sync_batch_norms(cores);
     std::vector<DistributedDataParallel*> engines = engines_of(cores);
     inputs = std::make_shared<JoinedInputs>(std::move(engines), state().communicator());
   }

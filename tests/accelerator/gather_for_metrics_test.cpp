@@ -102,12 +102,12 @@ INSTANTIATE_TEST_SUITE_P(Ranks, MetricsOnRanks, ::testing::Values(1, 2, 3, 4));
 
 // upstream: test_torch_metrics, with its numbers.
 TEST(GatherForMetrics, CountsTheSamplesThatUpstreamsTestsCount) {
-  for (int ranks : {1, 2}) {
+  for (int ranks : {1, 2, 3, 4}) {
     run_ranks_shared(ranks, [&](const std::shared_ptr<Communicator>& communicator) {
       for (std::int64_t samples : {82, 97, 99}) {
         for (int bits = 0; bits < 4; ++bits) {
           const Case c{.samples = samples,
-                       .batch_size = 16,
+                       .batch_size = 12,
                        .split = (bits & 1) != 0,
                        .dispatch = (bits & 2) != 0};
           Accelerator accelerator = accelerator_of(c, communicator);

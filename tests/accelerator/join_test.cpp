@@ -177,6 +177,7 @@ TEST(JoinUnevenInputs, BadInputIsAUsageErrorWithTheCure) {
               (void)accelerator.join_uneven_inputs(uneven, synchronised);
             }).find("SyncBatchNorm"),
             std::string::npos);
+  EXPECT_NO_THROW((void)accelerator.join_uneven_inputs({.even_batches = true}, synchronised));
   auto scope = accelerator.join_uneven_inputs(uneven, model);
   EXPECT_NE(usage_error_of([&] {
               (void)accelerator.join_uneven_inputs(uneven, model);
