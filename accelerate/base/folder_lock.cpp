@@ -22,14 +22,18 @@ namespace fs = std::filesystem;
 class RealFolderLock final : public FolderLock {
  public:
   RealFolderLock(fs::path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  // Removed while the lock is still held: who waits for the name must look at what it names then.
-  ~RealFolderLock() override { ::unlink(path_.c_str()); }
+  // Removed while the lock is still held: who waits for the name must look at what it names then. A
+  // fork leaves that to the process that locked.
+  ~RealFolderLock() override {
+    if (process_ == ::getpid()) ::unlink(path_.c_str());
+  }
   RealFolderLock(const RealFolderLock&) = delete;
   RealFolderLock& operator=(const RealFolderLock&) = delete;
 
  private:
   fs::path path_;
   Descriptor fd_;
+  pid_t process_ = ::getpid();
 };
 
 std::string own_name() {
@@ -82,13 +86,16 @@ void sign(int fd, const fs::path& path) {
 }  // namespace
 
 std::unique_ptr<FolderLock> lock_folder(const fs::path& directory) {
-  const fs::path path = directory / ".lock";
+  return lock_file(directory, directory / ".lock");
+}
+
+std::unique_ptr<FolderLock> lock_file(const fs::path& file, const fs::path& lock) {
   for (;;) {
-    Descriptor fd = open_lock_file(path, directory);
-    take(fd.get(), directory);
-    if (!still_names(path, fd.get())) continue;
-    sign(fd.get(), path);
-    return std::make_unique<RealFolderLock>(path, std::move(fd));
+    Descriptor fd = open_lock_file(lock, file);
+    take(fd.get(), file);
+    if (!still_names(lock, fd.get())) continue;
+    sign(fd.get(), lock);
+    return std::make_unique<RealFolderLock>(lock, std::move(fd));
   }
 }
 

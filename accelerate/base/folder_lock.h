@@ -1,4 +1,4 @@
-// The lock of a folder on a real file system. Part of base/file_system.
+// The lock of a folder, or of a single file in it, on a real file system. Part of base/file_system.
 #pragma once
 
 #include <filesystem>
@@ -12,5 +12,9 @@ namespace accelerate::detail {
 /// host node1" for whoever comes second. The last holder removes the file; one that was killed
 /// leaves it, unlocked.
 [[nodiscard]] std::unique_ptr<FolderLock> lock_folder(const std::filesystem::path& directory);
+
+/// The same for one file of a folder that several use: by flock(2) on the file `lock` beside it.
+[[nodiscard]] std::unique_ptr<FolderLock> lock_file(const std::filesystem::path& file,
+                                                    const std::filesystem::path& lock);
 
 }  // namespace accelerate::detail

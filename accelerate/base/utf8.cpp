@@ -111,6 +111,13 @@ std::size_t display_width(std::string_view text) {
   return width;
 }
 
+std::string_view fit_bytes(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+  while (bytes > 0 && continues(text[bytes])) --bytes;
+  return text.substr(0, bytes);
+}
+
 std::string_view fit_columns(std::string_view text, std::size_t columns) {
   std::string_view rest = text;
   std::size_t width = 0;

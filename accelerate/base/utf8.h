@@ -24,6 +24,10 @@ std::optional<char32_t> take_code_point(std::string_view& text);
 /// ("\x1b[…m") count none.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
+/// The longest beginning of `text`, which is UTF-8, of at most so many bytes; a character is never
+/// cut in half.
+[[nodiscard]] std::string_view fit_bytes(std::string_view text, std::size_t bytes);
+
 /// The longest beginning of `text` that fits into `columns`; a character is never cut in half.
 [[nodiscard]] std::string_view fit_columns(std::string_view text, std::size_t columns);
 

@@ -33,6 +33,9 @@ TEST(Utf8, FittingCutsBetweenCharacters) {
   EXPECT_EQ(fit_columns("漢字", 4), "漢字");
   EXPECT_EQ(fit_columns("e\u0301x", 1), "e\u0301");
   EXPECT_EQ(fit_columns("abc", 0), "");
+  EXPECT_EQ(fit_bytes("漢字", 5), "漢");
+  EXPECT_EQ(fit_bytes("漢字", 6), "漢字");
+  EXPECT_EQ(fit_bytes("漢字", 2), "");
 }
 
 }  // namespace
