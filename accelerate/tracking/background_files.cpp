@@ -1,36 +1,44 @@
 #include "accelerate/tracking/background_files.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
+#include "accelerate/tracking/warnings.h"
 
 namespace accelerate::detail {
-namespace {
-
-// The thread that writes belongs to no rank, and the tracker already runs on the right ones.
-void warn(const std::string& text) {
-  get_logger("accelerate.tracking").warning(text, {.main_process_only = false});
-}
-
-}  // namespace
 
 BackgroundFiles::BackgroundFiles(std::string owner, BackgroundFilesOptions options)
-    : owner_(std::move(owner)), options_(options), thread_([this] { run(); }) {}
+    : owner_(std::move(owner)),
+      options_(options),
+      process_(::getpid()),
+      thread_([this] { run(); }) {}
 
 BackgroundFiles::~BackgroundFiles() {
+  if (!is_of_this_process()) {
+    thread_.detach();       // It runs in the other process,
+    (void)wake_.release();  // and would be waited for here.
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  wake_.notify_all();
+  wake_->notify_all();
   thread_.join();
-  if (!write_all()) {
-    warn(owner_ + " could not write its last " + std::to_string(waiting_bytes_) +
-         " bytes; they are lost");
-  }
+  if (write_all()) return;
+  std::uint64_t lost = 0;
+  for (const auto& [path, file] : files_) lost += file.lost;
+  warn(owner_ + " could not write its last " + std::to_string(waiting_bytes_) + " bytes" +
+       (lost > 0 ? ", and " + std::to_string(lost) + " records found no room in memory" : "") +
+       "; they are lost");
+}
+
+bool BackgroundFiles::is_of_this_process() const {
+  return ::getpid() == process_;
 }
 
 void BackgroundFiles::resume(const Path& path, std::uint64_t keep_bytes) {
@@ -38,15 +46,31 @@ void BackgroundFiles::resume(const Path& path, std::uint64_t keep_bytes) {
   files_[path].good_bytes = keep_bytes;
 }
 
+void BackgroundFiles::set_head(const Path& path, std::string head) {
+  const std::lock_guard lock(mutex_);
+  files_[path].head = std::move(head);
+}
+
 void BackgroundFiles::append(const Path& path, std::string record) {
+  add(path, std::move(record), false);
+}
+
+void BackgroundFiles::write(const Path& path, std::string bytes) {
+  add(path, std::move(bytes), true);
+}
+
+void BackgroundFiles::add(const Path& path, std::string bytes, bool is_whole) {
   const std::lock_guard lock(mutex_);
   File& file = files_[path];
-  if (waiting_bytes_ + record.size() > options_.max_waiting_bytes) {
+  file.is_whole = is_whole;
+  const std::size_t sum = waiting_bytes_ + bytes.size();
+  if (waiting_bytes_ > 0 && sum > options_.max_waiting_bytes) {
     ++file.lost;
     return;
   }
-  waiting_bytes_ += record.size();
-  file.waiting.push_back({std::move(record), nullptr});
+  if (waiting_bytes_ < options_.hurry_bytes && sum >= options_.hurry_bytes) wake_->notify_all();
+  waiting_bytes_ = sum;
+  file.waiting.push_back({std::move(bytes), nullptr});
 }
 
 void BackgroundFiles::rewrite(const Path& path, std::function<std::string(std::string)> rewrite) {
@@ -58,21 +82,30 @@ bool BackgroundFiles::flush() {
   return write_all();
 }
 
-std::string BackgroundFiles::read(const Path& path, std::uint64_t offset, std::size_t max_bytes) {
+void BackgroundFiles::discard() {
   const std::scoped_lock lock(writing_, mutex_);
-  const File& file = files_[path];
+  for (auto& [path, file] : files_) file.waiting.clear();
+  waiting_bytes_ = 0;
+}
+
+std::string BackgroundFiles::read(const Path& path, std::uint64_t offset, std::size_t max_bytes) {
+  const std::lock_guard writing(writing_);  // Nothing moves from memory into the file meanwhile.
+  File* file = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    file = &files_[path];
+  }
   std::string text;
-  if (offset < file.good_bytes) {
+  if (offset < file->good_bytes) {
     const auto content = options_.files->map(path);
     const auto bytes = content->bytes();
-    const auto end = std::min<std::uint64_t>(bytes.size(), file.good_bytes);
-    if (offset < end) {
-      const auto size = std::min<std::uint64_t>(end - offset, max_bytes);
-      text.assign(reinterpret_cast<const char*>(bytes.data()) + offset, size);
-    }
+    const auto end = std::min<std::uint64_t>(bytes.size(), file->good_bytes);
+    const std::string_view whole(reinterpret_cast<const char*>(bytes.data()), end);
+    if (offset < end) text = whole.substr(offset, max_bytes);
   }
-  std::uint64_t at = file.good_bytes;
-  for (const Change& change : file.waiting) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t at = file->good_bytes;
+  for (const Change& change : file->waiting) {
     if (text.size() >= max_bytes) break;
     const std::uint64_t skip = offset > at ? offset - at : 0;
     if (skip < change.record.size()) {
@@ -83,33 +116,56 @@ std::string BackgroundFiles::read(const Path& path, std::uint64_t offset, std::s
   return text;
 }
 
+int BackgroundFiles::removals(const Path& path) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = files_.find(path);
+  return found == files_.end() ? 0 : found->second.removals;
+}
+
 std::size_t BackgroundFiles::waiting_bytes() const {
   const std::lock_guard lock(mutex_);
   return waiting_bytes_;
 }
 
 void BackgroundFiles::run() {
+  bool works = true;  // A disk that refuses is not asked again before the interval is over.
   std::unique_lock lock(mutex_);
-  while (!wake_.wait_for(lock, options_.flush_interval, [this] { return stop_; })) {
-    if (std::ranges::all_of(files_, [](const auto& one) { return one.second.waiting.empty(); })) {
-      continue;
-    }
+  while (!stop_) {
+    wake_->wait_for(lock, options_.flush_interval,
+                    [&] { return stop_ || (works && waiting_bytes_ >= options_.hurry_bytes); });
+    const auto is_done = [](const auto& one) { return one.second.waiting.empty(); };
+    if (stop_ || std::ranges::all_of(files_, is_done)) continue;
     lock.unlock();
-    write_all();
+    works = write_all();
     lock.lock();
   }
 }
 
+std::vector<BackgroundFiles::Entry> BackgroundFiles::entries() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Entry> all;
+  for (auto& [path, file] : files_) all.emplace_back(&path, &file);
+  return all;
+}
+
 bool BackgroundFiles::write_all() {
+  constexpr std::size_t kMostOpen = 64;  // Descriptors are for the program first.
   const std::lock_guard writing(writing_);
-  std::vector<std::pair<const Path*, File*>> all;
-  {
-    const std::lock_guard lock(mutex_);
-    for (auto& [path, file] : files_) all.emplace_back(&path, &file);
-  }
+  const auto all = entries();
   bool done = true;
-  for (const auto& [path, file] : all) done = write_one(*path, *file) && done;
+  for (const auto& [path, file] : all) {
+    done = write_one(*path, *file) && done;
+    if (all.size() > kMostOpen) file->handle.reset();
+  }
+  forget_whole_files();
   return done;
+}
+
+void BackgroundFiles::forget_whole_files() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(files_, [](const auto& one) {
+    return one.second.is_whole && one.second.waiting.empty() && one.second.lost == 0;
+  });
 }
 
 bool BackgroundFiles::write_one(const Path& path, File& file) {
@@ -118,17 +174,33 @@ bool BackgroundFiles::write_one(const Path& path, File& file) {
       bool is_rewrite = false;
       {
         const std::lock_guard lock(mutex_);
-        if (file.waiting.empty()) return true;
+        if (file.waiting.empty()) break;
         is_rewrite = file.waiting.front().rewrite != nullptr;
       }
+      notice_removal(path, file);
       is_rewrite ? apply_rewrite(path, file) : write_records(path, file);
-      report_recovery(path, file);
     }
+    report_success(path, file);
+    if (file.is_whole) file.handle.reset();
+    return true;
   } catch (const std::exception& error) {
     file.handle.reset();  // What was half written is cut off when it is opened again.
-    report_failure(path, file, error);
+    report_failure(file, error);
     return false;
   }
+}
+
+// What goes on being written to a removed file, nobody would ever find.
+void BackgroundFiles::notice_removal(const Path& path, File& file) {
+  if (file.good_bytes == 0 || options_.files->status(path).kind != FileKind::none) return;
+  warn("'" + path.string() + "' was removed while " + owner_ +
+       " wrote to it. It begins anew; what it held is gone.");
+  file.handle.reset();
+  file.good_bytes = 0;
+  const std::lock_guard lock(mutex_);
+  ++file.removals;
+  waiting_bytes_ += file.head.size();
+  file.waiting.push_front({file.head, nullptr});
 }
 
 // The records up to the next rewrite, in one write.
@@ -173,27 +245,43 @@ void BackgroundFiles::open(const Path& path, File& file) {
   file.handle = options_.files->append(path, file.good_bytes);
 }
 
-void BackgroundFiles::report_failure(const Path&, File& file, const std::exception& error) {
-  if (std::exchange(file.failing, true)) return;
-  const auto* reason = dynamic_cast<const FileError*>(&error);
-  const std::string number = reason != nullptr && reason->error_number() != 0
-                                 ? " (errno " + std::to_string(reason->error_number()) + ")"
-                                 : "";
-  warn(owner_ + ": " + error.what() + number +
-       ". Training goes on; what is logged waits in memory and is written when that is possible "
-       "again.");
+void BackgroundFiles::report_failure(File& file, const std::exception& error) {
+  std::uint64_t lost = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    lost = file.lost;
+  }
+  if (!std::exchange(file.failing, true)) {
+    const auto* reason = dynamic_cast<const FileError*>(&error);
+    const std::string number = reason != nullptr && reason->error_number() != 0
+                                   ? " (errno " + std::to_string(reason->error_number()) + ")"
+                                   : "";
+    warn(owner_ + ": " + error.what() + number +
+         ". Training goes on; what is logged waits in memory and is written when that is possible "
+         "again.");
+  }
+  if (lost > 0 && !std::exchange(file.overflowing, true)) {
+    warn(owner_ + " has " + std::to_string(options_.max_waiting_bytes) +
+         " bytes waiting for the disk, which is all that it keeps; what is logged from now on is "
+         "lost until the disk takes them");
+  }
 }
 
-void BackgroundFiles::report_recovery(const Path& path, File& file) {
-  if (!std::exchange(file.failing, false)) return;
+void BackgroundFiles::report_success(const Path& path, File& file) {
+  const bool failed = std::exchange(file.failing, false);
+  file.overflowing = false;
   std::uint64_t lost = 0;
   {
     const std::lock_guard lock(mutex_);
     lost = std::exchange(file.lost, 0);
   }
-  warn(owner_ + " writes to '" + path.string() + "' again; " +
-       (lost == 0 ? "nothing was lost"
-                  : std::to_string(lost) + " records found no room and are lost"));
+  const std::string loss = std::to_string(lost) + " records found no room in memory and are lost";
+  if (failed) {
+    warn(owner_ + " writes to '" + path.string() + "' again; " +
+         (lost == 0 ? "nothing was lost" : loss));
+  } else if (lost > 0) {
+    warn(owner_ + " was given more at once than it can write to '" + path.string() + "': " + loss);
+  }
 }
 
 }  // namespace accelerate::detail

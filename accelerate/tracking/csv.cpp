@@ -64,7 +64,7 @@ std::size_t csv_whole_rows(std::string_view text) {
 }
 
 std::string csv_widen(std::string_view text, const std::string& header, std::size_t new_columns) {
-  std::string out = header + "\n";
+  std::string out = header;
   text.remove_prefix(row_length(text));
   while (const std::size_t length = row_length(text)) {
     out += text.substr(0, length - 1);

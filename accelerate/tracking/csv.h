@@ -18,7 +18,8 @@ namespace accelerate::detail {
 /// The length of the whole rows in `text`: up to the last line end that is not inside quotes.
 [[nodiscard]] std::size_t csv_whole_rows(std::string_view text);
 
-/// `text` with `header` instead of its first row and so many empty cells at the end of every other.
+/// `text` with `header`, a row with its line end, instead of its first row and so many empty cells
+/// at the end of every other.
 [[nodiscard]] std::string csv_widen(std::string_view text, const std::string& header,
                                     std::size_t new_columns);
 

@@ -6,16 +6,15 @@
 #include <map>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/json.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/csv.h"
 #include "accelerate/tracking/summaries.h"
-#include "accelerate/tracking/tracker_options.h"
 
 namespace accelerate {
 namespace {
 
 constexpr std::string_view kFile = "metrics.csv";
+constexpr std::string_view kFirstRow = "step,time\n";
 
 void add_histogram(std::vector<std::pair<std::string, std::string>>& cells, const std::string& name,
                    const Histogram& histogram) {
@@ -41,40 +40,39 @@ void refuse_reserved(const std::string& name) {
 
 }  // namespace
 
-CsvTracker::CsvTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files)
-    : folder_(detail::run_folder("csv", setup.logging_dir, setup.run_name)), files_options_(files) {
-  detail::TrackerOptions options("csv", setup.options);
-  if (const auto interval = options.seconds("flush_secs"))
-    files_options_.flush_interval = *interval;
-  options.finish();
+void CsvTracker::start() {
+  FileTracker::start();
+  reserve(std::string(kFile));
+  if (!continue_file()) {
+    columns_ = {"step", "time"};
+    files().append(folder() / kFile, header());
+  }
+  files().set_head(folder() / kFile, header());
 }
 
-void CsvTracker::start() {
-  const auto path = folder_ / kFile;
-  files_ = std::make_unique<detail::BackgroundFiles>("the tracker 'csv'", files_options_);
-  detail::make_run_folder("csv", *files_options_.files, folder_);
-  if (files_options_.files->status(path).kind != FileKind::none) {
-    const auto content = files_options_.files->map(path);
-    const auto bytes = content->bytes();
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const std::size_t whole = detail::csv_whole_rows(text);
-    columns_ = detail::csv_header(text);
-    files_->resume(path, whole);
-    if (whole > 0 && (columns_.size() < 2 || columns_[0] != "step" || columns_[1] != "time")) {
-      throw ConfigError("'" + path.string() +
-                        "' is there and does not begin with the columns step "
-                        "and time, so it is no file of the tracker 'csv'; move it away, or choose "
-                        "another project name");
-    }
-    if (whole > 0) return;
+// False when there is nothing to continue.
+bool CsvTracker::continue_file() {
+  const auto path = folder() / kFile;
+  if (disk().status(path).kind == FileKind::none) return false;
+  const auto content = disk().map(path);
+  const auto bytes = content->bytes();
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::size_t whole = detail::csv_whole_rows(text);
+  columns_ = detail::csv_header(text);
+  const bool is_ours = columns_.size() >= 2 && columns_[0] == "step" && columns_[1] == "time";
+  // A killed run may have left the beginning of its first row.
+  if (whole == 0 && kFirstRow.starts_with(text)) return false;
+  if (whole == 0 || !is_ours) {
+    throw ConfigError("'" + path.string() +
+                      "' is there and does not begin with the columns step and time, so it is no "
+                      "file of the tracker 'csv'; move it away, or choose another project name");
   }
-  columns_ = {"step", "time"};
-  files_->append(path, header() + "\n");
+  files().resume(path, whole);
+  return true;
 }
 
 void CsvTracker::store_init_configuration(const TrackerConfig& config) {
-  files_->rewrite(folder_ / "config.json", [text = write_json(detail::to_node(config))](
-                                               const std::string&) { return text; });
+  write_configuration(config);
 }
 
 CsvTracker::Cells CsvTracker::cells_of(const TrackerValues& values) {
@@ -102,7 +100,7 @@ CsvTracker::Cells CsvTracker::cells_of(const TrackerValues& values) {
 std::string CsvTracker::header() const {
   std::string line;
   for (const auto& column : columns_) line += (line.empty() ? "" : ",") + detail::csv_text(column);
-  return line;
+  return line + "\n";
 }
 
 void CsvTracker::add_columns(const Cells& cells) {
@@ -112,7 +110,8 @@ void CsvTracker::add_columns(const Cells& cells) {
   }
   const std::size_t added = columns_.size() - before;
   if (added == 0) return;
-  files_->rewrite(folder_ / kFile, [header = header(), added](const std::string& text) {
+  files().set_head(folder() / kFile, header());
+  files().rewrite(folder() / kFile, [header = header(), added](const std::string& text) {
     return detail::csv_widen(text, header, added);
   });
 }
@@ -126,11 +125,7 @@ void CsvTracker::log(const TrackerValues& values, std::optional<std::int64_t> st
     const auto found = by_column.find(columns_[i]);
     row += "," + (found != by_column.end() ? found->second : "");
   }
-  files_->append(folder_ / kFile, row + "\n");
-}
-
-void CsvTracker::finish() {
-  files_.reset();
+  files().append(folder() / kFile, row + "\n");
 }
 
 }  // namespace accelerate

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/json.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/summaries.h"
 #include "accelerate/tracking/tracker_options.h"
@@ -70,36 +69,35 @@ void refuse_reserved(const std::string& name) {
                    "', which the tracker 'jsonl' writes itself; log it under another name");
 }
 
-// The length of what ends in a line end; a killed run may have left half a line behind it.
-std::uint64_t whole_lines(FileSystem& files, const std::filesystem::path& path) {
-  if (files.status(path).kind == FileKind::none) return 0;
+// What is there of an earlier run: its whole lines, and what ends the last one if an editor took
+// that away. A killed run may have left half a line.
+struct Earlier {
+  std::uint64_t bytes = 0;
+  std::string end;
+};
+
+Earlier earlier_lines(FileSystem& files, const std::filesystem::path& path) {
+  if (files.status(path).kind == FileKind::none) return {};
   const auto content = files.map(path);
   const auto bytes = content->bytes();
-  std::size_t end = bytes.size();
-  while (end > 0 && bytes[end - 1] != std::byte{'\n'}) --end;
-  return end;
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto whole = text.rfind('\n') + 1;  // 0 when there is none.
+  if (Json::accept(text.substr(whole))) return {text.size(), "\n"};
+  return {whole, ""};
 }
 
 }  // namespace
 
-JsonLinesTracker::JsonLinesTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files)
-    : folder_(detail::run_folder("jsonl", setup.logging_dir, setup.run_name)),
-      files_options_(files) {
-  detail::TrackerOptions options("jsonl", setup.options);
-  if (const auto interval = options.seconds("flush_secs"))
-    files_options_.flush_interval = *interval;
-  options.finish();
-}
-
 void JsonLinesTracker::start() {
-  files_ = std::make_unique<detail::BackgroundFiles>("the tracker 'jsonl'", files_options_);
-  detail::make_run_folder("jsonl", *files_options_.files, folder_);
-  files_->resume(folder_ / kFile, whole_lines(*files_options_.files, folder_ / kFile));
+  FileTracker::start();
+  reserve(std::string(kFile));
+  const auto [bytes, end] = earlier_lines(disk(), folder() / kFile);
+  files().resume(folder() / kFile, bytes);
+  if (!end.empty()) files().append(folder() / kFile, end);
 }
 
 void JsonLinesTracker::store_init_configuration(const TrackerConfig& config) {
-  files_->rewrite(folder_ / "config.json", [text = write_json(detail::to_node(config))](
-                                               const std::string&) { return text; });
+  write_configuration(config);
 }
 
 void JsonLinesTracker::log(const TrackerValues& values, std::optional<std::int64_t> step) {
@@ -108,7 +106,7 @@ void JsonLinesTracker::log(const TrackerValues& values, std::optional<std::int64
     refuse_reserved(name);
     object[name] = to_json(value);
   }
-  files_->append(folder_ / kFile, line(object));
+  files().append(folder() / kFile, line(object));
 }
 
 void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
@@ -120,10 +118,10 @@ void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std
         "images/" + detail::file_name_part(name) + "-" + std::to_string(step.value_or(0)) + "-" +
         std::to_string(static_cast<std::int64_t>(detail::seconds_since_epoch() * 1000)) + "-" +
         std::to_string(images_++) + ".png";
-    files_->append(folder_ / file, detail::encode_image(name, image).png);
+    files().write(folder() / file, detail::encode_image(name, image).png);
     object[name] = {{"_image", file}};
   }
-  files_->append(folder_ / kFile, line(object));
+  files().append(folder() / kFile, line(object));
 }
 
 void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& table,
@@ -131,11 +129,7 @@ void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& ta
   refuse_reserved(name);
   Json object = row(step);
   object[name] = table_json(table);
-  files_->append(folder_ / kFile, line(object));
-}
-
-void JsonLinesTracker::finish() {
-  files_.reset();
+  files().append(folder() / kFile, line(object));
 }
 
 }  // namespace accelerate

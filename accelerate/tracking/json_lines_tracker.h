@@ -5,21 +5,18 @@
 // config.json and images/ lie beside it. docs/tracking.md has every form.
 #pragma once
 
-#include <memory>
-
-#include "accelerate/tracking/background_files.h"
-#include "accelerate/tracking/tracker.h"
+#include "accelerate/tracking/file_tracker.h"
 
 namespace accelerate {
 
-class JsonLinesTracker final : public GeneralTracker {
+class JsonLinesTracker final : public detail::FileTracker {
  public:
-  /// Options: flush_secs (1). A file that is there is continued; a torn last line of a killed run
-  /// is cut off. Throws ConfigError as TensorBoardTracker does.
-  explicit JsonLinesTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files = {});
+  /// Options: flush_secs (1). Throws ConfigError as TensorBoardTracker does.
+  explicit JsonLinesTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files = {})
+      : FileTracker("jsonl", setup, files) {}
 
-  [[nodiscard]] std::string name() const override { return "jsonl"; }
-  [[nodiscard]] bool requires_logging_directory() const override { return true; }
+  /// A file that is there is continued; a torn last line of a killed run is cut off. Throws
+  /// ConfigError when another run writes to it.
   void start() override;
   void store_init_configuration(const TrackerConfig& config) override;
   /// NaN and infinities are the strings "NaN", "Infinity", "-Infinity": JSON has no numbers for
@@ -28,12 +25,8 @@ class JsonLinesTracker final : public GeneralTracker {
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step) override;
   void log_table(const std::string& name, const TrackerTable& table,
                  std::optional<std::int64_t> step) override;
-  void finish() override;
 
  private:
-  std::filesystem::path folder_;
-  detail::BackgroundFilesOptions files_options_;
-  std::unique_ptr<detail::BackgroundFiles> files_;
   std::size_t images_ = 0;  // So many were logged: no two share a file.
 };
 

@@ -7,13 +7,14 @@
 #include <cstdio>
 #include <ctime>
 
-#include "accelerate/base/logger.h"
+#include "accelerate/base/utf8.h"
 #include "accelerate/formats/tensorboard_events.h"
 #include "accelerate/formats/yaml.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/summaries.h"
 #include "accelerate/tracking/text_table.h"
 #include "accelerate/tracking/tracker_options.h"
+#include "accelerate/tracking/warnings.h"
 
 namespace accelerate {
 namespace {
@@ -44,7 +45,7 @@ std::string time_folder(double now) {
 
 // The part of a plot becomes the name of a run, which is a folder: no separator may be in it.
 std::string scalars_folder(const std::string& tag, const std::string& part) {
-  std::string name = (tag + "_" + part).substr(0, 200);
+  std::string name(fit_bytes(tag + "_" + part, 200));
   for (char& c : name) {
     if (c == '/' || static_cast<unsigned char>(c) < 0x20) c = '_';
   }
@@ -68,51 +69,38 @@ Hparams to_hparams(const TrackerConfig& config) {
 }
 
 void warn_nothing_finite(const std::string& tag) {
-  get_logger("accelerate.tracking")
-      .warning_once("the histogram '" + tag + "' has no finite element and was left out",
-                    {.main_process_only = false});
+  detail::warn_once("the histogram '" + tag + "' has no finite element and was left out");
 }
 
 }  // namespace
 
-TensorBoardTracker::TensorBoardTracker(const TrackerSetup& setup,
-                                       detail::BackgroundFilesOptions files)
-    : folder_(detail::run_folder("tensorboard", setup.logging_dir, setup.run_name)),
-      files_options_(files) {
-  detail::TrackerOptions options("tensorboard", setup.options);
-  if (const auto interval = options.seconds("flush_secs"))
-    files_options_.flush_interval = *interval;
-  options.finish();
-}
-
-TensorBoardTracker::~TensorBoardTracker() = default;
-
 void TensorBoardTracker::start() {
-  files_ = std::make_unique<detail::BackgroundFiles>("the tracker 'tensorboard'", files_options_);
-  detail::make_run_folder("tensorboard", *files_options_.files, folder_);
-  event_file(folder_);
+  FileTracker::start();
+  event_files_.clear();
+  event_file(folder());
 }
 
-const fs::path& TensorBoardTracker::event_file(const fs::path& folder) {
-  const auto [entry, is_new] = event_files_.try_emplace(folder);
+const fs::path& TensorBoardTracker::event_file(const fs::path& place) {
+  const auto [entry, is_new] = event_files_.try_emplace(place);
   if (is_new) {
     const double now = detail::seconds_since_epoch();
-    entry->second = folder / event_file_name(now);
-    files_->append(entry->second, file_version_event(now));
+    entry->second = place / event_file_name(now);
+    files().append(entry->second, file_version_event(now));
+    files().set_head(entry->second, file_version_event(now));
   }
   return entry->second;
 }
 
-void TensorBoardTracker::add(const fs::path& folder, std::string record) {
-  files_->append(event_file(folder), std::move(record));
+void TensorBoardTracker::add(const fs::path& place, std::string record) {
+  files().append(event_file(place), std::move(record));
 }
 
 void TensorBoardTracker::store_init_configuration(const TrackerConfig& config) {
   const double now = detail::seconds_since_epoch();
-  const fs::path folder = folder_ / time_folder(now);
-  add(folder, hparams_events({now, 0}, to_hparams(config)));
-  files_->rewrite(folder / "hparams.yml", [text = write_yaml(detail::to_node(config))](
-                                              const std::string&) { return text; });
+  const fs::path place = folder() / time_folder(now);
+  add(place, hparams_events({now, 0}, to_hparams(config)));
+  files().rewrite(place / "hparams.yml", [text = write_yaml(detail::to_node(config))](
+                                             const std::string&) { return text; });
 }
 
 void TensorBoardTracker::log(const TrackerValues& values, std::optional<std::int64_t> step) {
@@ -140,7 +128,7 @@ void TensorBoardTracker::log_value(const std::string& tag, const TrackerValue& v
 void TensorBoardTracker::log_scalars(const std::string& tag, const Scalars& values, double now,
                                      std::int64_t step) {
   for (const auto& [part, value] : values) {
-    add(folder_ / scalars_folder(tag, part),
+    add(folder() / scalars_folder(tag, part),
         scalar_event({now, step}, tag, static_cast<float>(value)));
   }
 }
@@ -156,10 +144,6 @@ void TensorBoardTracker::log_table(const std::string& name, const TrackerTable& 
                                    std::optional<std::int64_t> step) {
   const EventStamp stamp{detail::seconds_since_epoch(), step.value_or(0)};
   add(text_event(stamp, name, detail::markdown(table)));
-}
-
-void TensorBoardTracker::finish() {
-  files_.reset();  // Writes what waits, or says what it could not write.
 }
 
 }  // namespace accelerate

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,22 +26,28 @@ struct FaultPlan {
   std::optional<std::size_t> fail_at = {};       ///< This step throws FileError(error).
   std::size_t failures = 1;                      ///< So many steps in a row do.
   int error = ENOSPC;
-  bool file_sync_works = true;       ///< Else it returns and does nothing.
-  bool directory_sync_works = true;  ///< Else it returns and does nothing.
-  bool folders_are_steps = false;    ///< Whether making folders counts, and so can fail.
+  bool file_sync_works = true;               ///< Else it returns and does nothing.
+  bool directory_sync_works = true;          ///< Else it returns and does nothing.
+  bool folders_are_steps = false;            ///< Whether making folders counts, and so can fail.
+  std::function<void()> while_mapping = {};  ///< Called in map().
 };
 
 class FaultyFileSystem final : public CrashFileSystem {
  public:
   using Contents = std::map<std::string, std::string>;  // Of all files, by path.
 
-  explicit FaultyFileSystem(FaultPlan plan = {}) : plan_(plan) {}
-  FaultyFileSystem(const DiskState& disk, FaultPlan plan) : CrashFileSystem(disk), plan_(plan) {}
+  explicit FaultyFileSystem(FaultPlan plan = {}) : plan_(std::move(plan)) {}
+  FaultyFileSystem(const DiskState& disk, FaultPlan plan)
+      : CrashFileSystem(disk), plan_(std::move(plan)) {}
 
   /// Steps so far.
   [[nodiscard]] std::size_t steps() const { return step_; }
   /// What a reader sees now.
   [[nodiscard]] Contents visible() const { return now().files; }
+  std::shared_ptr<const FileContent> map(const Path& path) override {
+    if (plan_.while_mapping) plan_.while_mapping();
+    return CrashFileSystem::map(path);
+  }
   /// Every state in which the disk may be found if the power goes (or went) now.
   [[nodiscard]] std::vector<Contents> after_power_cut() const {
     std::vector<Contents> states;

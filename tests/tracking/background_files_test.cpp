@@ -1,8 +1,11 @@
 #include "accelerate/tracking/background_files.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 
 #include "tests/support/faulty_file_system.h"
@@ -21,10 +24,11 @@ using testing::LogCapture;
 class BackgroundFilesTest : public ::testing::Test {
  protected:
   BackgroundFiles& on(FaultPlan plan, std::size_t max_waiting_bytes = 1 << 20) {
-    disk_ = std::make_unique<FaultyFileSystem>(plan);
+    disk_ = std::make_unique<FaultyFileSystem>(std::move(plan));
     files_ = std::make_unique<BackgroundFiles>(
-        "the tracker 'x'",
-        detail::BackgroundFilesOptions{std::chrono::hours(1), max_waiting_bytes, disk_.get()});
+        "the tracker 'x'", detail::BackgroundFilesOptions{.flush_interval = std::chrono::hours(1),
+                                                          .max_waiting_bytes = max_waiting_bytes,
+                                                          .files = disk_.get()});
     return *files_;
   }
   [[nodiscard]] std::string content() const { return disk_->visible().at("/runs/a"); }
@@ -95,7 +99,50 @@ TEST_F(BackgroundFilesTest, WhatFindsNoRoomInMemoryIsCounted) {
   files.append("runs/a", "too much\n");
   EXPECT_TRUE(files.flush());
   EXPECT_EQ(content(), "12345678\n");
-  EXPECT_NE(log.lines().back().find("1 records found no room and are lost"), std::string::npos);
+  EXPECT_NE(log.lines().back().find("1 records found no room in memory and are lost"),
+            std::string::npos);
+}
+
+TEST_F(BackgroundFilesTest, WhatAGoodDiskFindsNoRoomForIsSaidToo) {
+  const LogCapture log;
+  auto& files = on({}, 10);
+  files.append("runs/a", "12345678\n");
+  files.append("runs/a", "too much\n");
+  EXPECT_TRUE(files.flush());
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("more at once than it can write to 'runs/a': 1 records"),
+            std::string::npos)
+      << log.lines()[0];
+}
+
+TEST_F(BackgroundFilesTest, ARecordLargerThanTheMemoryIsTakenWhenNothingElseWaits) {
+  const LogCapture log;
+  auto& files = on({}, 10);
+  files.append("runs/a", "0123456789abcdef\n");
+  EXPECT_TRUE(files.flush());
+  EXPECT_EQ(content(), "0123456789abcdef\n");
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST_F(BackgroundFilesTest, AFullMemoryIsSaidWhileTheDiskRefuses) {
+  const LogCapture log;
+  auto& files = on({.fail_at = 0, .failures = 3}, 10);
+  files.append("runs/a", "12345678\n");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(files.flush());
+    files.append("runs/a", "too much\n");
+  }
+  ASSERT_EQ(log.lines().size(), 2u);
+  EXPECT_NE(log.lines()[1].find("has 10 bytes waiting for the disk"), std::string::npos);
+}
+
+TEST_F(BackgroundFilesTest, ALogThatRefusesToSpeakStopsNoFile) {
+  const testing::ScopedEnv level("ACCELERATE_LOG_LEVEL", "loud");
+  auto& files = on({.fail_at = 0, .failures = 1});
+  files.append("runs/a", "1\n");
+  EXPECT_FALSE(files.flush());
+  EXPECT_TRUE(files.flush());
+  EXPECT_EQ(content(), "1\n");
 }
 
 TEST_F(BackgroundFilesTest, AnEndWithAFullDiskSaysWhatIsLost) {
@@ -147,6 +194,91 @@ TEST_F(BackgroundFilesTest, ReadsWhatIsWrittenAndWhatWaitsAsOne) {
   EXPECT_EQ(files.read("runs/a", 3, 4), "4567");
   EXPECT_EQ(files.read("runs/a", 7, 100), "890");
   EXPECT_EQ(files.read("runs/a", 10, 100), "");
+}
+
+// With a lock held while the disk is read, this would wait for itself.
+TEST_F(BackgroundFilesTest, AppendingDoesNotWaitForSomeoneWhoReads) {
+  BackgroundFiles* files = nullptr;
+  files = &on({.while_mapping = [&files] { files->append("runs/a", "3"); }});
+  files->append("runs/a", "1");
+  ASSERT_TRUE(files->flush());
+  files->append("runs/a", "2");
+  EXPECT_EQ(files->read("runs/a", 0, 100), "123");
+}
+
+TEST_F(BackgroundFilesTest, AFileThatSomeoneRemovesBeginsAnewWithItsHead) {
+  const LogCapture log;
+  auto& files = on({});
+  files.set_head("runs/a", "head\n");
+  files.append("runs/a", "head\n");
+  files.append("runs/a", "1\n");
+  ASSERT_TRUE(files.flush());
+  disk_->remove("runs/a");
+  EXPECT_EQ(files.removals("runs/a"), 0);
+  files.append("runs/a", "2\n");
+  EXPECT_TRUE(files.flush());
+  files.append("runs/a", "3\n");
+  EXPECT_TRUE(files.flush());
+  EXPECT_EQ(content(), "head\n2\n3\n");
+  EXPECT_EQ(files.removals("runs/a"), 1);
+  ASSERT_EQ(log.lines().size(), 1u);
+  EXPECT_NE(log.lines()[0].find("'runs/a' was removed while the tracker 'x' wrote to it"),
+            std::string::npos);
+}
+
+TEST_F(BackgroundFilesTest, WhatIsDiscardedIsNotWrittenAndNotMissed) {
+  const LogCapture log;
+  on({.fail_at = 0, .failures = 1000}).append("runs/a", "1\n");
+  files_->discard();
+  files_.reset();
+  EXPECT_TRUE(log.lines().empty());
+}
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+TEST(BackgroundFiles, ThousandsOfFilesTakeFewDescriptors) {
+  const testing::TemporaryFolder folder;
+  BackgroundFiles files("the tracker 'x'", {.flush_interval = std::chrono::hours(1)});
+  const auto before = open_descriptors();
+  for (int i = 0; i < 2000; ++i) {
+    files.write(folder.path() / ("image" + std::to_string(i)), "png");
+    files.append(folder.path() / ("part" + std::to_string(i)), "1\n");
+  }
+  ASSERT_TRUE(files.flush());
+  EXPECT_LE(open_descriptors(), before + 10);
+  EXPECT_EQ(read_file(real_file_system(), folder.path() / "image1999", 100), "png");
+  EXPECT_EQ(read_file(real_file_system(), folder.path() / "part1999", 100), "1\n");
+}
+
+TEST(BackgroundFiles, WritesAtOnceWhatBecomesMuch) {
+  const testing::TemporaryFolder folder;
+  BackgroundFiles files("the tracker 'x'",
+                        {.flush_interval = std::chrono::hours(1), .hurry_bytes = 1000});
+  for (int i = 0; i < 100; ++i) files.append(folder.path() / "a", std::string(100, 'x'));
+  // Bounded by the test's own limit.
+  while (files.waiting_bytes() >= 1000) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// The thread that writes is not there in a fork: to wait for it would take for ever, and to write
+// in its place would write everything twice.
+TEST(BackgroundFiles, BelongToTheProcessThatMadeThem) {
+  const testing::TemporaryFolder folder;
+  auto files = std::make_unique<BackgroundFiles>(
+      "the tracker 'x'", detail::BackgroundFilesOptions{.flush_interval = std::chrono::hours(1)});
+  files->append(folder.path() / "a", "1\n");
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    files.reset();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "ended by signal " << WTERMSIG(status);
+  files.reset();
+  EXPECT_EQ(read_file(real_file_system(), folder.path() / "a", 100), "1\n");
 }
 
 TEST(BackgroundFiles, WritesByItselfAfterTheInterval) {

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "accelerate/base/error.h"
 #include "accelerate/tracking/csv.h"
@@ -102,6 +105,28 @@ TEST(JsonLines, GoOnInTheNextRunBehindATornLine) {
   EXPECT_EQ(rows[1].at("a"), 2);
 }
 
+TEST(JsonLines, KeepALastLineThatLacksItsEnd) {
+  const TemporaryFolder folder;
+  folder.write("run/metrics.jsonl", "{\"_step\":1,\"_time\":2,\"a\":1}");
+  Started<JsonLinesTracker>(folder)->log({{"a", 2}}, 2);
+  EXPECT_EQ(objects_of(folder).size(), 2u);
+}
+
+TEST(JsonLines, KeepNoImageOpen) {
+  const TemporaryFolder folder;
+  Started<JsonLinesTracker> run(folder);
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = descriptors();
+  for (int i = 0; i < 100; ++i) run->log_images({{"x", at::zeros({2, 2})}}, i);
+  run->finish();
+  EXPECT_LE(descriptors(), before + 3);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path() / "run/images"), {}),
+            100);
+  run->start();
+}
+
 TEST(JsonLines, HoldHistogramsTablesAndTheNamesOfImages) {
   const TemporaryFolder folder;
   {
@@ -171,6 +196,16 @@ TEST(Csv, DoesNotTouchAFileThatIsNotItsOwn) {
   CsvTracker tracker({"run", folder.path(), {}});
   EXPECT_THROW(tracker.start(), ConfigError);
   EXPECT_EQ(text_of(folder.path() / "run/metrics.csv"), "name,age\nx,1\n");
+  folder.write("run/metrics.csv", "one line of someone's");
+  EXPECT_THROW(tracker.start(), ConfigError);
+  EXPECT_EQ(text_of(folder.path() / "run/metrics.csv"), "one line of someone's");
+}
+
+TEST(Csv, BeginsAnewWhereAKilledRunLeftNoWholeRow) {
+  const TemporaryFolder folder;
+  folder.write("run/metrics.csv", "step,ti");
+  Started<CsvTracker>(folder)->log({{"a", 1}}, 1);
+  EXPECT_EQ(rows_of(folder), (std::vector<std::string>{"step,a", "1,1"}));
 }
 
 TEST(CsvText, TakesItsOwnCellsApart) {
@@ -206,7 +241,8 @@ TYPED_TEST(FullDisk, DoesNotStopTheTrainingAndIsNamedOnce) {
   for (std::size_t step = 0; step < 6; ++step) {
     const testing::LogCapture log;
     testing::FaultyFileSystem disk({.fail_at = step, .failures = 3});
-    TypeParam tracker({"run", "/logs", {}}, {std::chrono::milliseconds(1), 1 << 20, &disk});
+    TypeParam tracker({"run", "/logs", {}},
+                      {.flush_interval = std::chrono::milliseconds(1), .files = &disk});
     tracker.start();
     for (int i = 0; count(log, " again; ") == 0; ++i) {
       tracker.log({{"a", i}, {i < 10 ? "b0" : "b1", 1}}, i);
@@ -220,6 +256,71 @@ TYPED_TEST(FullDisk, DoesNotStopTheTrainingAndIsNamedOnce) {
     EXPECT_EQ(count(log, "errno 28"), 1) << "failing from step " << step;
     EXPECT_EQ(count(log, "nothing was lost"), 1) << "failing from step " << step;
   }
+}
+
+template <typename Tracker>
+class EveryFileTracker : public ::testing::Test {};
+TYPED_TEST_SUITE(EveryFileTracker, FileTrackers);
+
+TYPED_TEST(EveryFileTracker, RefusesValuesWithoutARun) {
+  const TemporaryFolder folder;
+  TypeParam tracker({"run", folder.path(), {}});
+  EXPECT_THROW(tracker.log({{"a", 1}}, 1), UsageError) << "before start()";
+  tracker.start();
+  tracker.finish();
+  EXPECT_THROW(tracker.log({{"a", 1}}, 1), UsageError) << "after finish()";
+  EXPECT_THROW(tracker.store_init_configuration({{"lr", 1}}), UsageError);
+}
+
+TYPED_TEST(EveryFileTracker, BeginsAnewWhenSomeoneRemovesItsFolder) {
+  const testing::LogCapture log;
+  const TemporaryFolder folder;
+  TypeParam tracker({"run", folder.path(), {{"flush_secs", 0.001}}});
+  tracker.start();
+  for (int i = 0; count(log, "was removed") == 0; ++i) {  // Bounded by the test's own limit.
+    tracker.log({{"before", i}}, i);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (i == 5) std::filesystem::remove_all(folder.path() / "run");
+  }
+  tracker.log({{"after", 1}}, 1);
+  tracker.finish();
+  std::string all;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "run")) {
+    all += text_of(entry.path());
+  }
+  EXPECT_NE(all.find("after"), std::string::npos);
+  if (std::is_same_v<TypeParam, CsvTracker>) {
+    EXPECT_TRUE(all.starts_with("step,time,before,after\n")) << all;
+  }
+  if (std::is_same_v<TypeParam, TensorBoardTracker>) {
+    EXPECT_NE(all.substr(0, 60).find("brain.Event:2"), std::string::npos);
+  }
+}
+
+template <typename Tracker>
+class ContinuedFile : public ::testing::Test {};
+using ContinuingTrackers = ::testing::Types<JsonLinesTracker, CsvTracker>;
+TYPED_TEST_SUITE(ContinuedFile, ContinuingTrackers);
+
+TYPED_TEST(ContinuedFile, IsWrittenByOneRunAtATime) {
+  const TemporaryFolder folder;
+  TypeParam first({"run", folder.path(), {}}), second({"run", folder.path(), {}});
+  first.start();
+  try {
+    second.start();
+    FAIL() << "two at once";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find(" writes to it in a run that has not ended"),
+              std::string::npos)
+        << error.what();
+  }
+  first.log({{"a", 1}}, 1);
+  first.finish();
+  second.start();
+  second.log({{"a", 2}}, 2);
+  second.finish();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path() / "run"), {}), 1)
+      << "no lock stays behind";
 }
 
 }  // namespace

@@ -1,0 +1,47 @@
+// What the trackers have in common that write files below logging_dir / run_name.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "accelerate/tracking/background_files.h"
+#include "accelerate/tracking/tracker.h"
+
+namespace accelerate::detail {
+
+class FileTracker : public GeneralTracker {
+ public:
+  [[nodiscard]] std::string name() const final { return name_; }
+  [[nodiscard]] bool requires_logging_directory() const final { return true; }
+  /// Makes the folder. Throws ConfigError when that is refused.
+  void start() override;
+  /// Writes what waits, or warns of what it could not write.
+  void finish() override;
+
+  /// logging_dir / run_name.
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+
+ protected:
+  /// Options: flush_secs (1), how much a killed run can lose. Throws ConfigError: no logging_dir, a
+  /// name that leads out of it, an unknown option.
+  FileTracker(std::string name, const TrackerSetup& setup, BackgroundFilesOptions files);
+
+  /// Throws UsageError before start() and after finish().
+  [[nodiscard]] BackgroundFiles& files() const;
+  [[nodiscard]] FileSystem& disk() const { return *files_options_.files; }
+  /// Keeps other trackers out of the file `name` until finish(): two that continue one file would
+  /// cut off each other's rows. Throws ConfigError when one has it.
+  void reserve(const std::string& name);
+  /// config.json beside the rows.
+  void write_configuration(const TrackerConfig& config);
+
+ private:
+  std::string name_;
+  std::filesystem::path folder_;
+  BackgroundFilesOptions files_options_;
+  std::unique_ptr<BackgroundFiles> files_;
+  std::unique_ptr<FolderLock> reserved_;
+};
+
+}  // namespace accelerate::detail
