@@ -23,9 +23,11 @@ std::vector<std::pair<std::string, TrackerClass>> built_in_trackers() {
       {"csv", class_in_folder<CsvTracker>()},
   };
   if (has_http_transport()) {
-    all.emplace_back("mlflow", TrackerClass{[](const TrackerSetup& setup) {
-                       return std::make_shared<MlflowTracker>(setup);
-                     }});
+    all.emplace_back("mlflow", TrackerClass{.make =
+                                                [](const TrackerSetup& setup) {
+                                                  return std::make_shared<MlflowTracker>(setup);
+                                                },
+                                            .is_in_all = names_mlflow_server});
   }
   return all;
 }

@@ -19,8 +19,8 @@ struct HttpRequest {
 
 struct HttpResponse {
   int status = 0;
-  std::string body;  ///< At most 4 MiB; a longer one is an error.
-  std::optional<std::chrono::seconds> retry_after;
+  std::string body;                                 ///< At most 4 MiB; a longer one is an error.
+  std::optional<std::chrono::seconds> retry_after;  ///< At most ten minutes.
 };
 
 class HttpTransport {
@@ -39,8 +39,8 @@ struct HttpOptions {
   std::string bearer_token;                   ///< "" for none.
   std::string username, password;             ///< Basic authentication; "" for none.
   bool verify_certificates = true;
-  std::string
-      certificates;  ///< A file of authorities to trust instead of the system's; "" for none.
+  /// A file of authorities to trust instead of the system's; "" for none.
+  std::string certificates;
 };
 
 /// Over libcurl. Null in a build without it.

@@ -1,5 +1,6 @@
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <array>
 
 #include "accelerate/base/error.h"
@@ -10,6 +11,7 @@ namespace accelerate::detail {
 namespace {
 
 constexpr std::size_t kMostOfBody = 4 << 20;
+constexpr std::int64_t kMostSecondsToWait = 600;
 
 struct Headers {
   curl_slist* list = nullptr;
@@ -32,7 +34,8 @@ std::size_t take_header(char* data, std::size_t, std::size_t size, void* target)
   const auto colon = line.find(':');
   if (colon != std::string_view::npos && lower(line.substr(0, colon)) == "retry-after") {
     if (const auto seconds = parse_int(trim(line.substr(colon + 1))); seconds && *seconds >= 0) {
-      static_cast<HttpResponse*>(target)->retry_after = std::chrono::seconds(*seconds);
+      static_cast<HttpResponse*>(target)->retry_after =
+          std::chrono::seconds(std::min(*seconds, kMostSecondsToWait));
     }
   }
   return size;

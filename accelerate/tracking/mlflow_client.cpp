@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "accelerate/base/utf8.h"
 #include "accelerate/tracking/mlflow_entries.h"
 
 namespace accelerate::detail {
@@ -16,6 +17,13 @@ bool is_transient(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
+// MLflow says by a JSON object with an error_code what it refuses. Whoever answers otherwise stands
+// between us and it: a proxy whose server is away, a portal that wants a password.
+bool is_from_mlflow(const HttpResponse& response) {
+  const Json body = Json::parse(response.body, nullptr, false);
+  return body.is_object() && body.contains("error_code");
+}
+
 // What a server says is someone else's text: the beginning of it, in one line.
 std::string message_of(const HttpResponse& response) {
   constexpr std::size_t kMost = 300;
@@ -27,7 +35,7 @@ std::string message_of(const HttpResponse& response) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
   }
-  return text.substr(0, kMost);
+  return std::string(fit_bytes(text, kMost));
 }
 
 std::string field(const Json& object, std::initializer_list<const char*> path) {
@@ -77,7 +85,10 @@ HttpResponse MlflowClient::exchange(const HttpRequest& request) {
   } catch (const NetworkError& error) {
     throw MlflowUnavailable(error.what());
   }
-  if (response.status >= 200 && response.status < 300) return response;
+  if (response.status >= 200 && response.status < 300) {
+    (void)parsed(response.body);  // Some portals answer everything with a page and status 200.
+    return response;
+  }
   const std::string text =
       "HTTP status " + std::to_string(response.status) + ", " + message_of(response);
   if (response.status == 401 || response.status == 403) {
@@ -90,6 +101,10 @@ HttpResponse MlflowClient::exchange(const HttpRequest& request) {
         text + "; redirects are not followed: set MLFLOW_TRACKING_URI to where it leads");
   }
   if (is_transient(response.status)) throw MlflowUnavailable(text, response.retry_after);
+  constexpr int kTooLarge = 413;  // What a proxy does not let through, it never will.
+  if (!is_from_mlflow(response) && response.status != kTooLarge) {
+    throw MlflowUnavailable(text + "; no MLflow server says that: is MLFLOW_TRACKING_URI right?");
+  }
   if (response.status == 404 || response.status == 400) return response;
   throw MlflowRefused(text);
 }
@@ -102,24 +117,27 @@ std::string MlflowClient::call(const std::string& method, const std::string& end
                       message_of(response));
 }
 
-std::string MlflowClient::experiment_id(const std::string& name) {
+std::string MlflowClient::find_experiment(const std::string& name) {
   const HttpResponse found = exchange(
       {"GET", server_ + kApi + "experiments/get-by-name?experiment_name=" + url_escape(name), ""});
-  if (found.status < 300) {
-    const Json answer = parsed(found.body);
-    if (field(answer, {"experiment", "lifecycle_stage"}) == "deleted") {
-      throw MlflowRefused("the experiment '" + name +
-                          "' was deleted on the server; restore it there, or choose another name");
-    }
-    return field(answer, {"experiment", "experiment_id"});
+  if (found.status == 404) return "";
+  if (found.status >= 300) throw MlflowRefused(message_of(found));
+  const Json answer = parsed(found.body);
+  if (field(answer, {"experiment", "lifecycle_stage"}) == "deleted") {
+    throw MlflowRefused("the experiment '" + name +
+                        "' was deleted on the server; restore it there, or choose another name");
   }
-  if (found.status != 404) throw MlflowRefused(message_of(found));
+  return field(answer, {"experiment", "experiment_id"});
+}
+
+std::string MlflowClient::experiment_id(const std::string& name) {
+  if (std::string id = find_experiment(name); !id.empty()) return id;
   try {
     return field(parsed(call("POST", "experiments/create", Json({{"name", name}}).dump())),
                  {"experiment_id"});
-  } catch (const MlflowRefused& error) {
-    // Perhaps another run has made it meanwhile: the next try finds it.
-    throw MlflowUnavailable(error.what());
+  } catch (const MlflowRefused&) {  // Another run has made it meanwhile, or:
+    if (std::string id = find_experiment(name); !id.empty()) return id;
+    throw;
   }
 }
 
@@ -136,6 +154,7 @@ bool MlflowClient::find_run(const std::string& experiment, const std::string& sp
 }
 
 void MlflowClient::make_run(const std::string& line, MlflowRemote& remote) {
+  if (!remote.run_id.empty()) return;  // Made already; the spool begins anew.
   const Json entry = Json::parse(line);
   const std::string run_id = entry.at("run_id");
   if (!run_id.empty()) {

@@ -52,6 +52,7 @@ class MlflowClient {
  private:
   std::string call(const std::string& method, const std::string& endpoint, const std::string& body);
   HttpResponse exchange(const HttpRequest& request);
+  std::string find_experiment(const std::string& name);  // Its id; "" when there is none.
   std::string experiment_id(const std::string& name);
   void make_run(const std::string& line, MlflowRemote& remote);
   bool find_run(const std::string& experiment, const std::string& spool_id, MlflowRemote& remote);

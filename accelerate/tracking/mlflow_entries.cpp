@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/tracking/warnings.h"
 
 namespace accelerate::detail {
 namespace {
@@ -20,17 +20,6 @@ constexpr std::string_view kAlphabet =
 
 std::string line(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-void warn_once(const std::string& text) {
-  get_logger("accelerate.tracking").warning_once(text, {.main_process_only = false});
-}
-
-// The first bytes of `text`, without a torn character at the end.
-std::string cut(const std::string& text, std::size_t most_bytes) {
-  std::string out = text.substr(0, most_bytes);
-  while (!out.empty() && !is_utf8(out)) out.pop_back();
-  return out;
 }
 
 // Protocol Buffers' JSON has names for the numbers that JSON lacks.
@@ -102,12 +91,12 @@ std::string mlflow_key(const std::string& name) {
 std::string run_line(const MlflowRun& run, const std::string& server) {
   Json tags = Json::array();
   for (const auto& tag : flatten(run.tags)) {
-    tags.push_back(
-        {{"key", mlflow_key(tag.name)}, {"value", cut(setting_text(tag), MlflowLimits::kTag)}});
+    tags.push_back({{"key", mlflow_key(tag.name)},
+                    {"value", fit_bytes(setting_text(tag), MlflowLimits::kTag)}});
   }
   if (!run.description.empty()) {
-    tags.push_back(
-        {{"key", "mlflow.note.content"}, {"value", cut(run.description, MlflowLimits::kTag)}});
+    tags.push_back({{"key", "mlflow.note.content"},
+                    {"value", fit_bytes(run.description, MlflowLimits::kTag)}});
   }
   return line({{"kind", "run"},
                {"version", 1},
@@ -142,7 +131,7 @@ std::vector<std::string> param_lines(const TrackerConfig& config) {
                 "its beginning is kept");
     }
     items.push_back(
-        {{"key", mlflow_key(setting.name)}, {"value", cut(text, MlflowLimits::kParam)}});
+        {{"key", mlflow_key(setting.name)}, {"value", fit_bytes(text, MlflowLimits::kParam)}});
   }
   return chunked("params", items, MlflowLimits::kParamsOrTags);
 }

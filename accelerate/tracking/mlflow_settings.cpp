@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cctype>
 #include <random>
 
@@ -103,6 +104,11 @@ std::string checked_run_id(const std::string& id) {
 }
 
 }  // namespace
+
+bool names_mlflow_server(const TrackerSetup& setup) {
+  const auto is_server = [](const auto& option) { return option.first == "tracking_uri"; };
+  return env("MLFLOW_TRACKING_URI").has_value() || std::ranges::any_of(setup.options, is_server);
+}
 
 MlflowSettings mlflow_settings(const TrackerSetup& setup) {
   TrackerOptions options("mlflow", setup.options);

@@ -1,11 +1,10 @@
 #include "accelerate/tracking/mlflow_spool.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "accelerate/base/logger.h"
+#include "accelerate/base/folder_lock.h"
+#include "accelerate/tracking/warnings.h"
 
 namespace accelerate::detail {
 namespace {
@@ -15,6 +14,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kWindow = 2 << 20;         // Read at a time.
 constexpr std::size_t kLongestLine = 256 << 20;  // An image, as base64.
 constexpr std::string_view kExtension = ".jsonl";
+constexpr std::string_view kArtifact = R"({"kind":"artifact")";
+constexpr std::string_view kEnd = R"({"kind":"end")";
 
 std::string file_part(FileSystem& files, const std::filesystem::path& path, std::uint64_t offset,
                       std::size_t max_bytes) {
@@ -25,19 +26,34 @@ std::string file_part(FileSystem& files, const std::filesystem::path& path, std:
           std::min<std::size_t>(bytes.size() - offset, max_bytes)};
 }
 
+void warn_refused(const MlflowRefused& error) {
+  warn("the MLflow server refused a part of what was logged, which is left out: " +
+       std::string(error.what()));
+}
+
+std::unique_ptr<FolderLock> try_lock(const std::filesystem::path& spool,
+                                     const std::filesystem::path& lock) {
+  try {
+    return lock_file(spool, lock);
+  } catch (const FileError&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
+// Without a lock, as on some network file systems, another run may send it as well.
 MlflowSpool::MlflowSpool(FileSystem& files, Path path, Reader reader)
-    : files_(&files), path_(std::move(path)), reader_(std::move(reader)) {
-  (void)
-      lock();  // Without a lock, as on some network file systems, another run may send it as well.
-}
+    : files_(&files),
+      path_(std::move(path)),
+      reader_(std::move(reader)),
+      lock_(try_lock(path_, beside(".lock"))) {}
 
 std::optional<MlflowSpool> MlflowSpool::take_over(FileSystem& files, const Path& path) {
   MlflowSpool spool(files, path, [&files, path](std::uint64_t offset, std::size_t max_bytes) {
     return file_part(files, path, offset, max_bytes);
   });
-  if (!spool.lock_.valid()) return std::nullopt;
+  if (!spool.lock_) return std::nullopt;
   spool.load_progress();
   return spool;
 }
@@ -45,14 +61,6 @@ std::optional<MlflowSpool> MlflowSpool::take_over(FileSystem& files, const Path&
 MlflowSpool::Path MlflowSpool::beside(const char* extension) const {
   Path other = path_;
   return other.replace_extension(extension);
-}
-
-// The system lets go of the lock when the process ends, however it ends.
-bool MlflowSpool::lock() {
-  Descriptor fd(::open(beside(".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
-  if (!fd.valid() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return false;
-  lock_ = std::move(fd);
-  return true;
 }
 
 std::string MlflowSpool::ahead() const {
@@ -69,32 +77,63 @@ std::string MlflowSpool::server() const {
              : "";
 }
 
+bool MlflowSpool::is_empty() const {
+  return reader_(0, kWindow).find('\n') == std::string::npos;
+}
+
+void MlflowSpool::begin_again() {
+  sent_bytes_ = 0;
+  one_by_one_ = 0;
+  ended_ = false;
+  set_aside_.clear();
+}
+
 bool MlflowSpool::send_next(MlflowClient& client) {
   const MlflowGroup group = next_group(ahead(), one_by_one_ > 0);
-  if (group.bytes == 0) return false;
-  deliver(client, group);
+  if (group.bytes > 0) {
+    deliver(client, group);
+  } else if (!set_aside_.empty()) {
+    deliver_set_aside(client);
+  } else {
+    return false;
+  }
   return true;
 }
 
 void MlflowSpool::deliver(MlflowClient& client, const MlflowGroup& group) {
   try {
     client.deliver(group.line, remote_);
+  } catch (const MlflowUnavailable&) {
+    if (!group.line.starts_with(kArtifact)) throw;
+    set_aside_.push_back({sent_bytes_, group.bytes});
   } catch (const MlflowRefused& error) {
     if (remote_.run_id.empty()) throw;
     if (group.lines > 1) {
       one_by_one_ = group.lines;
       return;
     }
-    get_logger("accelerate.tracking")
-        .warning("the MLflow server refused a part of what was logged, which is left out: " +
-                     std::string(error.what()),
-                 {.main_process_only = false});
+    warn_refused(error);
   }
   advance(group);
 }
 
+// The first of them, or it goes to the end of the row.
+void MlflowSpool::deliver_set_aside(MlflowClient& client) {
+  const Part part = set_aside_.front();
+  set_aside_.erase(set_aside_.begin());
+  try {
+    client.deliver(reader_(part.offset, part.bytes), remote_);
+  } catch (const MlflowUnavailable&) {
+    set_aside_.push_back(part);
+    throw;
+  } catch (const MlflowRefused& error) {
+    warn_refused(error);
+  }
+  save_progress();
+}
+
 void MlflowSpool::advance(const MlflowGroup& group) {
-  ended_ = group.line.starts_with(R"({"kind":"end")");
+  ended_ = group.line.starts_with(kEnd);
   sent_bytes_ += group.bytes;
   one_by_one_ = std::max(0, one_by_one_ - group.lines);
   save_progress();
@@ -103,10 +142,13 @@ void MlflowSpool::advance(const MlflowGroup& group) {
 // Losing it costs sending again, which changes nothing on the server: so it is not synced, and a
 // full disk is no matter.
 void MlflowSpool::save_progress() const {
+  Json set_aside = Json::array();
+  for (const Part& part : set_aside_) set_aside.push_back({part.offset, part.bytes});
   const Json progress = {{"sent_bytes", sent_bytes_},
                          {"run_id", remote_.run_id},
                          {"artifact_root", remote_.artifact_root},
-                         {"ended", ended_}};
+                         {"ended", ended_},
+                         {"set_aside", set_aside}};
   try {
     write_file_atomically(*files_, beside(".sent"), progress.dump() + "\n", {.durable = false});
   } catch (const FileError&) {  // Said above.
@@ -123,14 +165,18 @@ void MlflowSpool::load_progress() {
     remote_.run_id = progress.at("run_id").get<std::string>();
     remote_.artifact_root = progress.at("artifact_root").get<std::string>();
     ended_ = progress.at("ended").get<bool>();
+    for (const Json& part : progress.at("set_aside")) {
+      set_aside_.push_back({part.at(0).get<std::uint64_t>(), part.at(1).get<std::size_t>()});
+    }
   } catch (const Json::exception&) {  // Damaged: send it all again.
-    sent_bytes_ = 0;
+    begin_again();
     remote_ = {"", "", true};
   }
 }
 
 void MlflowSpool::remove() {
-  for (const char* extension : {".jsonl", ".sent", ".lock"}) files_->remove(beside(extension));
+  for (const char* extension : {".jsonl", ".sent"}) files_->remove(beside(extension));
+  lock_.reset();
 }
 
 std::vector<std::filesystem::path> spools_in(FileSystem& files,

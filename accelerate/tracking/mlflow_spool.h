@@ -4,6 +4,8 @@
 // <folder>/<id>.jsonl   the lines, docs/formats/mlflow_spool.md
 // <folder>/<id>.sent    how many of its bytes have arrived, and the run's id
 // <folder>/<id>.lock    locked while a process works on the spool
+//
+// Metrics never wait for files: an artifact that does not arrive is set aside and sent at the end.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/tracking/mlflow_client.h"
 
@@ -27,7 +28,8 @@ class MlflowSpool {
 
   /// A spool of this process, which `reader` reads. `files` must outlive it.
   MlflowSpool(FileSystem& files, Path path, Reader reader);
-  /// One that an earlier process left behind; nullopt when another process works on it.
+  /// One that an earlier process left behind; nullopt when another process works on it. Throws
+  /// FileError.
   [[nodiscard]] static std::optional<MlflowSpool> take_over(FileSystem& files, const Path& path);
 
   /// Sends the next request. False when all has arrived. Throws MlflowUnavailable, and
@@ -36,30 +38,42 @@ class MlflowSpool {
   bool send_next(MlflowClient& client);
   /// Whether the line that ends a run has arrived.
   [[nodiscard]] bool ended() const { return ended_; }
+  /// Whether it has, and everything before it too.
+  [[nodiscard]] bool is_complete() const { return ended_ && set_aside_.empty(); }
+  /// Sends all of it again, but to the same run: the file was removed, and has begun anew.
+  void begin_again();
   [[nodiscard]] std::uint64_t sent_bytes() const { return sent_bytes_; }
   [[nodiscard]] const MlflowRemote& remote() const { return remote_; }
   [[nodiscard]] const Path& path() const { return path_; }
   /// The server in the first line; "" when it cannot be read.
   [[nodiscard]] std::string server() const;
-  /// Removes its files.
+  /// Whether it holds no whole line, so nothing.
+  [[nodiscard]] bool is_empty() const;
+  /// Removes its files. Throws FileError.
   void remove();
 
  private:
+  struct Part {
+    std::uint64_t offset = 0;
+    std::size_t bytes = 0;
+  };
+
   [[nodiscard]] std::string ahead() const;
   void deliver(MlflowClient& client, const MlflowGroup& group);
+  void deliver_set_aside(MlflowClient& client);
   void advance(const MlflowGroup& group);
   void save_progress() const;
   void load_progress();
   [[nodiscard]] Path beside(const char* extension) const;
-  [[nodiscard]] bool lock();
 
   FileSystem* files_;
   Path path_;
   Reader reader_;
-  Descriptor lock_;
+  std::unique_ptr<FolderLock> lock_;  // None where files cannot be locked.
   MlflowRemote remote_;
   std::uint64_t sent_bytes_ = 0;
-  int one_by_one_ = 0;  // So many lines are sent alone, since one of them was refused.
+  std::vector<Part> set_aside_;  // Artifacts that did not arrive.
+  int one_by_one_ = 0;           // So many lines are sent alone, since one of them was refused.
   bool ended_ = false;
 };
 

@@ -1,32 +1,39 @@
 #include "accelerate/tracking/mlflow_tracker.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/logger.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/mlflow_client.h"
 #include "accelerate/tracking/mlflow_spool.h"
 #include "accelerate/tracking/summaries.h"
 #include "accelerate/tracking/text_table.h"
 #include "accelerate/tracking/tracker_options.h"
+#include "accelerate/tracking/warnings.h"
 
 namespace accelerate {
 namespace {
 
+using detail::warn;
+
 std::int64_t now_ms() {
   return static_cast<std::int64_t>(detail::seconds_since_epoch() * 1000);
-}
-
-void warn(const std::string& text) {
-  get_logger("accelerate.tracking").warning(text, {.main_process_only = false});
 }
 
 std::string artifact_path(const char* folder, const std::string& name,
                           std::optional<std::int64_t> step, const char* extension) {
   return std::string(folder) + "/" + detail::file_name_part(name) + "/step_" +
          std::to_string(step.value_or(0)) + extension;
+}
+
+void warn_kept(const detail::MlflowSpool& spool, const Error& error) {
+  warn("'" + spool.path().string() +
+       "', left by an earlier run, could not be sent and is kept: " + error.what());
 }
 
 // As mlflow.log_table writes it. Numbers stay numbers, other values become text.
@@ -56,7 +63,7 @@ MlflowTracker::MlflowTracker(const TrackerSetup& setup,
 
 MlflowTracker::MlflowTracker(detail::MlflowSettings settings,
                              std::unique_ptr<detail::HttpTransport> transport)
-    : settings_(std::move(settings)), transport_(std::move(transport)) {
+    : settings_(std::move(settings)), transport_(std::move(transport)), process_(::getpid()) {
   if (!transport_) transport_ = detail::make_http_transport(settings_.http);
   if (!transport_) {
     throw ConfigError(
@@ -66,7 +73,17 @@ MlflowTracker::MlflowTracker(detail::MlflowSettings settings,
 }
 
 MlflowTracker::~MlflowTracker() {
+  if (!thread_.joinable()) return;
+  if (process_ != ::getpid()) {  // A fork: the thread, and the connection, are the other process's.
+    thread_.detach();
+    (void)transport_.release();
+    (void)changed_.release();  // It would wait for that thread.
+    return;
+  }
   stop();
+  warn("the tracker 'mlflow' ended without end_training(): the run is left open, and '" +
+       spool_path_.string() + "' holds what was not sent; the next run with the same server and " +
+       "spool folder sends it and marks this one as KILLED");
 }
 
 void MlflowTracker::start() {
@@ -75,11 +92,18 @@ void MlflowTracker::start() {
   files_ = std::make_unique<detail::BackgroundFiles>(
       "the tracker 'mlflow'",
       detail::BackgroundFilesOptions{.flush_interval = settings_.flush_interval});
-  append(detail::run_line(settings_.run, settings_.server));
+  const std::string first = detail::run_line(settings_.run, settings_.server);
+  files_->set_head(spool_path_, first);
+  append(first);
   thread_ = std::thread([this] { run(); });
 }
 
 void MlflowTracker::append(std::string line) {
+  if (!files_) {
+    throw UsageError(
+        "the tracker 'mlflow' was given values while no run is under way; that is between "
+        "init_trackers() and end_training()");
+  }
   files_->append(spool_path_, std::move(line));
 }
 
@@ -117,25 +141,13 @@ void MlflowTracker::run() {
   detail::MlflowClient client(*transport_, settings_.server);
   detail::MlflowSpool own(real_file_system(), spool_path_,
                           [this](std::uint64_t offset, std::size_t max_bytes) {
-                            return files_->read(spool_path_, offset, max_bytes);
+                            return read_spool(offset, max_bytes);
                           });
-  take_over_abandoned(client.server());
-  for (;;) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (stop_) return;
-    }
+  take_over_abandoned();
+  while (!own.is_complete()) {
+    if (is_stopped()) return;
     try {
-      if (send_available(own, client) || send_abandoned(client)) continue;
-      if (own.ended()) {
-        files_.reset();  // Nothing waits any more, and nothing is appended after the end.
-        own.remove();
-        const std::lock_guard lock(mutex_);
-        done_ = true;
-        changed_.notify_all();
-        return;
-      }
-      pause(settings_.flush_interval);
+      if (!send_own(own, client) && !send_abandoned(client)) pause(settings_.flush_interval);
     } catch (const detail::MlflowUnavailable& error) {
       report_outage(error.what());
       pause(error.retry_after().value_or(std::chrono::seconds(0)));
@@ -144,11 +156,31 @@ void MlflowTracker::run() {
       pause({});
     }
   }
+  conclude(own);
+  while (!is_stopped() && send_abandoned(client)) {  // What cannot be sent now, a later run sends.
+  }
+  set_flag(is_done_);
+}
+
+std::string MlflowTracker::read_spool(std::uint64_t offset, std::size_t max_bytes) const {
+  std::string text = files_->read(spool_path_, offset, max_bytes);
+  if (files_->removals(spool_path_) == removals_) return text;
+  throw FileError("read", spool_path_, "it was removed meanwhile");
 }
 
 // One request of our own. Shows the run's id as soon as there is one.
-bool MlflowTracker::send_available(detail::MlflowSpool& own, detail::MlflowClient& client) {
-  if (!own.send_next(client)) return false;
+bool MlflowTracker::send_own(detail::MlflowSpool& own, detail::MlflowClient& client) {
+  bool is_sent = false;
+  try {
+    is_sent = own.send_next(client);
+  } catch (const FileError&) {  // Removed. Whoever appends next makes it anew.
+  }
+  if (const int removals = files_->removals(spool_path_); removals != removals_) {
+    removals_ = removals;
+    own.begin_again();
+    return true;
+  }
+  if (!is_sent) return false;
   if (failures_ > 0) warn("the MLflow server " + settings_.server + " answers again");
   failures_ = 0;
   const std::lock_guard lock(mutex_);
@@ -156,61 +188,92 @@ bool MlflowTracker::send_available(detail::MlflowSpool& own, detail::MlflowClien
   return true;
 }
 
-void MlflowTracker::take_over_abandoned(const std::string& server) {
+// All of ours has arrived: what is not on the disk yet need not be, and the spool goes.
+void MlflowTracker::conclude(detail::MlflowSpool& own) {
+  files_->discard();
+  files_.reset();
   try {
-    for (const auto& path : detail::spools_in(real_file_system(), settings_.spool_folder)) {
-      if (path == spool_path_) continue;
-      auto spool = detail::MlflowSpool::take_over(real_file_system(), path);
-      if (spool && spool->server() == server) abandoned_.push_back(std::move(*spool));
-    }
+    own.remove();
+  } catch (const FileError& error) {
+    warn(std::string("the tracker 'mlflow' cannot remove what it has sent: ") + error.what());
+  }
+  set_flag(has_arrived_);
+}
+
+void MlflowTracker::take_over_abandoned() {
+  std::vector<std::filesystem::path> paths;
+  try {
+    paths = detail::spools_in(real_file_system(), settings_.spool_folder);
   } catch (const FileError& error) {
     warn(std::string("the tracker 'mlflow' cannot look for what earlier runs left: ") +
          error.what());
   }
+  for (const auto& path : paths) {
+    if (path == spool_path_) continue;
+    try {
+      auto spool = detail::MlflowSpool::take_over(real_file_system(), path);
+      if (!spool) continue;
+      if (spool->is_empty()) {
+        spool->remove();
+      } else if (spool->server() == settings_.server) {
+        abandoned_.push_back(std::move(*spool));
+      }
+    } catch (const FileError& error) {
+      if (error.error_number() == ENOENT) continue;  // Another run has sent it meanwhile.
+      warn(std::string("the tracker 'mlflow' cannot read what an earlier run left: ") +
+           error.what());
+    }
+  }
 }
 
-// One request of a run that is gone. Once all of it has arrived, the run is over.
+// One request of a run that is gone. Once all of it has arrived, the run is over. False when there
+// is none, or when it failed a moment ago.
 bool MlflowTracker::send_abandoned(detail::MlflowClient& client) {
-  if (abandoned_.empty()) return false;
+  constexpr int kMostFailures = 5;
+  if (abandoned_.empty() || std::chrono::steady_clock::now() < abandoned_pause_) return false;
   detail::MlflowSpool& spool = abandoned_.back();
   try {
-    if (spool.send_next(client)) return true;
+    if (spool.send_next(client)) {
+      abandoned_failures_ = 0;
+      return true;
+    }
     if (!spool.ended()) client.end_killed(spool.remote(), now_ms());
     spool.remove();
-  } catch (const detail::MlflowUnavailable&) {
-    throw;
+  } catch (const detail::MlflowUnavailable& error) {
+    const auto asked = error.retry_after().value_or(std::chrono::seconds(0));
+    const auto pause = std::max<std::chrono::milliseconds>(asked, backoff(++abandoned_failures_));
+    abandoned_pause_ = std::chrono::steady_clock::now() + pause;
+    if (abandoned_failures_ < kMostFailures) return false;
+    warn_kept(spool, error);
   } catch (const Error& error) {
-    warn("'" + spool.path().string() +
-         "', left by an earlier run, could not be sent and is kept: " + error.what());
+    warn_kept(spool, error);
   }
+  abandoned_failures_ = 0;
   abandoned_.pop_back();
   return true;
 }
 
-// Until there is something to do: after a failure longer each time, by chance so that runs which
-// lost their server together do not come back together.
+// Longer with each failure, by chance so that runs which lost their server together do not come
+// back together.
+std::chrono::milliseconds MlflowTracker::backoff(int failures) const {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  const auto doubled = settings_.first_retry * (1LL << std::min(failures - 1, 16));
+  const auto base = std::min<std::chrono::milliseconds>(doubled, settings_.longest_retry);
+  return base / 2 + std::chrono::milliseconds(random() % (base.count() + 1));
+}
+
+// Until there is something to do. The end of the training is a reason to try again at once.
 void MlflowTracker::pause(std::chrono::milliseconds least) {
-  auto wait = least;
+  auto wait = failures_ > 0 ? std::max(least, backoff(failures_)) : least;
   std::unique_lock lock(mutex_);
-  if (failures_ > 0) {
-    const auto doubled = settings_.first_retry * (1LL << std::min(failures_ - 1, 16));
-    const auto base = std::min<std::chrono::milliseconds>(doubled, settings_.longest_retry);
-    static thread_local std::minstd_rand random(std::random_device{}());
-    wait = std::max(least, base / 2 + std::chrono::milliseconds(random() % (base.count() + 1)));
-    // The last moments are not for long pauses.
-    if (finishing_) wait = std::min(wait, settings_.first_retry);
-    changed_.wait_for(lock, wait, [this] { return stop_; });
-    return;
-  }
-  changed_.wait_for(lock, wait, [this] { return stop_ || finishing_; });
+  const bool was_finishing = is_finishing_;
+  // The last moments are not for long pauses.
+  if (was_finishing) wait = std::min(wait, settings_.first_retry);
+  changed_->wait_for(lock, wait, [&] { return is_stopped_ || is_finishing_ != was_finishing; });
 }
 
 void MlflowTracker::report_outage(const std::string& why) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stop_) return;
-  }
-  if (failures_++ > 0) return;
+  if (is_stopped() || failures_++ > 0) return;
   warn("the MLflow server " + settings_.server + " cannot be used: " + why +
        ". Training goes on; what is logged is kept in '" + spool_path_.string() +
        "' and sent when the server answers again, or by the next run.");
@@ -218,30 +281,36 @@ void MlflowTracker::report_outage(const std::string& why) {
 
 void MlflowTracker::finish() {
   append(detail::end_line(now_ms()));
-  bool arrived = false;
+  set_flag(is_finishing_);
+  bool has_arrived = false;
   {
     std::unique_lock lock(mutex_);
-    finishing_ = true;
-    changed_.notify_all();
-    arrived = changed_.wait_for(lock, settings_.finish_timeout, [this] { return done_; });
+    changed_->wait_for(lock, settings_.finish_timeout, [this] { return is_done_; });
+    has_arrived = has_arrived_;
   }
   stop();
-  if (arrived) return;
+  if (has_arrived) return;
   warn("not all that was logged has reached the MLflow server " + settings_.server + ": '" +
        spool_path_.string() +
        "' holds it, and the next run with the same server and spool folder sends it");
 }
 
 void MlflowTracker::stop() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  if (!thread_.joinable()) return;
+  set_flag(is_stopped_);
   transport_->cancel();
   thread_.join();
   files_.reset();  // Writes what waits.
+}
+
+void MlflowTracker::set_flag(bool& flag) {
+  const std::lock_guard lock(mutex_);
+  flag = true;
+  changed_->notify_all();
+}
+
+bool MlflowTracker::is_stopped() const {
+  const std::lock_guard lock(mutex_);
+  return is_stopped_;
 }
 
 }  // namespace accelerate

@@ -4,7 +4,8 @@
 // docs/tracking.md says more.
 #pragma once
 
-#include <atomic>
+#include <sys/types.h>
+
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -36,6 +37,9 @@ struct MlflowSettings {
 /// From the options and the environment, which wins. Throws ConfigError: no server, one that is not
 /// http(s), one with a password in it, an unknown option.
 [[nodiscard]] MlflowSettings mlflow_settings(const TrackerSetup& setup);
+
+/// Whether the options or the environment name a server, right or wrong.
+[[nodiscard]] bool names_mlflow_server(const TrackerSetup& setup);
 }  // namespace detail
 
 class MlflowTracker final : public GeneralTracker {
@@ -72,28 +76,38 @@ class MlflowTracker final : public GeneralTracker {
   void append(std::string line);
   void append(std::vector<std::string> lines);
   void run();
-  bool send_available(detail::MlflowSpool& own, detail::MlflowClient& client);
+  [[nodiscard]] std::string read_spool(std::uint64_t offset, std::size_t max_bytes) const;
+  bool send_own(detail::MlflowSpool& own, detail::MlflowClient& client);
+  void conclude(detail::MlflowSpool& own);
+  void take_over_abandoned();
   bool send_abandoned(detail::MlflowClient& client);
-  void take_over_abandoned(const std::string& server);
+  [[nodiscard]] std::chrono::milliseconds backoff(int failures) const;
   void pause(std::chrono::milliseconds least);
   void report_outage(const std::string& why);
   void stop();
+  void set_flag(bool& flag);
+  [[nodiscard]] bool is_stopped() const;
 
   detail::MlflowSettings settings_;
   std::unique_ptr<detail::HttpTransport> transport_;
   std::filesystem::path spool_path_;
   std::unique_ptr<detail::BackgroundFiles> files_;
+  const pid_t process_;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::unique_ptr<std::condition_variable> changed_ = std::make_unique<std::condition_variable>();
   std::string run_id_;
-  bool stop_ = false;       // Guarded by mutex_, as are the next two.
-  bool finishing_ = false;  // The end was logged; no reason to wait for more.
-  bool done_ = false;       // All has arrived.
+  bool is_stopped_ = false;    // Guarded by mutex_, as are the next three.
+  bool is_finishing_ = false;  // The end was logged; no reason to wait for more.
+  bool has_arrived_ = false;   // All of this run has.
+  bool is_done_ = false;       // And what earlier runs left was sent, or given up for now.
 
   // Of the sending thread alone.
   int failures_ = 0;
+  int removals_ = 0;  // Of the spool's file, so many were seen.
   std::vector<detail::MlflowSpool> abandoned_;
+  int abandoned_failures_ = 0;
+  std::chrono::steady_clock::time_point abandoned_pause_;
   std::thread thread_;
 };
 

@@ -27,7 +27,7 @@ class GeneralTracker {
  public:
   virtual ~GeneralTracker() = default;
 
-  /// By which get_tracker() finds it.
+  /// By which get_tracker() finds it, unless log_with named a registered class: then by that name.
   [[nodiscard]] virtual std::string name() const = 0;
   /// Whether it writes below ProjectConfiguration::logging_dir, which must be set then.
   [[nodiscard]] virtual bool requires_logging_directory() const { return false; }
@@ -56,10 +56,12 @@ struct TrackerSetup {
 };
 
 struct TrackerClass {
-  /// Makes a tracker; its start() has not been called. Throws ConfigError.
+  /// Makes a tracker, never null; its start() has not been called. Throws ConfigError.
   std::function<std::shared_ptr<GeneralTracker>(const TrackerSetup&)> make;
   bool requires_logging_directory = false;
   bool main_process_only = true;
+  /// Whether log_with = {"all"} means it too, with that setup; default: always.
+  std::function<bool(const TrackerSetup&)> is_in_all = {};
 };
 
 /// Makes `log_with = {name}` mean a tracker of yours. Thread-safe; holds for the process. Throws

@@ -12,6 +12,8 @@ namespace accelerate {
 struct Trackers::Choice {
   std::string name;
   TrackerClass tracker_class;
+  bool is_from_all = false;
+  std::shared_ptr<GeneralTracker> object = nullptr;  // Null: a name was given.
 };
 
 namespace {
@@ -46,6 +48,20 @@ void need_directory(const std::string& name, const TrackerClass& one,
                     "project_config.logging_dir, of the Accelerator's options");
 }
 
+// Calls `fn` with every one, also when it throws for one of them.
+template <typename Fn>
+void for_each(const std::vector<std::shared_ptr<GeneralTracker>>& trackers, Fn&& fn) {
+  std::exception_ptr first;
+  for (const auto& tracker : trackers) {
+    try {
+      fn(*tracker);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+    }
+  }
+  if (first) std::rethrow_exception(first);
+}
+
 void refuse(const std::string& field, const std::string& found) {
   throw ConfigError("project_config." + field + " is " + found +
                     ", which has no effect without save_state, and this version has none; leave it "
@@ -62,20 +78,31 @@ std::shared_ptr<GeneralTracker> LogWith::tracker() const {
 Trackers::Trackers(const std::vector<LogWith>& log_with, std::filesystem::path logging_dir,
                    bool is_main_process)
     : logging_dir_(std::move(logging_dir)), is_main_process_(is_main_process) {
-  const auto add = [this](const std::string& name, TrackerClass one) {
-    if (std::ranges::find(choices_, name, &Choice::name) != choices_.end()) return;
-    need_directory(name, one, logging_dir_);
-    choices_.push_back({name, std::move(one)});
+  const auto is_all = [](const LogWith& one) {
+    return one.name() != nullptr && *one.name() == "all";
   };
   for (const LogWith& one : log_with) {
-    if (one.name() == nullptr) {
-      const TrackerClass own = class_of(one.tracker());
-      add(one.tracker()->name(), own);
-    } else if (*one.name() == "all") {
-      for (const auto& name : available_trackers()) add(name, detail::tracker_class(name));
+    if (is_all(one)) continue;
+    if (one.name() != nullptr) {
+      add({*one.name(), detail::tracker_class(*one.name())});
     } else {
-      add(*one.name(), detail::tracker_class(*one.name()));
+      const TrackerClass own = class_of(one.tracker());
+      add({one.tracker()->name(), own, false, one.tracker()});
     }
+  }
+  if (std::ranges::none_of(log_with, is_all)) return;
+  for (const auto& name : available_trackers()) add({name, detail::tracker_class(name), true});
+}
+
+void Trackers::add(Choice choice) {
+  const auto same = std::ranges::find(choices_, choice.name, &Choice::name);
+  if (same == choices_.end()) {
+    need_directory(choice.name, choice.tracker_class, logging_dir_);
+    choices_.push_back(std::move(choice));
+  } else if (same->object != choice.object && !choice.is_from_all) {
+    throw ConfigError(
+        "log_with has two trackers called '" + choice.name +
+        "'; get_tracker could not tell them apart, so each needs a name() of its own");
   }
 }
 
@@ -99,18 +126,26 @@ void Trackers::init(const std::string& project_name, const TrackerConfig& config
     }
   } catch (...) {
     active_.clear();
+    active_names_.clear();
     throw;
   }
   started_ = true;
 }
 
 void Trackers::make(const std::string& project_name, const TrackerKwargs& init_kwargs) {
-  for (const Choice& choice : choices_) {
-    if (choice.tracker_class.main_process_only && !is_main_process_) continue;
-    const auto options = init_kwargs.find(choice.name);
-    active_.push_back(choice.tracker_class.make(
-        {project_name, logging_dir_,
-         options == init_kwargs.end() ? TrackerConfig{} : options->second}));
+  for (const auto& [name, tracker_class, is_from_all, object] : choices_) {
+    if (tracker_class.main_process_only && !is_main_process_) continue;
+    const auto options = init_kwargs.find(name);
+    const TrackerSetup setup{project_name, logging_dir_,
+                             options == init_kwargs.end() ? TrackerConfig{} : options->second};
+    if (is_from_all && tracker_class.is_in_all && !tracker_class.is_in_all(setup)) continue;
+    auto tracker = tracker_class.make(setup);
+    if (!tracker) {
+      throw ConfigError("the tracker class '" + name +
+                        "' made a null pointer; its function must return a tracker");
+    }
+    active_.push_back(std::move(tracker));
+    active_names_.push_back(name);
   }
 }
 
@@ -132,15 +167,16 @@ std::vector<std::string> Trackers::names() const {
 
 void Trackers::need_started(const char* call) const {
   if (started_ || choices_.empty()) return;
-  throw UsageError(std::string(call) +
-                   " was called before init_trackers(), so there is no run yet: "
-                   "call init_trackers(project_name) first");
+  throw UsageError(std::string(call) + " was called " +
+                   (ended_ ? "after end_training(), so the run is over"
+                           : "before init_trackers(), so there is no run yet") +
+                   ": call init_trackers(project_name) first");
 }
 
 void Trackers::log(const TrackerValues& values, std::optional<std::int64_t> step) {
   need_started("log()");
   detail::check_values(values);
-  for (const auto& tracker : active_) tracker->log(values, step);
+  for_each(active_, [&](GeneralTracker& tracker) { tracker.log(values, step); });
 }
 
 void Trackers::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
@@ -148,7 +184,7 @@ void Trackers::log_images(const TrackerImages& images, std::optional<std::int64_
   std::vector<std::string> all;
   for (const auto& one : images) all.push_back(one.first);
   detail::check_names(all, "image");
-  for (const auto& tracker : active_) tracker->log_images(images, step);
+  for_each(active_, [&](GeneralTracker& tracker) { tracker.log_images(images, step); });
 }
 
 void Trackers::log_table(const std::string& name, const TrackerTable& table,
@@ -157,12 +193,13 @@ void Trackers::log_table(const std::string& name, const TrackerTable& table,
   detail::check_names({name}, "table");
   detail::check_names(table.columns, "column");
   for (const auto& row : table.rows) {
+    for (const auto& cell : row) detail::check_values({{name, cell}});
     if (row.size() == table.columns.size()) continue;
     throw UsageError("the table '" + name + "' has " + std::to_string(table.columns.size()) +
                      " columns and a row of " + std::to_string(row.size()) +
                      " values; every row needs a value for each column");
   }
-  for (const auto& tracker : active_) tracker->log_table(name, table, step);
+  for_each(active_, [&](GeneralTracker& tracker) { tracker.log_table(name, table, step); });
 }
 
 std::shared_ptr<GeneralTracker> Trackers::get(const std::string& name) const {
@@ -173,22 +210,17 @@ std::shared_ptr<GeneralTracker> Trackers::get(const std::string& name) const {
                      did_you_mean(name, known));
   }
   need_started("get_tracker()");
-  const auto found =
-      std::ranges::find_if(active_, [&](const auto& tracker) { return tracker->name() == name; });
-  return found != active_.end() ? *found : std::make_shared<BlankTracker>(name);
+  const auto found = std::ranges::find(active_names_, name) - active_names_.begin();
+  const auto place = static_cast<std::size_t>(found);
+  return place < active_.size() ? active_[place] : std::make_shared<BlankTracker>(name);
 }
 
 void Trackers::finish() {
-  std::exception_ptr first;
-  for (const auto& tracker : std::exchange(active_, {})) {
-    try {
-      tracker->finish();
-    } catch (...) {
-      if (!first) first = std::current_exception();
-    }
-  }
+  const auto all = std::exchange(active_, {});
+  active_names_.clear();
+  ended_ = ended_ || started_;
   started_ = false;
-  if (first) std::rethrow_exception(first);
+  for_each(all, [](GeneralTracker& tracker) { tracker.finish(); });
 }
 
 std::filesystem::path detail::logging_directory(const std::filesystem::path& project_dir,

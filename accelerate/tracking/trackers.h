@@ -48,19 +48,23 @@ using TrackerKwargs = std::map<std::string, TrackerConfig>;
 /// Which trackers there are, on this rank. Not thread-safe.
 class Trackers {
  public:
-  /// Checks every choice; "all" is every name of available_trackers(), beside what else is given;
-  /// a name that comes twice counts once. Throws ConfigError: an unknown name, no logging_dir where
-  /// one is needed.
+  /// Checks every choice; "all" is every name of available_trackers() that can run, beside what
+  /// else is given (mlflow can when a server is named); a choice that comes twice counts once.
+  /// Throws ConfigError: an unknown name, no logging_dir where one is needed, a tracker object with
+  /// the name of another choice.
   Trackers(const std::vector<LogWith>& log_with, std::filesystem::path logging_dir,
            bool is_main_process);
   ~Trackers();
   Trackers(Trackers&&) noexcept;
   Trackers& operator=(Trackers&&) noexcept;
 
-  /// Makes and starts them, and hands them `config`. Local. Throws ConfigError; then none is
-  /// started. UsageError when called a second time before finish().
+  /// Makes and starts them, and hands them `config`. Local. Throws ConfigError, and what a tracker
+  /// throws; then there are none: those that had started are dropped. UsageError when called a
+  /// second time before finish().
   void init(const std::string& project_name, const TrackerConfig& config,
             const TrackerKwargs& init_kwargs);
+  /// This and the next two reach all trackers, also when one throws; the first exception is thrown
+  /// again at the end. Throw UsageError before init(): values for no run.
   void log(const TrackerValues& values, std::optional<std::int64_t> step);
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step);
   void log_table(const std::string& name, const TrackerTable& table,
@@ -81,11 +85,14 @@ class Trackers {
   void check_kwargs(const TrackerKwargs& init_kwargs) const;
   [[nodiscard]] std::vector<std::string> names() const;
   void need_started(const char* call) const;
+  void add(Choice choice);
 
   std::vector<Choice> choices_;
   std::filesystem::path logging_dir_;
   bool is_main_process_;
   bool started_ = false;
+  bool ended_ = false;
+  std::vector<std::string> active_names_;  // By which they were chosen.
   std::vector<std::shared_ptr<GeneralTracker>> active_;
 };
 

@@ -27,8 +27,22 @@ TrackerValue::variant number_of(const at::Tensor& value) {
                      " as a value; allowed is one of one element. Log its mean(), or "
                      "Histogram{tensor} for the distribution.");
   }
-  if (at::isFloatingType(value.scalar_type())) return value.item<double>();
-  return value.item<std::int64_t>();
+  if (value.is_meta() || value.is_complex()) {
+    throw UsageError(std::string("a tracker was given a ") +
+                     (value.is_meta() ? "meta tensor, which has no data," : "complex tensor") +
+                     " as a value; allowed is a real number");
+  }
+  const c10::Scalar number = value.item();
+  if (number.isFloatingPoint() || value.scalar_type() == at::kUInt64) return number.toDouble();
+  return number.toLong();
+}
+
+void check_histogram(const Histogram& histogram, const std::string& name) {
+  const at::Tensor& values = histogram.values;
+  if (!values.defined() || !(values.is_meta() || values.is_complex())) return;
+  throw UsageError("the histogram '" + name + "' is of a " +
+                   (values.is_meta() ? "meta tensor, which has no data" : "complex tensor") +
+                   "; allowed are tensors of real numbers");
 }
 
 void check_text(std::string_view text, const std::string& name) {
@@ -120,22 +134,32 @@ void check_names(const std::vector<std::string>& names, std::string_view what) {
                        "; every one needs a readable name");
     }
     if (!seen.insert(name).second) {
-      throw UsageError("a tracker was given two of " + std::string(what) + " '" + name +
+      throw UsageError("a tracker was given two " + std::string(what) + "s called '" + name +
                        "' at once; each name may come once in a call");
     }
   }
 }
 
+namespace {
+
+void check_value(const TrackerValue& value, const std::string& name) {
+  const auto& data = value.as_variant();
+  if (const auto* text = std::get_if<std::string>(&data)) check_text(*text, name);
+  if (const auto* histogram = std::get_if<Histogram>(&data)) check_histogram(*histogram, name);
+  if (const auto* several = std::get_if<Scalars>(&data)) {
+    std::vector<std::string> parts;
+    for (const auto& one : *several) parts.push_back(one.first);
+    check_names(parts, "value");
+  }
+}
+
+}  // namespace
+
 void check_values(const TrackerValues& values) {
   std::vector<std::string> names;
   for (const auto& [name, value] : values) {
     names.push_back(name);
-    if (const auto* text = std::get_if<std::string>(&value.as_variant())) check_text(*text, name);
-    if (const auto* several = std::get_if<Scalars>(&value.as_variant())) {
-      std::vector<std::string> inner;
-      for (const auto& one : *several) inner.push_back(one.first);
-      check_names(inner, "value");
-    }
+    check_value(value, name);
   }
   check_names(names, "value");
 }

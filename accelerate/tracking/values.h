@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,10 +20,19 @@
 
 namespace accelerate {
 
+namespace detail {
+/// Whether `value` is greater than the greatest std::int64_t; it is then kept as a double.
+template <std::integral Number>
+[[nodiscard]] constexpr bool exceeds_int64(Number value) {
+  if constexpr (sizeof(Number) < sizeof(std::int64_t) || std::signed_integral<Number>) return false;
+  return static_cast<std::uint64_t>(value) > std::numeric_limits<std::int64_t>::max();
+}
+}  // namespace detail
+
 /// Several numbers under one name, drawn in one plot.
 using Scalars = std::vector<std::pair<std::string, double>>;
 
-/// The distribution of a tensor's elements: any shape, any real dtype, any device.
+/// The distribution of a tensor's elements: any shape and layout, any real dtype, any device.
 struct Histogram {
   at::Tensor values;
 };
@@ -34,7 +44,9 @@ class TrackerValue : public std::variant<double, std::int64_t, std::string, Scal
  public:
   // NOLINTBEGIN(google-explicit-constructor): {"loss", 0.5} is the point.
   template <std::integral Number>
-  TrackerValue(Number value) : variant(static_cast<std::int64_t>(value)) {}
+  TrackerValue(Number value)
+      : variant(detail::exceeds_int64(value) ? variant(static_cast<double>(value))
+                                             : variant(static_cast<std::int64_t>(value))) {}
   template <std::floating_point Number>
   TrackerValue(Number value) : variant(static_cast<double>(value)) {}
   TrackerValue(const char* text) : variant(std::string(text)) {}
@@ -52,7 +64,8 @@ class TrackerValue : public std::variant<double, std::int64_t, std::string, Scal
 using TrackerValues = std::vector<std::pair<std::string, TrackerValue>>;
 
 /// Images by name: shape [N, C, H, W] (a grid of 8 columns), [C, H, W] or [H, W]; C is 1 or 3, and
-/// 4 without N; uint8, or floating point in 0 … 1.
+/// 4 without N; uint8, bool (black and white), or floating point in 0 … 1. Cost: whoever logs them
+/// encodes them as PNG, some milliseconds for a hundred thousand pixels.
 using TrackerImages = std::vector<std::pair<std::string, at::Tensor>>;
 
 struct TrackerTable {
@@ -76,11 +89,14 @@ class ConfigValue {
   ConfigValue(bool value) : data_(value) {}
   template <std::integral Number>
     requires(!std::same_as<Number, bool>)
-  ConfigValue(Number value) : data_(static_cast<std::int64_t>(value)) {}
+  ConfigValue(Number value)
+      : data_(detail::exceeds_int64(value) ? Data(static_cast<double>(value))
+                                           : Data(static_cast<std::int64_t>(value))) {}
   template <std::floating_point Number>
   ConfigValue(Number value) : data_(static_cast<double>(value)) {}
   ConfigValue(const char* text) : data_(std::string(text)) {}
   ConfigValue(std::string text) : data_(std::move(text)) {}
+  ConfigValue(std::string_view text) : data_(std::string(text)) {}
   ConfigValue(List items) : data_(std::move(items)) {}
   ConfigValue(ConfigMap entries) : data_(std::move(entries)) {}
   // NOLINTEND(google-explicit-constructor)
@@ -113,7 +129,8 @@ struct FlatSetting {
 /// As Python's str(): "True", "None", "0.1", "3".
 [[nodiscard]] std::string setting_text(const FlatSetting& setting);
 
-/// Throws UsageError: an empty name, a name that comes twice, a text that is not UTF-8.
+/// Throws UsageError: an empty name, a name that comes twice, a text that is not UTF-8, a histogram
+/// of what has no order.
 void check_values(const TrackerValues& values);
 void check_names(const std::vector<std::string>& names, std::string_view what);
 void check_config(const TrackerConfig& config);

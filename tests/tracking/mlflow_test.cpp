@@ -1,12 +1,17 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <thread>
 
 #include "accelerate/base/error.h"
 #include "accelerate/tracking/mlflow_client.h"
@@ -53,13 +58,19 @@ class Server {
     network_ = network;
     changed_.notify_all();
   }
+  void force(std::vector<HttpResponse> answers) {
+    const std::lock_guard lock(mutex_);
+    forced = std::move(answers);
+  }
   void wait_for_request() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return requests > 0; });
   }
 
   int requests = 0;
-  std::vector<HttpResponse> forced;  // Answers to the next requests, whatever they are.
+  std::atomic<bool> takes_artifacts = true;
+  std::atomic<bool> is_overtaken = false;  // Someone else makes the experiment in between.
+  std::vector<HttpResponse> forced;        // Answers to the next requests, whatever they are.
   std::vector<std::size_t> metric_batches, param_batches;
   struct Run {
     std::string status = "RUNNING";
@@ -71,6 +82,9 @@ class Server {
 
  private:
   static HttpResponse ok(const Json& body) { return {200, body.dump(), {}}; }
+  static HttpResponse refusal(int status, const char* message) {
+    return {status, Json({{"error_code", "REFUSED"}, {"message", message}}).dump(), {}};
+  }
   static Json run_json(const std::string& id) {
     return {{"run",
              {{"info",
@@ -80,18 +94,20 @@ class Server {
   HttpResponse handle(const HttpRequest& request) {
     const auto has = [&](const char* part) { return request.url.find(part) != std::string::npos; };
     if (has("mlflow-artifacts")) {
+      if (!takes_artifacts) return {500, "<html>no room</html>", {}};
       artifacts[request.url.substr(request.url.find("/artifacts/") + 11)] = request.body;
-      return ok({});
+      return ok(Json::object());
     }
     if (has("get-by-name")) {
       return experiment_
                  ? ok({{"experiment", {{"experiment_id", "1"}, {"lifecycle_stage", "active"}}}})
-                 : HttpResponse{404, R"({"message":"no such experiment"})", {}};
+                 : refusal(404, "no such experiment");
     }
     if (has("runs/get")) return ok(run_json(request.url.substr(request.url.find("run_id=") + 7)));
     const Json body = Json::parse(request.body);
     if (has("experiments/create")) {
       experiment_ = true;
+      if (is_overtaken) return refusal(400, "Experiment(name=e) already exists");
       return ok({{"experiment_id", "1"}});
     }
     if (has("runs/search")) return search(body);
@@ -115,12 +131,12 @@ class Server {
   }
   HttpResponse update(const Json& body) {
     runs[body.at("run_id")].status = body.at("status");
-    return ok({});
+    return ok(Json::object());
   }
   HttpResponse log_batch(const Json& body) {
     Run& run = runs[body.at("run_id")];
     for (const auto& metric : body.value("metrics", Json::array())) {
-      if (metric.at("key") == "bad") return {400, R"({"message":"bad metric"})", {}};
+      if (metric.at("key") == "bad") return refusal(400, "bad metric");
     }
     if (body.contains("metrics")) metric_batches.push_back(body["metrics"].size());
     if (body.contains("params")) param_batches.push_back(body["params"].size());
@@ -132,7 +148,7 @@ class Server {
       run.params[param.at("key")] = param.at("value");
     for (const auto& tag : body.value("tags", Json::array()))
       run.tags[tag.at("key")] = tag.at("value");
-    return ok({});
+    return ok(Json::object());
   }
 
   std::mutex mutex_;
@@ -336,11 +352,13 @@ TEST_F(Mlflow, APartThatTheServerRefusesDoesNotHoldUpTheRest) {
 }
 
 TEST_F(Mlflow, WhatTheServerSaysWhenItFailsIsSaidWithTheCure) {
-  for (const auto& [status, cure] : std::map<int, std::string>{{401, "MLFLOW_TRACKING_TOKEN"},
-                                                               {302, "redirects are not followed"},
-                                                               {503, "HTTP status 503"},
-                                                               {429, "HTTP status 429"}}) {
-    server_.forced = {{status, R"({"message":"no\nway"})", {}}};
+  for (const auto& [status, cure] :
+       std::map<int, std::string>{{401, "MLFLOW_TRACKING_TOKEN"},
+                                  {302, "redirects are not followed"},
+                                  {503, "HTTP status 503"},
+                                  {429, "HTTP status 429"},
+                                  {418, "MLFLOW_TRACKING_URI right"}}) {
+    server_.force({{status, R"({"message":"no\nway"})", {}}});
     const auto tracker = started();
     tracker->finish();
     bool said = false;
@@ -349,6 +367,158 @@ TEST_F(Mlflow, WhatTheServerSaysWhenItFailsIsSaidWithTheCure) {
              (line.find(cure) != std::string::npos && line.find("no way") != std::string::npos);
     EXPECT_TRUE(said) << status;
   }
+}
+
+// A proxy whose server is away, or a portal that wants a password first, answers what it likes:
+// that is no answer of the server, and nothing that was sent to it has arrived.
+TEST_F(Mlflow, WhatNoMlflowServerSaysIsNoAnswer) {
+  for (const HttpResponse& page : std::vector<HttpResponse>{{200, "<html>log in</html>", {}},
+                                                            {400, "<html>bad request</html>", {}},
+                                                            {404, "default backend - 404", {}},
+                                                            {418, "{}", {}}}) {
+    const auto tracker = started();
+    tracker->log({{"first", 1}}, 1);
+    while (tracker->run_id().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    server_.set(Server::Network::stuck);
+    tracker->log({{"second", 2}}, 2);
+    server_.force({page, page, page});
+    server_.set(Server::Network::up);
+    tracker->finish();
+    EXPECT_EQ(server_.runs.at(tracker->run_id()).metrics.size(), 2u) << page.status;
+    EXPECT_EQ(server_.runs.at(tracker->run_id()).status, "FINISHED") << page.status;
+  }
+}
+
+TEST_F(Mlflow, APartThatIsTooLargeForAProxyIsLeftOut) {
+  const auto tracker = started();
+  tracker->log({{"first", 1}}, 1);
+  while (tracker->run_id().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  server_.force({{413, "<html>too large</html>", {}}});
+  tracker->log_images({{"big", at::zeros({2, 2})}}, 1);
+  tracker->log({{"second", 2}}, 2);
+  tracker->finish();
+  EXPECT_GE(server_.runs.at("run0").metrics.size(), 1u);
+  ASSERT_EQ(log_.lines().size(), 1u);
+  EXPECT_NE(log_.lines()[0].find("refused a part"), std::string::npos) << log_.lines()[0];
+}
+
+TEST_F(Mlflow, MetricsDoNotWaitForFilesThatTheServerCannotStore) {
+  server_.takes_artifacts = false;
+  {
+    const auto tracker = started(std::chrono::milliseconds(50));
+    tracker->log_images({{"a", at::zeros({2, 2})}}, 1);
+    tracker->log({{"loss", 0.5}}, 1);
+    tracker->log_images({{"b", at::zeros({2, 2})}}, 2);
+    tracker->finish();
+    EXPECT_EQ(server_.runs.at("run0").metrics.size(), 1u);
+    EXPECT_EQ(server_.runs.at("run0").status, "FINISHED");
+    EXPECT_NE(log_.lines().back().find(tracker->spool().string()), std::string::npos);
+  }
+  server_.takes_artifacts = true;
+  started()->finish();
+  EXPECT_EQ(server_.artifacts.size(), 2u) << "sent by the next run";
+  EXPECT_EQ(server_.runs.at("run0").status, "FINISHED");
+  EXPECT_TRUE(left().empty());
+}
+
+// Else every run would end with the pause, and the warning, of the one that cannot be sent.
+TEST_F(Mlflow, WhatAnEarlierRunCannotSendDoesNotDelayTheEnd) {
+  server_.takes_artifacts = false;
+  {
+    const auto tracker = started(std::chrono::milliseconds(50));
+    tracker->log_images({{"a", at::zeros({2, 2})}}, 1);
+    tracker->finish();
+  }
+  const auto before = log_.lines().size();
+  for (int i = 0; i < 2; ++i) {
+    const auto tracker = started();
+    tracker->log({{"loss", 0.5}}, 1);
+    tracker->finish();
+    EXPECT_FALSE(std::filesystem::exists(tracker->spool()));
+  }
+  for (std::size_t i = before; i < log_.lines().size(); ++i) {
+    EXPECT_EQ(log_.lines()[i].find("not all that was logged"), std::string::npos);
+    EXPECT_EQ(log_.lines()[i].find("cannot be used"), std::string::npos);
+  }
+  EXPECT_EQ(left().size(), 2u) << "the first one's spool and how much of it was sent";
+}
+
+TEST_F(Mlflow, AStrangeSpoolKeepsNoOtherFromBeingSent) {
+  server_.set(Server::Network::down);
+  {
+    const auto tracker = started(std::chrono::milliseconds(1));
+    tracker->log({{"loss", 0.5}}, 1);
+    tracker->finish();
+  }
+  server_.set(Server::Network::up);
+  std::filesystem::create_directory(folder_.path() / "a folder.jsonl");
+  folder_.write("empty.jsonl", "");
+  folder_.write("strange.jsonl", "no JSON\n");
+  folder_.write("of another server.jsonl", "{\"kind\":\"run\",\"server\":\"http://x\"}\n");
+  started()->finish();
+  EXPECT_EQ(server_.runs.size(), 2u);
+  EXPECT_EQ(left(), (std::vector<std::string>{"a folder.jsonl", "of another server.jsonl",
+                                              "strange.jsonl"}));
+}
+
+TEST_F(Mlflow, AnEndWithoutEndTrainingIsSaid) {
+  started().reset();
+  ASSERT_FALSE(log_.lines().empty());
+  EXPECT_NE(log_.lines().back().find("ended without end_training()"), std::string::npos);
+}
+
+TEST_F(Mlflow, ASpoolThatSomeoneRemovesBeginsAnewWithTheSameRun) {
+  const auto tracker = started();
+  tracker->log({{"before", 1}}, 1);
+  while (tracker->run_id().empty() || !std::filesystem::exists(tracker->spool()))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::filesystem::remove_all(folder_.path());
+  for (int i = 0; i < 20; ++i) {
+    tracker->log({{"after", i}}, i);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  tracker->finish();
+  ASSERT_EQ(server_.runs.size(), 1u);
+  EXPECT_TRUE(server_.runs.at("run0").metrics.contains("after@19=19.0"));
+  EXPECT_EQ(server_.runs.at("run0").status, "FINISHED");
+}
+
+TEST_F(Mlflow, TwoRunsThatMakeOneExperimentAreNoTrouble) {
+  server_.is_overtaken = true;
+  started()->finish();
+  EXPECT_EQ(server_.runs.at("run0").status, "FINISHED");
+  EXPECT_TRUE(log_.lines().empty());
+}
+
+// A server that asks for ten minutes has come back meanwhile: the end tries once more.
+TEST_F(Mlflow, TheEndDoesNotWaitOutALongPause) {
+  server_.force({{429, "{}", std::chrono::seconds(600)}});
+  const auto tracker = started();
+  server_.wait_for_request();
+  tracker->finish();
+  EXPECT_EQ(server_.runs.at("run0").status, "FINISHED");
+}
+
+TEST_F(Mlflow, RefusesValuesAfterTheEnd) {
+  const auto tracker = started();
+  tracker->finish();
+  EXPECT_THROW(tracker->log({{"a", 1}}, 1), UsageError);
+}
+
+TEST_F(Mlflow, AForkLeavesTheRunToItsProcess) {
+  auto tracker = started();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    tracker.reset();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  tracker->log({{"loss", 0.5}}, 1);
+  tracker->finish();
+  EXPECT_EQ(server_.runs.at("run0").metrics.size(), 1u);
 }
 
 TEST_F(Mlflow, GoesOnWithARunThatIsThere) {

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <regex>
 
 #include "accelerate/base/error.h"
@@ -37,6 +39,9 @@ class Recorder : public GeneralTracker {
 
 struct OnEveryRank final : Recorder {
   [[nodiscard]] bool main_process_only() const override { return false; }
+};
+struct CalledCsv final : Recorder {
+  [[nodiscard]] std::string name() const override { return "csv"; }
 };
 struct InFolder final : Recorder {
   [[nodiscard]] bool requires_logging_directory() const override { return true; }
@@ -89,11 +94,22 @@ TEST(Trackers, AllIsEveryNameBesideWhatElseIsGiven) {
       "another_recorder",
       {[](const TrackerSetup&) { return std::make_shared<Recorder>(); }, false, true});
   const testing::ScopedEnv uri("MLFLOW_TRACKING_URI", "http://127.0.0.1:9");
-  Trackers trackers({recorder, "all", "csv"}, folder.path(), true);
   const testing::LogCapture log;
+  Trackers trackers({recorder, "all", "csv"}, folder.path(), true);
   trackers.init("project", {}, {});
   EXPECT_EQ(trackers.active().size(), available_trackers().size() + 1);
   EXPECT_EQ(trackers.get("csv")->name(), "csv");
+}
+
+TEST(Trackers, AllLeavesOutMlflowUntilAServerIsNamed) {
+  const TemporaryFolder folder;
+  const testing::ScopedEnv uri("MLFLOW_TRACKING_URI", nullptr);
+  Trackers trackers({"all"}, folder.path(), true);
+  trackers.init("project", {}, {});
+  std::vector<std::string> names;
+  for (const auto& tracker : trackers.active()) names.push_back(tracker->name());
+  EXPECT_EQ(std::ranges::count(names, "csv"), 1);
+  EXPECT_EQ(std::ranges::count(names, "mlflow"), 0);
 }
 
 TEST(Trackers, RunOnTheMainProcessOnlyUnlessTheySayOtherwise) {
@@ -118,6 +134,46 @@ TEST(Trackers, AreAllFinishedAlsoWhenOneThrows) {
   EXPECT_THROW(trackers.finish(), std::runtime_error);
   EXPECT_EQ(recorder->calls.back(), "finish");
   EXPECT_NO_THROW(trackers.finish()) << "a second end is none";
+}
+
+struct ThrowingInLog final : Recorder {
+  [[nodiscard]] std::string name() const override { return "throwing in log"; }
+  void log(const TrackerValues&, std::optional<std::int64_t>) override {
+    throw std::runtime_error("cannot log");
+  }
+  void log_images(const TrackerImages&, std::optional<std::int64_t>) override {
+    throw std::runtime_error("cannot log images");
+  }
+};
+struct WithImages final : Recorder {
+  void log_images(const TrackerImages& images, std::optional<std::int64_t>) override {
+    calls.push_back(images.front().first);
+  }
+};
+
+TEST(Trackers, AreAllGivenTheValuesAlsoWhenOneThrows) {
+  const auto recorder = std::make_shared<WithImages>();
+  Trackers trackers({std::make_shared<ThrowingInLog>(), recorder}, "", true);
+  trackers.init("project", {}, {});
+  EXPECT_THROW(trackers.log({{"a", 1}}, 1), std::runtime_error);
+  EXPECT_THROW(trackers.log_images({{"picture", at::zeros({2, 2})}}, 1), std::runtime_error);
+  EXPECT_EQ(recorder->calls, (std::vector<std::string>{"start", "a@1", "picture"}));
+}
+
+TEST(Trackers, AreFoundByTheNameTheyWereChosenBy) {
+  register_tracker_class("my other recorder",
+                         {[](const TrackerSetup&) { return std::make_shared<Recorder>(); }});
+  Trackers trackers({"my other recorder"}, "", true);
+  trackers.init("project", {}, {});
+  EXPECT_EQ(trackers.get("my other recorder"), trackers.active().front());
+}
+
+TEST(Trackers, TheSameChoiceTwiceIsOne) {
+  const TemporaryFolder folder;
+  const auto recorder = std::make_shared<Recorder>();
+  Trackers trackers({recorder, "csv", recorder, "csv"}, folder.path(), true);
+  trackers.init("project", {}, {});
+  EXPECT_EQ(trackers.active().size(), 2u);
 }
 
 TEST(Trackers, CanBeginAnotherRunAfterTheEnd) {
@@ -154,7 +210,8 @@ TEST(TrackerValue, TakesNumbersTextsAndTensorsOfOneElement) {
                                 {"d", std::size_t{3}},
                                 {"e", "x"},
                                 {"f", at::scalar_tensor(0.5)},
-                                {"g", at::ones({1, 1}, at::kLong)}};
+                                {"g", at::ones({1, 1}, at::kLong)},
+                                {"h", std::numeric_limits<std::uint64_t>::max()}};
   EXPECT_EQ(std::get<std::int64_t>(values[0].second.as_variant()), 1);
   EXPECT_EQ(std::get<double>(values[1].second.as_variant()), 2.5);
   EXPECT_EQ(std::get<std::int64_t>(values[2].second.as_variant()), 1);
@@ -162,6 +219,7 @@ TEST(TrackerValue, TakesNumbersTextsAndTensorsOfOneElement) {
   EXPECT_EQ(std::get<std::string>(values[4].second.as_variant()), "x");
   EXPECT_EQ(std::get<double>(values[5].second.as_variant()), 0.5);
   EXPECT_EQ(std::get<std::int64_t>(values[6].second.as_variant()), 1);
+  EXPECT_EQ(std::get<double>(values[7].second.as_variant()), 0x1p64);
 }
 
 TEST(LoggingDirectory, IsTheOneGivenElseTheProjects) {
@@ -229,9 +287,9 @@ const std::vector<BadInput>& bad_inputs() {
       {"get without any", "UsageError", "no 'csv', only nothing",
        [](Path) { (void)Trackers({}, "", true).get("csv"); }},
       {"empty name", "UsageError", "name is empty", [](Path) { recording().log({{"", 1}}, 1); }},
-      {"name twice", "UsageError", "two of value 'a'",
+      {"name twice", "UsageError", "two values called 'a'",
        [](Path) { recording().log({{"a", 1}, {"a", 2}}, 1); }},
-      {"part twice", "UsageError", "two of value 'x'",
+      {"part twice", "UsageError", "two values called 'x'",
        [](Path) { recording().log({{"a", Scalars{{"x", 1}, {"x", 2}}}}, 1); }},
       {"not UTF-8", "UsageError", "'a' is not UTF-8",
        [](Path) { recording().log({{"a", "\xff"}}, 1); }},
@@ -241,15 +299,42 @@ const std::vector<BadInput>& bad_inputs() {
        [](Path) { recording().log({{"a", at::zeros({2, 2})}}, 1); }},
       {"undefined tensor", "UsageError", "undefined",
        [](Path) { recording().log({{"a", at::Tensor()}}, 1); }},
+      {"complex number", "UsageError", "complex tensor",
+       [](Path) { recording().log({{"a", at::zeros({}, at::kComplexFloat)}}, 1); }},
+      {"number without data", "UsageError", "meta tensor",
+       [](Path) { recording().log({{"a", at::zeros({}, at::kMeta)}}, 1); }},
+      {"complex histogram", "UsageError", "histogram 'a' is of a complex",
+       [](Path) { recording().log({{"a", Histogram{at::zeros({2}, at::kComplexFloat)}}}, 1); }},
+      {"histogram without data", "UsageError", "histogram 'a' is of a meta",
+       [](Path) { recording().log({{"a", Histogram{at::zeros({2}, at::kMeta)}}}, 1); }},
+      {"log after the end", "UsageError", "log\\(\\) was called after end_training",
+       [](Path) {
+         auto trackers = recording();
+         trackers.finish();
+         trackers.log({{"a", 1}}, 1);
+       }},
+      {"two of one name", "ConfigError", "two trackers called 'recorder'.*name\\(\\) of its own",
+       [](Path) {
+         Trackers({std::make_shared<Recorder>(), std::make_shared<Recorder>()}, "", true);
+       }},
+      {"object with a name of ours", "ConfigError", "two trackers called 'csv'",
+       [](Path f) { Trackers({"csv", std::make_shared<CalledCsv>()}, f, true); }},
+      {"class that makes nothing", "ConfigError", "'nothing' made a null pointer",
+       [](Path) {
+         register_tracker_class("nothing", {[](const TrackerSetup&) { return nullptr; }});
+         (void)started({"nothing"});
+       }},
       {"reserved name", "UsageError", "'_step'",
        [](Path f) { started({"jsonl"}, f).log({{"_step", 1}}, 1); }},
       {"reserved column", "UsageError", "'time'",
        [](Path f) { started({"csv"}, f).log({{"time", 1}}, 1); }},
       {"ragged table", "UsageError", "2 columns and a row of 1",
        [](Path) { recording().log_table("t", {{"a", "b"}, {{1}}}, 1); }},
+      {"cell that is not UTF-8", "UsageError", "'t' is not UTF-8",
+       [](Path) { recording().log_table("t", {{"a"}, {{"\xff"}}}, 1); }},
       {"bad image", "UsageError", "image 'x'",
        [](Path f) { started({"tensorboard"}, f).log_images({{"x", at::zeros({3})}}, 1); }},
-      {"config name twice", "UsageError", "two of setting 'lr'",
+      {"config name twice", "UsageError", "two settings called 'lr'",
        [](Path) {
          Trackers({std::make_shared<Recorder>()}, "", true).init("p", {{"lr", 1}, {"lr", 2}}, {});
        }},
