@@ -1,7 +1,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "accelerate/tracking/summaries.h"
@@ -25,13 +27,40 @@ const std::vector<double>& edges() {
   return all;
 }
 
+// How many edges are at or below a number. The first 16 bits of a double, sign, exponent and four
+// bits of the fraction, leave a range of less than 6.25 %, in which there is one edge at most: what
+// is below the range is looked up, and one comparison does the rest.
+class EdgeCounter {
+ public:
+  EdgeCounter() {
+    for (std::uint64_t key = 0; key < below_.size(); ++key) {
+      const std::uint64_t is_negative = key >> 15;
+      const std::uint64_t rest = is_negative != 0 ? kRest : 0;  // The least is the one far from 0.
+      const auto least = std::bit_cast<double>(key << kRestBits | rest);
+      const auto above = std::upper_bound(edges().begin(), edges().end(), least);
+      below_[key] = static_cast<std::uint16_t>(above - edges().begin());
+    }
+  }
+
+  [[nodiscard]] std::size_t operator()(double value) const {
+    const std::size_t below = below_[std::bit_cast<std::uint64_t>(value) >> kRestBits];
+    return below < edges().size() && edges()[below] <= value ? below + 1 : below;
+  }
+
+ private:
+  static constexpr int kRestBits = 48;
+  static constexpr std::uint64_t kRest = (std::uint64_t{1} << kRestBits) - 1;
+  std::array<std::uint16_t, 1 << 16> below_{};
+};
+
 // Bucket i holds [edge i, edge i+1), the last one its upper edge too; what lies outside is in none.
 std::vector<double> count(const double* begin, const double* end) {
+  static const EdgeCounter edges_up_to;
   std::vector<double> counts(edges().size() - 1);
   for (const double* v = begin; v != end; ++v) {
-    const auto above = std::upper_bound(edges().begin(), edges().end(), *v) - edges().begin();
-    if (above > 0 && above < static_cast<std::ptrdiff_t>(edges().size())) {
-      counts[static_cast<std::size_t>(above - 1)] += 1;
+    const std::size_t above = edges_up_to(*v);
+    if (above > 0 && above < edges().size()) {
+      counts[above - 1] += 1;
     } else if (*v == edges().back()) {
       counts.back() += 1;
     }
@@ -56,11 +85,16 @@ void keep_support(HistogramSummary& histogram, const std::vector<double>& counts
   histogram.bucket_limit.assign(edges().begin() + start, edges().begin() + end + 1);
 }
 
+at::Tensor dense(const at::Tensor& values) {
+  if (values.is_quantized()) return values.dequantize();
+  return values.layout() == at::kStrided ? values : values.to_dense();
+}
+
 }  // namespace
 
 std::optional<HistogramSummary> summarize(const at::Tensor& values) {
   if (!values.defined() || values.numel() == 0) return std::nullopt;
-  at::Tensor all = values.detach().to(at::kCPU, at::kDouble).flatten().contiguous();
+  at::Tensor all = dense(values.detach()).to(at::kCPU, at::kDouble).flatten().contiguous();
   const at::Tensor finite = all.isfinite();
   if (!finite.all().item<bool>()) all = all.masked_select(finite);
   if (all.numel() == 0) return std::nullopt;

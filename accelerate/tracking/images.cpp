@@ -13,7 +13,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& name, const std::string& found) {
   throw UsageError("the image '" + name + "' " + found +
                    "; allowed are shapes [N, C, H, W], [C, H, W] and [H, W] with C 1 or 3 (4 "
-                   "without N), uint8 or floating point in 0 … 1");
+                   "without N), uint8, bool or floating point in 0 … 1");
 }
 
 std::string shape_text(const at::Tensor& image) {
@@ -51,6 +51,7 @@ at::Tensor as_colour(const std::string& name, const at::Tensor& image) {
 
 at::Tensor as_bytes(const std::string& name, const at::Tensor& image) {
   if (image.scalar_type() == at::kByte) return image;
+  if (image.scalar_type() == at::kBool) return image.to(at::kByte).mul(255);
   if (!at::isFloatingType(image.scalar_type())) {
     refuse(name, std::string("has dtype ") + at::toString(image.scalar_type()));
   }
@@ -63,6 +64,7 @@ std::string encode_png(const at::Tensor& pixels) {
   header.height = static_cast<png_uint_32>(pixels.size(0));
   header.width = static_cast<png_uint_32>(pixels.size(1));
   header.format = pixels.size(2) == 4 ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
+  header.flags = PNG_IMAGE_FLAG_FAST;  // A quarter larger, in an eighth of the time.
   const auto* data = pixels.const_data_ptr<std::uint8_t>();
   std::string out(PNG_IMAGE_PNG_SIZE_MAX(header), '\0');
   png_alloc_size_t size = out.size();
@@ -77,6 +79,9 @@ std::string encode_png(const at::Tensor& pixels) {
 
 PngImage encode_image(const std::string& name, const at::Tensor& image) {
   if (!image.defined()) refuse(name, "is an undefined tensor");
+  if (image.layout() != at::kStrided || image.is_quantized() || image.is_meta()) {
+    refuse(name, "is a sparse, quantized or meta tensor");
+  }
   const at::Tensor on_cpu = image.detach().to(at::kCPU);
   const at::Tensor pixels = as_bytes(name, as_colour(name, on_cpu)).permute({1, 2, 0}).contiguous();
   return {static_cast<int>(pixels.size(0)), static_cast<int>(pixels.size(1)),

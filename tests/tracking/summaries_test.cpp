@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -61,6 +63,37 @@ TEST(Histogram, TakesAnyShapeAndDtype) {
   EXPECT_TRUE(summarize(at::ones({2}).requires_grad_()));
 }
 
+TEST(Histogram, TakesEveryLayout) {
+  const at::Tensor values = doubles({0, 1, 0, 2});
+  const at::Tensor quantized = at::quantize_per_tensor(values.to(at::kFloat), 0.5, 0, at::kQInt8);
+  for (const at::Tensor& one : {values.to_sparse(), quantized, values.view({2, 2}).t()}) {
+    const auto summary = summarize(one);
+    ASSERT_TRUE(summary);
+    EXPECT_EQ(summary->num, 4);
+    EXPECT_EQ(summary->sum, 3);
+  }
+}
+
+// Numbers on, just below and just above every edge, and between: against the search that the table
+// stands for.
+TEST(Histogram, PutsEveryNumberBetweenItsEdges) {
+  std::vector<double> edges = {0};
+  for (double v = 1e-12; v < 1e20; v *= 1.1) {
+    edges.push_back(v);
+    edges.insert(edges.begin(), -v);
+  }
+  for (const double edge : edges) {
+    for (const double v : {edge, std::nextafter(edge, -1e30), std::nextafter(edge, 1e30),
+                           edge * 1.03, edge * 1.07}) {
+      if (v < edges.front() || v >= edges.back()) continue;
+      const auto above = std::upper_bound(edges.begin(), edges.end(), v);
+      const auto summary = summarize(doubles({v}));
+      ASSERT_EQ(summary->bucket_limit, (std::vector<double>{*(above - 1), *above})) << v;
+      ASSERT_EQ(summary->bucket, (std::vector<double>{0, 1})) << v;
+    }
+  }
+}
+
 TEST(Histogram, AllBeyondTheLastEdgeIsOneBucket) {
   const auto summary = summarize(doubles({1e25, 1e30}));
   ASSERT_TRUE(summary);
@@ -80,7 +113,9 @@ TEST(Image, ComesInEveryShapeThatIsAllowed) {
                                                 {at::zeros({4, 4, 6}), 4, 6, 4},
                                                 {at::zeros({1, 1, 4, 6}), 4, 6, 3},
                                                 {at::zeros({9, 3, 4, 6}), 8, 48, 3},
-                                                {at::zeros({3, 1, 4, 6}, at::kByte), 4, 18, 3}}) {
+                                                {at::zeros({3, 1, 4, 6}, at::kByte), 4, 18, 3},
+                                                {at::zeros({4, 6}, at::kBool), 4, 6, 3},
+                                                {at::zeros({4, 6}, at::kBFloat16), 4, 6, 3}}) {
     const auto png = encode_image("x", one.image);
     EXPECT_EQ(png.height, one.height);
     EXPECT_EQ(png.width, one.width);
@@ -89,10 +124,16 @@ TEST(Image, ComesInEveryShapeThatIsAllowed) {
   }
 }
 
+TEST(Image, OfTruthsIsBlackAndWhite) {
+  const at::Tensor truths = at::eye(3).to(at::kBool);
+  EXPECT_EQ(encode_image("x", truths).png, encode_image("x", truths.to(at::kByte).mul(255)).png);
+}
+
 TEST(Image, OfAnotherShapeOrDtypeIsRefusedWithWhatIsAllowed) {
-  for (const auto& bad :
-       {at::Tensor(), at::zeros({3}), at::zeros({2, 4, 4}), at::zeros({0, 4}),
-        at::zeros({1, 4, 4, 4}), at::zeros({1, 1, 3, 4, 4}), at::zeros({4, 4}, at::kLong)}) {
+  for (const auto& bad : {at::Tensor(), at::zeros({3}), at::zeros({2, 4, 4}), at::zeros({0, 4}),
+                          at::zeros({1, 4, 4, 4}), at::zeros({1, 1, 3, 4, 4}),
+                          at::zeros({4, 4}, at::kLong), at::zeros({4, 4}, at::kComplexFloat),
+                          at::zeros({4, 4}).to_sparse(), at::zeros({4, 4}, at::kMeta)}) {
     try {
       (void)encode_image("sample", bad);
       ADD_FAILURE() << "accepted";
