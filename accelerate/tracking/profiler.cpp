@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <exception>
 #include <fstream>
 #include <set>
@@ -100,6 +101,32 @@ std::vector<detail::TraceEvent> host_events(const kineto::ProfilerResult& result
   return events;
 }
 
+// What `call` throws, or null.
+template <typename Call>
+std::exception_ptr failure_of(Call&& call) {
+  try {
+    call();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+// A folder that cannot be written to is better known before the training than after it.
+void need_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && !std::filesystem::is_directory(folder, error) && !error) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) {
+    error = std::error_code(errno, std::generic_category());
+  }
+  if (!error) return;
+  throw Error("profile: traces cannot be written to output_trace_dir '" + folder.string() +
+              "': " + error.message() + "; choose another folder");
+}
+
 // Kineto writes what it can and reports nothing: a whole trace ends with a brace.
 bool is_whole(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary | std::ios::ate);
@@ -184,6 +211,7 @@ struct Profiler::Impl {
         communicator(std::move(group)),
         activities(activities_of(kwargs)) {
     (void)action_of(0);  // refuses a bad schedule
+    if (kwargs.output_trace_dir) need_folder(*kwargs.output_trace_dir);
     if (!env("KINETO_LOG_LEVEL")) suppressLibkinetoLogMessages();
     if (profiler_is_running.exchange(true)) {
       throw UsageError(
@@ -255,12 +283,14 @@ struct Profiler::Impl {
            (cycle == 0 ? name + ".json" : name + "." + std::to_string(cycle) + ".json");
   }
 
+  // A trace that fails is no reason to stay in its step: the next cycle may have better luck.
   void step() {
-    const auto before = action_of(number);
+    const bool ends_cycle = action_of(number) == ProfilerAction::record_and_save;
     mark.reset();
-    if (before == ProfilerAction::record_and_save) finish_trace();
+    const auto failure = ends_cycle ? failure_of([this] { finish_trace(); }) : nullptr;
     ++number;
     begin(action_of(number));
+    if (failure) std::rethrow_exception(failure);
   }
 
   void stop() {
@@ -311,16 +341,17 @@ void Profiler::step() {
 
 void Profiler::stop() {
   if (impl_->stopped) return;
-  impl_->stop();
+  const auto failure = failure_of([this] { impl_->stop(); });
+  // The others wait here also for a rank that could not write.
   if (impl_->kwargs.output_trace_dir) impl_->communicator->barrier();
+  if (failure) std::rethrow_exception(failure);
 }
 
 ProfileTrace& Profiler::trace() const {
   if (impl_->trace) return *impl_->trace;
   throw UsageError(
       "profile: there is no finished trace yet; call stop(), or step() until the schedule has "
-      "ended "
-      "a cycle");
+      "ended a cycle");
 }
 
 }  // namespace accelerate

@@ -91,6 +91,7 @@ class ProfileTrace {
 class [[nodiscard]] Profiler {
  public:
   /// Throws UsageError: a profiler is running already, a schedule that is none, cuda without a GPU.
+  /// Throws Error: output_trace_dir cannot be made or written to.
   explicit Profiler(ProfileKwargs kwargs = {},
                     std::shared_ptr<Communicator> communicator = single_communicator());
   /// As stop(). Left by an exception, it writes the trace but does not wait for the other ranks,
@@ -99,11 +100,12 @@ class [[nodiscard]] Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// The step is over: what the schedule wants next begins. Local.
+  /// The step is over: what the schedule wants next begins. Local. Throws Error when the trace that
+  /// the step ended cannot be written, and what on_trace_ready throws; the schedule goes on.
   void step();
 
   /// Ends the recording, writes and hands out the trace, and with output_trace_dir waits for all
-  /// ranks [collective]. A second call does nothing.
+  /// ranks [collective]. A second call does nothing. Throws as step(), after the others were met.
   void stop();
 
   /// The last finished trace. Throws UsageError before there is one.

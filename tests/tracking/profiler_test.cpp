@@ -201,25 +201,72 @@ TEST(Profiler, RefusesActivitiesThatAreNotThere) {
             std::string::npos);
 }
 
-TEST(Profiler, ATraceThatCannotBeWrittenIsAnErrorThatNamesTheFile) {
+// A folder that is there at first and then is a file.
+class LostFolder {
+ public:
+  [[nodiscard]] fs::path path() const { return folder_.path() / "traces"; }
+  void lose() const {
+    fs::remove_all(path());
+    folder_.write("traces", "x");
+  }
+  void find() const { fs::remove(path()); }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST(Profiler, RefusesAFolderThatCannotBeWrittenToBeforeAnythingIsRecorded) {
   const TemporaryFolder folder;
   const auto file = folder.write("not_a_folder", "x");
-  Profiler profiler({.output_trace_dir = file / "traces"});
+  for (const auto& bad : {file, file / "traces"}) {
+    try {
+      Profiler profiler({.output_trace_dir = bad});
+      FAIL() << "was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("output_trace_dir '" + bad.string() + "'"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+  Profiler next;  // The place is free.
+}
+
+TEST(Profiler, ATraceThatCannotBeWrittenIsAnErrorThatNamesTheFile) {
+  const LostFolder folder;
+  Profiler profiler({.output_trace_dir = folder.path()});
+  folder.lose();
   try {
     profiler.stop();
     FAIL() << "was written";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("profile_0.json"), std::string::npos) << error.what();
   }
+  folder.find();
   const testing::LogCapture log;
   EXPECT_THROW(
       {
-        Profiler second({.output_trace_dir = file / "traces"});
+        Profiler second({.output_trace_dir = folder.path()});
+        folder.lose();
         throw DataError("the user's own");
       },
       DataError);
   ASSERT_EQ(log.lines().size(), 1u);
   EXPECT_NE(log.lines()[0].find("cannot be written"), std::string::npos);
+}
+
+TEST(Profiler, GoesOnAfterATraceThatCouldNotBeWritten) {
+  const LostFolder folder;
+  Profiler profiler({.schedule_option = ProfileSchedule{.wait = 1, .active = 1},
+                     .output_trace_dir = folder.path()});
+  folder.lose();
+  profiler.step();
+  EXPECT_THROW(profiler.step(), Error) << "the end of the first cycle";
+  folder.find();
+  profiler.step();
+  work();
+  profiler.step();
+  EXPECT_EQ(calls_of(profiler.key_averages(), "aten::mm"), 1);
+  EXPECT_EQ(count(names_in(read_json(folder.path() / "profile_0.1.json")), "aten::mm"), 1);
 }
 
 TEST(Profiler, ATraceCanBeWrittenTwice) {
@@ -313,6 +360,30 @@ TEST(Profiler, EveryRankWritesAFileThatSaysWhoseItIs) {
       if (event.value("name", "") == "aten::mm") processes.insert(event.at("pid").dump());
   }
   EXPECT_EQ(processes.size(), 2u) << "the traces can be laid side by side";
+}
+
+RANK_MAIN(profile_on_a_rank_that_loses_its_folder) {
+  const PartialState state;
+  const auto folder = fs::path(std::getenv("TRACES")) / std::to_string(state.process_index());
+  Profiler profiler({.output_trace_dir = folder}, state.communicator());
+  if (state.process_index() == 1) {
+    fs::remove_all(folder);
+    std::ofstream(folder) << "x";
+  }
+  try {
+    profiler.stop();
+  } catch (const Error&) {
+    return 3;
+  }
+  return 0;
+}
+
+TEST(Profiler, ARankThatCannotWriteDoesNotFailTheOthers) {
+  const TemporaryFolder folder;
+  const auto ranks = testing::run_processes(2, "profile_on_a_rank_that_loses_its_folder",
+                                            {.env = {{"TRACES", folder.path().string()}}});
+  EXPECT_EQ(ranks[0].exit_code, 0) << ranks[0].err;
+  EXPECT_EQ(ranks[1].exit_code, 3) << ranks[1].err;
 }
 
 }  // namespace
