@@ -121,6 +121,30 @@ TEST(GatherForMetrics, CountsTheSamplesThatUpstreamsTestsCount) {
   }
 }
 
+// upstream: test_mrpc, with a classifier that is right 70 times of 99: repeats would count twice.
+TEST(GatherForMetrics, AccuracyOnAnyNumberOfRanksIsThatOfOneProcess) {
+  const at::Tensor x = torch::arange(99), label = (x % 10 < 7).to(at::kLong);
+  for (int ranks : {1, 2, 3, 4}) {
+    run_ranks_shared(ranks, [&](const std::shared_ptr<Communicator>& communicator) {
+      for (int bits = 0; bits < 4; ++bits) {
+        const Case c{.split = (bits & 1) != 0, .dispatch = (bits & 2) != 0};
+        Accelerator accelerator = accelerator_of(c, communicator);
+        auto loader = accelerator.prepare(
+            make_data_loader(std::tuple(x, label), {.batch_size = 12, .shuffle = true}));
+        std::int64_t right = 0, count = 0;
+        for (auto& [samples, labels] : loader) {
+          const auto [predicted, truth] =
+              accelerator.gather_for_metrics(std::tuple(torch::ones_like(samples), labels));
+          right += predicted.eq(truth).sum().item<std::int64_t>();
+          count += truth.numel();
+        }
+        EXPECT_EQ(count, 99) << c.text();
+        EXPECT_EQ(right, 70) << c.text();
+      }
+    });
+  }
+}
+
 TEST(GatherForMetrics, TakesNestedValuesScalarsAndStrings) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& communicator) {
     Accelerator accelerator({.communicator = communicator});
