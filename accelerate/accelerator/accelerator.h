@@ -275,8 +275,7 @@ class Accelerator {
     free_memory();
   }
 
-  // --- between ranks
-  // ------------------------------------------------------------------------------
+  // --- between ranks ----------------------------------------------------------------------------
   /// The ranks' values one after the other along dim 0. [collective]
   template <Nested T>
   [[nodiscard]] T gather(T value) const {
@@ -306,15 +305,20 @@ class Accelerator {
   [[nodiscard]] std::vector<T> gather_for_metrics(std::vector<T> objects) const {
     return gather_object_for_metrics(std::move(objects));
   }
+  /// The ranks' values reduced by `op`, element by element, times `scale`, on all of them.
+  /// [collective]
   template <Nested T>
   [[nodiscard]] T reduce(T value, ReduceOp op = ReduceOp::sum, double scale = 1.0) const {
     return accelerate::reduce(communicator(), verified("reduce", std::move(value)), op, scale);
   }
+  /// The value of one rank, on all of them; the others bring one of the same shapes. [collective]
   template <Nested T>
   [[nodiscard]] T broadcast(T value, int from_process = 0) const {
     return accelerate::broadcast(communicator(), verified("broadcast", std::move(value)),
                                  from_process);
   }
+  /// Every tensor padded along options.dim to the greatest size that a rank has, so that it can be
+  /// gathered. [collective]
   template <Nested T>
   [[nodiscard]] T pad_across_processes(T value, const PadOptions& options = {}) const {
     return accelerate::pad_across_processes(
@@ -371,8 +375,7 @@ class Accelerator {
   /// Writes a line to standard output, once per machine.
   void print(const std::string& line) const;
 
-  // --- save
-  // ---------------------------------------------------------------------------------------
+  // --- save -------------------------------------------------------------------------------------
   /// Writes named tensors as a safetensors file, on the main process only; atomic. Local.
   void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) const;
   /// Writes `model`'s parameters and buffers to `directory`/model.safetensors, on the main process
@@ -397,9 +400,11 @@ class Accelerator {
   void log(const TrackerValues& values, std::optional<std::int64_t> step = std::nullopt) {
     trackers_of_rank().log(values, step);
   }
+  /// Pictures of a step, shapes [N, C, H, W], [C, H, W] or [H, W]. Encoded here, before it returns.
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step = std::nullopt) {
     trackers_of_rank().log_images(images, step);
   }
+  /// A table of a step: columns, and rows as long as they are.
   void log_table(const std::string& name, const TrackerTable& table,
                  std::optional<std::int64_t> step = std::nullopt) {
     trackers_of_rank().log_table(name, table, step);

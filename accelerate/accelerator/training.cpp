@@ -156,6 +156,7 @@ void Accelerator::free_memory() {
   impl_->models.clear();
   impl_->optimizers->clear();
   impl_->schedulers.clear();
+  impl_->loaders.clear();
   impl_->items.reset();
   gradient_state()->reset();
   clear_device_cache();

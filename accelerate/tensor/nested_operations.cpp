@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 
 namespace accelerate::detail {
 
@@ -14,6 +15,12 @@ at::Tensor to_fp32(const at::Tensor& tensor) {
 
 at::Tensor moved(const at::Tensor& tensor, c10::Device device, bool non_blocking) {
   return tensor.defined() ? tensor.to(device, non_blocking) : tensor;
+}
+
+void check_same_keys(const std::vector<std::string>& first, const std::vector<std::string>& other) {
+  if (first == other) return;
+  throw UsageError("concatenate was given values of different structure: the first has the keys '" +
+                   join(first, "', '") + "', another one '" + join(other, "', '") + "'");
 }
 
 Tensors concatenate(const std::vector<Tensors>& parts, std::int64_t dim) {

@@ -49,11 +49,12 @@ concept OrderedByText =
 template <typename T>
 concept TupleLike = requires { std::tuple_size<T>::value; } && !std::ranges::range<T>;
 
-template <typename T, typename Fn>
-void visit_unless_skipped(T& value, const std::vector<std::string>& skip_keys, Fn&& fn) {
-  const auto visit = [&](auto& part) { visit_unless_skipped(part, skip_keys, fn); };
+/// Visits the tensors, and the entries of maps for whose key `enter(key)` is true.
+template <typename T, typename Enter, typename Fn>
+void visit_entries(T& value, Enter&& enter, Fn&& fn) {
+  const auto visit = [&](auto& part) { visit_entries(part, enter, fn); };
   const auto visit_entry = [&](std::string_view key, auto& part) {
-    if (std::ranges::find(skip_keys, key) == skip_keys.end()) visit(part);
+    if (enter(key)) visit(part);
   };
   if constexpr (!Nested<T>) {
     return;
@@ -71,6 +72,20 @@ void visit_unless_skipped(T& value, const std::vector<std::string>& skip_keys, F
     visit_tensors(value, fn);  // A user struct: its members have no keys.
   }
 }
+
+/// The keys of all maps in `value`, in visiting order.
+template <typename T>
+[[nodiscard]] std::vector<std::string> keys_of(T& value) {
+  std::vector<std::string> keys;
+  const auto enter = [&keys](std::string_view key) {
+    keys.emplace_back(key);
+    return true;
+  };
+  visit_entries(value, enter, [](at::Tensor&) {});
+  return keys;
+}
+/// Throws UsageError where they differ: entries are joined by place.
+void check_same_keys(const std::vector<std::string>& first, const std::vector<std::string>& other);
 }  // namespace detail
 
 /// `value` with every tensor replaced by `fn(tensor)`; parts that hold no tensor stay. What
@@ -99,9 +114,12 @@ template <typename Fn>
 /// Every tensor on `device`; those that are there already are not copied.
 template <Nested T>
 [[nodiscard]] T send_to_device(T value, c10::Device device, const SendOptions& options = {}) {
-  detail::visit_unless_skipped(value, options.skip_keys, [&](at::Tensor& tensor) {
-    tensor = detail::moved(tensor, device, options.non_blocking);
-  });
+  detail::visit_entries(
+      value,
+      [&](std::string_view key) {
+        return std::ranges::find(options.skip_keys, key) == options.skip_keys.end();
+      },
+      [&](at::Tensor& tensor) { tensor = detail::moved(tensor, device, options.non_blocking); });
   return value;
 }
 
@@ -121,12 +139,15 @@ template <Nested T>
 }
 
 /// One value whose tensors are those of `values` joined along `dim`; its other parts are those of
-/// the first. Throws UsageError: no values, or values with different numbers of tensors.
+/// the first. Throws UsageError: no values, or values with different numbers of tensors or other
+/// keys.
 template <Nested T>
 [[nodiscard]] T concatenate(std::vector<T> values, std::int64_t dim = 0) {
   std::vector<detail::Tensors> parts;
   for (T& value : values) parts.push_back(collect_tensors(value));
   const detail::Tensors joined = detail::concatenate(parts, dim);
+  const auto keys = detail::keys_of(values.front());
+  for (T& value : values) detail::check_same_keys(keys, detail::keys_of(value));
   std::size_t next = 0;
   visit_tensors(values.front(), [&](at::Tensor& tensor) { tensor = joined[next++]; });
   return std::move(values.front());

@@ -426,5 +426,26 @@ TEST(Accelerator, BadOptionsAreConfigErrors) {
       ConfigError);
 }
 
+TEST(Accelerator, FreeMemoryForgetsWhatWasPreparedAndEmptiesWhatItIsGiven) {
+  Accelerator accelerator(
+      {.gradient_accumulation_steps = 2, .communicator = single_communicator()});
+  Net net = make_net();
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  auto [model, optimizer] = accelerator.prepare(net, sgd);
+  {
+    auto window = accelerator.accumulate(model);
+    accelerator.backward(model(samples(2)).sum());
+  }
+  ASSERT_EQ(accelerator.step(), 1);
+  at::Tensor outputs = torch::ones({4});
+  std::vector<at::Tensor> kept = {outputs};
+  accelerator.free_memory(net, outputs, kept);
+  EXPECT_TRUE(net.is_empty());
+  EXPECT_FALSE(outputs.defined());
+  EXPECT_TRUE(kept.empty());
+  EXPECT_EQ(accelerator.step(), 0);
+  EXPECT_NE(accelerator.prepare(sgd).core(), optimizer.core());
+}
+
 }  // namespace
 }  // namespace accelerate

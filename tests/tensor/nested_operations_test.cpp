@@ -158,6 +158,11 @@ TEST(NestedOperations, RefuseBadInputWithASentence) {
   refused([] { (void)concatenate(std::vector<at::Tensor>{}); }, "no values");
   refused([] { (void)concatenate(std::vector<Many>{Many(2), Many(3)}); },
           "value 0 holds 2 tensors, value 1 holds 3");
+  refused(
+      [] {
+        (void)concatenate(std::vector<Named>{{{"a", torch::ones({1})}}, {{"b", torch::ones({1})}}});
+      },
+      "the first has the keys 'a', another one 'b'");
   refused([] { (void)pad_input_tensors(torch::ones({3}), 4, 2); }, "[3] has not the 4 rows");
   refused([] { (void)pad_input_tensors(torch::ones({0}), 0, 2); }, "at least one is needed");
   refused([] { (void)pad_input_tensors(torch::ones({}), 1, 2); }, "rows along dim 0");
