@@ -46,6 +46,21 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
   return plugin;
 }
 
+// Each model averages the gradients of its parameters, so one that two of them have would be
+// averaged twice.
+void require_unshared(const ModuleView& view, const detail::ModelCore& other) {
+  for (const auto& [name, parameter] : view.parameters) {
+    if (!parameter.requires_grad()) continue;
+    for (const auto& [other_name, other_parameter] : other.view().parameters) {
+      if (!parameter.is_same(other_parameter)) continue;
+      throw UsageError("parameter '" + name + "' of " + view.class_name + " is also '" +
+                       other_name + "' of " + other.view().class_name +
+                       ", which is prepared already, so its gradient would be averaged twice; "
+                       "prepare one module that holds both.");
+    }
+  }
+}
+
 }  // namespace
 
 Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
@@ -104,6 +119,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     seen.to(state.device());
     seen = view();
   }
+  for (const auto& core : live_models()) require_unshared(seen, *core);
   auto core = std::make_shared<detail::ModelCore>(
       module, std::move(seen), state.communicator(), options.ddp,
       detail::ForwardPrecision{.dtype = autocast_dtype(precision),

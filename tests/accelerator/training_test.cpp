@@ -187,6 +187,27 @@ TEST(Training, ASecondModelOutsideTheWindowSynchronisesByItself) {
   });
 }
 
+// Both would average its gradient.
+TEST(Training, TwoModelsWithATrainableParameterInCommonAreRefusedByName) {
+  Accelerator accelerator({.communicator = single_communicator()});
+  torch::nn::Linear common(2, 2);
+  torch::nn::Sequential one(common), other(torch::nn::ReLU(), common);
+  {
+    const auto prepared = accelerator.prepare(one);
+    try {
+      (void)accelerator.prepare(other);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const UsageError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("parameter '1.weight'"), std::string::npos) << text;
+      EXPECT_NE(text.find("is also '0.weight'"), std::string::npos) << text;
+    }
+  }
+  const auto prepared = accelerator.prepare(other);  // the first one has gone
+  for (auto& parameter : common->parameters()) parameter.requires_grad_(false);
+  EXPECT_NO_THROW((void)accelerator.prepare(one)) << "nothing of it is trained";
+}
+
 TEST(Training, TwoModelsUnderOneWindowAccumulateTogether) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
     Accelerator accelerator({.gradient_accumulation_steps = 2, .communicator = comm});
