@@ -11,7 +11,6 @@
 #include <climits>
 #include <utility>
 
-#include "accelerate/base/descriptor.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -85,18 +84,22 @@ void sign(int fd, const fs::path& path) {
 
 }  // namespace
 
-std::unique_ptr<FolderLock> lock_folder(const fs::path& directory) {
-  return lock_file(directory, directory / ".lock");
+std::unique_ptr<FolderLock> lock_opened(Descriptor opened, const fs::path& file,
+                                        const fs::path& lock) {
+  take(opened.get(), file);
+  if (!still_names(lock, opened.get())) return nullptr;
+  sign(opened.get(), lock);
+  return std::make_unique<RealFolderLock>(lock, std::move(opened));
 }
 
 std::unique_ptr<FolderLock> lock_file(const fs::path& file, const fs::path& lock) {
   for (;;) {
-    Descriptor fd = open_lock_file(lock, file);
-    take(fd.get(), file);
-    if (!still_names(lock, fd.get())) continue;
-    sign(fd.get(), lock);
-    return std::make_unique<RealFolderLock>(lock, std::move(fd));
+    if (auto held = lock_opened(open_lock_file(lock, file), file, lock)) return held;
   }
+}
+
+std::unique_ptr<FolderLock> lock_folder(const fs::path& directory) {
+  return lock_file(directory, directory / ".lock");
 }
 
 }  // namespace accelerate::detail

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
 
 namespace accelerate::detail {
@@ -16,5 +17,11 @@ namespace accelerate::detail {
 /// The same for one file of a folder that several use: by flock(2) on the file `lock` beside it.
 [[nodiscard]] std::unique_ptr<FolderLock> lock_file(const std::filesystem::path& file,
                                                     const std::filesystem::path& lock);
+
+/// A step of both: takes the lock of the file `lock`, which was opened before. Null when that file
+/// has been removed since, by a holder that left: whoever opens the name now would get another.
+[[nodiscard]] std::unique_ptr<FolderLock> lock_opened(Descriptor opened,
+                                                      const std::filesystem::path& file,
+                                                      const std::filesystem::path& lock);
 
 }  // namespace accelerate::detail

@@ -12,6 +12,7 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/folder_lock.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -95,6 +96,16 @@ TEST_F(FolderLocks, OfManyThreadsOneHasItAtATime) {
   EXPECT_FALSE(shared);
   EXPECT_GT(taken, 0);
   EXPECT_EQ(files_.list(folder_.path()), std::vector<std::string>());
+}
+
+TEST_F(FolderLocks, AFileThatALeavingHolderRemovedIsNotTakenForTheLock) {
+  const auto path = folder_.path() / ".lock";
+  auto first = lock();
+  Descriptor late(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  first.reset();  // Between the late one's opening and its locking.
+  EXPECT_EQ(detail::lock_opened(std::move(late), folder_.path(), path), nullptr);
+  Descriptor in_time(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  EXPECT_NE(detail::lock_opened(std::move(in_time), folder_.path(), path), nullptr);
 }
 
 TEST_F(FolderLocks, WhatCannotBeLockedIsAFileError) {
