@@ -35,8 +35,7 @@ Scheduler scaled_by(const Request& request, const detail::Factor& factor) {
   throw ConfigError("the schedule '" + std::string(request.name) + "' " + what);
 }
 
-// --- the schedules
-// --------------------------------------------------------------------------------
+// --- the schedules -------------------------------------------------------------------------------
 
 Scheduler make_linear(const Request& request) {
   return scaled_by(request, detail::linear_factor(request.span()));
@@ -57,9 +56,8 @@ Scheduler make_polynomial(const Request& request) {
                                  request.kwargs.lr_end.value_or(1e-7),
                                  request.kwargs.power.value_or(1.0)};
   if (rates.start <= rates.end) {
-    refuse(request, "goes down to lr_end = " + std::to_string(rates.end) +
-                        ", which must be below the optimizer's rate, " +
-                        std::to_string(rates.start));
+    refuse(request, "goes down to lr_end = " + c10::str(rates.end) +
+                        ", which must be below the optimizer's rate, " + c10::str(rates.start));
   }
   return scaled_by(request, detail::polynomial_factor(request.span(), rates));
 }
@@ -113,6 +111,12 @@ Scheduler make_warmup_stable_decay(const Request& request) {
   const std::int64_t decay = *kwargs.num_decay_steps;
   const std::int64_t stable = kwargs.num_stable_steps ? *kwargs.num_stable_steps
                                                       : *request.training - request.warmup - decay;
+  if (stable < 0 || decay < 0) {
+    refuse(request, "warms up in " + std::to_string(request.warmup) + " steps, is stable for " +
+                        std::to_string(stable) + " and decays in " + std::to_string(decay) +
+                        "; allowed are 0 steps or more for each, and what num_training_steps "
+                        "leaves is the stable part");
+  }
   return scaled_by(
       request, detail::stable_decay_factor(
                    {request.warmup, stable, decay, kwargs.warmup_type.value_or(RampType::linear),
@@ -153,8 +157,7 @@ Scheduler make_greedy(const Request& request) {
   return std::make_shared<GreedyLR>(request.optimizer, options);
 }
 
-// --- what each takes
-// ------------------------------------------------------------------------------
+// --- what each takes -----------------------------------------------------------------------------
 
 enum class Steps { none, warmup, warmup_and_training, warmup_perhaps_training };
 
@@ -256,8 +259,7 @@ Scheduler make_known(const Known& known, Optimizer& optimizer, const SchedulerOp
   return known.make(request);
 }
 
-// --- registered ones
-// ------------------------------------------------------------------------------
+// --- registered ones -----------------------------------------------------------------------------
 
 struct Registered {
   std::mutex mutex;

@@ -218,8 +218,7 @@ TEST(AcceleratedScheduler, ScheduleWithAMetricHasNothingToSayAboutSteps) {
   EXPECT_TRUE(log.lines().empty());
 }
 
-// --- which optimizer
-// --------------------------------------------------------------------------------
+// --- which optimizer -----------------------------------------------------------------------------
 
 TEST(AcceleratedScheduler, FollowsItsOwnOptimizerAndNoOther) {
   Training training({.communicator = single_communicator()});
@@ -269,8 +268,7 @@ TEST(AcceleratedScheduler, PreparingAgainGivesTheSame) {
   EXPECT_EQ(only_here.scheduler().last_epoch(), 1);
 }
 
-// --- LibTorch's own
-// ---------------------------------------------------------------------------------
+// --- LibTorch's own ------------------------------------------------------------------------------
 
 TEST(LibTorchSchedulers, StepAndResume) {
   Training training({.communicator = single_communicator()});
@@ -299,8 +297,7 @@ TEST(LibTorchSchedulers, PlateauWantsItsMetricAndCannotBeSaved) {
   EXPECT_THROW((void)scheduler.state_dict(), UsageError);
 }
 
-// --- mistakes
-// ---------------------------------------------------------------------------------------
+// --- mistakes ------------------------------------------------------------------------------------
 
 TEST(AcceleratedScheduler, MistakesAreUsageErrors) {
   Training training({.communicator = single_communicator()});

@@ -41,8 +41,7 @@ TEST(Schedules, EveryOptimizerOfLibTorchIsDriven) {
   }
 }
 
-// --- where they start
-// -------------------------------------------------------------------------------
+// --- where they start ----------------------------------------------------------------------------
 
 TEST(InitialRates, ASecondScheduleStartsFromTheRatesBeforeTheFirst) {
   const auto optimizer = make_optimizer("SGD", {0.5});
@@ -99,8 +98,7 @@ TEST(InitialRates, GroupsAddedUnderASchedulesFeetAreAUsageError) {
   EXPECT_THROW(factors.step(), UsageError);
 }
 
-// --- sequences
-// --------------------------------------------------------------------------------------
+// --- sequences -----------------------------------------------------------------------------------
 
 std::shared_ptr<LRScheduler> line_then_decay(torch::optim::Optimizer& optimizer) {
   SequentialLR::Schedulers both = {
@@ -120,8 +118,7 @@ TEST(SequentialLR, MayHoldSequences) {
   EXPECT_EQ(curve(nested, 6), plain);
 }
 
-// --- your own
-// ---------------------------------------------------------------------------------------
+// --- your own ------------------------------------------------------------------------------------
 
 class HalfEvery final : public LRScheduler {
  public:
@@ -193,8 +190,7 @@ TEST(Schedules, AnOptimizerOfYoursIsDrivenThroughItsOptions) {
   EXPECT_EQ(static_cast<OwnOptions&>(optimizer.param_groups()[0].options()).rate, 0.25);
 }
 
-// --- states
-// -----------------------------------------------------------------------------------------
+// --- states --------------------------------------------------------------------------------------
 
 TEST(SchedulerState, OfAnotherScheduleIsRefusedAndNothingChanges) {
   const auto optimizer = make_optimizer("SGD", {1.0});
@@ -240,8 +236,36 @@ TEST(SchedulerState, FaultsAreCheckpointErrorsThatNameTheField) {
   EXPECT_EQ(load([](auto&) {}), "no error");
 }
 
-// --- bad input
-// --------------------------------------------------------------------------------------
+// A state may come from a damaged file, and some numbers in it are divisors and lengths.
+TEST(SchedulerState, NumbersThatNoScheduleCanHaveAreRefused) {
+  const auto o = make_optimizer("SGD", {1.0});
+  const auto schedules = std::vector<std::shared_ptr<LRScheduler>>{
+      std::make_shared<StepLR>(*o, 3),
+      std::make_shared<CosineAnnealingLR>(*o, 3),
+      std::make_shared<LinearLR>(*o),
+      std::make_shared<OneCycleLR>(*o, OneCycleLROptions{.max_lr = 1.0, .total_steps = 9}),
+      line_then_decay(*o),
+      get_scheduler("greedy", *o)};
+  const std::vector<std::pair<std::size_t, std::pair<std::string, StateValue>>> table = {
+      {0, {"step_size", std::int64_t{0}}},        {1, {"T_max", std::int64_t{0}}},
+      {2, {"total_iters", std::int64_t{-1}}},     {3, {"total_steps", std::int64_t{0}}},
+      {3, {"max_lrs", Numbers{1, 2, 3}}},         {3, {"base_momentums", Numbers{1, 2}}},
+      {4, {"_milestones", testing::Steps{1, 2}}}, {5, {"window_size", std::int64_t{0}}}};
+  for (const auto& [index, damage] : table) {
+    LRScheduler& schedule = *schedules[index];
+    auto state = schedule.state_dict();
+    state.values.at(damage.first) = damage.second;
+    const auto text = message_of([&] { schedule.load_state_dict(state); });
+    EXPECT_NE(text.find("'" + damage.first + "'"), std::string::npos) << text;
+    if (schedule.needs_metric()) {
+      schedule.step(1.0);
+    } else {
+      schedule.step();
+    }
+  }
+}
+
+// --- bad input -----------------------------------------------------------------------------------
 
 struct Bad {
   const char* name;
@@ -306,12 +330,37 @@ const std::vector<Bad>& bad_calls() {
       {"growing plateau",
        [](Optimizer& o) { get(o, "reduce_lr_on_plateau", with({.factor = 1.5})); },
        {"factor is 1.5", "below 1"}},
+      {"plateau factor that turns rates round",
+       [](Optimizer& o) { get(o, "reduce_lr_on_plateau", with({.factor = -0.5})); },
+       {"factor is -0.5", "from 0 to below 1"}},
+      {"one cycle's first rate",
+       [](Optimizer& o) { OneCycleLR(o, {.max_lr = 1.0, .total_steps = 9, .div_factor = 0}); },
+       {"ConfigError", "div_factor is 0", "above 0"}},
+      {"one cycle's last rate",
+       [](Optimizer& o) {
+         OneCycleLR(o, {.max_lr = 1.0, .total_steps = 9, .final_div_factor = -1});
+       },
+       {"ConfigError", "final_div_factor is -1"}},
+      {"small rates are told as they are",
+       [](Optimizer& o) {
+         o.defaults().set_lr(1e-9);
+         get(o, "polynomial", {.num_warmup_steps = 0, .num_training_steps = 5});
+       },
+       {"lr_end = 1e-07", "the optimizer's rate, 1e-09"}},
+      {"phases longer than training",
+       [](Optimizer& o) {
+         get(o, "warmup_stable_decay",
+             {.num_warmup_steps = 5,
+              .num_training_steps = 12,
+              .scheduler_specific_kwargs = {.num_decay_steps = 10}});
+       },
+       {"ConfigError", "stable for -3", "num_training_steps"}},
       {"bounds of a plateau",
        [](Optimizer& o) { get(o, "reduce_lr_on_plateau", with({.min_lr = {{0.1, 0.2}}})); },
        {"min_lr has 2 values", "1 parameter groups"}},
       {"greedy factor",
        [](Optimizer& o) { get(o, "greedy", with({.factor = 0.0})); },
-       {"factor is 0.0", "between 0 and 1"}},
+       {"factor is 0;", "between 0 and 1"}},
       {"greedy window",
        [](Optimizer& o) { get(o, "greedy", with({.window_size = 0})); },
        {"window_size is 0"}},
@@ -333,7 +382,7 @@ const std::vector<Bad>& bad_calls() {
        {"total_steps is 0"}},
       {"start of a cycle",
        [](Optimizer& o) { OneCycleLR(o, {.max_lr = 1.0, .total_steps = 9, .pct_start = 2}); },
-       {"pct_start is 2.0", "[0, 1]"}},
+       {"pct_start is 2;", "[0, 1]"}},
       {"milestones",
        [](Optimizer& o) { SequentialLR(o, {}, {}); },
        {"0 schedules and 0 milestones"}},
@@ -416,8 +465,7 @@ TEST(ScheduleBadInput, MetricsThatAreNoNumbersCountAsNoImprovement) {
   EXPECT_EQ(plateau.best(), 1.0);
 }
 
-// --- where PyTorch divides by zero
-// ------------------------------------------------------------------
+// --- where PyTorch divides by zero ---------------------------------------------------------------
 
 TEST(OneCycleLR, APhaseWithoutLengthIsOverAsItBegins) {
   const auto optimizer = make_optimizer("SGD", {1.0});

@@ -13,8 +13,8 @@ GreedyLR::GreedyLR(torch::optim::Optimizer& optimizer, const GreedyLROptions& op
       max_lrs_(options.max_lr.expand(base_lrs().size(), "GreedyLR's max_lr")),
       init_lrs_(current_lrs()),
       resets_in_(options.reset_start) {
-  if (options.factor >= 1 || options.factor <= 0) {
-    throw ConfigError("GreedyLR's factor is " + std::to_string(options.factor) +
+  if (!(options.factor > 0 && options.factor < 1)) {
+    throw ConfigError("GreedyLR's factor is " + c10::str(options.factor) +
                       "; allowed is a number between 0 and 1, by which rates are multiplied or "
                       "divided");
   }
@@ -110,7 +110,7 @@ void GreedyLR::visit_state(StateVisitor& field) {
   field("reset_start", resets_in_);
   field("reset_start_original", options_.reset_start);
   field("smooth", options_.smooth);
-  field("window_size", options_.window_size);
+  field.positive("window_size", options_.window_size);
   if (!options_.smooth) return;
   field.inside("_streaming_avg", [this](StateVisitor& inner) {
     inner("window_size", options_.window_size);

@@ -69,7 +69,7 @@ struct ReduceLROnPlateauOptions {
 /// Rates times `factor` when the metric has not improved for more than `patience` steps.
 class ReduceLROnPlateau final : public MetricScheduler {
  public:
-  /// Throws ConfigError unless factor < 1.
+  /// Throws ConfigError unless 0 ≤ factor < 1.
   explicit ReduceLROnPlateau(torch::optim::Optimizer& optimizer,
                              const ReduceLROnPlateauOptions& options = {});
   void step(double metric) override;
@@ -104,7 +104,7 @@ struct GreedyLROptions {
 /// Source: "GreedyLR", arXiv 2512.14527, as transformers has it.
 class GreedyLR final : public MetricScheduler {
  public:
-  /// Throws ConfigError unless factor < 1 and window_size ≥ 1.
+  /// Throws ConfigError unless 0 < factor < 1 and window_size ≥ 1.
   explicit GreedyLR(torch::optim::Optimizer& optimizer, const GreedyLROptions& options = {});
   void step(double metric) override;
   using MetricScheduler::step;

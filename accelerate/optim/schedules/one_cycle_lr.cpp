@@ -1,5 +1,6 @@
 #include "accelerate/optim/schedules/one_cycle_lr.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <string>
@@ -28,8 +29,14 @@ std::int64_t total_steps_of(const OneCycleLROptions& options) {
 
 double fraction_of(const OneCycleLROptions& options) {
   if (options.pct_start >= 0 && options.pct_start <= 1) return options.pct_start;
-  throw ConfigError("OneCycleLR's pct_start is " + std::to_string(options.pct_start) +
+  throw ConfigError("OneCycleLR's pct_start is " + c10::str(options.pct_start) +
                     "; allowed is a fraction of the steps in [0, 1]");
+}
+
+double divisor(const char* what, double value) {
+  if (value > 0) return value;
+  throw ConfigError(std::string("OneCycleLR's ") + what + " is " + c10::str(value) +
+                    "; allowed is a number above 0, by which a rate is divided");
 }
 
 void require_momentum(torch::optim::Optimizer& optimizer) {
@@ -57,8 +64,8 @@ OneCycleLR::OneCycleLR(torch::optim::Optimizer& optimizer, const OneCycleLROptio
   }
   std::vector<double> first_rates;
   for (const double peak : max_lrs_) {
-    first_rates.push_back(peak / options.div_factor);
-    min_lrs_.push_back(first_rates.back() / options.final_div_factor);
+    first_rates.push_back(peak / divisor("div_factor", options.div_factor));
+    min_lrs_.push_back(first_rates.back() / divisor("final_div_factor", options.final_div_factor));
   }
   set_base_lrs(first_rates);
   start();
@@ -101,7 +108,8 @@ std::vector<double> OneCycleLR::get_lr() {
 
 void OneCycleLR::set_momenta(const Position& where) {
   auto& groups = optimizer()->param_groups();
-  for (std::size_t i = 0; i < max_momenta_.size() && i < groups.size(); ++i) {
+  const auto count = std::min({max_momenta_.size(), base_momenta_.size(), groups.size()});
+  for (std::size_t i = 0; i < count; ++i) {
     const double ends[] = {max_momenta_[i], base_momenta_[i], max_momenta_[i]};
     detail::set_group_momentum(groups[i], anneal(ends[where.from], ends[where.to], where.fraction));
   }
@@ -118,16 +126,17 @@ std::vector<double> OneCycleLR::get_last_momentum() const {
 
 void OneCycleLR::visit_state(StateVisitor& field) {
   LRScheduler::visit_state(field);
-  field("total_steps", total_steps_);
+  field.positive("total_steps", total_steps_);
   field("_anneal_func_type", strategy_);
   field("cycle_momentum", cycle_momentum_);
   // PyTorch keeps these in the optimizer's groups, or only as the phases that follow from them.
   field.optional("pct_start", pct_start_);
   field.optional("three_phase", three_phase_);
-  field.optional("max_lrs", max_lrs_);
-  field.optional("min_lrs", min_lrs_);
-  field.optional("max_momentums", max_momenta_);
-  field.optional("base_momentums", base_momenta_);
+  const std::size_t groups = base_lrs().size();
+  field.optional_per_group("max_lrs", max_lrs_, groups);
+  field.optional_per_group("min_lrs", min_lrs_, groups);
+  field.optional_per_group("max_momentums", max_momenta_, groups);
+  field.optional_per_group("base_momentums", base_momenta_, groups);
 }
 
 }  // namespace accelerate

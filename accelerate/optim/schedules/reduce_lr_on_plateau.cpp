@@ -11,9 +11,9 @@ ReduceLROnPlateau::ReduceLROnPlateau(torch::optim::Optimizer& optimizer,
     : MetricScheduler(optimizer, {options.mode, options.threshold, options.threshold_mode}),
       options_(options),
       min_lrs_(options.min_lr.expand(base_lrs().size(), "ReduceLROnPlateau's min_lr")) {
-  if (options.factor < 1) return;
-  throw ConfigError("ReduceLROnPlateau's factor is " + std::to_string(options.factor) +
-                    "; allowed is a number below 1, by which rates are multiplied");
+  if (options.factor >= 0 && options.factor < 1) return;
+  throw ConfigError("ReduceLROnPlateau's factor is " + c10::str(options.factor) +
+                    "; allowed is a number from 0 to below 1, by which rates are multiplied");
 }
 
 void ReduceLROnPlateau::step(double metric) {

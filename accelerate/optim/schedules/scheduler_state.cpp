@@ -72,14 +72,48 @@ template void StateVisitor::visit(const std::string&, std::string&);
 template void StateVisitor::visit(const std::string&, std::vector<std::int64_t>&);
 template void StateVisitor::visit(const std::string&, std::vector<double>&);
 
+void StateVisitor::positive(const std::string& name, std::int64_t& value) {
+  if (mode_ == Mode::check) {
+    const auto found = convert<std::int64_t>(stored(name));
+    if (found && *found < 1) {
+      throw CheckpointError("'" + name + "' in the state of a schedule is " +
+                            std::to_string(*found) + "; allowed is 1 or more");
+    }
+  }
+  visit(name, value);
+}
+
+void StateVisitor::require_count(const std::string& name, std::size_t groups) const {
+  const auto found = convert<std::vector<double>>(stored(name));
+  if (!found || found->size() == groups) return;
+  throw CheckpointError("'" + name + "' in the state of a schedule has " +
+                        std::to_string(found->size()) +
+                        " values, one for each parameter group, and this optimizer has " +
+                        std::to_string(groups) + " groups");
+}
+
 void StateVisitor::per_group(const std::string& name, std::vector<double>& values) {
+  if (mode_ == Mode::check) require_count(name, values.size());
+  visit(name, values);
+}
+
+void StateVisitor::optional_per_group(const std::string& name, std::vector<double>& values,
+                                      std::size_t groups) {
+  if (mode_ != Mode::save && !state_.values.contains(name)) return;
   if (mode_ == Mode::check) {
     const auto found = convert<std::vector<double>>(stored(name));
+    if (found && !found->empty()) require_count(name, groups);
+  }
+  visit(name, values);
+}
+
+void StateVisitor::fixed_length(const std::string& name, std::vector<std::int64_t>& values) {
+  if (mode_ == Mode::check) {
+    const auto found = convert<std::vector<std::int64_t>>(stored(name));
     if (found && found->size() != values.size()) {
       throw CheckpointError("'" + name + "' in the state of a schedule has " +
-                            std::to_string(found->size()) +
-                            " values, one for each parameter group, and this optimizer has " +
-                            std::to_string(values.size()) + " groups");
+                            std::to_string(found->size()) + " values where this one has " +
+                            std::to_string(values.size()));
     }
   }
   visit(name, values);

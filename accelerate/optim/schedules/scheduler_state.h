@@ -44,7 +44,8 @@ struct EnumTexts;
 ///     field("gamma", gamma_);
 ///   }
 ///
-/// While loading, a field that the state lacks, or has with another type, is a CheckpointError.
+/// While loading, a field that the state lacks, has with another type, or out of its range, is a
+/// CheckpointError.
 class StateVisitor {
  public:
   /// `check` reads and compares without changing a field.
@@ -65,8 +66,15 @@ class StateVisitor {
   void optional(const std::string& name, T& value) {
     if (mode_ == Mode::save || state_.values.contains(name)) (*this)(name, value);
   }
+  /// A whole number of 1 or more, by which steps are divided.
+  void positive(const std::string& name, std::int64_t& value);
   /// One number for each parameter group: the length must not change.
   void per_group(const std::string& name, std::vector<double>& values);
+  /// The same where a state written by PyTorch lacks it, and others may have none for any of the
+  /// `groups`.
+  void optional_per_group(const std::string& name, std::vector<double>& values, std::size_t groups);
+  /// Whole numbers, as many as there are.
+  void fixed_length(const std::string& name, std::vector<std::int64_t>& values);
   /// The states of other schedules, which must be equally many.
   void nested(const std::string& name, const std::vector<std::shared_ptr<LRScheduler>>& schedulers);
   /// Fields in a state of their own.
@@ -77,6 +85,7 @@ class StateVisitor {
   void visit(const std::string& name, T& value);
   [[nodiscard]] std::vector<SchedulerState>& states(const std::string& name, std::size_t count);
   [[nodiscard]] const StateValue& stored(const std::string& name) const;
+  void require_count(const std::string& name, std::size_t groups) const;
   [[noreturn]] void refuse(const std::string& name, std::string_view text) const;
 
   template <typename E, std::size_t n>

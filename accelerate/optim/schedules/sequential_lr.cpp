@@ -77,7 +77,7 @@ void SequentialLR::step() {
 void SequentialLR::visit_state(StateVisitor& field) {
   field("last_epoch", last_epoch_);
   field.per_group("_last_lr", last_lrs_);
-  field("_milestones", milestones_);
+  field.fixed_length("_milestones", milestones_);
   field.nested("_schedulers", schedulers_);
 }
 

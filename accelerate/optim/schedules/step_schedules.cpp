@@ -25,14 +25,13 @@ void require_positive(const char* what, std::int64_t value) {
 
 void require_factor(const char* what, double value, bool allowed, const char* range) {
   if (allowed) return;
-  throw ConfigError(std::string("LinearLR's ") + what + " is " + std::to_string(value) +
+  throw ConfigError(std::string("LinearLR's ") + what + " is " + c10::str(value) +
                     "; allowed is a fraction of the base rate in " + range);
 }
 
 }  // namespace
 
-// --- LambdaLR
-// -------------------------------------------------------------------------------------
+// --- LambdaLR ------------------------------------------------------------------------------------
 
 LambdaLR::LambdaLR(torch::optim::Optimizer& optimizer, const Factor& factor)
     : LambdaLR(optimizer, std::vector<Factor>(optimizer.param_groups().size(), factor)) {}
@@ -56,8 +55,7 @@ std::vector<double> LambdaLR::get_lr() {
   return rates;
 }
 
-// --- StepLR
-// ---------------------------------------------------------------------------------------
+// --- StepLR --------------------------------------------------------------------------------------
 
 StepLR::StepLR(torch::optim::Optimizer& optimizer, std::int64_t step_size, double gamma)
     : LRScheduler(optimizer), step_size_(step_size), gamma_(gamma) {
@@ -76,12 +74,11 @@ std::vector<double> StepLR::closed_form_lr() {
 
 void StepLR::visit_state(StateVisitor& field) {
   LRScheduler::visit_state(field);
-  field("step_size", step_size_);
+  field.positive("step_size", step_size_);
   field("gamma", gamma_);
 }
 
-// --- MultiStepLR
-// ----------------------------------------------------------------------------------
+// --- MultiStepLR ---------------------------------------------------------------------------------
 
 MultiStepLR::MultiStepLR(torch::optim::Optimizer& optimizer, std::vector<std::int64_t> milestones,
                          double gamma)
@@ -107,8 +104,7 @@ void MultiStepLR::visit_state(StateVisitor& field) {
   field("gamma", gamma_);
 }
 
-// --- ExponentialLR
-// --------------------------------------------------------------------------------
+// --- ExponentialLR -------------------------------------------------------------------------------
 
 ExponentialLR::ExponentialLR(torch::optim::Optimizer& optimizer, double gamma)
     : LRScheduler(optimizer), gamma_(gamma) {
@@ -128,8 +124,7 @@ void ExponentialLR::visit_state(StateVisitor& field) {
   field("gamma", gamma_);
 }
 
-// --- LinearLR
-// -------------------------------------------------------------------------------------
+// --- LinearLR ------------------------------------------------------------------------------------
 
 LinearLR::LinearLR(torch::optim::Optimizer& optimizer, const LinearLROptions& options)
     : LRScheduler(optimizer), options_(options) {
@@ -159,11 +154,10 @@ void LinearLR::visit_state(StateVisitor& field) {
   LRScheduler::visit_state(field);
   field("start_factor", options_.start_factor);
   field("end_factor", options_.end_factor);
-  field("total_iters", options_.total_iters);
+  field.positive("total_iters", options_.total_iters);
 }
 
-// --- CosineAnnealingLR
-// ----------------------------------------------------------------------------
+// --- CosineAnnealingLR ---------------------------------------------------------------------------
 
 CosineAnnealingLR::CosineAnnealingLR(torch::optim::Optimizer& optimizer, std::int64_t t_max,
                                      double eta_min)
@@ -199,7 +193,7 @@ std::vector<double> CosineAnnealingLR::closed_form_lr() {
 
 void CosineAnnealingLR::visit_state(StateVisitor& field) {
   LRScheduler::visit_state(field);
-  field("T_max", t_max_);
+  field.positive("T_max", t_max_);
   field("eta_min", eta_min_);
 }
 
