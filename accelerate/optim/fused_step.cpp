@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -115,8 +116,8 @@ class HiddenGradients {
   Buckets& buckets_;
 };
 
-// The state of `parameter` when it is a State; made by `create` when there is none. Null when it is
-// something else.
+// The state of `parameter` when it is a State; filled in by `create` when there is none. Null when
+// it is something else.
 template <typename State, typename Create>
 State* state_of(Optimizer& optimizer, const at::Tensor& parameter, const Create& create) {
   auto& states = optimizer.state();
@@ -124,7 +125,7 @@ State* state_of(Optimizer& optimizer, const at::Tensor& parameter, const Create&
   auto found = states.find(key);
   if (found == states.end()) {
     auto fresh = std::make_unique<State>();
-    if (!create(*fresh)) return nullptr;
+    create(*fresh);
     found = states.emplace(key, std::move(fresh)).first;
   }
   auto* state = found->second.get();
@@ -148,7 +149,6 @@ struct AdamRule {
       fresh.exp_avg(at::zeros_like(parameter));
       fresh.exp_avg_sq(at::zeros_like(parameter));
       if (options.amsgrad()) fresh.max_exp_avg_sq(at::zeros_like(parameter));
-      return true;
     });
     if (state == nullptr || !fits(*state, options, parameter)) return false;
     state->step(state->step() + 1);
@@ -189,7 +189,7 @@ struct SgdRule {
     if (options.momentum() != 0) {
       State* state = state_of<State>(optimizer, parameter, [&](State& fresh) {
         fresh.momentum_buffer(at::empty_like(parameter));
-        return is_first = true;
+        is_first = true;
       });
       if (state == nullptr || !compat::accompanies(parameter, state->momentum_buffer())) {
         return false;
@@ -216,10 +216,13 @@ struct AdagradRule {
   static constexpr auto kWhich = FusedOptimizer::adagrad;
   static constexpr bool kMovesVersion = true;
 
-  static bool take(Buckets& buckets, Optimizer& optimizer, const Options&,
+  static bool take(Buckets& buckets, Optimizer& optimizer, const Options& options,
                    const at::Tensor& parameter) {
-    // The constructor made the state; where there is none, the own step says what is wrong.
-    State* state = state_of<State>(optimizer, parameter, [](State&) { return false; });
+    // The constructor made the state, but not that of groups which were added since.
+    State* state = state_of<State>(optimizer, parameter, [&](State& fresh) {
+      fresh.step(0);
+      fresh.sum(at::full_like(parameter, options.initial_accumulator_value()));
+    });
     if (state == nullptr || state->step() >= compat::kLastFusedStep ||
         !compat::accompanies(parameter, state->sum())) {
       return false;
