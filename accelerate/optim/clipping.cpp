@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -36,22 +37,23 @@ std::vector<Kind> by_kind(const std::vector<at::Tensor>& tensors) {
   return kinds;
 }
 
-// The dense tensor that holds the elements of `tensor`.
+// The dense tensor that holds the elements of `tensor`: of a coalesced one its own, else their
+// sums.
 at::Tensor values_of(const at::Tensor& tensor) {
-  return tensor.is_sparse() ? tensor._values() : tensor;
+  return tensor.is_sparse() ? tensor.coalesce()._values() : tensor;
 }
 
 // The gradients there are, as dense tensors whose change changes them. A sparse gradient may list
 // an element in parts; only their sum can be measured.
-std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> gradients;
+std::vector<at::Tensor> dense_gradients_of(const std::vector<at::Tensor>& parameters) {
   for (const auto& parameter : parameters) {
     if (!parameter.defined() || !parameter.grad().defined()) continue;
     if (parameter.grad().is_sparse() && !parameter.grad().is_coalesced()) {
       parameter.mutable_grad() = parameter.grad().coalesce();
     }
-    gradients.push_back(values_of(parameter.grad()));
   }
+  auto gradients = detail::gradients_of(parameters);
+  for (auto& gradient : gradients) gradient = values_of(gradient);
   return gradients;
 }
 
@@ -89,7 +91,7 @@ at::Tensor stack(std::vector<at::Tensor> scalars) {
               std::to_string(tensors.size()) + ", of shape " + c10::str(tensors[i].sizes());
     break;
   }
-  throw UsageError("the total norm of the gradients is " + std::to_string(norm.item<double>()) +
+  throw UsageError("the total norm of the gradients is " + c10::str(norm.item<double>()) +
                    ", so they cannot be clipped; " + culprit +
                    ". Look for an overflow or a division by 0 in the loss, or leave out "
                    "error_if_nonfinite to scale by that norm anyway");
@@ -119,9 +121,19 @@ double greatest(at::ScalarType dtype) {
 
 namespace detail {
 
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> found;
+  std::unordered_set<const void*> seen;
+  for (const auto& parameter : parameters) {
+    if (!parameter.defined() || !parameter.grad().defined()) continue;
+    if (seen.insert(parameter.unsafeGetTensorImpl()).second) found.push_back(parameter.grad());
+  }
+  return found;
+}
+
 void check_clip_bound(const char* function, const char* name, double bound) {
   if (bound >= 0) return;
-  throw UsageError(std::string(function) + ": " + name + " is " + std::to_string(bound) +
+  throw UsageError(std::string(function) + ": " + name + " is " + c10::str(bound) +
                    "; allowed is 0 or more. A negative one would turn gradients round");
 }
 
@@ -165,13 +177,13 @@ void clip_grads_with_norm_(const std::vector<at::Tensor>& parameters, double max
   const auto coefficient = detail::clip_coefficient(total_norm, max_norm);
   // Multiplying by 1 changes nothing; but to know it of a GPU's number would mean to wait.
   if (coefficient.is_cpu() && coefficient.item<double>() == 1.0) return;
-  detail::multiply_all_(gradients_of(parameters), coefficient);
+  detail::multiply_all_(dense_gradients_of(parameters), coefficient);
 }
 
 at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                            double norm_type, bool error_if_nonfinite) {
   detail::check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
-  const auto total = get_total_norm(gradients_of(parameters), norm_type, error_if_nonfinite);
+  const auto total = get_total_norm(dense_gradients_of(parameters), norm_type, error_if_nonfinite);
   clip_grads_with_norm_(parameters, max_norm, total);
   return total;
 }
@@ -185,7 +197,7 @@ void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_val
   detail::check_clip_bound("clip_grad_value_", "clip_value", clip_value);
   if (std::isinf(clip_value)) return;
   const at::NoGradGuard no_grad;
-  const auto kinds = by_kind(gradients_of(parameters));
+  const auto kinds = by_kind(dense_gradients_of(parameters));
   for (const auto& kind : kinds) {
     if (at::isComplexType(kind.dtype)) {
       throw UsageError("clip_grad_value_: a gradient is complex (" +

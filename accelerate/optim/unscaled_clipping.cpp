@@ -22,14 +22,6 @@ std::vector<const void*> identities(const Gradients& gradients) {
   return found;
 }
 
-Gradients gradients_of(const std::vector<at::Tensor>& parameters) {
-  Gradients found;
-  for (const auto& parameter : parameters) {
-    if (parameter.defined() && parameter.grad().defined()) found.push_back(parameter.grad());
-  }
-  return found;
-}
-
 // Dense, and with a range in which a large scale does no harm.
 bool is_plain(const at::Tensor& gradient) {
   return gradient.layout() == at::kStrided &&

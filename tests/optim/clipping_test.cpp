@@ -180,6 +180,13 @@ TEST(Clipping, OrderZeroCountsElementsNotTensors) {
   EXPECT_EQ(clip_grad_norm_({a, b}, 10.0, 0).item<double>(), 3.0);
 }
 
+// parameters() of a LibTorch module lists a weight that two layers share twice.
+TEST(Clipping, TiedWeightsCountOnce) {
+  const auto tied = leaf_with(torch::tensor({3.0, 4.0}));
+  EXPECT_DOUBLE_EQ(clip_grad_norm_({tied, tied}, 1.0).item<double>(), 5.0);
+  EXPECT_NEAR(tied.grad().norm().item<double>(), 1.0, 1e-6);
+}
+
 TEST(Clipping, NothingToClipHasNormZero) {
   EXPECT_EQ(clip_grad_norm_(std::vector<at::Tensor>{}, 1.0).item<double>(), 0.0);
   EXPECT_EQ(clip_grad_norm_(at::Tensor(), 1.0).item<double>(), 0.0);
@@ -201,6 +208,7 @@ TEST(Clipping, SparseGradientsCountTheirSums) {
   leaf.mutable_grad() = sparse_gradient();
   clip_grad_value_(leaf, 3.5);
   EXPECT_TRUE(leaf.grad().to_dense().flatten().equal(torch::tensor({0.0, 3.0, 3.5, 0.0})));
+  EXPECT_DOUBLE_EQ(get_total_norm({sparse_gradient()}).item<double>(), 5.0);
 }
 
 TEST(Clipping, ComplexGradientsHaveANormAndNoValueClip) {
