@@ -81,15 +81,15 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
   }
 }
 
-std::vector<std::shared_ptr<detail::ModelCore>> Accelerator::Impl::live_models() {
-  std::vector<std::shared_ptr<detail::ModelCore>> live;
+Accelerator::Impl::Models Accelerator::Impl::live_models() {
+  Models live;
   std::erase_if(models, [](const auto& weak) { return weak.expired(); });
   for (const auto& weak : models) live.push_back(weak.lock());
   return live;
 }
 
-std::vector<AcceleratedOptimizer> Accelerator::Impl::live_optimizers() {
-  std::vector<AcceleratedOptimizer> live;
+Accelerator::Impl::Optimizers Accelerator::Impl::live_optimizers() {
+  Optimizers live;
   std::erase_if(*optimizers, [](const auto& weak) { return weak.expired(); });
   for (const auto& weak : *optimizers) live.emplace_back(weak.lock());
   return live;
@@ -213,6 +213,8 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   for (auto& known : impl_->live_optimizers()) {
     if (&known.optimizer() == &optimizer) return known;
   }
+  // What is known of an optimizer that had this address before is not true of this one.
+  if (impl_->scaler) impl_->scaler->reset(&optimizer);
   const bool place = impl_->options.device_placement && !device().is_cpu();
   AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
                                 place ? std::optional(device()) : std::nullopt);

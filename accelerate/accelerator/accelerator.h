@@ -91,7 +91,8 @@ struct BackwardOptions {
   bool retain_graph = false;  ///< Another backward through the same graph follows.
   bool create_graph = false;  ///< Make the gradients differentiable.
   /// Items (tokens) that `loss` sums over. Gradients of the window become those of the sum of all
-  /// its losses divided by the items of all ranks, however unequal the micro-batches are.
+  /// its losses divided by the items of all ranks, however unequal the micro-batches are. One such
+  /// backward for each micro-batch.
   std::optional<std::int64_t> num_items = std::nullopt;
 };
 
@@ -194,12 +195,14 @@ class Accelerator {
   // --- train ------------------------------------------------------------------------------------
   /// Computes gradients of `loss` (shape {}), divided by gradient_accumulation_steps, and averages
   /// them over the ranks. Outside of any accumulate() or no_sync() it always does. [collective]
-  /// Throws UsageError: a module was called behind its prepared model, parameters got no gradient.
+  /// Throws UsageError: `loss` is no number that depends on parameters, a module was called behind
+  /// its prepared model, parameters got no gradient, gradients had been unscaled already.
   void backward(const at::Tensor& loss, const BackwardOptions& options = {});
 
   /// One micro-batch: while it is alive, backward through `models` communicates only when
   /// sync_gradients(), that is for every gradient_accumulation_steps-th micro-batch and for the
-  /// last batch of a loader; meanwhile optimizers and schedulers do nothing. Local.
+  /// last batch of a loader; meanwhile optimizers and schedulers do nothing. Local. Throws
+  /// UsageError while the scope of another one lasts.
   template <typename... Models>
   [[nodiscard]] AccumulationWindow accumulate(const Models&... models) {
     return {gradient_state(), {models.core()...}};

@@ -15,13 +15,19 @@
 namespace accelerate {
 
 struct Accelerator::Impl {
+  using Models = std::vector<std::shared_ptr<detail::ModelCore>>;
+  using Optimizers = std::vector<AcceleratedOptimizer>;
+
   explicit Impl(const AcceleratorOptions& accelerator_options);
 
   /// The live cores; models that went out of scope drop out.
-  [[nodiscard]] std::vector<std::shared_ptr<detail::ModelCore>> live_models();
+  [[nodiscard]] Models live_models();
 
   /// The same of the optimizers.
-  [[nodiscard]] std::vector<AcceleratedOptimizer> live_optimizers();
+  [[nodiscard]] Optimizers live_optimizers();
+
+  /// Those of them whose gradients clipping `parameters` has to unscale first.
+  [[nodiscard]] Optimizers optimizers_of(const std::vector<at::Tensor>& parameters);
 
   /// The same of the schedules.
   [[nodiscard]] std::vector<AcceleratedScheduler> live_schedulers();
@@ -32,6 +38,16 @@ struct Accelerator::Impl {
   /// The core of the module at that address: the one there is, or a new one.
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
                                                          const std::function<ModuleView()>& view);
+
+  /// Whether losses are scaled.
+  [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
+
+  /// Takes note of the items of a loss, or that they are not counted. Throws UsageError.
+  void count(std::optional<std::int64_t> num_items, const Models& models);
+
+  /// Runs `backward` between the models' engines, and remembers a failure. [collective]
+  void run_backward(const Models& models, const BackwardPass& pass,
+                    const std::function<void()>& backward);
 
   AcceleratorOptions options;
   PartialState state;

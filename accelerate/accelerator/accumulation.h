@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
+#include "accelerate/base/error.h"
 #include "accelerate/state/gradient_state.h"
 
 namespace accelerate {
@@ -23,7 +24,8 @@ class [[nodiscard]] SyncScope {
     }
   }
   ~SyncScope() {
-    for (std::size_t i = 0; i < cores_.size(); ++i) {
+    // Backwards, for a model may be named twice.
+    for (std::size_t i = cores_.size(); i-- > 0;) {
       cores_[i]->parallel().set_synchronize(before_[i]);
     }
   }
@@ -35,8 +37,10 @@ class [[nodiscard]] SyncScope {
   std::vector<bool> before_;
 };
 
-/// One micro-batch of an accumulation window. Left by an exception it does not count: the next one
-/// takes its place, and until then optimizers refuse to step.
+/// One micro-batch of an accumulation window; not inside another one. Left by an exception before
+/// backward it does not count: the next one takes its place, and until then optimizers refuse to
+/// step. Left by one after backward had begun it has spoilt the gradients of the window, and they
+/// refuse until zero_grad().
 class [[nodiscard]] AccumulationWindow {
  public:
   AccumulationWindow(std::shared_ptr<GradientState> state,
@@ -44,6 +48,7 @@ class [[nodiscard]] AccumulationWindow {
       : state_(begin(std::move(state))),
         sync_(std::move(cores), state_->sync_gradients || state_->accumulation.sync_each_batch) {}
   ~AccumulationWindow() {
+    state_->in_micro_batch = false;
     if (std::uncaught_exceptions() > exceptions_) state_->abandon_micro_batch();
   }
   AccumulationWindow(const AccumulationWindow&) = delete;
@@ -51,7 +56,14 @@ class [[nodiscard]] AccumulationWindow {
 
  private:
   static std::shared_ptr<GradientState> begin(std::shared_ptr<GradientState> state) {
+    if (state->in_micro_batch) {
+      throw UsageError(
+          "accumulate() was called while the scope of another one lasts, which would count the "
+          "micro-batch twice: name all models in one call, accumulate(first, second), or end the "
+          "first scope before");
+    }
     state->begin_micro_batch();
+    state->in_micro_batch = true;
     return state;
   }
 

@@ -5,6 +5,7 @@
 #include <ATen/ops/full.h>
 
 #include <string>
+#include <utility>
 
 #include "accelerate/base/error.h"
 
@@ -18,6 +19,10 @@ void ItemCount::require(Kind kind) {
         "that the loss sums over, for all of them or for none");
   }
   kind_ = kind;
+}
+
+void ItemCount::enter(std::int64_t window) {
+  if (std::exchange(window_, window) != window) reset();
 }
 
 void ItemCount::add(std::int64_t items) {
@@ -38,16 +43,22 @@ void ItemCount::normalise(const std::vector<at::Tensor>& gradients, Communicator
   const at::Tensor total = at::full({1}, items_, at::kLong);
   communicator.all_reduce(total, ReduceOp::sum).wait();
   const auto items = total.item<std::int64_t>();
-  reset();
+  close();
+  normalised_ = true;
   if (items > 0 && !gradients.empty()) {
     at::_foreach_mul_(gradients,
                       static_cast<double>(communicator.size()) / static_cast<double>(items));
   }
 }
 
-void ItemCount::reset() {
+void ItemCount::close() {
   items_ = 0;
   kind_ = Kind::none;
+}
+
+void ItemCount::reset() {
+  close();
+  normalised_ = false;
 }
 
 }  // namespace accelerate::detail

@@ -15,6 +15,8 @@ namespace accelerate::detail {
 /// the sizes of the micro-batches were.
 class ItemCount {
  public:
+  /// Says that what follows belongs to `window`: counts of another one are forgotten.
+  void enter(std::int64_t window);
   /// A micro-batch of `items`, in a loss that was not divided. Throws UsageError when it is
   /// negative, or when other losses of the window came without a count.
   void add(std::int64_t items);
@@ -22,18 +24,26 @@ class ItemCount {
   void add_uncounted();
 
   [[nodiscard]] bool counting() const { return kind_ == Kind::counted; }
+  /// Whether the gradients of this window were divided already, so that a further count would
+  /// divide a part of them again.
+  [[nodiscard]] bool normalised() const { return normalised_; }
 
-  /// Multiplies `gradients` by ranks / items of all ranks and starts the next window. [collective]
-  /// Without any item gradients stay as they are, which is zero.
+  /// Multiplies `gradients` by ranks / items of all ranks and ends the count. [collective] Without
+  /// any item gradients stay as they are, which is zero.
   void normalise(const std::vector<at::Tensor>& gradients, Communicator& communicator);
+  /// Ends the count without.
+  void close();
+  /// Forgets everything.
   void reset();
 
  private:
   enum class Kind { none, counted, uncounted };
   void require(Kind kind);
 
+  std::int64_t window_ = 0;
   std::int64_t items_ = 0;
   Kind kind_ = Kind::none;
+  bool normalised_ = false;
 };
 
 }  // namespace accelerate::detail

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/base/error.h"
@@ -46,6 +47,56 @@ std::vector<at::Tensor> gradients_of(
   return gradients;
 }
 
+// A sentence for what autograd would refuse in its own words, or pass over.
+void require_differentiable(const at::Tensor& loss) {
+  std::string found;
+  if (!loss.defined()) {
+    found = "an undefined tensor";
+  } else if (loss.numel() != 1) {
+    found = "a loss of shape " + std::string(c10::str(loss.sizes())) + "; reduce it, as by mean()";
+  } else if (!loss.requires_grad()) {
+    found =
+        "a loss that depends on no parameter: it was computed under NoGradGuard, detached, or all "
+        "parameters are frozen";
+  }
+  if (found.empty()) return;
+  throw UsageError("backward() takes one number to differentiate, and was given " + found);
+}
+
+// Gradients that were unscaled already, to which a backward would add scaled ones.
+class UnscaledGradients {
+ public:
+  UnscaledGradients(const GradScaler* scaler, const std::vector<AcceleratedOptimizer>& optimizers) {
+    for (const auto& optimizer : optimizers) {
+      if (scaler->is_unscaled(&optimizer.optimizer())) add(optimizer);
+    }
+  }
+
+  [[nodiscard]] bool changed() const {
+    return std::ranges::any_of(seen_, [](const Seen& one) {
+      const at::Tensor& now = one.leaf.grad();
+      return now.defined() && (!now.is_same(one.gradient) || now._version() != one.version);
+    });
+  }
+
+ private:
+  struct Seen {
+    at::Tensor leaf, gradient;
+    std::int64_t version = 0;
+  };
+
+  void add(const AcceleratedOptimizer& optimizer) {
+    for (const auto& group : optimizer.optimizer().param_groups()) {
+      for (const auto& leaf : group.params()) {
+        const at::Tensor& gradient = leaf.grad();
+        seen_.push_back({leaf, gradient, gradient.defined() ? gradient._version() : 0});
+      }
+    }
+  }
+
+  std::vector<Seen> seen_;
+};
+
 // What accumulates is scaled; unscaling a part of it would spoil the whole.
 void require_complete(const GradientState& state) {
   if (state.sync_gradients) return;
@@ -58,26 +109,57 @@ void require_complete(const GradientState& state) {
 }  // namespace
 
 void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
+  require_differentiable(loss);
   const auto models = impl_->live_models();
   at::Tensor scaled = loss;
-  if (options.num_items) {
-    refuse_items_while_joining(!impl_->joined.expired());
-    impl_->items.add(*options.num_items);
-  } else {
-    impl_->items.add_uncounted();
-    if (gradient_accumulation_steps() > 1) scaled = scaled / gradient_accumulation_steps();
+  impl_->count(options.num_items, models);
+  if (!options.num_items && gradient_accumulation_steps() > 1) {
+    scaled = scaled / gradient_accumulation_steps();
   }
   if (impl_->scaler) scaled = impl_->scaler->scale(scaled);
-  const BackwardPass pass{.loss = scaled, .retain_graph = options.retain_graph};
-  const auto backward = [&] { scaled.backward({}, options.retain_graph, options.create_graph); };
-  if (const auto joined = impl_->joined.lock()) {
-    joined->run_backward(engines_of(models), pass, backward);
-  } else {
-    run_backward(engines_of(models), pass, backward);
-  }
+  impl_->run_backward(models, {.loss = scaled, .retain_graph = options.retain_graph},
+                      [&] { scaled.backward({}, options.retain_graph, options.create_graph); });
   if (!sync_gradients()) return;
-  if (impl_->items.counting()) impl_->items.normalise(gradients_of(models), communicator());
-  impl_->items.reset();
+  if (!impl_->items.counting()) return impl_->items.close();
+  impl_->items.normalise(gradients_of(models), communicator());
+}
+
+void Accelerator::Impl::count(std::optional<std::int64_t> num_items, const Models& models) {
+  items.enter(gradient_state->window());
+  if (!num_items) return items.add_uncounted();
+  refuse_items_while_joining(!joined.expired());
+  if (items.normalised() && !gradients_of(models).empty()) {
+    throw UsageError(
+        "backward() was called with num_items again after the gradients of the window had been "
+        "divided by its items: add the losses of a micro-batch up, and their items, and call "
+        "backward() once; or step and zero_grad() in between");
+  }
+  items.add(*num_items);
+}
+
+void Accelerator::Impl::run_backward(const Models& models, const BackwardPass& pass,
+                                     const std::function<void()>& backward) {
+  auto& spoilt = gradient_state->gradients_spoilt;
+  spoilt = spoilt && !gradients_of(models).empty();  // else dropped by hand, or with their models
+  const UnscaledGradients unscaled(scaler.get(), scales() ? live_optimizers() : Optimizers());
+  gradient_state->begin_backward();
+  try {
+    if (const auto inputs = joined.lock()) {
+      inputs->run_backward(engines_of(models), pass, backward);
+    } else {
+      accelerate::run_backward(engines_of(models), pass, backward);
+    }
+  } catch (...) {
+    gradient_state->abandon_backward();
+    items.reset();
+    throw;
+  }
+  if (!unscaled.changed()) return;
+  gradient_state->abandon_backward();
+  throw UsageError(
+      "gradients had been unscaled, by clipping or unscale_gradients(), when backward() added "
+      "scaled ones to them: unscale and clip after the last backward of a step. zero_grad() drops "
+      "them");
 }
 
 JoinScope Accelerator::join_cores(const JoinOptions& join,
@@ -135,21 +217,39 @@ void Accelerator::unscale_gradients() {
 }
 
 void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
-  if (!impl_->scaler) return;
+  if (!impl_->scales()) return;
   require_complete(*gradient_state());
   optimizer.unscale_gradients();
 }
 
 at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                                         double norm_type) {
-  if (impl_->scaler) require_complete(*gradient_state());
-  return detail::unscale_and_clip_grad_norm_(impl_->live_optimizers(), parameters, max_norm,
+  if (impl_->scales()) require_complete(*gradient_state());
+  return detail::unscale_and_clip_grad_norm_(impl_->optimizers_of(parameters), parameters, max_norm,
                                              norm_type);
 }
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
-  unscale_gradients();
+  if (impl_->scales()) require_complete(*gradient_state());
+  for (const auto& optimizer : impl_->optimizers_of(parameters)) optimizer.unscale_gradients();
   accelerate::clip_grad_value_(parameters, clip_value);
+}
+
+Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(
+    const std::vector<at::Tensor>& parameters) {
+  if (!scales()) return {};  // nothing to unscale
+  std::unordered_set<const void*> wanted;
+  for (const auto& parameter : parameters) wanted.insert(parameter.unsafeGetTensorImpl());
+  const auto is_wanted = [&](const at::Tensor& leaf) {
+    return wanted.contains(leaf.unsafeGetTensorImpl());
+  };
+  auto found = live_optimizers();
+  std::erase_if(found, [&](const AcceleratedOptimizer& optimizer) {
+    return std::ranges::none_of(optimizer.optimizer().param_groups(), [&](const auto& group) {
+      return std::ranges::any_of(group.params(), is_wanted);
+    });
+  });
+  return found;
 }
 
 void Accelerator::free_memory() {
@@ -158,6 +258,7 @@ void Accelerator::free_memory() {
   impl_->schedulers.clear();
   impl_->loaders.clear();
   impl_->items.reset();
+  if (impl_->scaler) impl_->scaler->reset();
   gradient_state()->reset();
   clear_device_cache();
 }

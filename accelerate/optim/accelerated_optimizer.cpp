@@ -1,10 +1,12 @@
 #include "accelerate/optim/accelerated_optimizer.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Type.h>
 #include <torch/optim/rmsprop.h>
 
 #include <typeinfo>
+#include <unordered_set>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -26,6 +28,25 @@ at::Tensor shared_loss(const at::Tensor& loss, Communicator& communicator) {
   const at::Tensor mean = loss.detach().to(at::kCPU, at::kDouble, false, /*copy=*/true);
   communicator.all_reduce(mean, ReduceOp::mean).wait();
   return mean.to(loss.options());
+}
+
+// An autocast scope that outlives the step would go on with the weights as they were before it.
+struct DropConvertedWeights {
+  ~DropConvertedWeights() { at::autocast::clear_cache(); }
+};
+
+void refuse_incomplete_gradients(const GradientState& state) {
+  if (state.gradients_spoilt) {
+    throw UsageError(
+        "step() after a micro-batch that an exception ended when its backward had begun: the "
+        "gradients hold a part of it. Drop them with zero_grad() where the exception is caught; "
+        "the window then begins anew");
+  }
+  if (state.micro_batch_failed) {
+    throw UsageError(
+        "step() after a micro-batch that an exception ended: its gradients are incomplete. Run the "
+        "micro-batch again under accumulate(), or drop its gradients with zero_grad()");
+  }
 }
 
 }  // namespace
@@ -52,6 +73,7 @@ struct AcceleratedOptimizer::Core {
   }
 
   at::Tensor step(const Closure& closure) const {
+    const DropConvertedWeights at_end;
     if (!closure) return step_on_gradients();
     if (!calls_closure_once()) return optimizer->step(sharing(closure));
     const auto loss = evaluate(closure);
@@ -62,6 +84,7 @@ struct AcceleratedOptimizer::Core {
   // Unscales, and steps unless a gradient overflowed.
   at::Tensor scaled_step(const AcceleratedOptimizer& handle, const Closure& closure) {
     if (closure) refuse_closure_under_scaler();
+    const DropConvertedWeights at_end;
     const at::Tensor loss = evaluate(closure);
     handle.unscale_gradients();
     step_was_skipped = scaler->found_inf(optimizer);
@@ -103,19 +126,18 @@ AcceleratedOptimizer::AcceleratedOptimizer(torch::optim::Optimizer& optimizer,
 }
 
 at::Tensor AcceleratedOptimizer::step(const Closure& closure) {
-  if (core_->gradient_state->micro_batch_failed) {
-    throw UsageError(
-        "step() after a micro-batch that an exception ended: its gradients are incomplete. Run the "
-        "micro-batch again under accumulate(), or drop its gradients with zero_grad()");
-  }
+  refuse_incomplete_gradients(*core_->gradient_state);
   if (!core_->gradient_state->sync_gradients) return {};
   return core_->scales() ? core_->scaled_step(*this, closure) : core_->step(closure);
 }
 
 void AcceleratedOptimizer::zero_grad(bool set_to_none) {
-  if (core_->gradient_state->micro_batch_failed) {
-    core_->gradient_state->reset();
-  } else if (!core_->gradient_state->sync_gradients) {
+  GradientState& state = *core_->gradient_state;
+  if (state.micro_batch_failed || state.gradients_spoilt) {
+    state.reset();
+  } else if (state.sync_gradients) {
+    state.drop_gradients();
+  } else {
     return;
   }
   if (core_->scaler) core_->scaler->reset(&optimizer());
@@ -132,9 +154,11 @@ void AcceleratedOptimizer::unscale_gradients() const {
 
 std::vector<at::Tensor> AcceleratedOptimizer::gradients() const {
   std::vector<at::Tensor> found;
+  std::unordered_set<const void*> seen;
   for (const auto& group : optimizer().param_groups()) {
     for (const auto& leaf : group.params()) {
-      if (leaf.grad().defined()) found.push_back(leaf.grad());
+      if (!leaf.grad().defined() || !seen.insert(leaf.unsafeGetTensorImpl()).second) continue;
+      found.push_back(leaf.grad());
     }
   }
   return found;

@@ -51,7 +51,8 @@ class AcceleratedOptimizer {
   /// Divides the gradients by the factor that the scaler gave the loss, once a step. [collective
   /// with a scaler]
   void unscale_gradients() const;
-  /// The gradients there are, group by group.
+  /// The gradients there are, group by group, each once: parameters() of a LibTorch module lists
+  /// tied weights as often as they are used.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
   /// From now on the losses that an optimizer sees through its closure are means over the ranks, so

@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-/// What Accelerator::clip_grad_norm_ does: unscales the gradients of all `optimizers`, then clips
+/// What Accelerator::clip_grad_norm_ does: unscales the gradients of `optimizers`, then clips
 /// those of `parameters` (see clip_grad_norm_) and returns their norm, unscaled. Where one
 /// optimizer has just these gradients and the scale is a power of two, both divisions are one:
 /// three passes over the gradients become two, with the same bits. [collective with a scaler]

@@ -20,7 +20,8 @@ struct AutocastKwargs {
 [[nodiscard]] std::optional<at::ScalarType> autocast_dtype(MixedPrecision precision);
 
 /// Sets the calling thread's autocast state for `device` and puts it back at its end. Scopes nest;
-/// the converted weights are dropped with the outermost one. Without a dtype it does nothing.
+/// the converted weights are dropped with the outermost one, and when a prepared optimizer steps.
+/// Without a dtype it does nothing.
 class [[nodiscard]] AutocastScope {
  public:
   AutocastScope(c10::DeviceType device, std::optional<at::ScalarType> dtype,

@@ -3,29 +3,44 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_amp_foreach_non_finite_check_and_unscale.h>
 #include <ATen/ops/_amp_update_scale.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 
 namespace accelerate {
 namespace {
 
 void require(bool holds, const char* name, double found, const char* allowed) {
   if (holds) return;
-  throw ConfigError(std::string("GradScalerKwargs: ") + name + " is " + std::to_string(found) +
+  throw ConfigError("GradScaler: " + std::string(name) + " is " + c10::str(found) +
                     "; allowed is " + allowed);
 }
 
 void validate(double scale, double growth, double backoff, std::int64_t interval) {
-  require(std::isfinite(scale) && scale > 0, "init_scale", scale, "a finite number above 0");
+  const auto narrow = static_cast<float>(scale);
+  require(std::isfinite(narrow) && narrow > 0, "init_scale", scale,
+          "a number above 0 that is finite in fp32");
   require(std::isfinite(growth) && growth > 1, "growth_factor", growth, "a number above 1");
   require(backoff > 0 && backoff < 1, "backoff_factor", backoff, "a number between 0 and 1");
   require(interval > 0, "growth_interval", static_cast<double>(interval), "a whole number above 0");
+}
+
+// Below 1 even the loss as it is was too large. Said whenever the scale comes to that.
+void warn_of_small_scale(double before, double after) {
+  if (before < 1 || after >= 1) return;
+  get_logger("accelerate.precision")
+      .warning(
+          "fp16 gradients overflow in step after step, which are left out; the loss scale has "
+          "fallen below 1. The loss is NaN or infinite, or too large for fp16: look for a division "
+          "by 0, lower the learning rate, or train with mixed_precision bf16");
 }
 
 // The stored values of a gradient; NaN and inf in a sparse one can be nowhere else.
@@ -86,26 +101,36 @@ void GradScaler::unscale_(const void* optimizer, const std::vector<at::Tensor>& 
   const at::NoGradGuard no_grad;
   // In fp64, so that the reciprocal of a large scale is not rounded twice.
   const at::Tensor inverse = gradient_scale_.to(at::kDouble).reciprocal().to(at::kFloat);
-  bool overflow = false;
+  Check mine{.found_inf = false, .had_gradients = false};
   for (auto& [kind, members] : by_kind(gradients)) {
     at::Tensor found = at::zeros({1}, at::TensorOptions(at::kFloat).device(members[0].device()));
     at::_amp_foreach_non_finite_check_and_unscale_(members, found, inverse.to(found.device()));
-    overflow = found.item<float>() != 0 || overflow;
+    mine.found_inf = found.item<float>() != 0 || mine.found_inf;
+    mine.had_gradients = true;
   }
-  record_check(optimizer, overflow);
+  agree_on(optimizer, mine);
 }
 
 bool GradScaler::record_check(const void* optimizer, bool found_inf) {
+  return agree_on(optimizer, {.found_inf = found_inf, .had_gradients = true});
+}
+
+bool GradScaler::agree_on(const void* optimizer, Check mine) {
   if (agreement_ && communicator_->size() > 1) {
-    const at::Tensor flag = at::full({1}, found_inf ? 1 : 0, at::kInt);
-    communicator_->all_reduce(flag, ReduceOp::max).wait();
-    found_inf = flag.item<int>() != 0;
+    const at::Tensor flags = at::empty({2}, at::kInt);
+    int* flag = flags.data_ptr<int>();
+    flag[0] = mine.found_inf ? 1 : 0;
+    flag[1] = mine.had_gradients ? 1 : 0;
+    communicator_->all_reduce(flags, ReduceOp::max).wait();
+    mine = {.found_inf = flag[0] != 0, .had_gradients = flag[1] != 0};
   }
-  return checked_[optimizer] = found_inf;
+  checked_[optimizer] = mine;
+  return mine.found_inf;
 }
 
 bool GradScaler::is_unscaled(const void* optimizer) const {
-  return checked_.contains(optimizer);
+  const auto check = checked_.find(optimizer);
+  return check != checked_.end() && check->second.had_gradients;
 }
 
 bool GradScaler::found_inf(const void* optimizer) const {
@@ -116,7 +141,7 @@ bool GradScaler::found_inf(const void* optimizer) const {
         "found_inf was asked before the optimizer's gradients were checked: call "
         "unscale_ first");
   }
-  return found->second;
+  return found->second.found_inf;
 }
 
 void GradScaler::update(const void* optimizer) {
@@ -130,6 +155,11 @@ void GradScaler::update(const void* optimizer) {
   const auto flag = at::full({1}, overflow ? 1 : 0, scale_.options());
   at::_amp_update_scale_(scale_, growth_tracker_, flag, kwargs_.growth_factor,
                          kwargs_.backoff_factor, kwargs_.growth_interval);
+  if (!overflow) return;
+  // Below, the reciprocal is infinite, and unscaling would make NaN of zeros.
+  scale_.clamp_min_(std::numeric_limits<float>::min());
+  const auto scale = scale_.item<double>();
+  warn_of_small_scale(scale / kwargs_.backoff_factor, scale);
 }
 
 void GradScaler::reset() {
@@ -146,6 +176,9 @@ GradScalerState GradScaler::state_dict() const {
 
 void GradScaler::load_state_dict(const GradScalerState& state) {
   validate(state.scale, state.growth_factor, state.backoff_factor, state.growth_interval);
+  require(state.growth_tracker >= 0 && state.growth_tracker < state.growth_interval,
+          "growth_tracker", static_cast<double>(state.growth_tracker),
+          "a whole number from 0 to below growth_interval");
   kwargs_.growth_factor = state.growth_factor;
   kwargs_.backoff_factor = state.backoff_factor;
   kwargs_.growth_interval = state.growth_interval;

@@ -17,7 +17,7 @@ namespace accelerate {
 
 /// Upstream's names and defaults.
 struct GradScalerKwargs {
-  double init_scale = 65536.0;          ///< First factor; greater than 0.
+  double init_scale = 65536.0;          ///< First factor; greater than 0, within fp32.
   double growth_factor = 2.0;           ///< Of the scale after growth_interval good steps; > 1.
   double backoff_factor = 0.5;          ///< Of the scale after an overflow; between 0 and 1.
   std::int64_t growth_interval = 2000;  ///< Good steps in a row before the scale grows.
@@ -55,7 +55,8 @@ class GradScaler {
 
   /// Divides the optimizer's `gradients` by the factor they carry, in place, and finds out whether
   /// any on any rank is infinite or NaN. Does nothing for an optimizer whose gradients are already
-  /// unscaled. [collective unless set_agreement(false)] Throws UsageError: fp16 gradients, or no
+  /// unscaled; those of one without gradients are not, however often this is called: they may still
+  /// come. [collective unless set_agreement(false)] Throws UsageError: fp16 gradients, or no
   /// loss was scaled. Cost: one pass over the gradients, one all-reduce of a number.
   void unscale_(const void* optimizer, const std::vector<at::Tensor>& gradients);
   [[nodiscard]] bool is_unscaled(const void* optimizer) const;
@@ -87,14 +88,21 @@ class GradScaler {
 
  private:
   enum class Updated { no, clean, overflowed };
+  // What the gradients of an optimizer were found to be.
+  struct Check {
+    bool found_inf = false;
+    bool had_gradients = true;  // on any rank
+  };
+
+  bool agree_on(const void* optimizer, Check mine);
 
   GradScalerKwargs kwargs_;
   std::shared_ptr<Communicator> communicator_;
   at::Tensor scale_;           // {1}, fp32: of the next loss
   at::Tensor gradient_scale_;  // {1}, fp32: of the present gradients; undefined before the first
   at::Tensor growth_tracker_;  // {1}, int32
-  Updated updated_ = Updated::no;        // since the last scale()
-  std::map<const void*, bool> checked_;  // optimizer → overflow found
+  Updated updated_ = Updated::no;         // since the last scale()
+  std::map<const void*, Check> checked_;  // by optimizer
   bool agreement_ = true;
 };
 

@@ -15,7 +15,8 @@ void GradientState::remove(const LoaderProgress* progress) noexcept {
 }
 
 void GradientState::begin_micro_batch() {
-  micro_batch_failed = false;
+  if (sync_gradients && !micro_batch_failed) ++window_;
+  micro_batch_failed = gradients_touched_ = gradients_dropped_ = false;
   step_before_ = step_;
   if (accumulation.sync_with_dataloader && end_of_dataloader()) {
     step_ = 0;
@@ -26,15 +27,23 @@ void GradientState::begin_micro_batch() {
   }
 }
 
+void GradientState::drop_gradients() {
+  gradients_touched_ = false;
+  gradients_dropped_ = true;
+  ++window_;
+}
+
 void GradientState::abandon_micro_batch() {
-  micro_batch_failed = true;
+  if (gradients_dropped_ && !gradients_touched_) return;
+  (gradients_touched_ ? gradients_spoilt : micro_batch_failed) = true;
   step_ = step_before_;
 }
 
 void GradientState::reset() {
-  micro_batch_failed = false;
+  micro_batch_failed = gradients_spoilt = false;
   sync_gradients = true;
   step_ = step_before_ = 0;
+  drop_gradients();
 }
 
 bool GradientState::end_of_dataloader() const {

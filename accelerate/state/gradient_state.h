@@ -65,18 +65,38 @@ class GradientState {
   /// window's num_steps-th micro-batch has come, or the active loader's last batch.
   void begin_micro_batch();
 
-  /// Takes the last begin_micro_batch() back, because that micro-batch failed: optimizers refuse to
-  /// step until the next one begins or the gradients are dropped.
+  /// Says that a backward begins to add to the gradients.
+  void begin_backward() { gradients_touched_ = true; }
+
+  /// Says that a backward ended by an exception: spoils the gradients.
+  void abandon_backward() { gradients_spoilt = true; }
+
+  /// Says that the gradients are gone, so that a new window begins.
+  void drop_gradients();
+
+  /// Says that an exception ended the micro-batch. One whose backward had not begun is taken back:
+  /// optimizers refuse to step until the next one, which takes its place. One whose backward had
+  /// begun has spoilt the gradients. One whose gradients were dropped had done its work.
   void abandon_micro_batch();
 
   /// Forgets a half-filled window and a failed micro-batch.
   void reset();
 
+  /// A number that changes with every window: what is counted for one of them ends with it.
+  [[nodiscard]] std::int64_t window() const { return window_; }
+
   /// Micro-batches of the present window, as upstream counts them (`Accelerator.step`).
   [[nodiscard]] std::int64_t step() const { return step_; }
 
-  /// Whether the last micro-batch ended by an exception, so that its gradients are incomplete.
+  /// Whether an exception ended the last micro-batch before its backward, so that its gradients are
+  /// missing.
   bool micro_batch_failed = false;
+
+  /// Whether gradients hold a part of a micro-batch or a backward that failed; until reset().
+  bool gradients_spoilt = false;
+
+  /// Whether a micro-batch is open, so that another one would count it twice.
+  bool in_micro_batch = false;
 
   /// Whether gradients are reduced in this step; true until gradient accumulation says otherwise.
   bool sync_gradients = true;
@@ -87,6 +107,9 @@ class GradientState {
   std::vector<const LoaderProgress*> loaders_;
   std::int64_t step_ = 0;
   std::int64_t step_before_ = 0;
+  std::int64_t window_ = 0;
+  bool gradients_touched_ = false;  // in the present micro-batch, and since they were dropped
+  bool gradients_dropped_ = false;  // in the present micro-batch
 };
 
 }  // namespace accelerate

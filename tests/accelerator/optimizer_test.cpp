@@ -9,8 +9,9 @@ namespace accelerate {
 namespace {
 
 Accelerator half_precision() {
-  return Accelerator(
-      {.mixed_precision = MixedPrecision::fp16, .communicator = single_communicator()});
+  return Accelerator({.mixed_precision = MixedPrecision::fp16,
+                      .grad_scaler = {.init_scale = 1024},
+                      .communicator = single_communicator()});
 }
 
 // One step whose gradients are all `value` before they are unscaled.
@@ -45,9 +46,7 @@ TEST(PreparedOptimizer, IsTheSameOneWhenPreparedTwice) {
 }
 
 TEST(PreparedOptimizer, ClippingUnscalesFirstAndReturnsTheUnscaledNorm) {
-  Accelerator accelerator({.mixed_precision = MixedPrecision::fp16,
-                           .grad_scaler = {.init_scale = 1024},
-                           .communicator = single_communicator()});
+  auto accelerator = half_precision();
   torch::nn::Linear net(torch::nn::LinearOptions(4, 1).bias(false));
   torch::optim::SGD sgd(net->parameters(), 1.0);
   auto [model, optimizer] = accelerator.prepare(net, sgd);
@@ -58,6 +57,29 @@ TEST(PreparedOptimizer, ClippingUnscalesFirstAndReturnsTheUnscaledNorm) {
   EXPECT_TRUE(torch::allclose(net->weight.grad(), torch::full({1, 4}, 0.125)));
   optimizer.step();
   EXPECT_TRUE(torch::allclose(net->weight, before - 0.125, 1e-5, 1e-6));
+}
+
+// parameters() of a LibTorch module lists a layer that is used twice twice.
+struct TiedImpl : torch::nn::Module {
+  TiedImpl() {
+    register_module("first", layer);
+    register_module("second", layer);
+    torch::nn::init::ones_(layer->weight);
+  }
+  at::Tensor forward(const at::Tensor& x) { return layer(layer(x)); }
+  torch::nn::Linear layer{torch::nn::LinearOptions(1, 1).bias(false)};
+};
+TORCH_MODULE(Tied);
+
+TEST(PreparedOptimizer, TiedWeightsAreUnscaledOnce) {
+  auto accelerator = half_precision();
+  Tied net;
+  torch::optim::SGD sgd(net->parameters(), 1.0);
+  auto [model, optimizer] = accelerator.prepare(net, sgd);
+  ASSERT_EQ(net->parameters().size(), 2u);
+  accelerator.backward(model(torch::ones({1, 1})).sum());
+  optimizer.unscale_gradients();
+  EXPECT_EQ(net->layer->weight.grad().item<double>(), 2.0);
 }
 
 // Each rank has half the samples; LBFGS decides by the losses, which differ.

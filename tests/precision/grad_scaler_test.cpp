@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
 
@@ -108,6 +109,41 @@ TEST(GradScaler, TwoOptimizersOfOneBackwardShareItsFactor) {
   EXPECT_EQ(scaler.scale(torch::ones({})).item<float>(), 16.0F);
 }
 
+// As when clipping one network of two unscales all optimizers, before the other one's backward.
+TEST(GradScaler, AnOptimizerWithoutGradientsIsNotUnscaledYet) {
+  for (const int ranks : {1, 2}) {
+    run_ranks_shared(ranks, [](const std::shared_ptr<Communicator>& comm) {
+      GradScaler scaler(c10::Device("cpu"), comm, {.init_scale = 8});
+      (void)scaler.scale(torch::ones({}));
+      scaler.unscale_(&kFirst, {at::Tensor()});
+      EXPECT_FALSE(scaler.is_unscaled(&kFirst));
+      EXPECT_FALSE(scaler.found_inf(&kFirst));
+      const auto late = torch::full({1}, 16.0);
+      scaler.unscale_(&kFirst, {late});
+      EXPECT_EQ(late.item<float>(), 2.0F);
+    });
+  }
+}
+
+TEST(GradScaler, NeverScalesByZero) {
+  const testing::LogCapture quiet;
+  auto scaler = make_scaler();
+  for (int i = 0; i < 200; ++i) step(scaler, kInf);
+  (void)scaler.scale(torch::ones({}));
+  const auto gradient = torch::zeros({2});
+  scaler.unscale_(&kFirst, {gradient});
+  EXPECT_TRUE(gradient.equal(torch::zeros({2}))) << "zeros times infinity";
+}
+
+TEST(GradScaler, WarnsWhenItsScaleFallsBelowOne) {
+  const testing::LogCapture log;
+  auto scaler = make_scaler({.init_scale = 4});
+  for (int i = 0; i < 9; ++i) step(scaler, kInf);
+  const auto lines = log.lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("fallen below 1"), std::string::npos) << lines[0];
+}
+
 TEST(GradScaler, AnOverflowOfTheSecondOptimizerStillBacksOff) {
   auto scaler = make_scaler({.init_scale = 8});
   (void)scaler.scale(torch::ones({}));
@@ -160,6 +196,9 @@ TEST(GradScaler, BadUseEndsInASentence) {
   const BadUse cases[] = {
       {"init_scale", [] { make_scaler({.init_scale = 0}); }, "init_scale is 0"},
       {"infinite", [] { make_scaler({.init_scale = kInf}); }, "init_scale is inf"},
+      {"beyond fp32", [] { make_scaler({.init_scale = 1e39}); }, "init_scale is 1e+39"},
+      {"tracker beyond its interval",
+       [] { make_scaler().load_state_dict({.growth_tracker = 2000}); }, "growth_tracker is 2000"},
       {"growth", [] { make_scaler({.growth_factor = 1}); }, "growth_factor is 1"},
       {"backoff", [] { make_scaler({.backoff_factor = 1}); }, "between 0 and 1"},
       {"interval", [] { make_scaler({.growth_interval = 0}); }, "growth_interval is 0"},

@@ -77,5 +77,48 @@ TEST(GradientState, AMicroBatchThatFailedDoesNotCount) {
   EXPECT_TRUE(state.sync_gradients);
 }
 
+TEST(GradientState, AMicroBatchThatFailedInBackwardSpoilsTheGradientsUntilTheyAreDropped) {
+  GradientState state;
+  state.begin_micro_batch();
+  state.begin_backward();
+  state.abandon_micro_batch();
+  state.begin_micro_batch();
+  EXPECT_TRUE(state.gradients_spoilt);
+  state.reset();
+  EXPECT_FALSE(state.gradients_spoilt);
+  EXPECT_EQ(state.step(), 0);
+}
+
+TEST(GradientState, AnExceptionAfterTheStepTakesNothingBack) {
+  GradientState state;
+  state.begin_micro_batch();
+  state.begin_backward();
+  state.drop_gradients();
+  state.abandon_micro_batch();
+  EXPECT_FALSE(state.micro_batch_failed);
+  EXPECT_FALSE(state.gradients_spoilt);
+  EXPECT_EQ(state.step(), 1);
+}
+
+TEST(GradientState, AWindowLastsUntilItsGradientsAreDueOrDropped) {
+  GradientState state;
+  state.accumulation.num_steps = 2;
+  std::vector<std::int64_t> windows;
+  const auto micro_batch = [&](bool fails = false) {
+    state.begin_micro_batch();
+    windows.push_back(state.window());
+    if (fails) state.abandon_micro_batch();
+  };
+  micro_batch();
+  micro_batch(/*fails=*/true);
+  micro_batch();
+  EXPECT_EQ(windows[0], windows[1]);
+  EXPECT_EQ(windows[1], windows[2]);
+  micro_batch();
+  EXPECT_NE(windows[2], windows[3]) << "the one before was due";
+  state.drop_gradients();
+  EXPECT_NE(windows[3], state.window());
+}
+
 }  // namespace
 }  // namespace accelerate
