@@ -63,7 +63,7 @@ class Loader {
   [[nodiscard]] std::uint64_t seed() const { return core_.plan.seed(); }
 
   /// Where the loader is in the data: within a loop after the batch that the loop has; of several
-  /// passes at once, the newest counts. Local. Cost: none.
+  /// passes under way, that of the newest. Local. Cost: none.
   [[nodiscard]] LoaderState state_dict() const { return core_.plan.state(); }
   /// The next pass gives what came after `state`: the rest of its epoch, perhaps nothing. Samples
   /// before it are not read, except from an iterable dataset, which knows no other way. The number

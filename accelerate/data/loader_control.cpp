@@ -1,28 +1,38 @@
 #include "accelerate/data/loader_control.h"
 
+#include <algorithm>
+
 #include "accelerate/base/logger.h"
 
 namespace accelerate {
 
 void LoaderControl::set_epoch(std::int64_t epoch) {
-  epoch_ = epoch;
-  position_ = 0;
+  place_ = {.epoch = epoch};
   resumes_ = false;
 }
 
 std::int64_t LoaderControl::begin_pass() {
-  position_ = resumes_at();
+  place_.batches = resumes_at();
   resumes_ = false;
-  return ++newest_pass_;
+  passes_.push_back({.number = ++passes_begun_, .place = place_});
+  return passes_begun_;
 }
 
 void LoaderControl::report(std::int64_t pass, std::size_t batches) {
-  if (pass == newest_pass_) position_ = batches;
+  for (Pass& known : passes_) {
+    if (known.number == pass) known.place.batches = batches;
+  }
+}
+
+void LoaderControl::end_pass(std::int64_t pass) noexcept {
+  const auto found = std::ranges::find(passes_, pass, &Pass::number);
+  if (found == passes_.end()) return;
+  if (found->place.epoch == place_.epoch && !resumes_) place_ = found->place;
+  passes_.erase(found);
 }
 
 void LoaderControl::resume(std::int64_t epoch, std::size_t batches) {
-  epoch_ = epoch;
-  position_ = batches;
+  place_ = {.epoch = epoch, .batches = batches};
   resumes_ = true;
 }
 

@@ -35,7 +35,7 @@ class LoaderControl {
       : even_batches_(even_batches), always_even_(always_even) {}
 
   /// The epoch that the next pass goes through, counted from 0.
-  [[nodiscard]] std::int64_t epoch() const { return epoch_; }
+  [[nodiscard]] std::int64_t epoch() const { return place_.epoch; }
   /// The next pass goes through `epoch`, from its first batch.
   void set_epoch(std::int64_t epoch);
 
@@ -46,28 +46,39 @@ class LoaderControl {
   [[nodiscard]] bool always_even() const { return always_even_; }
 
   /// Batches of the epoch that the next pass leaves out.
-  [[nodiscard]] std::size_t resumes_at() const { return resumes_ ? position_ : 0; }
+  [[nodiscard]] std::size_t resumes_at() const { return resumes_ ? place_.batches : 0; }
 
-  // A pass reports where it is. Of several passes at once the newest one counts.
+  /// A place in the data: batches of an epoch that have been handed out or left out.
+  struct Place {
+    std::int64_t epoch = 0;
+    std::size_t batches = 0;
+  };
+  /// Of the newest pass that is under way; else where the last one ended, or the next one begins.
+  [[nodiscard]] Place place() const { return passes_.empty() ? place_ : passes_.back().place; }
+  /// The next pass goes through `epoch` without its first `batches`.
+  void resume(std::int64_t epoch, std::size_t batches);
+
+  // A pass reports where it is.
   /// Begins a pass, once its dataset is open; returns its number.
   std::int64_t begin_pass();
   /// `batches` of the epoch have been handed out or left out.
   void report(std::int64_t pass, std::size_t batches);
   /// A pass has reached the end of its epoch.
-  void finish_epoch() { set_epoch(epoch_ + 1); }
-
-  /// Batches of the epoch that have been handed out.
-  [[nodiscard]] std::size_t position() const { return position_; }
-  /// The next pass goes through `epoch` without its first `batches`.
-  void resume(std::int64_t epoch, std::size_t batches);
+  void finish_epoch() { set_epoch(epoch() + 1); }
+  /// A pass is over, whether or not it reached the end.
+  void end_pass(std::int64_t pass) noexcept;
 
  private:
-  std::int64_t epoch_ = 0;
+  struct Pass {
+    std::int64_t number = 0;
+    Place place;
+  };
+  Place place_;
+  bool resumes_ = false;  // The next pass starts at place_ and not at the beginning.
   bool even_batches_ = true;
   bool always_even_ = false;
-  std::int64_t newest_pass_ = 0;
-  std::size_t position_ = 0;
-  bool resumes_ = false;  // The next pass starts at position_ and not at 0.
+  std::int64_t passes_begun_ = 0;
+  std::vector<Pass> passes_;  // Under way, the newest last.
 };
 
 /// Sets even_batches of some loaders for as long as it lives, then puts back what each had. Loaders

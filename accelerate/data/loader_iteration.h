@@ -129,6 +129,7 @@ class LoaderIteration {
     ended_ = true;
     batch_.reset();
     feed_.reset();
+    control().end_pass(number_);
     if (core_.gradient_state) core_.gradient_state->remove(&progress_);
   }
 

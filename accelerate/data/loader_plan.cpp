@@ -158,8 +158,9 @@ std::int64_t LoaderPlan::total_batch_size() const {
 }
 
 LoaderState LoaderPlan::state() const {
-  const auto batches = static_cast<std::int64_t>(control_->position());
-  LoaderState state{.epoch = epoch(),
+  const LoaderControl::Place place = control_->place();
+  const auto batches = static_cast<std::int64_t>(place.batches);
+  LoaderState state{.epoch = place.epoch,
                     .batches = batches,
                     .samples = batches * total_batch_size(),
                     .seed = seed(),

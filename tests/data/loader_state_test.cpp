@@ -75,15 +75,22 @@ TEST(LoaderState, ReadsNothingOfWhatWasConsumed) {
   EXPECT_EQ(read_all(loader), (Values{8, 9, 10, 11}));
 }
 
-TEST(LoaderState, IsOfTheNewestOfSeveralPasses) {
+TEST(LoaderState, IsOfTheNewestPassThatIsUnderWay) {
   auto loader = shuffled();
   auto outer = loader.begin();
-  auto inner = loader.begin();
-  ++inner;
-  EXPECT_EQ(loader.state_dict().batches, 2);
-  ++outer;
-  ++outer;
-  EXPECT_EQ(loader.state_dict().batches, 2);
+  {
+    auto inner = loader.begin();
+    ++inner;
+    EXPECT_EQ(loader.state_dict().batches, 2);
+    ++outer;
+    ++outer;
+    EXPECT_EQ(loader.state_dict().batches, 2);
+  }
+  EXPECT_EQ(loader.state_dict().batches, 3) << "the outer pass goes on";
+  read_all(loader);
+  EXPECT_EQ(loader.epoch(), 1);
+  EXPECT_EQ(loader.state_dict().epoch, 0) << "of the outer pass";
+  EXPECT_EQ(loader.state_dict().batches, 3);
 }
 
 /// Is read by one pass at a time.
