@@ -80,7 +80,8 @@ MlflowTracker::~MlflowTracker() {
     (void)changed_.release();  // It would wait for that thread.
     return;
   }
-  stop();
+  stop_sending();
+  files_.reset();  // Writes what waits.
   warn("the tracker 'mlflow' ended without end_training(): the run is left open, and '" +
        spool_path_.string() + "' holds what was not sent; the next run with the same server and " +
        "spool folder sends it and marks this one as KILLED");
@@ -288,18 +289,20 @@ void MlflowTracker::finish() {
     changed_->wait_for(lock, settings_.finish_timeout, [this] { return is_done_; });
     has_arrived = has_arrived_;
   }
-  stop();
+  stop_sending();
+  const bool is_kept = !files_ || files_->flush();
+  files_.reset();  // Says what it could not write.
   if (has_arrived) return;
-  warn("not all that was logged has reached the MLflow server " + settings_.server + ": '" +
-       spool_path_.string() +
-       "' holds it, and the next run with the same server and spool folder sends it");
+  warn("not all that was logged has reached the MLflow server " + settings_.server + ": " +
+       (is_kept ? "'" : "what found room in '") + spool_path_.string() +
+       (is_kept ? "' holds it, and the next run with the same server and spool folder sends it"
+                : "' the next run with the same server and spool folder sends"));
 }
 
-void MlflowTracker::stop() {
+void MlflowTracker::stop_sending() {
   set_flag(is_stopped_);
   transport_->cancel();
   thread_.join();
-  files_.reset();  // Writes what waits.
 }
 
 void MlflowTracker::set_flag(bool& flag) {

@@ -84,7 +84,7 @@ class MlflowTracker final : public GeneralTracker {
   [[nodiscard]] std::chrono::milliseconds backoff(int failures) const;
   void pause(std::chrono::milliseconds least);
   void report_outage(const std::string& why);
-  void stop();
+  void stop_sending();
   void set_flag(bool& flag);
   [[nodiscard]] bool is_stopped() const;
 

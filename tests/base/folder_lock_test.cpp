@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,6 +43,38 @@ TEST_F(FolderLocks, TheSecondIsToldWhoHasIt) {
   first.reset();
   EXPECT_EQ(refusal(), "");
   EXPECT_EQ(files_.list(folder_.path()), std::vector<std::string>());
+}
+
+// A process that may write no byte to any file, as on a full disk.
+TEST_F(FolderLocks, AFullDiskKeepsNobodyFromLocking) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_FSIZE, &none);
+    try {
+      const auto first = lock();
+      _exit(refusal().find("in use by another process") != std::string::npos ? 0 : 1);
+    } catch (...) {
+      _exit(2);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+// A lock that a fork has too is let go of by the process that took it.
+TEST_F(FolderLocks, AForkDoesNotRemoveTheFile) {
+  auto first = lock();
+  const pid_t child = fork();
+  if (child == 0) {
+    first.reset();
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+  EXPECT_NE(refusal(), "");
 }
 
 // A child that takes the lock, says so, and waits to be killed.

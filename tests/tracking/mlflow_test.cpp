@@ -1,8 +1,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -497,6 +500,31 @@ TEST_F(Mlflow, TheEndDoesNotWaitOutALongPause) {
   server_.wait_for_request();
   tracker->finish();
   EXPECT_EQ(server_.runs.at("run0").status, "FINISHED");
+}
+
+// A dead server and a full disk: the process may write no byte to any file.
+TEST_F(Mlflow, DoesNotSayThatASpoolHoldsWhatFoundNoRoomInIt) {
+  server_.set(Server::Network::down);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_FSIZE, &none);
+    const auto tracker = started(std::chrono::milliseconds(1));
+    tracker->log({{"loss", 0.5}}, 1);
+    tracker->finish();
+    const auto lines = log_.lines();
+    const auto says = [&lines](const char* part) {
+      return std::ranges::any_of(
+          lines, [part](const std::string& line) { return line.find(part) != std::string::npos; });
+    };
+    _exit(says("could not write its last") && says("what found room in") && !says("holds it") ? 0
+                                                                                              : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(Mlflow, RefusesValuesAfterTheEnd) {
