@@ -92,6 +92,14 @@ TEST(Training, PrecisionAndStepsComeFromTheEnvironment) {
       {.gradient_accumulation_steps = 2, .communicator = single_communicator()});
   EXPECT_EQ(from_environment.mixed_precision(), MixedPrecision::bf16);
   EXPECT_EQ(from_environment.gradient_accumulation_steps(), 3) << "the variable wins";
+  Accelerator with_plugin(
+      {.gradient_accumulation_plugin = GradientAccumulationPlugin{.num_steps = 4},
+       .communicator = single_communicator()});
+  EXPECT_EQ(with_plugin.gradient_accumulation_steps(), 3) << "over the plugin too";
+  for (const char* bad : {"0", "-2", "two", "1.5"}) {
+    const ScopedEnv wrong("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", bad);
+    EXPECT_THROW(Accelerator({.communicator = single_communicator()}), ConfigError) << bad;
+  }
   Accelerator chosen(
       {.mixed_precision = MixedPrecision::no, .communicator = single_communicator()});
   EXPECT_EQ(chosen.mixed_precision(), MixedPrecision::no) << "the argument wins";
