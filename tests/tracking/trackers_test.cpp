@@ -321,7 +321,9 @@ const std::vector<BadInput>& bad_inputs() {
        [](Path f) { Trackers({"csv", std::make_shared<CalledCsv>()}, f, true); }},
       {"class that makes nothing", "ConfigError", "'nothing' made a null pointer",
        [](Path) {
-         register_tracker_class("nothing", {[](const TrackerSetup&) { return nullptr; }});
+         register_tracker_class("nothing",
+                                {.make = [](const TrackerSetup&) { return nullptr; },
+                                 .is_in_all = [](const TrackerSetup&) { return false; }});
          (void)started({"nothing"});
        }},
       {"reserved name", "UsageError", "'_step'",
