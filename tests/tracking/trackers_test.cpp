@@ -97,8 +97,9 @@ TEST(Trackers, AllIsEveryNameBesideWhatElseIsGiven) {
   const testing::LogCapture log;
   Trackers trackers({recorder, "all", "csv"}, folder.path(), true);
   trackers.init("project", {}, {});
-  EXPECT_EQ(trackers.active().size(), available_trackers().size() + 1);
-  EXPECT_EQ(trackers.get("csv")->name(), "csv");
+  for (const char* name : {"recorder", "tensorboard", "jsonl", "csv", "another_recorder"}) {
+    EXPECT_EQ(std::ranges::count(trackers.active(), trackers.get(name)), 1) << name;
+  }
 }
 
 TEST(Trackers, AllLeavesOutMlflowUntilAServerIsNamed) {
