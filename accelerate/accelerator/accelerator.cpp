@@ -70,8 +70,9 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
              .backend = options.init_process_group.backend,
              .communicator = options.communicator}),
       precision(precision_of(options)),
-      trackers(options.log_with,
-               detail::logging_directory(options.project_dir, options.project_config),
+      checkpointing(project_directory(options.project_dir, options.project_config),
+                    options.project_config),
+      trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
   keep_freed_memory();  // what a step frees, the next one needs
   gradient_state->accumulation = accumulation_of(options);
@@ -102,10 +103,10 @@ std::vector<AcceleratedScheduler> Accelerator::Impl::live_schedulers() {
   return live;
 }
 
-std::vector<std::shared_ptr<LoaderControl>> Accelerator::Impl::live_loaders() {
-  std::vector<std::shared_ptr<LoaderControl>> live;
-  std::erase_if(loaders, [](const auto& weak) { return weak.expired(); });
-  for (const auto& weak : loaders) live.push_back(weak.lock());
+std::vector<detail::LoaderPlan> Accelerator::Impl::live_loaders() {
+  std::vector<detail::LoaderPlan> live;
+  std::erase_if(loaders, [](const auto& watched) { return !watched(); });
+  for (const auto& watched : loaders) live.push_back(*watched());
   return live;
 }
 
@@ -251,8 +252,8 @@ void Accelerator::place(LoaderContext& context, bool on_device) const {
   context.device = on_device && !device().is_cpu() ? std::optional(device()) : std::nullopt;
 }
 
-void Accelerator::remember_loader(std::shared_ptr<LoaderControl> loader) {
-  impl_->loaders.push_back(std::move(loader));
+void Accelerator::remember_loader(const detail::LoaderPlan& loader) {
+  impl_->loaders.push_back(loader.watch());
 }
 
 LoaderContext Accelerator::loader_context() const {

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/accumulation.h"
+#include "accelerate/accelerator/checkpointable.h"
 #include "accelerate/accelerator/gather_for_metrics.h"
 #include "accelerate/accelerator/join_scope.h"
 #include "accelerate/accelerator/kinds.h"
@@ -43,6 +44,7 @@
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/partial_state.h"
+#include "accelerate/state/project_configuration.h"
 #include "accelerate/tracking/memory.h"
 #include "accelerate/tracking/profiler.h"
 #include "accelerate/tracking/trackers.h"
@@ -156,7 +158,7 @@ class Accelerator {
     if (options.device_placement) place(context, *options.device_placement);
     auto prepared = accelerate::prepare_data_loader(
         loader, context, {options.pad_fn, options.slice_fn_for_dispatch});
-    remember_loader(prepared.control());
+    remember_loader(prepared.core().plan);
     return prepared;
   }
 
@@ -388,6 +390,44 @@ class Accelerator {
     save_module(model.core()->view(), directory);
   }
 
+  // --- checkpoints ------------------------------------------------------------------------------
+  /// Saves all there is to go on from: prepared models, optimizers, schedules and loaders, the loss
+  /// scale, the random generators of every rank, registered objects, and inside an accumulation
+  /// window its gradients. `output_dir` becomes complete or stays as it was, whatever happens; one
+  /// that holds an earlier checkpoint is replaced. With automatic_checkpoint_naming leave it out:
+  /// the folder is <project_dir>/checkpoints/checkpoint_<save_iteration>, which must not be there,
+  /// and then the oldest beyond total_limit go. Returns the folder. [collective] Throws UsageError,
+  /// and CheckpointError on all ranks when it failed on one. docs/checkpoints.md.
+  std::filesystem::path save_state(const std::filesystem::path& output_dir = {});
+
+  /// Goes on where save_state() was called: prepare and register the same objects in the same order
+  /// first. The number of ranks may be another. With automatic_checkpoint_naming, `input_dir` may
+  /// be left out: the newest one is loaded. Returns the folder. [collective] Throws CheckpointError
+  /// on all ranks: damaged, incomplete, of another training, of a newer version.
+  std::filesystem::path load_state(const std::filesystem::path& input_dir = {},
+                                   const LoadStateOptions& options = {});
+
+  /// Objects with state_dict() and load_state_dict() to be saved and loaded too, in this order; a
+  /// shared_ptr is shared, anything else must outlive the Accelerator. Local, alike on all ranks.
+  template <typename... Objects>
+  void register_for_checkpointing(Objects&&... objects) {
+    static_assert((detail::kIsCheckpointable<std::remove_cvref_t<Objects>> && ...),
+                  "register_for_checkpointing needs objects (or shared_ptrs to objects) with "
+                  "`StateDict state_dict() const` and `void load_state_dict(const StateDict&)`");
+    (register_object(detail::checkpointable(std::forward<Objects>(objects))), ...);
+  }
+
+  /// Calls `hook` on every rank in each save_state(), with the folder in which files may be written
+  /// that are to be part of the checkpoint (no folders, names no other rank uses), before anything
+  /// else is.
+  RemovableHandle register_save_state_pre_hook(StateHook hook);
+  /// Calls `hook` on every rank in each load_state(), with the checkpoint, before anything is read.
+  RemovableHandle register_load_state_pre_hook(StateHook hook);
+
+  /// The number of the next automatically named checkpoint.
+  [[nodiscard]] std::int64_t save_iteration() const;
+  void set_save_iteration(std::int64_t iteration);
+
   // --- track ------------------------------------------------------------------------------------
   // Local, and cheap: values are handed to threads that write and send. What is called on a rank
   // that does not track (most trackers run on the main process only) does nothing there. All throw
@@ -476,7 +516,8 @@ class Accelerator {
   [[nodiscard]] LoaderContext loader_context() const;
   void place(LoaderContext& context, bool on_device) const;
   [[nodiscard]] Trackers& trackers_of_rank() const;
-  void remember_loader(std::shared_ptr<LoaderControl> loader);
+  void remember_loader(const detail::LoaderPlan& loader);
+  void register_object(detail::CheckpointedObject object);
   /// `value`; in debug mode only after a look at its devices.
   template <Nested T>
   [[nodiscard]] T verified(const char* operation, T value) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/accelerator/checkpointing.h"
 #include "accelerate/accelerator/item_count.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/precision/autocast.h"
@@ -32,8 +33,13 @@ struct Accelerator::Impl {
   /// The same of the schedules.
   [[nodiscard]] std::vector<AcceleratedScheduler> live_schedulers();
 
-  /// The same of the loaders, for what changes all of them (even_batches while inputs are joined).
-  [[nodiscard]] std::vector<std::shared_ptr<LoaderControl>> live_loaders();
+  /// The same of the loaders: for checkpoints, and for what changes all of them.
+  [[nodiscard]] std::vector<detail::LoaderPlan> live_loaders();
+
+  /// All that save_state() saves; see Checkpointing::Describe. An empty manifest: to be saved now.
+  [[nodiscard]] TrainingState training_state(const Manifest& manifest);
+  [[nodiscard]] StatePart progress_part();
+  void add_window(const Manifest& manifest, TrainingState& training);
 
   /// The core of the module at that address: the one there is, or a new one.
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
@@ -58,10 +64,11 @@ struct Accelerator::Impl {
   /// Shared with the schedules, which ask whether their optimizer stepped.
   std::shared_ptr<PreparedOptimizers> optimizers = std::make_shared<PreparedOptimizers>();
   std::vector<std::weak_ptr<AcceleratedScheduler::Core>> schedulers;
-  std::vector<std::weak_ptr<LoaderControl>> loaders;
+  std::vector<std::function<std::optional<detail::LoaderPlan>()>> loaders;
   std::weak_ptr<JoinedInputs> joined;      // of the scope there is
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
+  detail::Checkpointing checkpointing;
   Trackers trackers;
   bool trigger = false;
   bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
@@ -35,6 +36,11 @@ class ItemCount {
   void close();
   /// Forgets everything.
   void reset();
+
+  /// The items so far, for a checkpoint inside a window; nullopt when they are not counted.
+  [[nodiscard]] std::optional<std::int64_t> counted() const {
+    return counting() ? std::optional(items_) : std::nullopt;
+  }
 
  private:
   enum class Kind { none, counted, uncounted };

@@ -174,10 +174,12 @@ JoinScope Accelerator::join_cores(const JoinOptions& join,
     inputs = std::make_shared<JoinedInputs>(std::move(engines), state().communicator());
   }
   impl_->joined = inputs;
+  std::vector<std::shared_ptr<LoaderControl>> loaders;
+  for (const auto& loader : impl_->live_loaders()) loaders.push_back(loader.control());
   return {std::move(inputs),
           join,
           {.models = std::move(cores),
-           .loaders = impl_->live_loaders(),
+           .loaders = std::move(loaders),
            .optimizers = impl_->live_optimizers(),
            .scaler = impl_->scaler,
            .communicator = state().communicator()}};

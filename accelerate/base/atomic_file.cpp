@@ -51,7 +51,7 @@ void AtomicFile::commit() {
   file_->close();
   files_.rename(temporary_, path_);
   file_.reset();  // From here on there is no sibling to remove.
-  if (options_.durable) files_.sync_directory(parent_of(path_));
+  if (options_.durable && options_.durable_name) files_.sync_directory(parent_of(path_));
 }
 
 void AtomicFile::discard() noexcept {

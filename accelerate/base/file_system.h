@@ -143,6 +143,8 @@ struct AtomicFileOptions {
   /// Whether commit waits until the content and the name would survive a power cut. Without, other
   /// processes still see old or new, never a part; only a power cut may leave an empty file.
   bool durable = true;
+  /// Whether that goes for the name too. Without, the caller syncs the folder, once for many files.
+  bool durable_name = true;
 };
 
 /// Writes a new version of the file at `path` aside, in a hidden sibling with a random name, and

@@ -157,6 +157,22 @@ std::int64_t LoaderPlan::total_batch_size() const {
   return options_.batch_size * (shard_.split_batches ? 1 : shard_.num_shards);
 }
 
+std::function<std::optional<LoaderPlan>()> LoaderPlan::watch() const {
+  LoaderPlan still = *this;
+  still.seed_.reset();
+  still.orders_.reset();
+  still.control_.reset();
+  return [still = std::move(still), seed = std::weak_ptr(seed_), orders = std::weak_ptr(orders_),
+          control = std::weak_ptr(control_)]() -> std::optional<LoaderPlan> {
+    LoaderPlan plan = still;
+    plan.seed_ = seed.lock();
+    plan.orders_ = orders.lock();
+    plan.control_ = control.lock();
+    if (!plan.control_) return std::nullopt;
+    return plan;
+  };
+}
+
 LoaderState LoaderPlan::state() const {
   const LoaderControl::Place place = control_->place();
   const auto batches = static_cast<std::int64_t>(place.batches);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -81,6 +82,9 @@ class LoaderPlan {
   [[nodiscard]] std::int64_t epoch() const { return control_->epoch(); }
   void set_epoch(std::int64_t epoch) const { control_->set_epoch(epoch); }
   [[nodiscard]] const std::shared_ptr<LoaderControl>& control() const { return control_; }
+
+  /// Gives the plan for as long as there is a loader that goes by it, afterwards nothing.
+  [[nodiscard]] std::function<std::optional<LoaderPlan>()> watch() const;
 
  private:
   [[nodiscard]] BatchSampler user_batches(std::int64_t epoch) const;

@@ -66,7 +66,7 @@ class SafetensorsFile {
 
 struct SafetensorsWriteOptions {
   SafetensorsMetadata metadata = {};  ///< Left out of the header when empty.
-  bool durable = true;                ///< See AtomicFileOptions.
+  AtomicFileOptions file = {};        ///< What survives a power cut.
 };
 
 /// Writes a file tensor by tensor, so that data on a device or in shards need not be in memory all

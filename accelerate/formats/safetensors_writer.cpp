@@ -33,9 +33,7 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::filesystem::path pa
     : path_(std::move(path)),
       layout_(std::move(specs), options.metadata),
       pending_(layout_.header()) {
-  file_ = saving(path_, [&] {
-    return std::make_unique<AtomicFile>(files, path_, AtomicFileOptions{options.durable});
-  });
+  file_ = saving(path_, [&] { return std::make_unique<AtomicFile>(files, path_, options.file); });
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {

@@ -39,6 +39,12 @@ void GradientState::abandon_micro_batch() {
   step_ = step_before_;
 }
 
+void GradientState::resume(std::int64_t step) {
+  reset();
+  step_ = step_before_ = step;
+  sync_gradients = step % accumulation.num_steps == 0;
+}
+
 void GradientState::reset() {
   micro_batch_failed = gradients_spoilt = false;
   sync_gradients = true;

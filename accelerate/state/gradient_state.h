@@ -82,6 +82,9 @@ class GradientState {
   /// Forgets a half-filled window and a failed micro-batch.
   void reset();
 
+  /// Goes on in the window of a checkpoint, after `step` micro-batches.
+  void resume(std::int64_t step);
+
   /// A number that changes with every window: what is counted for one of them ends with it.
   [[nodiscard]] std::int64_t window() const { return window_; }
 

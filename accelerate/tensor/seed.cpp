@@ -3,9 +3,50 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <ATen/detail/CUDAHooksInterface.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
 
 namespace accelerate {
+namespace {
+
+at::Tensor state_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+void restore(at::Generator generator, const at::Tensor& state) {
+  const std::lock_guard lock(generator.mutex());
+  generator.set_state(state);
+}
+
+const at::Generator& cuda_generator(std::size_t index) {
+  return at::globalContext().defaultGenerator(
+      c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)));
+}
+
+std::size_t cuda_devices() {
+  return at::hasCUDA() ? static_cast<std::size_t>(at::detail::getCUDAHooks().getNumGPUs()) : 0;
+}
+
+// A state that is as long as that of `generator`.
+at::Tensor checked(const StateDict& state, const at::Generator& generator, const char* device) {
+  auto bytes = state.to<at::Tensor>();
+  const auto expected = state_of(generator).numel();
+  if (bytes.scalar_type() != at::kByte || bytes.dim() != 1 || bytes.numel() != expected)
+    throw CheckpointError("the state of the " + std::string(device) + " generator is " +
+                          state.describe() + " of " + at::toString(bytes.scalar_type()) +
+                          "; it must be " + std::to_string(expected) + " bytes");
+  return bytes.to(at::kCPU).contiguous();
+}
+
+}  // namespace
 
 void set_seed(std::uint64_t seed, const SeedOptions& options) {
   if (options.device_specific) seed += static_cast<std::uint64_t>(process_identity().rank);
@@ -16,6 +57,26 @@ void set_seed(std::uint64_t seed, const SeedOptions& options) {
 
 std::uint64_t initial_seed() {
   return at::detail::getDefaultCPUGenerator().current_seed();
+}
+
+StateDict rng_state() {
+  StateDict state = {{"cpu", state_of(at::detail::getDefaultCPUGenerator())}};
+  StateDict::List cuda;
+  for (std::size_t i = 0; i < cuda_devices(); ++i) cuda.emplace_back(state_of(cuda_generator(i)));
+  if (!cuda.empty()) state["cuda"] = std::move(cuda);
+  return state;
+}
+
+void set_rng_state(const StateDict& state) {
+  const at::Generator& cpu = at::detail::getDefaultCPUGenerator();
+  const at::Tensor cpu_state = checked(state.at("cpu"), cpu, "CPU");
+  std::vector<at::Tensor> cuda;
+  if (const StateDict* saved = state.find("cuda")) {
+    for (std::size_t i = 0; i < std::min(saved->list().size(), cuda_devices()); ++i)
+      cuda.push_back(checked(saved->list()[i], cuda_generator(i), "CUDA"));
+  }
+  restore(cpu, cpu_state);
+  for (std::size_t i = 0; i < cuda.size(); ++i) restore(cuda_generator(i), cuda[i]);
 }
 
 }  // namespace accelerate

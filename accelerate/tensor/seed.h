@@ -1,7 +1,9 @@
-// Seeds of the random generators.
+// The random generators: their seeds and their states.
 #pragma once
 
 #include <cstdint>
+
+#include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
 
@@ -16,5 +18,13 @@ void set_seed(std::uint64_t seed, const SeedOptions& options = {});
 
 /// The seed of the default CPU generator, as torch.initial_seed().
 [[nodiscard]] std::uint64_t initial_seed();
+
+/// Where the default generators of this rank are: {"cpu": uint8 [5056]}, and with GPUs {"cuda": a
+/// list of uint8 [16]}. The bytes are those of Python's torch.get_rng_state(). Local.
+[[nodiscard]] StateDict rng_state();
+
+/// Puts the generators where rng_state() found them. States of GPUs that are not here are left out.
+/// Local. Throws CheckpointError for what is no state, and then changes nothing.
+void set_rng_state(const StateDict& state);
 
 }  // namespace accelerate

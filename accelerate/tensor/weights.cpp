@@ -7,7 +7,6 @@
 #include <span>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/file_system.h"
 #include "accelerate/formats/safetensors.h"
 #include "accelerate/tensor/dtype.h"
 
@@ -34,14 +33,14 @@ at::Tensor read(const StoredTensor& stored) {
 
 }  // namespace
 
-void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) {
+void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
+                  FileSystem& files, const AtomicFileOptions& options) {
   std::vector<TensorSpec> specs;
   std::map<std::string, at::Tensor> by_name;
   for (const auto& item : tensors) {
     specs.push_back(spec_of(item));
     by_name.emplace(item.name, item.tensor);
   }
-  FileSystem& files = real_file_system();
   if (file.has_parent_path()) {
     try {
       files.create_directories(file.parent_path());
@@ -49,7 +48,8 @@ void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem
       throw_with_context<CheckpointError>("cannot make the folder for " + file.string());
     }
   }
-  SafetensorsWriter writer(files, file, std::move(specs), {.metadata = {{"format", "pt"}}});
+  SafetensorsWriter writer(files, file, std::move(specs),
+                           {.metadata = {{"format", "pt"}}, .file = options});
   for (const auto& spec : writer.tensors()) {
     const at::Tensor tensor = row_major_on_cpu(by_name.at(spec.name));
     writer.append(
@@ -58,8 +58,8 @@ void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem
   writer.commit();
 }
 
-std::vector<NamedTensor> load_tensors(const std::filesystem::path& file) {
-  const auto weights = SafetensorsFile::open(file);
+std::vector<NamedTensor> load_tensors(const std::filesystem::path& file, FileSystem& files) {
+  const auto weights = SafetensorsFile::open(file, files);
   std::vector<NamedTensor> tensors;
   for (const auto& stored : weights.tensors()) tensors.push_back({stored.name, read(stored)});
   return tensors;

@@ -62,12 +62,6 @@ void for_each(const std::vector<std::shared_ptr<GeneralTracker>>& trackers, Fn&&
   if (first) std::rethrow_exception(first);
 }
 
-void refuse(const std::string& field, const std::string& found) {
-  throw ConfigError("project_config." + field + " is " + found +
-                    ", which has no effect without save_state, and this version has none; leave it "
-                    "at its default");
-}
-
 }  // namespace
 
 std::shared_ptr<GeneralTracker> LogWith::tracker() const {
@@ -221,21 +215,6 @@ void Trackers::finish() {
   ended_ = ended_ || started_;
   started_ = false;
   for_each(all, [](GeneralTracker& tracker) { tracker.finish(); });
-}
-
-std::filesystem::path detail::logging_directory(const std::filesystem::path& project_dir,
-                                                const ProjectConfiguration& config) {
-  if (config.automatic_checkpoint_naming) refuse("automatic_checkpoint_naming", "true");
-  if (config.total_limit) refuse("total_limit", std::to_string(*config.total_limit));
-  if (config.iteration != 0) refuse("iteration", std::to_string(config.iteration));
-  if (config.save_on_each_node) refuse("save_on_each_node", "true");
-  if (!project_dir.empty() && !config.project_dir.empty() && project_dir != config.project_dir) {
-    throw ConfigError("project_dir is '" + project_dir.string() +
-                      "' and project_config.project_dir '" + config.project_dir.string() +
-                      "'; set one of them, or both alike");
-  }
-  if (!config.logging_dir.empty()) return config.logging_dir;
-  return project_dir.empty() ? config.project_dir : project_dir;
 }
 
 }  // namespace accelerate

@@ -32,16 +32,6 @@ class LogWith {
   std::variant<std::string, std::shared_ptr<GeneralTracker>> choice_;
 };
 
-/// Where a project keeps what it writes.
-struct ProjectConfiguration {
-  std::filesystem::path project_dir = {};        ///< AcceleratorOptions::project_dir says the same.
-  std::filesystem::path logging_dir = {};        ///< Of trackers; project_dir when empty.
-  bool automatic_checkpoint_naming = false;      ///< Refused so far: save_state is not there yet.
-  std::optional<std::int64_t> total_limit = {};  ///< Refused so far, as above.
-  std::int64_t iteration = 0;                    ///< Refused so far unless 0, as above.
-  bool save_on_each_node = false;                ///< Refused so far, as above.
-};
-
 /// init_kwargs: options by tracker.
 using TrackerKwargs = std::map<std::string, TrackerConfig>;
 
@@ -95,12 +85,5 @@ class Trackers {
   std::vector<std::string> active_names_;  // By which they were chosen.
   std::vector<std::shared_ptr<GeneralTracker>> active_;
 };
-
-namespace detail {
-/// The logging folder that the options mean; empty when none. Throws ConfigError: two project_dirs
-/// that differ, a field without effect that is set.
-[[nodiscard]] std::filesystem::path logging_directory(const std::filesystem::path& project_dir,
-                                                      const ProjectConfiguration& config);
-}  // namespace detail
 
 }  // namespace accelerate

@@ -52,7 +52,7 @@ TEST(SafetensorsGolden, WriterGivesTheReferencesBytes) {
   for (const auto& json : golden().at("files")) {
     const Row row(json);
     write_safetensors(real_file_system(), path, row.tensors,
-                      {.metadata = row.metadata, .durable = false});
+                      {.metadata = row.metadata, .file = {.durable = false}});
     EXPECT_EQ(read_file(real_file_system(), path, 1 << 20), row.file) << row.title;
     ++rows;
   }
@@ -132,7 +132,7 @@ void write_random_file(const std::filesystem::path& path, std::mt19937_64& rando
   }
   for (std::size_t i = 0; i < data.size(); ++i) tensors[i].bytes = as_bytes(data[i]);
   write_safetensors(real_file_system(), path, tensors,
-                    {.metadata = {{"format", "pt"}}, .durable = false});
+                    {.metadata = {{"format", "pt"}}, .file = {.durable = false}});
 }
 
 TEST(SafetensorsLive, PythonReadsOurFilesAndWritesThemAgainByteForByte) {

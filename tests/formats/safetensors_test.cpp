@@ -91,7 +91,7 @@ TEST_F(Safetensors, LargeTensorsAndManySmallOnesRoundTrip) {
   for (int i = 0; i < 2000; ++i) {
     tensors.push_back(tensor("s" + std::to_string(i), DType::u8, {5}, "small"));
   }
-  write(tensors, {.durable = false});
+  write(tensors, {.file = {.durable = false}});
   const SafetensorsFile file = SafetensorsFile::open(path());
   for (const StoredTensor& expected : tensors) {
     EXPECT_EQ(as_text(file.at(expected.name).bytes), as_text(expected.bytes)) << expected.name;
@@ -205,7 +205,7 @@ TEST_F(Safetensors, AFileFilledFromSeveralThreadsEqualsOneWrittenInOrder) {
   file.commit();
   const auto in_order = folder_.path() / "in_order.safetensors";
   SafetensorsWriter writer(real_file_system(), in_order, many_specs(),
-                           {.metadata = {{"format", "pt"}}, .durable = false});
+                           {.metadata = {{"format", "pt"}}, .file = {.durable = false}});
   for (const TensorSpec& spec : writer.tensors()) writer.append(as_bytes(content_of(spec)));
   writer.commit();
   EXPECT_EQ(read_file(real_file_system(), path(), 1 << 20),

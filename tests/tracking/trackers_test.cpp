@@ -353,16 +353,6 @@ const std::vector<BadInput>& bad_inputs() {
        }},
       {"register nothing", "UsageError", "no function",
        [](Path) { register_tracker_class("empty", {}); }},
-      {"two project folders", "ConfigError", "project_dir is 'a' and",
-       [](Path) { (void)detail::logging_directory("a", {.project_dir = "b"}); }},
-      {"total_limit", "ConfigError", "total_limit is 3.*no effect",
-       [](Path) { (void)detail::logging_directory("", {.total_limit = 3}); }},
-      {"automatic naming", "ConfigError", "automatic_checkpoint_naming is true",
-       [](Path) { (void)detail::logging_directory("", {.automatic_checkpoint_naming = true}); }},
-      {"iteration", "ConfigError", "iteration is 1",
-       [](Path) { (void)detail::logging_directory("", {.iteration = 1}); }},
-      {"every node", "ConfigError", "save_on_each_node is true",
-       [](Path) { (void)detail::logging_directory("", {.save_on_each_node = true}); }},
   };
   return all;
 }

@@ -1,0 +1,73 @@
+// What save_state() and load_state() can be told: objects of the user's, hooks, options.
+#pragma once
+
+#include <concepts>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+
+#include "accelerate/tensor/state_dict.h"
+
+namespace accelerate {
+
+struct LoadStateOptions {
+  /// Without a folder: a checkpoint that is damaged or incomplete is left out, with a warning that
+  /// names it, for the one before it. Else it is an error.
+  bool skip_damaged = false;
+};
+
+/// Called with a checkpoint's folder.
+using StateHook = std::function<void(const std::filesystem::path& folder)>;
+
+/// Takes a hook away again. Does nothing in its destructor, nor the second time.
+class RemovableHandle {
+ public:
+  explicit RemovableHandle(std::weak_ptr<StateHook> hook) : hook_(std::move(hook)) {}
+  void remove() {
+    if (const auto hook = hook_.lock()) *hook = nullptr;
+  }
+
+ private:
+  std::weak_ptr<StateHook> hook_;
+};
+
+/// An object whose state a checkpoint can hold.
+template <typename T>
+concept Checkpointable = requires(T& object, const StateDict& state) {
+  { std::as_const(object).state_dict() } -> std::convertible_to<StateDict>;
+  object.load_state_dict(state);
+};
+
+namespace detail {
+
+struct CheckpointedObject {
+  const void* address;
+  std::string type;
+  std::function<StateDict()> state_dict;
+  std::function<void(const StateDict&)> load_state_dict;
+};
+
+template <typename T>
+inline constexpr bool kIsCheckpointable = Checkpointable<T>;
+template <typename T>
+inline constexpr bool kIsCheckpointable<std::shared_ptr<T>> = Checkpointable<T>;
+
+template <typename T>
+CheckpointedObject checkpointable(const std::shared_ptr<T>& object) {
+  return {object.get(), typeid(T).name(), [object] { return StateDict(object->state_dict()); },
+          [object](const StateDict& state) { object->load_state_dict(state); }};
+}
+
+template <Checkpointable T>
+CheckpointedObject checkpointable(T& object) {
+  return {&object, typeid(T).name(),
+          [&object] { return StateDict(std::as_const(object).state_dict()); },
+          [&object](const StateDict& state) { object.load_state_dict(state); }};
+}
+
+}  // namespace detail
+}  // namespace accelerate

@@ -1,0 +1,143 @@
+#include "accelerate/accelerator/checkpointing.h"
+
+#include <c10/util/Type.h>
+
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/comm/objects.h"
+
+namespace accelerate::detail {
+namespace {
+
+using Path = std::filesystem::path;
+
+const Logger& logger() {
+  static const Logger instance = get_logger("accelerate.checkpoint");
+  return instance;
+}
+
+FileSystem& files() {
+  return real_file_system();
+}
+
+}  // namespace
+
+Checkpointing::Checkpointing(Path project_dir, const ProjectConfiguration& config)
+    : project_dir_(std::move(project_dir)), config_(config), iteration_(config.iteration) {}
+
+void Checkpointing::set_iteration(std::int64_t iteration) {
+  if (iteration < 0)
+    throw UsageError("save_iteration is " + std::to_string(iteration) + "; allowed is 0 or more");
+  iteration_ = iteration;
+}
+
+void Checkpointing::add(CheckpointedObject object) {
+  for (const auto& other : objects_) {
+    if (other.address == object.address)
+      throw UsageError("register_for_checkpointing was given the same " +
+                       c10::demangle(object.type.c_str()) + " twice");
+  }
+  objects_.push_back(std::move(object));
+}
+
+RemovableHandle Checkpointing::add_hook(Hooks& hooks, StateHook hook) {
+  if (!hook) throw UsageError("the hook is empty; it must be a function of a folder");
+  hooks.push_back(std::make_shared<StateHook>(std::move(hook)));
+  return RemovableHandle(hooks.back());
+}
+
+void Checkpointing::run(const Hooks& hooks, const Path& folder) {
+  for (const auto& hook : hooks)
+    if (*hook) (*hook)(folder);
+}
+
+Path Checkpointing::folder_to_save(const Path& output_dir) const {
+  if (!config_.automatic_checkpoint_naming) {
+    if (output_dir.empty())
+      throw UsageError(
+          "save_state() needs a folder, or project_config.automatic_checkpoint_naming");
+    return std::filesystem::absolute(output_dir).lexically_normal();
+  }
+  if (!output_dir.empty())
+    throw UsageError("save_state() was given '" + output_dir.string() +
+                     "', but automatic_checkpoint_naming chooses the folder: leave one of the two "
+                     "out");
+  return std::filesystem::absolute(checkpoints() / ("checkpoint_" + std::to_string(iteration_)))
+      .lexically_normal();
+}
+
+Path Checkpointing::save(const Path& output_dir, const Describe& describe, Communicator& ranks) {
+  Path folder = folder_to_save(output_dir);
+  if (folder.filename().empty()) folder = folder.parent_path();  // "out/"
+  const bool taken = ranks.rank() == 0 && config_.automatic_checkpoint_naming &&
+                     files().status(folder).kind != FileKind::none;
+  if (broadcast_object(ranks, taken))
+    throw CheckpointError(folder.string() +
+                          " is there already: an earlier run saved it. Load the newest one by "
+                          "load_state(), which sets the iteration, or set_save_iteration(), or "
+                          "choose another project_dir");
+  const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
+  logger().info("saving the state in " + folder.string());
+  save_checkpoint(files(), ranks, folder, [&](const Path& temporary) {
+    run(save_hooks_, temporary);
+    return write_training_state(files(), temporary, training, ranks.rank() == 0);
+  });
+  if (config_.automatic_checkpoint_naming) {
+    ++iteration_;
+    prune(ranks);
+  }
+  return folder;
+}
+
+// An old checkpoint that cannot be removed is no reason to lose the training.
+void Checkpointing::prune(Communicator& ranks) const {
+  if (!config_.total_limit || ranks.rank() != 0) return;
+  const auto all = numbered_checkpoints(files(), checkpoints());
+  for (auto i = static_cast<std::size_t>(*config_.total_limit); i < all.size(); ++i) {
+    try {
+      files().remove_tree(all[i].folder);
+    } catch (const Error& error) {
+      logger().warning("an old checkpoint stays: " + std::string(error.what()));
+    }
+  }
+}
+
+Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& ranks) const {
+  if (!config_.automatic_checkpoint_naming)
+    throw UsageError("load_state() needs a folder, or project_config.automatic_checkpoint_naming");
+  std::vector<std::string> candidates;
+  if (ranks.rank() == 0) {
+    for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints()))
+      candidates.push_back(std::filesystem::absolute(folder).lexically_normal().string());
+  }
+  broadcast_object_list(ranks, candidates);
+  for (const auto& candidate : candidates) {
+    if (!options.skip_damaged) return candidate;
+    try {
+      return check_checkpoint(files(), ranks, candidate).folder;
+    } catch (const CheckpointError& error) {
+      logger().warning("left out: " + accelerate::describe(error));
+    }
+  }
+  throw CheckpointError("there is no " + std::string(candidates.empty() ? "" : "undamaged ") +
+                        "checkpoint in " + std::filesystem::absolute(checkpoints()).string());
+}
+
+Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
+                         const Describe& describe, Communicator& ranks) {
+  Path folder = input_dir.empty() ? find_newest(options, ranks)
+                                  : std::filesystem::absolute(input_dir).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();
+  const auto checked = check_checkpoint(files(), ranks, folder);
+  logger().info("loading the state in " + checked.folder.string());
+  on_all_ranks(ranks, [&] {
+    run(load_hooks_, checked.folder);
+    read_training_state(files(), checked.folder, checked.manifest, describe(checked.manifest));
+  });
+  return checked.folder;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,67 @@
+// The part of an Accelerator that save_state() and load_state() go by: which folder, which objects,
+// which hooks. What is in the files is checkpoint/'s business.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "accelerate/accelerator/checkpointable.h"
+#include "accelerate/checkpoint/manifest.h"
+#include "accelerate/checkpoint/training_state.h"
+#include "accelerate/comm/communicator.h"
+#include "accelerate/state/project_configuration.h"
+
+namespace accelerate::detail {
+
+class Checkpointing {
+ public:
+  /// The training as `manifest` saw it: a checkpoint of another number of ranks holds other files
+  /// of theirs.
+  using Describe = std::function<TrainingState(const Manifest& manifest)>;
+
+  Checkpointing(std::filesystem::path project_dir, const ProjectConfiguration& config);
+
+  /// See Accelerator::save_state and load_state. [collective]
+  std::filesystem::path save(const std::filesystem::path& output_dir, const Describe& describe,
+                             Communicator& ranks);
+  std::filesystem::path load(const std::filesystem::path& input_dir,
+                             const LoadStateOptions& options, const Describe& describe,
+                             Communicator& ranks);
+
+  /// Throws UsageError for an object that is registered already.
+  void add(CheckpointedObject object);
+  [[nodiscard]] const std::vector<CheckpointedObject>& objects() const { return objects_; }
+
+  RemovableHandle add_save_hook(StateHook hook) { return add_hook(save_hooks_, std::move(hook)); }
+  RemovableHandle add_load_hook(StateHook hook) { return add_hook(load_hooks_, std::move(hook)); }
+
+  [[nodiscard]] std::int64_t iteration() const { return iteration_; }
+  /// What it is once the present one is saved.
+  [[nodiscard]] std::int64_t next_iteration() const {
+    return config_.automatic_checkpoint_naming ? iteration_ + 1 : iteration_;
+  }
+  /// Throws UsageError for a negative one.
+  void set_iteration(std::int64_t iteration);
+
+ private:
+  using Hooks = std::vector<std::shared_ptr<StateHook>>;
+
+  static RemovableHandle add_hook(Hooks& hooks, StateHook hook);
+  static void run(const Hooks& hooks, const std::filesystem::path& folder);
+  [[nodiscard]] std::filesystem::path folder_to_save(const std::filesystem::path& output_dir) const;
+  [[nodiscard]] std::filesystem::path find_newest(const LoadStateOptions& options,
+                                                  Communicator& ranks) const;
+  [[nodiscard]] std::filesystem::path checkpoints() const { return project_dir_ / "checkpoints"; }
+  void prune(Communicator& ranks) const;
+
+  std::filesystem::path project_dir_;
+  ProjectConfiguration config_;
+  std::int64_t iteration_;
+  std::vector<CheckpointedObject> objects_;
+  Hooks save_hooks_, load_hooks_;
+};
+
+}  // namespace accelerate::detail

@@ -1,0 +1,232 @@
+// save_state() and load_state(): what an Accelerator has prepared, as the parts of a checkpoint.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <utility>
+
+#include "accelerate/accelerator/accelerator_impl.h"
+#include "accelerate/base/checksum.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/checkpoint/codecs.h"
+#include "accelerate/checkpoint/state_file.h"
+#include "accelerate/optim/optimizer_state.h"
+#include "accelerate/tensor/seed.h"
+
+namespace accelerate {
+namespace {
+
+// "model", "model_1", "model_2", …: upstream's way.
+std::string numbered(const std::string& kind, std::size_t index) {
+  return index == 0 ? kind : kind + "_" + std::to_string(index);
+}
+
+std::string of_rank(const char* kind, int rank) {
+  return std::string(kind) + "_" + std::to_string(rank);
+}
+
+bool has_file(const Manifest& manifest, const std::string& name) {
+  for (const auto& file : manifest.files)
+    if (file.name == name) return true;
+  return false;
+}
+
+// Names of all models' parameters; those of a second model are told apart by "model_1:".
+ParameterNames parameter_names(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  ParameterNames names;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const auto prefix = i == 0 ? std::string() : numbered("model", i) + ":";
+    for (const auto& [name, parameter] : models[i]->view().parameters)
+      names.emplace(parameter.unsafeGetTensorImpl(), prefix + name);
+  }
+  return names;
+}
+
+// A rank that the checkpoint does not know draws other numbers than those it does, but the same in
+// each resumed run.
+void seed_new_rank(const StateDict& state_of_first, int rank) {
+  const auto bytes = state_of_first.at("cpu").to<at::Tensor>().contiguous();
+  const auto sum = checksum(std::string_view(static_cast<const char*>(bytes.const_data_ptr()),
+                                             static_cast<std::size_t>(bytes.nbytes())));
+  set_seed(sum + static_cast<std::uint64_t>(rank));
+}
+
+StatePart rng_part(const Manifest& manifest, int rank) {
+  if (rank < manifest.num_processes)
+    return {.stem = of_rank("random_states", rank),
+            .every_rank = true,
+            .state_dict = rng_state,
+            .load_state_dict = set_rng_state};
+  return {.stem = of_rank("random_states", 0),
+          .every_rank = false,
+          .state_dict = rng_state,
+          .load_state_dict = [rank](const StateDict& state) { seed_new_rank(state, rank); }};
+}
+
+StateDict gradients_of(const ParameterNames& names,
+                       const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  StateDict::Dict gradients;
+  for (const auto& model : models) {
+    for (const auto& parameter : model->parameters()) {
+      if (parameter.grad().defined())
+        gradients[names.at(parameter.unsafeGetTensorImpl())] = parameter.grad();
+    }
+  }
+  return gradients;
+}
+
+// Adds `share` times the gradients of one rank that saved to those that are there.
+void add_gradients(const StateDict& saved, double share, const ParameterNames& names,
+                   const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  const at::NoGradGuard no_grad;
+  for (const auto& model : models) {
+    for (auto parameter : model->parameters()) {
+      const auto* gradient = saved.find(names.at(parameter.unsafeGetTensorImpl()));
+      if (gradient == nullptr) continue;
+      const auto tensor = gradient->to<at::Tensor>();
+      if (tensor.sizes() != parameter.sizes())
+        throw CheckpointError("a gradient is " + gradient->describe() + ", its parameter is " +
+                              StateDict(parameter).describe());
+      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+      parameter.mutable_grad().add_(tensor.to(parameter.device()), share);
+    }
+  }
+}
+
+}  // namespace
+
+StatePart Accelerator::Impl::progress_part() {
+  return {.stem = "accelerator",
+          .every_rank = false,
+          .state_dict = [this]() -> StateDict {
+            return {{"step", gradient_state->step()},
+                    {"iteration", checkpointing.next_iteration()}};
+          },
+          .load_state_dict =
+              [this](const StateDict& saved) {
+                for (const auto& model : live_models())
+                  for (auto parameter : model->parameters())
+                    parameter.mutable_grad() = at::Tensor();
+                gradient_state->resume(saved.at("step").to<std::int64_t>());
+                items.reset();
+                items.enter(gradient_state->window());
+                checkpointing.set_iteration(saved.at("iteration").to<std::int64_t>());
+              }};
+}
+
+// Inside an accumulation window each rank has gradients that are nowhere else. The ranks that load
+// share out those that were saved, weighted so that their mean, or by items their sum, is what it
+// was.
+void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& training) {
+  const auto live = live_models();
+  const auto names = parameter_names(live);
+  const int rank = state.process_index(), ranks = state.num_processes();
+  const bool loading = !manifest.files.empty();
+  if (!loading) {
+    if (gradient_state->sync_gradients) return;
+    training.parts.push_back({.stem = of_rank("gradients", rank),
+                              .every_rank = true,
+                              .state_dict = [this, live, names]() -> StateDict {
+                                const auto counted = items.counted();
+                                return {{"gradients", gradients_of(names, live)},
+                                        {"num_items", counted ? StateDict(*counted) : StateDict()}};
+                              },
+                              .load_state_dict = nullptr});
+    return;
+  }
+  const double share = static_cast<double>(ranks) / manifest.num_processes;
+  for (int saved = rank; saved < manifest.num_processes; saved += ranks) {
+    if (!has_file(manifest, of_rank("gradients", saved) + ".json")) continue;
+    training.parts.push_back({.stem = of_rank("gradients", saved),
+                              .every_rank = true,
+                              .state_dict = nullptr,
+                              .load_state_dict = [this, live, names, share](const StateDict& part) {
+                                const auto& count = part.at("num_items");
+                                if (!count.is_null()) items.add(count.to<std::int64_t>());
+                                add_gradients(part.at("gradients"), count.is_null() ? share : 1.0,
+                                              names, live);
+                              }});
+  }
+}
+
+TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
+  TrainingState training;
+  const auto live = live_models();
+  for (std::size_t i = 0; i < live.size(); ++i)
+    training.models.push_back({numbered("model", i), live[i]->view()});
+  const auto add = [&](std::string stem, std::function<StateDict()> save,
+                       std::function<void(const StateDict&)> load) {
+    training.parts.push_back({std::move(stem), false, std::move(save), std::move(load)});
+  };
+  std::size_t i = 0;
+  for (auto& optimizer : live_optimizers()) {
+    const auto names = parameter_names(live);
+    add(
+        numbered("optimizer", i++),
+        [optimizer, names] { return optimizer_state_dict(optimizer.optimizer(), names); },
+        [optimizer, names](const StateDict& saved) {
+          load_optimizer_state_dict(optimizer.optimizer(), saved, names);
+        });
+  }
+  i = 0;
+  for (auto& scheduler : live_schedulers()) {
+    add(
+        numbered("scheduler", i++), [scheduler] { return to_state_dict(scheduler.state_dict()); },
+        [scheduler](const StateDict& saved) mutable {
+          scheduler.load_state_dict(scheduler_state_of(saved));
+        });
+  }
+  i = 0;
+  for (auto& loader : live_loaders()) {
+    add(
+        numbered("dataloader", i++), [loader] { return to_state_dict(loader.state()); },
+        [loader](const StateDict& saved) { loader.load(loader_state_of(saved)); });
+  }
+  if (scaler) {
+    add(
+        "scaler", [this] { return to_state_dict(scaler->state_dict()); },
+        [this](const StateDict& saved) { scaler->load_state_dict(grad_scaler_state_of(saved)); });
+  }
+  i = 0;
+  for (const auto& object : checkpointing.objects())
+    add(numbered("custom_checkpoint", i++), object.state_dict, object.load_state_dict);
+  training.parts.push_back(progress_part());
+  training.parts.push_back(rng_part(manifest, state.process_index()));
+  add_window(manifest, training);
+  return training;
+}
+
+std::filesystem::path Accelerator::save_state(const std::filesystem::path& output_dir) {
+  return impl_->checkpointing.save(
+      output_dir, [this](const Manifest& manifest) { return impl_->training_state(manifest); },
+      communicator());
+}
+
+std::filesystem::path Accelerator::load_state(const std::filesystem::path& input_dir,
+                                              const LoadStateOptions& options) {
+  return impl_->checkpointing.load(
+      input_dir, options,
+      [this](const Manifest& manifest) { return impl_->training_state(manifest); }, communicator());
+}
+
+void Accelerator::register_object(detail::CheckpointedObject object) {
+  impl_->checkpointing.add(std::move(object));
+}
+
+RemovableHandle Accelerator::register_save_state_pre_hook(StateHook hook) {
+  return impl_->checkpointing.add_save_hook(std::move(hook));
+}
+
+RemovableHandle Accelerator::register_load_state_pre_hook(StateHook hook) {
+  return impl_->checkpointing.add_load_hook(std::move(hook));
+}
+
+std::int64_t Accelerator::save_iteration() const {
+  return impl_->checkpointing.iteration();
+}
+
+void Accelerator::set_save_iteration(std::int64_t iteration) {
+  impl_->checkpointing.set_iteration(iteration);
+}
+
+}  // namespace accelerate

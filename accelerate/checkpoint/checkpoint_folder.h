@@ -1,0 +1,57 @@
+// Folders that are complete or absent, whatever happens while they are written: a rank fails, the
+// process is killed, the power goes.
+//
+// Ranks write into a hidden sibling; its files are synced, the manifest is written last, and the
+// folder gets its name in one step. Only then the checkpoint that it replaces goes away. What a
+// killed save leaves behind is removed by the next one. docs/checkpoints.md tells the whole order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/manifest.h"
+#include "accelerate/comm/communicator.h"
+
+namespace accelerate {
+
+/// Runs `phase` on this rank and returns when it is through on all. [collective] When it throws on
+/// one, it throws on every rank: there what it threw, elsewhere a CheckpointError that says so.
+void on_all_ranks(Communicator& ranks, const std::function<void()>& phase);
+
+/// Writes this rank's files into the given folder, each synced, and returns their names, which no
+/// other rank uses.
+using WriteFiles = std::function<std::vector<std::string>(const std::filesystem::path& folder)>;
+
+/// Saves a checkpoint as `folder`, an absolute path that is the same on all ranks, on a file system
+/// that all share. [collective] A checkpoint that is there is replaced. Throws CheckpointError on
+/// every rank, with the reason of the one that failed, and then what was there before is there
+/// still: no room, no permission, another run saving beside it, a folder that is not a checkpoint
+/// or that holds files of somebody else's. Cost: each rank's files are read once after they were
+/// written, for their checksums.
+void save_checkpoint(FileSystem& files, Communicator& ranks, const std::filesystem::path& folder,
+                     const WriteFiles& write);
+
+/// Checks a checkpoint, each rank a part of the files, and returns where it is: `folder`, or aside
+/// if a save was killed while it replaced it. [collective] Throws CheckpointError on every rank
+/// that lists all faults. Cost: every file is read once.
+struct CheckedCheckpoint {
+  std::filesystem::path folder;
+  Manifest manifest;
+};
+[[nodiscard]] CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks,
+                                                 const std::filesystem::path& folder);
+
+/// The folders `checkpoint_<n>` in `directory` by n, greatest first; none when it does not exist.
+struct NumberedCheckpoint {
+  std::int64_t number = 0;
+  std::filesystem::path folder;
+};
+[[nodiscard]] std::vector<NumberedCheckpoint> numbered_checkpoints(
+    FileSystem& files, const std::filesystem::path& directory);
+
+}  // namespace accelerate

@@ -1,0 +1,21 @@
+// The states of schedules, loss scalers and loaders as StateDicts, under the keys of docs/formats/
+// checkpoint.md.
+#pragma once
+
+#include "accelerate/data/loader_control.h"
+#include "accelerate/optim/schedules/scheduler_state.h"
+#include "accelerate/precision/grad_scaler.h"
+#include "accelerate/tensor/state_dict.h"
+
+namespace accelerate {
+
+[[nodiscard]] StateDict to_state_dict(const SchedulerState& state);
+[[nodiscard]] StateDict to_state_dict(const GradScalerState& state);
+[[nodiscard]] StateDict to_state_dict(const LoaderState& state);
+
+/// The way back. All throw CheckpointError for what is none.
+[[nodiscard]] SchedulerState scheduler_state_of(const StateDict& state);
+[[nodiscard]] GradScalerState grad_scaler_state_of(const StateDict& state);
+[[nodiscard]] LoaderState loader_state_of(const StateDict& state);
+
+}  // namespace accelerate

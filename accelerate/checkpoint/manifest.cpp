@@ -1,0 +1,152 @@
+#include "accelerate/checkpoint/manifest.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "accelerate/base/checksum.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/formats/json.h"
+
+namespace accelerate {
+namespace {
+
+constexpr DocumentLimits kLimits{.max_bytes = std::size_t{64} << 20, .max_depth = 4};
+
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.size() <= 255 && name != "." && name != ".." &&
+         name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+const Node& entry(const Node& node, const char* key) {
+  const Node* value = node.is_map() ? node.find(key) : nullptr;
+  if (value == nullptr) throw CheckpointError("it lacks '" + std::string(key) + "'");
+  return *value;
+}
+
+std::int64_t integer(const Node& node, const char* key, std::int64_t lowest) {
+  const Node& value = entry(node, key);
+  const auto number = value.is_scalar() && !value.quoted ? parse_int(value.text) : std::nullopt;
+  if (!number || *number < lowest)
+    throw CheckpointError("'" + std::string(key) + "' is " + value.describe() +
+                          "; it must be an integer of at least " + std::to_string(lowest));
+  return *number;
+}
+
+std::uint64_t checksum_of(const Node& node) {
+  const Node& value = entry(node, "xxh3_64");
+  std::uint64_t sum = 0;
+  const char* end = value.text.data() + value.text.size();
+  const auto [stop, error] = std::from_chars(value.text.data(), end, sum, 16);
+  if (!value.quoted || value.text.size() != 16 || stop != end || error != std::errc())
+    throw CheckpointError("'xxh3_64' is " + value.describe() +
+                          "; it must be 16 hexadecimal digits");
+  return sum;
+}
+
+ManifestFile file_of(const Node& node) {
+  const Node& name = entry(node, "name");
+  if (!name.quoted || !is_plain_name(name.text) || name.text == Manifest::kName)
+    throw CheckpointError("'name' is " + name.describe() + "; it must be a plain file name");
+  return {name.text, static_cast<std::uint64_t>(integer(node, "size_bytes", 0)), checksum_of(node)};
+}
+
+Manifest manifest_of(const Node& node) {
+  const auto format = integer(node, "format", 1);
+  if (format > Manifest::kFormat)
+    throw CheckpointError("it has format " + std::to_string(format) + ", newer than " +
+                          std::to_string(Manifest::kFormat) +
+                          ", the newest that this version reads; update accelerate.cpp");
+  Manifest manifest;
+  const auto ranks = integer(node, "num_processes", 1);
+  if (ranks > std::numeric_limits<int>::max())
+    throw CheckpointError("'num_processes' is " + std::to_string(ranks));
+  manifest.num_processes = static_cast<int>(ranks);
+  std::set<std::string> names;
+  for (const Node& file : entry(node, "files").items) {
+    manifest.files.push_back(file_of(file));
+    if (!names.insert(manifest.files.back().name).second)
+      throw CheckpointError("it lists '" + manifest.files.back().name + "' twice");
+  }
+  return manifest;
+}
+
+std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
+                     const ManifestFile& expected) {
+  const auto label = "'" + expected.name + "' ";
+  const auto status = files.status(folder / expected.name);
+  if (status.kind == FileKind::none) return label + "is missing";
+  if (status.kind != FileKind::file) return label + "is not a file";
+  if (status.size_bytes != expected.size_bytes)
+    return label + "has " + std::to_string(status.size_bytes) + " bytes, not " +
+           std::to_string(expected.size_bytes);
+  const auto found = manifest_file(files, folder, expected.name);
+  if (found.checksum == expected.checksum) return {};
+  return label + "is damaged: its checksum is " + checksum_text(found.checksum) + ", not " +
+         checksum_text(expected.checksum);
+}
+
+}  // namespace
+
+ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
+                           const std::string& name) {
+  try {
+    const auto content = files.map(folder / name);
+    return {name, content->bytes().size(), checksum(content->bytes())};
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot read " + (folder / name).string());
+  }
+}
+
+void write_manifest(FileSystem& files, const std::filesystem::path& folder, Manifest manifest) {
+  std::ranges::sort(manifest.files, {}, &ManifestFile::name);
+  std::vector<Node> list;
+  for (const auto& file : manifest.files) {
+    list.push_back(Node::map(
+        {{.key = "name", .value = Node::string(file.name)},
+         {.key = "size_bytes", .value = Node::integer(static_cast<std::int64_t>(file.size_bytes))},
+         {.key = "xxh3_64", .value = Node::string(checksum_text(file.checksum))}}));
+  }
+  const Node node =
+      Node::map({{.key = "format", .value = Node::integer(Manifest::kFormat)},
+                 {.key = "num_processes", .value = Node::integer(manifest.num_processes)},
+                 {.key = "files", .value = Node::sequence(std::move(list))}});
+  try {
+    write_file_atomically(files, folder / Manifest::kName, write_json(node));
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot complete the checkpoint in " + folder.string());
+  }
+}
+
+Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder) {
+  const auto path = folder / Manifest::kName;
+  if (files.status(folder).kind != FileKind::directory)
+    throw CheckpointError("there is no checkpoint " + folder.string() + ": no such folder");
+  if (files.status(path).kind == FileKind::none)
+    throw CheckpointError(folder.string() +
+                          " is no complete checkpoint: it has no manifest.json, which is written "
+                          "when all else is there");
+  try {
+    return manifest_of(
+        read_json(read_file(files, path, kLimits.max_bytes), path.string(), kLimits));
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot read " + path.string());
+  }
+}
+
+std::vector<std::string> manifest_faults(FileSystem& files, const std::filesystem::path& folder,
+                                         const Manifest& manifest, std::size_t first,
+                                         std::size_t stride) {
+  std::vector<std::string> faults;
+  for (std::size_t i = first; i < manifest.files.size(); i += stride) {
+    if (auto fault = fault_of(files, folder, manifest.files[i]); !fault.empty())
+      faults.push_back(std::move(fault));
+  }
+  return faults;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,94 @@
+#include "accelerate/checkpoint/model_weights.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <map>
+#include <set>
+
+#include "accelerate/base/text.h"
+#include "accelerate/tensor/state_dict.h"
+
+namespace accelerate {
+namespace {
+
+std::string cut_short(std::vector<std::string> names) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t all = names.size();
+  if (all > kShown) {
+    names.resize(kShown);
+    names.push_back("… (" + std::to_string(all) + " in all)");
+  }
+  return join(names, ", ");
+}
+
+using ByName = std::map<std::string, at::Tensor>;
+
+// The tensors of the model under each of their names, in their order.
+struct Slot {
+  at::Tensor tensor;
+  std::vector<std::string> names;
+};
+
+std::vector<Slot> slots_of(const ModuleView& model) {
+  std::vector<Slot> slots;
+  std::map<const at::TensorImpl*, std::size_t> places;
+  for (const auto& [name, tensor] : state_dict(model)) {
+    if (!tensor.defined()) continue;
+    const auto [place, fresh] = places.emplace(tensor.unsafeGetTensorImpl(), slots.size());
+    if (fresh) slots.push_back({tensor, {}});
+    slots[place->second].names.push_back(name);
+  }
+  return slots;
+}
+
+const at::Tensor* found(const ByName& weights, const Slot& slot) {
+  for (const auto& name : slot.names) {
+    if (const auto entry = weights.find(name); entry != weights.end()) return &entry->second;
+  }
+  return nullptr;
+}
+
+template <typename Visit>
+WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weights,
+                   const Visit& visit) {
+  WeightsReport report;
+  ByName by_name;
+  for (const auto& [name, tensor] : weights) by_name.emplace(name, tensor);
+  std::set<std::string> known;
+  for (const auto& slot : slots_of(model)) {
+    known.insert(slot.names.begin(), slot.names.end());
+    const at::Tensor* weight = found(by_name, slot);
+    if (weight == nullptr) {
+      report.missing.push_back(slot.names.front());
+    } else if (weight->sizes() != slot.tensor.sizes()) {
+      report.mismatched.push_back(slot.names.front() + ": " + StateDict(*weight).describe() +
+                                  " there, " + StateDict(slot.tensor).describe() + " in the model");
+    } else {
+      visit(slot.tensor, *weight);
+    }
+  }
+  for (const auto& [name, tensor] : by_name)
+    if (!known.contains(name)) report.unexpected.push_back(name);
+  return report;
+}
+
+}  // namespace
+
+std::string WeightsReport::describe() const {
+  std::vector<std::string> parts;
+  if (!missing.empty()) parts.push_back("missing: " + cut_short(missing));
+  if (!unexpected.empty()) parts.push_back("unexpected: " + cut_short(unexpected));
+  if (!mismatched.empty()) parts.push_back("of another shape: " + cut_short(mismatched));
+  return join(parts, "; ");
+}
+
+WeightsReport compare_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
+  return walk(model, weights, [](const at::Tensor&, const at::Tensor&) {});
+}
+
+WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
+  const at::NoGradGuard no_grad;
+  return walk(model, weights, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+}
+
+}  // namespace accelerate

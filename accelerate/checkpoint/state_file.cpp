@@ -1,0 +1,170 @@
+#include "accelerate/checkpoint/state_file.h"
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
+#include "accelerate/formats/json.h"
+#include "accelerate/tensor/weights.h"
+
+namespace accelerate {
+namespace {
+
+constexpr DocumentLimits kLimits{.max_bytes = std::size_t{256} << 20, .max_depth = 64};
+constexpr AtomicFileOptions kSyncContent{.durable = true, .durable_name = false};
+// A map of one of these keys stands for what JSON lacks.
+constexpr const char* kTensor = "$tensor";
+constexpr const char* kNumber = "$number";
+
+Node tagged(const char* tag, std::string text) {
+  return Node::map({{.key = tag, .value = Node::string(std::move(text))}});
+}
+
+std::string checked_text(const std::string& text) {
+  if (!is_utf8(text)) throw CheckpointError("a text of the state is not UTF-8");
+  return text;
+}
+
+Node real_node(double value) {
+  if (std::isnan(value)) return tagged(kNumber, "NaN");
+  if (std::isinf(value)) return tagged(kNumber, value > 0 ? "Infinity" : "-Infinity");
+  return Node::real(value);
+}
+
+// Turns a state into a tree of JSON and takes the tensors out of it.
+class Flattener {
+ public:
+  Node node(const StateDict& state, const std::string& place) {
+    if (state.is_null()) return Node::null();
+    if (state.holds<bool>()) return Node::boolean(state.to<bool>());
+    if (state.holds<std::int64_t>()) return Node::integer(state.to<std::int64_t>());
+    if (state.holds<double>()) return real_node(state.to<double>());
+    if (state.holds<std::string>()) return Node::string(checked_text(state.to<std::string>()));
+    if (state.holds<at::Tensor>()) return tensor(state.to<at::Tensor>(), place);
+    const std::string prefix = place.empty() ? place : place + '.';
+    if (state.holds<StateDict::List>()) {
+      std::vector<Node> items;
+      for (const auto& item : state.list())
+        items.push_back(node(item, prefix + std::to_string(items.size())));
+      return Node::sequence(std::move(items));
+    }
+    std::vector<NodeEntry> entries;
+    for (const auto& [key, value] : state.dict()) {
+      if (key.starts_with('$'))
+        throw CheckpointError("the key '" + key +
+                              "' of a state begins with '$', which is reserved");
+      entries.push_back({.key = checked_text(key), .value = node(value, prefix + key)});
+    }
+    return Node::map(std::move(entries));
+  }
+
+  std::vector<NamedTensor> tensors;
+
+ private:
+  Node tensor(const at::Tensor& value, const std::string& place) {
+    std::string name = place.empty() ? "state" : place;
+    for (int i = 2; !names_.insert(name).second; ++i) name = place + "#" + std::to_string(i);
+    tensors.push_back({name, value});
+    return tagged(kTensor, name);
+  }
+
+  std::set<std::string> names_;
+};
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+double tagged_number(const std::string& text) {
+  if (text == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  throw CheckpointError("'" + text + "' is no number; allowed are NaN, Infinity, -Infinity");
+}
+
+StateDict plain_scalar(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  if (const auto integer = parse_int(text)) return *integer;
+  if (const auto real = parse_double(text); real && std::isfinite(*real)) return *real;
+  throw CheckpointError("the number '" + text + "' is out of range");
+}
+
+StateDict state_of(const Node& node, const Tensors& tensors) {
+  if (node.is_null()) return {};
+  if (node.is_scalar()) return node.quoted ? StateDict(node.text) : plain_scalar(node.text);
+  if (node.is_sequence()) {
+    StateDict::List list;
+    for (const auto& item : node.items) list.push_back(state_of(item, tensors));
+    return list;
+  }
+  StateDict::Dict dict;
+  for (const auto& [key, line, value] : node.entries) {
+    if (!key.starts_with('$')) {
+      dict.emplace(key, state_of(value, tensors));
+      continue;
+    }
+    if (node.entries.size() != 1 || !value.is_scalar() || (key != kTensor && key != kNumber))
+      throw CheckpointError("line " + std::to_string(line) + " has the key '" + key +
+                            "', which this version does not know");
+    if (key == kNumber) return tagged_number(value.text);
+    const auto tensor = tensors.find(value.text);
+    if (tensor == tensors.end())
+      throw CheckpointError("its file of tensors has no '" + value.text + "'");
+    return tensor->second;
+  }
+  return dict;
+}
+
+bool mentions_tensors(const Node& node) {
+  for (const auto& item : node.items)
+    if (mentions_tensors(item)) return true;
+  for (const auto& entry : node.entries)
+    if (entry.key == kTensor || mentions_tensors(entry.value)) return true;
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> write_state_file(FileSystem& files, const std::filesystem::path& folder,
+                                          const std::string& stem, const StateDict& state) {
+  std::vector<std::string> written;
+  try {
+    Flattener flattener;
+    const Node node = flattener.node(state, "");
+    if (!flattener.tensors.empty()) {
+      written.push_back(stem + ".safetensors");
+      save_tensors(flattener.tensors, folder / written.back(), files, kSyncContent);
+    }
+    written.push_back(stem + ".json");
+    write_file_atomically(files, folder / written.back(), write_json(node), kSyncContent);
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot save '" + stem + "' in " + folder.string());
+  }
+  return written;
+}
+
+StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
+                          const std::string& stem) {
+  const auto json = folder / (stem + ".json");
+  try {
+    const Node node = read_json(read_file(files, json, kLimits.max_bytes), json.string(), kLimits);
+    Tensors tensors;
+    if (mentions_tensors(node)) {
+      for (auto& [name, tensor] : load_tensors(folder / (stem + ".safetensors"), files))
+        tensors.emplace(name, std::move(tensor));
+    }
+    return state_of(node, tensors);
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot read the state in " + json.string());
+  }
+}
+
+bool has_state_file(FileSystem& files, const std::filesystem::path& folder,
+                    const std::string& stem) {
+  return files.status(folder / (stem + ".json")).kind == FileKind::file;
+}
+
+}  // namespace accelerate

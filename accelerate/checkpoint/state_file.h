@@ -1,0 +1,28 @@
+// States in files: <stem>.json for the tree, and <stem>.safetensors for the tensors in it, when
+// there are any. docs/formats/state.md has every key.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/tensor/state_dict.h"
+
+namespace accelerate {
+
+/// Writes `state` into `folder`, each file complete or absent, its content synced; the caller syncs
+/// the names. Returns the names of the files. Throws CheckpointError: a tensor is undefined or has
+/// a dtype that safetensors lacks, a key begins with '$', a text is not UTF-8, the disk refuses.
+std::vector<std::string> write_state_file(FileSystem& files, const std::filesystem::path& folder,
+                                          const std::string& stem, const StateDict& state);
+
+/// Reads it back; tensors are on the CPU. Trusts nothing. Throws CheckpointError.
+[[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
+                                        const std::string& stem);
+
+/// Whether `folder` has a state of that name.
+[[nodiscard]] bool has_state_file(FileSystem& files, const std::filesystem::path& folder,
+                                  const std::string& stem);
+
+}  // namespace accelerate

@@ -1,0 +1,92 @@
+#include "accelerate/checkpoint/training_state.h"
+
+#include <set>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/checkpoint/state_file.h"
+#include "accelerate/tensor/weights.h"
+
+namespace accelerate {
+namespace {
+
+std::string weights_file(const ModelPart& model) {
+  return model.stem + ".safetensors";
+}
+
+// That the checkpoint has a file for every object, and an object for every file of the same kinds:
+// a model, optimizer, … more or less is another training.
+void check_presence(const Manifest& manifest, const TrainingState& training) {
+  std::set<std::string> saved, expected;
+  for (const auto& file : manifest.files) saved.insert(file.name);
+  for (const auto& model : training.models) expected.insert(weights_file(model));
+  for (const auto& part : training.parts) expected.insert(part.stem + ".json");
+  std::vector<std::string> absent;
+  for (const auto& name : expected)
+    if (!saved.contains(name)) absent.push_back(name);
+  if (!absent.empty())
+    throw CheckpointError("the checkpoint has no " + join(absent, ", ") +
+                          ": it was saved by a training that had prepared or registered less");
+  for (const char* kind : {"model", "optimizer", "scheduler", "dataloader", "custom_checkpoint"}) {
+    for (int i = 0;; ++i) {
+      const auto stem = kind + (i > 0 ? "_" + std::to_string(i) : std::string());
+      const auto name = stem + (std::string(kind) == "model" ? ".safetensors" : ".json");
+      if (!saved.contains(name)) break;
+      if (!expected.contains(name))
+        throw CheckpointError("the checkpoint has " + name +
+                              ", for which there is no object: prepare and register everything, in "
+                              "the order in which it was saved, before load_state");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> write_training_state(FileSystem& files,
+                                              const std::filesystem::path& folder,
+                                              const TrainingState& training, bool main) {
+  std::vector<std::string> written;
+  if (main) {
+    for (const auto& model : training.models) {
+      save_tensors(without_duplicates(state_dict(model.view)), folder / weights_file(model), files,
+                   {.durable = true, .durable_name = false});
+      written.push_back(weights_file(model));
+    }
+  }
+  for (const auto& part : training.parts) {
+    if (!main && !part.every_rank) continue;
+    for (auto& name : write_state_file(files, folder, part.stem, part.state_dict()))
+      written.push_back(std::move(name));
+  }
+  return written;
+}
+
+void read_training_state(FileSystem& files, const std::filesystem::path& folder,
+                         const Manifest& manifest, const TrainingState& training) {
+  check_presence(manifest, training);
+  std::vector<std::vector<NamedTensor>> weights;
+  for (const auto& model : training.models) {
+    const auto path = folder / weights_file(model);
+    weights.push_back(load_tensors(path, files));
+    if (const auto report = compare_weights(model.view, weights.back()); !report.fits())
+      throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
+                            ": " + report.describe());
+  }
+  std::vector<StateDict> states;
+  for (const auto& part : training.parts)
+    states.push_back(read_state_file(files, folder, part.stem));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    copy_weights(training.models[i].view, weights[i]);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    try {
+      training.parts[i].load_state_dict(states[i]);
+    } catch (const Error&) {
+      throw_with_context<CheckpointError>("the state of '" + training.parts[i].stem + "' in " +
+                                          folder.string() + " could not be loaded");
+    }
+  }
+}
+
+}  // namespace accelerate

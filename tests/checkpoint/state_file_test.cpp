@@ -1,0 +1,118 @@
+#include "accelerate/checkpoint/state_file.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <regex>
+
+#include "accelerate/base/error.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using testing::TemporaryFolder;
+
+StateDict round_trip(const StateDict& state) {
+  const TemporaryFolder folder;
+  write_state_file(real_file_system(), folder.path(), "state", state);
+  return read_state_file(real_file_system(), folder.path(), "state");
+}
+
+TEST(StateFile, KeepsEveryKindOfValueToTheBit) {
+  const double tenth = 0.1, tiny = std::numeric_limits<double>::denorm_min();
+  const StateDict state = {{"nothing", StateDict()},
+                           {"yes", true},
+                           {"least", std::numeric_limits<std::int64_t>::min()},
+                           {"one", 1.0},
+                           {"tenth", tenth},
+                           {"tiny", tiny},
+                           {"huge", 1e300},
+                           {"minus zero", -0.0},
+                           {"text", "line\n\"ü\" 1.5"},
+                           {"number in text", "17"},
+                           {"list", StateDict::List{1, "two", StateDict::List{}}},
+                           {"dict", {{"inner", StateDict::Dict()}}}};
+  const StateDict read = round_trip(state);
+  EXPECT_TRUE(read.at("nothing").is_null());
+  EXPECT_TRUE(read.at("yes").to<bool>());
+  EXPECT_EQ(read.at("least").to<std::int64_t>(), std::numeric_limits<std::int64_t>::min());
+  EXPECT_TRUE(read.at("one").holds<double>());
+  EXPECT_EQ(read.at("tenth").to<double>(), tenth);
+  EXPECT_EQ(read.at("tiny").to<double>(), tiny);
+  EXPECT_EQ(read.at("huge").to<double>(), 1e300);
+  EXPECT_TRUE(std::signbit(read.at("minus zero").to<double>()));
+  EXPECT_EQ(read.at("text").to<std::string>(), "line\n\"ü\" 1.5");
+  EXPECT_EQ(read.at("number in text").to<std::string>(), "17");
+  EXPECT_EQ(read.at("list").list().size(), 3U);
+  EXPECT_TRUE(read.at("list").list()[2].list().empty());
+  EXPECT_TRUE(read.at("dict").at("inner").dict().empty());
+}
+
+TEST(StateFile, KeepsNumbersThatJsonLacks) {
+  const auto read = round_trip({{"nan", std::nan("")},
+                                {"inf", std::numeric_limits<double>::infinity()},
+                                {"-inf", -std::numeric_limits<double>::infinity()}});
+  EXPECT_TRUE(std::isnan(read.at("nan").to<double>()));
+  EXPECT_EQ(read.at("inf").to<double>(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(read.at("-inf").to<double>(), -std::numeric_limits<double>::infinity());
+}
+
+TEST(StateFile, KeepsTensorsOfOneNameApart) {
+  const auto a = at::arange(6).view({2, 3}), b = at::ones({}, at::kHalf), c = at::empty({0, 4});
+  const auto read = round_trip({{"x", StateDict::Dict{{"y", a}}}, {"x.y", b.t()}, {"empty", c}});
+  EXPECT_TRUE(at::equal(read.at("x").at("y").to<at::Tensor>(), a));
+  EXPECT_TRUE(at::equal(read.at("x.y").to<at::Tensor>(), b));
+  EXPECT_EQ(read.at("empty").to<at::Tensor>().sizes(), c.sizes());
+  EXPECT_TRUE(at::equal(round_trip(a).to<at::Tensor>(), a)) << "a state that is a tensor";
+}
+
+TEST(StateFile, WritesNoTensorFileWithoutTensors) {
+  const TemporaryFolder folder;
+  const auto names = write_state_file(real_file_system(), folder.path(), "a", {{"x", 1}});
+  EXPECT_EQ(names, std::vector<std::string>{"a.json"});
+}
+
+TEST(StateFile, RefusesToWriteWhatCouldNotBeReadBack) {
+  const TemporaryFolder folder;
+  const StateDict cases[] = {{{"undefined", at::Tensor()}}, {{"$tensor", 1}}, {{"x", "\xff"}}};
+  for (const auto& state : cases) {
+    EXPECT_THROW(write_state_file(real_file_system(), folder.path(), "a", state), CheckpointError);
+    EXPECT_TRUE(real_file_system().list(folder.path()).empty()) << "nothing is left";
+  }
+}
+
+struct Hostile {
+  const char* json;
+  const char* says;
+};
+
+TEST(StateFile, HostileFilesAreCheckpointErrors) {
+  const Hostile cases[] = {
+      {"{\"a\": {\"$tensor\": \"b\"}}", "state.safetensors.: No such file"},
+      {"{\"a\": {\"$number\": \"NaN\", \"c\": 1}}", "does not know"},
+      {"{\"a\": {\"$code\": \"b\"}}", "does not know"},
+      {"{\"a\": {\"$number\": \"7\"}}", "'7' is no number"},
+      {"{\"a\": {\"$number\": [1]}}", "does not know"},
+      {"{\"a\": 1e999}", "1e999"},
+      {"{\"a\": 99999999999999999999999}", ""},
+      {"{\"a\": 1, \"a\": 2}", "a"},
+      {"{\"a\": ", "line 1"},
+  };
+  for (const auto& [json, says] : cases) {
+    const TemporaryFolder folder;
+    folder.write("state.json", json);
+    try {
+      const auto state = read_state_file(real_file_system(), folder.path(), "state");
+      EXPECT_STREQ(says, "") << json;
+      EXPECT_TRUE(state.at("a").holds<double>()) << "an integer beyond 64 bits is a real";
+    } catch (const CheckpointError& error) {
+      EXPECT_TRUE(std::regex_search(describe(error), std::regex(says))) << describe(error);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace accelerate
