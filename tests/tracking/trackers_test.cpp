@@ -223,13 +223,6 @@ TEST(TrackerValue, TakesNumbersTextsAndTensorsOfOneElement) {
   EXPECT_EQ(std::get<double>(values[7].second.as_variant()), 0x1p64);
 }
 
-TEST(LoggingDirectory, IsTheOneGivenElseTheProjects) {
-  EXPECT_EQ(detail::logging_directory("p", {}), "p");
-  EXPECT_EQ(detail::logging_directory("", {.project_dir = "p"}), "p");
-  EXPECT_EQ(detail::logging_directory("p", {.project_dir = "p", .logging_dir = "l"}), "l");
-  EXPECT_EQ(detail::logging_directory("", {}), "");
-}
-
 struct BadInput {
   const char* what;
   const char* kind;
