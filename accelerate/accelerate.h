@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/progress_bar.h"
+#include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/clipping.h"

@@ -11,6 +11,8 @@
 #include "accelerate/base/heap.h"
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/formats/weight_index.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
@@ -193,9 +195,11 @@ void Accelerator::save(const std::vector<NamedTensor>& tensors,
   if (is_main_process()) save_tensors(tensors, file);
 }
 
-void Accelerator::save_module(const ModuleView& view,
-                              const std::filesystem::path& directory) const {
-  save(without_duplicates(state_dict(view)), directory / "model.safetensors");
+void Accelerator::save_module(const ModuleView& view, const std::filesystem::path& directory,
+                              const std::string& max_shard_size) const {
+  const auto max_shard_bytes = parse_shard_size(max_shard_size);
+  if (is_main_process())
+    save_weights(without_duplicates(state_dict(view)), directory, max_shard_bytes);
 }
 
 std::shared_ptr<detail::ModelCore> Accelerator::core_of(torch::nn::Module& module) {

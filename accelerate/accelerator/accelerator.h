@@ -383,11 +383,14 @@ class Accelerator {
   // --- save -------------------------------------------------------------------------------------
   /// Writes named tensors as a safetensors file, on the main process only; atomic. Local.
   void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) const;
-  /// Writes `model`'s parameters and buffers to `directory`/model.safetensors, on the main process
-  /// only; tied parameters once, under their first name. Local. Throws CheckpointError.
+  /// Writes `model`'s parameters and buffers to `directory`, on the main process only; tied
+  /// parameters once, under their first name. One model.safetensors, or, beyond `max_shard_size`
+  /// ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads them. Local. Throws
+  /// CheckpointError, ConfigError for a size that is none; see save_weights.
   template <typename Model>
-  void save_model(const Model& model, const std::filesystem::path& directory) const {
-    save_module(model.core()->view(), directory);
+  void save_model(const Model& model, const std::filesystem::path& directory,
+                  const std::string& max_shard_size = "10GB") const {
+    save_module(model.core()->view(), directory, max_shard_size);
   }
 
   // --- checkpoints ------------------------------------------------------------------------------
@@ -527,7 +530,8 @@ class Accelerator {
   [[nodiscard]] detail::MetricsStep metrics_step() const {
     return detail::metrics_step(*gradient_state(), communicator());
   }
-  void save_module(const ModuleView& view, const std::filesystem::path& directory) const;
+  void save_module(const ModuleView& view, const std::filesystem::path& directory,
+                   const std::string& max_shard_size) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -5,7 +5,9 @@
 #include <map>
 #include <set>
 
+#include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -84,6 +86,31 @@ std::string WeightsReport::describe() const {
 
 WeightsReport compare_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
   return walk(model, weights, [](const at::Tensor&, const at::Tensor&) {});
+}
+
+WeightsReport load_checkpoint_in_model(const ModuleView& model,
+                                       const std::filesystem::path& checkpoint,
+                                       const LoadWeightsOptions& options) {
+  const auto weights = map_weights(checkpoint);
+  if (options.strict) {
+    if (const auto report = compare_weights(model, weights); !report.fits())
+      throw CheckpointError("the weights at " + checkpoint.string() + " do not fit the model " +
+                            model.class_name + ": " + report.describe() +
+                            ". With strict = false what fits is loaded.");
+  }
+  return copy_weights(model, weights);
+}
+
+WeightsReport load_checkpoint_in_model(torch::nn::Module& model,
+                                       const std::filesystem::path& checkpoint,
+                                       const LoadWeightsOptions& options) {
+  return load_checkpoint_in_model(view_of(model), checkpoint, options);
+}
+
+WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
+                                       const std::filesystem::path& checkpoint,
+                                       const LoadWeightsOptions& options) {
+  return load_checkpoint_in_model(view_of(model), checkpoint, options);
 }
 
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {

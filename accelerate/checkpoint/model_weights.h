@@ -1,6 +1,7 @@
 // Weights by name into a model.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,25 @@ struct WeightsReport {
 /// Compares without changing anything. A tensor under any name of a tied parameter serves all.
 [[nodiscard]] WeightsReport compare_weights(const ModuleView& model,
                                             const std::vector<NamedTensor>& weights);
+
+struct LoadWeightsOptions {
+  /// Any difference is a CheckpointError, and then nothing was changed. Else what fits is loaded,
+  /// and the report says what did not.
+  bool strict = true;
+};
+
+/// Loads the weights at `checkpoint` (a file, an index or a folder, see map_weights) into the model
+/// where it is: its devices and dtypes stay. Local: every rank reads. Throws CheckpointError. Cost:
+/// one copy, from the mapped files into the model.
+WeightsReport load_checkpoint_in_model(const ModuleView& model,
+                                       const std::filesystem::path& checkpoint,
+                                       const LoadWeightsOptions& options = {});
+WeightsReport load_checkpoint_in_model(torch::nn::Module& model,
+                                       const std::filesystem::path& checkpoint,
+                                       const LoadWeightsOptions& options = {});
+WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
+                                       const std::filesystem::path& checkpoint,
+                                       const LoadWeightsOptions& options = {});
 
 /// Copies into the model's own tensors what fits by name and shape, to their devices and dtypes.
 /// Returns how the two differ. Cost: one copy.

@@ -69,7 +69,7 @@ void read_training_state(FileSystem& files, const std::filesystem::path& folder,
   std::vector<std::vector<NamedTensor>> weights;
   for (const auto& model : training.models) {
     const auto path = folder / weights_file(model);
-    weights.push_back(load_tensors(path, files));
+    weights.push_back(map_tensors(path, files));
     if (const auto report = compare_weights(model.view, weights.back()); !report.fits())
       throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
                             ": " + report.describe());

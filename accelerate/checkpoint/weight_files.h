@@ -1,0 +1,34 @@
+// The weights of a model on disk, in one file or several, as Transformers and Accelerate lay them
+// out: model.safetensors, or shards with model.safetensors.index.json; and, to be read only, files
+// of torch.save.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/tensor/module_view.h"
+
+namespace accelerate {
+
+/// Writes `weights` into `folder`, made when it is missing: as model.safetensors, or, when they are
+/// more than `max_shard_bytes`, as shards with an index, dealt out as huggingface_hub does. Files
+/// of an earlier save that are not of this one are removed at the end. A reader finds the old
+/// weights, the new ones, or, for the moment in which shards of one name are exchanged, none at all
+/// (an index is missing), never a mixture. Throws CheckpointError, UsageError for a name twice.
+void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem::path& folder,
+                  std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
+
+/// The weights at `path`, on the CPU, without a copy where the file allows it: they lie in mapped
+/// files, which they keep open, and are to be read only. `path` is
+/// - a file of safetensors (.safetensors) or of torch.save (.bin, .pt, .pth, .ckpt),
+/// - an index (.index.json) of either,
+/// - or a folder with model.safetensors, its index, pytorch_model.bin or its index: the first of
+///   these that is there.
+/// Trusts nothing and executes nothing. Throws CheckpointError. Cost: headers are read, data is
+/// not.
+[[nodiscard]] std::vector<NamedTensor> map_weights(const std::filesystem::path& path,
+                                                   FileSystem& files = real_file_system());
+
+}  // namespace accelerate
