@@ -11,6 +11,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/config.h"
+#include "cli/commands/convert.h"
 #include "cli/commands/env.h"
 #include "cli/commands/launch.h"
 #include "cli/terminal/screen.h"
@@ -32,6 +33,7 @@ void setup_all(CLI::App& app, int& exit_code) {
   app.set_help_flag("-h,--help", "Print this page and exit");
   app.get_formatter()->column_width(24);
   setup_config(app, exit_code);
+  setup_convert(app, exit_code);
   setup_env(app, exit_code);
   setup_launch(app);
   app.footer("`accelerate COMMAND --help` tells more about a command.");

@@ -21,13 +21,9 @@ void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem
                   std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
 
 /// The weights at `path`, on the CPU, without a copy where the file allows it: they lie in mapped
-/// files, which they keep open, and are to be read only. `path` is
-/// - a file of safetensors (.safetensors) or of torch.save (.bin, .pt, .pth, .ckpt),
-/// - an index (.index.json) of either,
-/// - or a folder with model.safetensors, its index, pytorch_model.bin or its index: the first of
-///   these that is there.
-/// Trusts nothing and executes nothing. Throws CheckpointError. Cost: headers are read, data is
-/// not.
+/// files, which they keep open, and are to be read only. map_weight_files says what `path` may be:
+/// a file, an index or a folder, of safetensors or of torch.save. Trusts nothing and executes
+/// nothing. Throws CheckpointError. Cost: headers are read, data is not.
 [[nodiscard]] std::vector<NamedTensor> map_weights(const std::filesystem::path& path,
                                                    FileSystem& files = real_file_system());
 

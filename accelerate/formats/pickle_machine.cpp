@@ -69,6 +69,7 @@ class Machine {
   void real();
   void old_string(std::uint64_t size);
   void reduce();
+  void new_object();
   void build();
   void persistent();
   void global_lines();
@@ -270,9 +271,21 @@ void Machine::reduce() {
   push_new(Kind::call)->items = {callee, arguments};
 }
 
+void Machine::new_object() {
+  PickleNode* arguments = top_of(Kind::tuple, "arguments");
+  pop();
+  PickleNode* name = top_of(Kind::global, "the name of a class");
+  pop();
+  if (name->text != kScriptClasses || !arguments->items.empty()) {
+    refuse("makes an object of " + printable(name->text) + ", which data does not need");
+  }
+  push_new(Kind::object);
+}
+
 void Machine::build() {
   PickleNode* state = pop();
-  PickleNode* target = top_of(Kind::call, "an object to fill");
+  PickleNode* target = top();
+  if (target->kind != Kind::object) target = top_of(Kind::call, "an object to fill");
   if (target->state != nullptr) refuse("fills an object twice");
   target->state = state;
 }
@@ -296,10 +309,11 @@ void Machine::stack_global() {
 }
 
 void Machine::global(std::string_view module, std::string_view name) {
-  const std::string full = std::string(module) + "." + std::string(name);
+  std::string full = std::string(module) + "." + std::string(name);
+  if (module == kScriptClasses || module.starts_with("__torch__.")) full = kScriptClasses;
   const auto place = std::ranges::lower_bound(allowed_, std::string_view(full));
   if (place == allowed_.end() || *place != full) {
-    refuse("asks for " + printable(full) +
+    refuse("asks for " + printable(std::string(module) + "." + std::string(name)) +
            ", which is no tensor, number, text or container of Python; such an object is never "
            "made, because making it can run any program. In Python save the tensors alone "
            "(model.state_dict()), or as safetensors");
@@ -363,6 +377,7 @@ std::array<Machine::Operation, 256> Machine::operations() {
   of['c'] = [](M& m) { m.global_lines(); };
   of[0x93] = [](M& m) { m.stack_global(); };
   of['R'] = [](M& m) { m.reduce(); };
+  of[0x81] = [](M& m) { m.new_object(); };
   of['b'] = [](M& m) { m.build(); };
   of['Q'] = [](M& m) { m.persistent(); };
   return of;

@@ -20,7 +20,7 @@ struct PickleLimits {
 /// A value of a pickle. Values refer to each other and may form loops: whoever walks them counts.
 struct PickleNode {
   // clang-format off
-  enum class Kind { none, boolean, integer, big_integer, real, text, bytes, list, tuple, set, dict, global, call, persistent };
+  enum class Kind { none, boolean, integer, big_integer, real, text, bytes, list, tuple, set, dict, global, call, object, persistent };
   // clang-format on
 
   Kind kind = Kind::none;
@@ -33,8 +33,13 @@ struct PickleNode {
   /// global, the tuple of arguments, then as of a dict what was put into the result. Of a
   /// persistent: its id.
   std::vector<PickleNode*> items = {};
-  PickleNode* state = nullptr;  ///< Of a call: what was given to the result's __setstate__.
+  /// Of a call or an object: what was given to its __setstate__.
+  PickleNode* state = nullptr;
 };
+
+/// On the list of names this stands for all classes of TorchScript ("__torch__.Net"): a pickle may
+/// then hold objects of them, which become nodes like everything else.
+inline constexpr std::string_view kScriptClasses = "__torch__";
 
 /// A pickle that has been read: the last value is `root`.
 struct Pickle {

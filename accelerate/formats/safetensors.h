@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/formats/byte_stream.h"
 #include "accelerate/formats/safetensors_layout.h"
 
 namespace accelerate {
@@ -90,6 +91,8 @@ class SafetensorsWriter {
   /// The bytes of the next tensor. Throws UsageError when their number is not that of its spec,
   /// CheckpointError when they cannot be written.
   void append(std::span<const std::byte> bytes);
+  /// The same in pieces. What `source` throws passes through; then the file can only be dropped.
+  void append(const ByteSource& source);
   /// Throws UsageError when a tensor is missing, CheckpointError when the file cannot be completed.
   void commit();
 

@@ -37,17 +37,25 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::filesystem::path pa
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
+  append([bytes](const ByteSink& sink) { sink(bytes); });
+}
+
+void SafetensorsWriter::append(const ByteSource& source) {
   if (next_ == tensors().size()) {
     throw UsageError("'" + path_.string() + "' has all its " + std::to_string(next_) +
                      " tensors; there is no place for one more");
   }
   const std::uint64_t size = layout_.size_bytes(next_);
-  if (bytes.size() != size) {
+  std::uint64_t given = 0;
+  source([&](std::span<const std::byte> piece) {
+    given += piece.size();
+    if (given <= size) write(text_of(piece));
+  });
+  if (given != size) {
     throw UsageError("cannot save " + tensor_label(tensors()[next_].name) +
                      ": its dtype and shape take " + std::to_string(size) + " bytes, " +
-                     std::to_string(bytes.size()) + " were given");
+                     std::to_string(given) + " were given");
   }
-  write(text_of(bytes));
   ++next_;
 }
 

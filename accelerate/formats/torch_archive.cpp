@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors_header.h"
 #include "accelerate/formats/torch_convert.h"
 #include "accelerate/formats/zip_directory.h"
@@ -67,12 +68,16 @@ class Records {
     }
   }
 
-  /// All entries, sorted by name.
-  [[nodiscard]] const std::vector<ZipEntry>& entries() const { return entries_; }
   [[nodiscard]] std::optional<std::span<const std::byte>> find(std::string_view name) const {
     const std::string full = folder_ + std::string(name);
     const auto place = std::ranges::lower_bound(entries_, full, {}, &ZipEntry::name);
     if (place == entries_.end() || place->name != full) return std::nullopt;
+    if (place->compressed) {
+      throw CheckpointError("its entry " + printable(full) +
+                            " is compressed, which torch.save never does to data: unpack it and "
+                            "pack it again without compression (zip -0), or save it again in "
+                            "Python");
+    }
     return place->bytes;
   }
 
@@ -81,18 +86,7 @@ class Records {
   std::string folder_;  // "archive/".
 };
 
-void check_records(const Records& records) {
-  if (records.find("constants.pkl")) {
-    throw CheckpointError(
-        "it is a TorchScript module or an archive of LibTorch's torch::save: load it with "
-        "torch::load or torch.jit.load");
-  }
-  const auto packed = std::ranges::find(records.entries(), true, &ZipEntry::compressed);
-  if (packed != records.entries().end()) {
-    throw CheckpointError("its entry " + printable(packed->name) +
-                          " is compressed, which torch.save never does: unpack it and pack it "
-                          "again without compression (zip -0), or save it again in Python");
-  }
+void check_byte_order(const Records& records) {
   const auto order = records.find("byteorder");
   if (order && text_of(*order) != "little") {
     throw CheckpointError("it was saved on a big-endian machine; save it again on another");
@@ -103,9 +97,11 @@ TorchValue read(const FileContent& content) {
   const std::string_view text = text_of(content.bytes());
   if (!text.starts_with("PK\3\4")) refuse_impostor(text);
   const Records records(content.bytes());
-  check_records(records);
+  check_byte_order(records);
+  const bool script = records.find("constants.pkl").has_value();
   const detail::Pickle pickle =
-      detail::read_pickle(records.find("data.pkl").value(), detail::torch_globals());
+      detail::read_pickle(records.find("data.pkl").value(),
+                          script ? detail::script_globals() : detail::torch_globals());
   return detail::convert_pickle(*pickle.root, [&](std::string_view name) {
     return records.find("data/" + std::string(name));
   });
@@ -117,6 +113,40 @@ std::shared_ptr<const FileContent> map_file(FileSystem& files, const std::filesy
     return files.map(path);
   } catch (const FileError&) {
     throw_with_context<CheckpointError>(cannot);
+  }
+}
+
+using TensorList = std::vector<std::pair<std::string, const TorchTensor*>>;
+
+// A state dict has nothing but tensors.
+bool is_state(const TorchValue& value) {
+  const auto* dict = value.as<TorchDict>();
+  return dict != nullptr && !dict->entries.empty() &&
+         std::ranges::all_of(dict->entries, [](const TorchEntry& entry) {
+           return entry.key.as<std::string>() != nullptr &&
+                  entry.value.as<TorchTensor>() != nullptr;
+         });
+}
+
+// "; below its key 'model' there is one: …", "" when there is none.
+std::string keys_of_states(const TorchValue& value) {
+  std::vector<std::string> keys;
+  if (const auto* dict = value.as<TorchDict>()) {
+    for (const auto& [key, held] : dict->entries) {
+      const auto* name = key.as<std::string>();
+      if (name != nullptr && is_state(held) && keys.size() < 8) keys.push_back(printable(*name));
+    }
+  }
+  if (keys.empty()) return "";
+  return "; there is one below " + join(keys, " and below ") +
+         ": `accelerate convert --key NAME` takes it out";
+}
+
+void add_attributes(const TorchObject& object, const std::string& prefix, TensorList& tensors) {
+  for (const auto& [key, value] : object.attributes) {
+    const std::string name = prefix + *key.as<std::string>();
+    if (const auto* tensor = value.as<TorchTensor>()) tensors.emplace_back(name, tensor);
+    if (const auto* inner = value.as<TorchObject>()) add_attributes(*inner, name + ".", tensors);
   }
 }
 
@@ -135,17 +165,28 @@ TorchArchive TorchArchive::open(const std::filesystem::path& path, FileSystem& f
   return archive;
 }
 
-std::vector<std::pair<std::string, const TorchTensor*>> TorchArchive::state_dict() const {
-  const auto* dict = value_->as<TorchDict>();
+std::vector<std::pair<std::string, const TorchTensor*>> TorchArchive::state_dict(
+    std::string_view key) const {
   const std::string no_state = "'" + path_.string() + "' holds no state dict of tensors: ";
-  if (dict == nullptr) throw CheckpointError(no_state + "it holds " + value_->describe());
-  std::vector<std::pair<std::string, const TorchTensor*>> tensors;
-  for (const auto& [key, value] : dict->entries) {
-    const auto* name = key.as<std::string>();
-    if (name == nullptr) throw CheckpointError(no_state + "one key is " + key.describe());
-    const auto* tensor = value.as<TorchTensor>();
+  const TorchValue* value = key.empty() ? value_.get() : value_->find(key);
+  if (value == nullptr) {
+    throw CheckpointError("'" + path_.string() + "' has nothing below the key " + printable(key) +
+                          ": it holds " + value_->describe() + keys_of_states(*value_));
+  }
+  TensorList tensors;
+  if (const auto* object = value->as<TorchObject>()) {
+    add_attributes(*object, "", tensors);
+    return tensors;
+  }
+  const auto* dict = value->as<TorchDict>();
+  if (dict == nullptr) throw CheckpointError(no_state + "it holds " + value->describe());
+  for (const auto& [entry, held] : dict->entries) {
+    const auto* name = entry.as<std::string>();
+    if (name == nullptr) throw CheckpointError(no_state + "one key is " + entry.describe());
+    const auto* tensor = held.as<TorchTensor>();
     if (tensor == nullptr) {
-      throw CheckpointError(no_state + printable(*name) + " is " + value.describe());
+      throw CheckpointError(no_state + printable(*name) + " is " + held.describe() +
+                            keys_of_states(*value));
     }
     tensors.emplace_back(*name, tensor);
   }

@@ -1,12 +1,14 @@
-// Files of Python's torch.save (.bin, .pt, .pth, .pkl) as data. Nothing in them is ever executed:
-// tensors, numbers, text and containers are read, anything else is refused by its name. The format,
-// and every name that is understood, is in docs/formats/torch_archive.md.
+// Files of torch.save and torch.jit.save (.bin, .pt, .pth, .pkl), and of LibTorch's torch::save, as
+// data. Nothing in them is ever executed: tensors, numbers, text, containers, and the attributes of
+// TorchScript's modules are read, anything else is refused by its name. The format, and every name
+// that is understood, is in docs/formats/torch_archive.md.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,9 +42,13 @@ class TorchArchive {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
   /// The tensors of a state dict: the entries of a dict whose keys are text and whose values are
-  /// tensors, in the order of the file. Throws CheckpointError, with the key and what is there,
-  /// when the value is another. They live as long as this.
-  [[nodiscard]] std::vector<std::pair<std::string, const TorchTensor*>> state_dict() const;
+  /// tensors, in the order of the file; or the tensors of a TorchScript module and of those in it,
+  /// named as in state_dict(), "layer1.weight". `key`: below this key of the outermost dict, e.g.
+  /// "state_dict"; "" for the whole. Throws CheckpointError, with the key and what is there, and
+  /// with the keys below which there are state dicts, when the value is another. They live as long
+  /// as this.
+  [[nodiscard]] std::vector<std::pair<std::string, const TorchTensor*>> state_dict(
+      std::string_view key = {}) const;
 
  private:
   TorchArchive() = default;

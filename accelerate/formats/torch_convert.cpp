@@ -37,13 +37,14 @@ class Converter {
     Call call;
     std::size_t least, most;  // Arguments.
   };
-  friend std::vector<std::string_view> make_globals();
+  friend std::vector<std::string_view> make_globals(bool script);
   static std::span<const CallRow> calls();
 
   TorchValue convert_deeper(const PickleNode& node);
   TorchValue convert_container(const PickleNode& node);
   TorchValue convert_global(const PickleNode& node);
   TorchValue convert_call(const PickleNode& node);
+  TorchValue convert_object(const PickleNode& node);
   std::vector<TorchValue> convert_items(Arguments items);
   TorchDict convert_entries(Arguments entries);
   void charge(std::size_t bytes);
@@ -58,6 +59,7 @@ class Converter {
   TorchValue tensor(Arguments arguments);
   TorchValue tensor_with_dtype(Arguments arguments);
   TorchValue numpy_scalar(Arguments arguments);
+  TorchValue typed(Arguments arguments);
   TorchValue charged(TorchTensor tensor);
 
   const FindStorage& storages_;
@@ -80,6 +82,11 @@ std::span<const Converter::CallRow> Converter::calls() {
       CallRow{"torch._utils._rebuild_tensor_v2", &Converter::tensor, 6, 7},
       CallRow{"torch._utils._rebuild_tensor_v3", &Converter::tensor_with_dtype, 7, 8},
       CallRow{"torch.device", &Converter::device, 1, 2},
+      CallRow{"torch.jit._pickle.build_boollist", &Converter::typed, 1, 1},
+      CallRow{"torch.jit._pickle.build_doublelist", &Converter::typed, 1, 1},
+      CallRow{"torch.jit._pickle.build_intlist", &Converter::typed, 1, 1},
+      CallRow{"torch.jit._pickle.build_tensorlist", &Converter::typed, 1, 1},
+      CallRow{"torch.jit._pickle.restore_type_tag", &Converter::typed, 2, 2},
   };
   return kCalls;
 }
@@ -140,6 +147,8 @@ TorchValue Converter::convert_container(const PickleNode& node) {
       return convert_global(node);
     case Kind::call:
       return convert_call(node);
+    case Kind::object:
+      return convert_object(node);
     default:
       refuse("has a storage outside of a tensor");
   }
@@ -182,7 +191,7 @@ TorchValue Converter::convert_call(const PickleNode& node) {
     refuse("calls " + printable(name) + " with " + std::to_string(arguments.size()) + " arguments");
   }
   TorchValue value = (this->*row->call)(arguments);
-  const bool is_dict = value.as<TorchDict>() != nullptr;
+  const bool is_dict = value.as<TorchDict>() != nullptr && !name.starts_with("torch.jit.");
   // The attributes of an OrderedDict, e.g. the _metadata of a module's state, are not data.
   if (!is_dict && (node.state != nullptr || !entries.empty())) {
     refuse("changes the result of " + printable(name) + " afterwards");
@@ -193,6 +202,21 @@ TorchValue Converter::convert_call(const PickleNode& node) {
     std::ranges::move(more.entries, std::back_inserter(all));
   }
   return value;
+}
+
+// A module's state are its attributes. Others pack theirs by code, which is not run.
+TorchValue Converter::convert_object(const PickleNode& node) {
+  if (node.state == nullptr || node.state->kind != Kind::dict) {
+    refuse("has an object of TorchScript whose state is no dict of attributes, as quantized " +
+           std::string("modules pack theirs: only its own code could read it"));
+  }
+  TorchObject object{std::move(convert_entries(node.state->items).entries)};
+  for (const TorchEntry& entry : object.attributes) {
+    if (entry.key.as<std::string>() == nullptr) {
+      refuse("has an object of TorchScript with an attribute called " + entry.key.describe());
+    }
+  }
+  return {std::move(object)};
 }
 
 TorchValue Converter::bytes(Arguments) {
@@ -257,11 +281,19 @@ TorchValue Converter::numpy_scalar(Arguments arguments) {
   return convert_numpy_scalar(*arguments[0], *arguments[1]);
 }
 
-std::vector<std::string_view> make_globals() {
+// A list or dict of TorchScript, which says of what type its elements are.
+TorchValue Converter::typed(Arguments arguments) {
+  return convert(*arguments[0]);
+}
+
+std::vector<std::string_view> make_globals(bool script) {
   std::vector<std::string_view> names = {"numpy._core.multiarray._reconstruct",
                                          "numpy.core.multiarray._reconstruct", "numpy.dtype",
                                          "numpy.ndarray", "torch.storage.UntypedStorage"};
-  for (const auto& row : Converter::calls()) names.push_back(row.name);
+  for (const auto& row : Converter::calls()) {
+    if (script || !row.name.starts_with("torch.jit.")) names.push_back(row.name);
+  }
+  if (script) names.push_back(kScriptClasses);
   for (const TorchName& name : storage_names()) names.push_back(name.global);
   for (const TorchName& name : dtype_names()) names.push_back(name.global);
   std::ranges::sort(names);
@@ -271,7 +303,12 @@ std::vector<std::string_view> make_globals() {
 }  // namespace
 
 std::span<const std::string_view> torch_globals() {
-  static const std::vector<std::string_view> names = make_globals();
+  static const std::vector<std::string_view> names = make_globals(/*script=*/false);
+  return names;
+}
+
+std::span<const std::string_view> script_globals() {
+  static const std::vector<std::string_view> names = make_globals(/*script=*/true);
   return names;
 }
 

@@ -13,6 +13,8 @@ namespace accelerate::detail {
 /// The globals that mean something here, as "module.name", sorted: what read_pickle may let
 /// through.
 [[nodiscard]] std::span<const std::string_view> torch_globals();
+/// Those of TorchScript besides: its classes, and what it writes typed lists with.
+[[nodiscard]] std::span<const std::string_view> script_globals();
 
 /// The tree below `root`. Throws CheckpointError whose message is a clause: arguments of the wrong
 /// kind, tensors that leave their storage, loops and trees beyond TorchArchiveLimits.

@@ -36,6 +36,17 @@ const TorchValue* find_last(const TorchValue& value, const Key& key) {
   return nullptr;
 }
 
+// Moves `index` on to the next element, row-major, and `from` to where it is.
+void advance(const TorchTensor& tensor, std::vector<std::int64_t>& index, std::uint64_t& from) {
+  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+    const auto stride = static_cast<std::uint64_t>(tensor.strides[d]);
+    from += stride;
+    if (++index[d] < tensor.shape[d]) return;
+    from -= stride * static_cast<std::uint64_t>(tensor.shape[d]);
+    index[d] = 0;
+  }
+}
+
 }  // namespace
 
 bool TorchTensor::contiguous() const {
@@ -58,22 +69,28 @@ void TorchTensor::copy_to(std::span<std::byte> out) const {
     throw UsageError("a tensor of " + std::to_string(size) + " bytes was to be copied into " +
                      std::to_string(out.size()));
   }
-  if (size == 0) return;
-  if (contiguous()) {
-    std::memcpy(out.data(), bytes.data(), size);
-    return;
-  }
+  stream_to([rest = out](std::span<const std::byte> piece) mutable {
+    if (!piece.empty()) std::memcpy(rest.data(), piece.data(), piece.size());
+    rest = rest.subspan(piece.size());
+  });
+}
+
+void TorchTensor::stream_to(const ByteSink& sink) const {
+  const std::uint64_t size = bytes_of(dtype, shape).value();
+  if (contiguous()) return sink(bytes.first(size));
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
   const std::size_t width = bits_of(dtype) / 8;
+  std::vector<std::byte> piece(std::min<std::uint64_t>(size, kPiece));
   std::vector<std::int64_t> index(shape.size(), 0);
   std::uint64_t from = 0;
-  for (std::uint64_t to = 0; to < size; to += width) {
-    std::memcpy(out.data() + to, bytes.data() + from * width, width);
-    for (std::size_t d = shape.size(); d-- > 0;) {
-      from += static_cast<std::uint64_t>(strides[d]);
-      if (++index[d] < shape[d]) break;
-      from -= static_cast<std::uint64_t>(strides[d]) * static_cast<std::uint64_t>(shape[d]);
-      index[d] = 0;
+  for (std::uint64_t left = size, filled = 0; left > 0; left -= width) {
+    std::memcpy(piece.data() + filled, bytes.data() + from * width, width);
+    filled += width;
+    if (filled == piece.size() || left == width) {
+      sink(std::span(piece).first(filled));
+      filled = 0;
     }
+    advance(*this, index, from);
   }
 }
 
@@ -107,6 +124,10 @@ std::string TorchValue::describe() const {
                  [&](const TorchTuple& value) { return many("a tuple of ", value.items.size()); },
                  [&](const TorchSet& value) { return many("a set of ", value.items.size()); },
                  [&](const TorchDict& value) { return many("a dict of ", value.entries.size()); },
+                 [](const TorchObject& value) {
+                   return "an object of TorchScript with " +
+                          std::to_string(value.attributes.size()) + " attributes";
+                 },
                  [](const TorchSize& value) { return "a torch.Size " + list_of(value.sizes); },
                  [](const TorchDtype& value) { return "the type torch." + value.name; },
                  [](const TorchDevice& value) { return "the device " + value.name; },

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "accelerate/formats/byte_stream.h"
 #include "accelerate/formats/dtype.h"
 
 namespace accelerate {
@@ -47,6 +48,12 @@ struct TorchDict {
   std::vector<TorchEntry> entries;
 };
 
+/// An object of TorchScript, most often a module: what its attributes hold, by their names, in the
+/// order of the file. Its class and its code are not read.
+struct TorchObject {
+  std::vector<TorchEntry> attributes;
+};
+
 /// torch.Size.
 struct TorchSize {
   std::vector<std::int64_t> sizes;
@@ -82,6 +89,8 @@ struct TorchTensor {
   /// The elements one after the other, row-major, into `out`, which must have exactly their size.
   /// Throws UsageError when it has not. Cost: one memcpy when contiguous, else one an element.
   void copy_to(std::span<std::byte> out) const;
+  /// The same handed to `sink`: all at once when contiguous, else in pieces of up to 1 MiB.
+  void stream_to(const ByteSink& sink) const;
 };
 
 /// A numpy.ndarray of numbers.
@@ -95,8 +104,8 @@ struct NumpyArray {
 /// One value. Numpy's scalars have become bool, integer or double.
 struct TorchValue {
   using Content = std::variant<TorchNone, bool, std::int64_t, TorchBigInteger, double, std::string,
-                               TorchBytes, TorchList, TorchTuple, TorchSet, TorchDict, TorchSize,
-                               TorchDtype, TorchDevice, TorchTensor, NumpyArray>;
+                               TorchBytes, TorchList, TorchTuple, TorchSet, TorchDict, TorchObject,
+                               TorchSize, TorchDtype, TorchDevice, TorchTensor, NumpyArray>;
 
   Content content;
 

@@ -3,10 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <cstring>
-#include <map>
 #include <memory>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -39,38 +37,24 @@ at::Tensor view_of(const StoredTensor& stored, const std::shared_ptr<const FileC
   return tensor;
 }
 
-SafetensorsWriter writer_of(const std::vector<NamedTensor>& tensors,
-                            const std::filesystem::path& file, FileSystem& files,
-                            const AtomicFileOptions& options) {
-  std::vector<TensorSpec> specs;
-  for (const auto& item : tensors) specs.push_back(spec_of(item));
-  if (file.has_parent_path()) {
-    try {
-      files.create_directories(file.parent_path());
-    } catch (const Error&) {
-      throw_with_context<CheckpointError>("cannot make the folder for " + file.string());
-    }
-  }
-  return {files, file, std::move(specs), {.metadata = {{"format", "pt"}}, .file = options}};
+void stream_to(const at::Tensor& tensor, const ByteSink& sink) {
+  const at::Tensor plain = row_major_on_cpu(tensor);
+  sink({static_cast<const std::byte*>(plain.const_data_ptr()), plain.nbytes()});
 }
 
 }  // namespace
 
-TensorFile::TensorFile(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
-                       FileSystem& files, const AtomicFileOptions& options)
-    : writer_(writer_of(tensors, file, files, options)) {
-  std::map<std::string_view, at::Tensor> by_name;
-  for (const auto& item : tensors) by_name.emplace(item.name, item.tensor);
-  for (const auto& spec : writer_.tensors()) {
-    const at::Tensor tensor = row_major_on_cpu(by_name.at(spec.name));
-    writer_.append(
-        std::span(static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()));
-  }
+std::vector<WeightSource> weight_sources(const std::vector<NamedTensor>& tensors) {
+  std::vector<WeightSource> sources;
+  for (const auto& item : tensors)
+    sources.push_back(
+        {spec_of(item), [tensor = item.tensor](const ByteSink& sink) { stream_to(tensor, sink); }});
+  return sources;
 }
 
 void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
                   FileSystem& files, const AtomicFileOptions& options) {
-  TensorFile(tensors, file, files, options).commit();
+  write_weights_file(weight_sources(tensors), file, {.file = options}, files);
 }
 
 std::vector<NamedTensor> map_tensors(const std::filesystem::path& file, FileSystem& files) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/formats/safetensors.h"
+#include "accelerate/formats/weight_writer.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
@@ -17,17 +17,9 @@ namespace accelerate {
 void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
                   FileSystem& files = real_file_system(), const AtomicFileOptions& options = {});
 
-/// save_tensors in two steps: everything is written aside at first, and commit() gives the file its
-/// name, so that several files can appear one after the other once all are written.
-class TensorFile {
- public:
-  TensorFile(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
-             FileSystem& files = real_file_system(), const AtomicFileOptions& options = {});
-  void commit() { writer_.commit(); }
-
- private:
-  SafetensorsWriter writer_;
-};
+/// The tensors as sources for write_weights. Throws CheckpointError for one that is undefined or
+/// has a dtype that safetensors lacks. Each is brought to the CPU, row-major, in its turn.
+[[nodiscard]] std::vector<WeightSource> weight_sources(const std::vector<NamedTensor>& tensors);
 
 /// The tensors of a safetensors file, on the CPU, in the order of the file, without a copy: they
 /// lie in the mapped file, which they keep open, and are to be read only (a write ends the

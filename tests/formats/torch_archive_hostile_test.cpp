@@ -40,7 +40,6 @@ std::vector<Hostile> impostors() {
       {"pickle without folder", zip_of({{"data.pkl", kNone}}), "without the entry data.pkl"},
       {"two archives", zip_of({{"a/data.pkl", kNone}, {"b/data.pkl", kNone}}), "two archives"},
       {"big-endian", zip_of({{"a/data.pkl", kNone}, {"a/byteorder", "big"}}), "big-endian"},
-      {"TorchScript", zip_of({{"a/data.pkl", kNone}, {"a/constants.pkl", kNone}}), "TorchScript"},
   };
 }
 
@@ -110,7 +109,9 @@ std::vector<Hostile> pickles() {
       {"by STACK_GLOBAL", of(text("posix") + text("system") + "\x93"), "asks for 'posix.system'"},
       {"terminal escapes", of("ca\x1b[2J\nb\n"), "asks for 'a\\?\\[2J.b'"},
       {"INST", of("(ios\nsystem\n"), "operation 0x69 at its byte 3"},
-      {"NEWOBJ", of("ctorch\nSize\n)\x81"), "operation 0x81"},
+      {"NEWOBJ", of("ctorch\nSize\n)\x81"), "makes an object of 'torch.Size'"},
+      {"TorchScript outside of its archive", of("c__torch__\nNet\n)\x81}b"),
+       "asks for '__torch__.Net'"},
       {"EXT1", of("\x82\x01"), "operation 0x82"},
       {"PERSID", of("Pabc\n"), "operation 0x50"},
       {"text integer", of("I1\n"), "operation 0x49"},
@@ -155,6 +156,46 @@ std::vector<Hostile> pickles() {
   };
 }
 
+// Archives of TorchScript: `operations` make the module.
+std::vector<Hostile> scripts() {
+  const auto of = [](const std::string& operations) {
+    return zip_of({{"a/data.pkl", pickle(operations)}, {"a/constants.pkl", kNone}});
+  };
+  const std::string object = "c__torch__.deep.er\nNet\n)\x81";
+  return {
+      {"a module", of(object + "}" + text("x") + "K\1sb"), ""},
+      {"code that is compressed",
+       zip_of({{"a/data.pkl", pickle(object + "}b")},
+               {"a/constants.pkl", kNone},
+               {"a/code/__torch__.py", "not even deflated", 0, 8}}),
+       ""},
+      {"data that is compressed",
+       zip_of({{"a/data.pkl", pickle(object + "}b"), 0, 8}, {"a/constants.pkl", kNone}}),
+       "'a/data.pkl' is compressed"},
+      {"a class with arguments", of("c__torch__\nNet\nK\1\x85\x81}b"), "makes an object of"},
+      {"a class called", of("c__torch__\nNet\n)R"), "calls '__torch__', which is no data"},
+      {"a class alone", of("c__torch__\nNet\n"), "'__torch__' by itself"},
+      {"an object of Python", of("cbuiltins\nobject\n)\x81}b"), "asks for 'builtins.object'"},
+      {"a class that is none of TorchScript", of("c__torch__x\nNet\n)\x81}b"),
+       "asks for '__torch__x.Net'"},
+      {"a number as a class", of("K\1)\x81"), "where the name of a class should be"},
+      {"no arguments", of("c__torch__\nNet\nK\1\x81"), "where arguments should be"},
+      {"no state", of(object), "whose state is no dict"},
+      {"packed by its code", of(object + "K\1\x85" + "b"), "quantized"},
+      {"filled twice", of(object + "}b}b"), "fills an object twice"},
+      {"entries into it", of(object + "K\1K\2s"), "what is no dict"},
+      {"an attribute that is no name", of(object + "}K\1K\2sb"), "attribute called the number 1"},
+      {"a module that holds itself", of(object + "q\1}" + text("x") + "h\1sb"), "holds itself"},
+      {"a typed list of another call", of("ctorch.jit._pickle\nbuild_enum\n(]tR"),
+       "asks for 'torch.jit._pickle.build_enum'"},
+      {"a typed list without a list", of("ctorch.jit._pickle\nbuild_intlist\n)R"),
+       "with 0 arguments"},
+      {"a typed list outside of TorchScript",
+       archive_of(pickle("ctorch.jit._pickle\nbuild_intlist\n(]tR")),
+       "asks for 'torch.jit._pickle.build_intlist'"},
+  };
+}
+
 std::vector<Hostile> tensors() {
   const std::string data(24, '\1');
   const auto of = [&](const std::string& offset, const std::string& shape,
@@ -190,7 +231,7 @@ std::vector<Hostile> tensors() {
 
 TEST(TorchArchiveHostile, EveryBrokenRuleIsASentenceWithTheFileAndTheCause) {
   int rows = 0;
-  for (const auto& table : {impostors(), zips(), pickles(), tensors()}) {
+  for (const auto& table : {impostors(), zips(), pickles(), scripts(), tensors()}) {
     for (const Hostile& row : table) {
       const std::string message = archive_refusal(row.file);
       ++rows;
@@ -205,7 +246,7 @@ TEST(TorchArchiveHostile, EveryBrokenRuleIsASentenceWithTheFileAndTheCause) {
       EXPECT_LT(message.size(), 500) << row.what;
     }
   }
-  EXPECT_EQ(rows, 95);
+  EXPECT_EQ(rows, 114);
 }
 
 // Ten lists, each of ten times the one before: 10^10 values from 200 bytes.
@@ -269,8 +310,9 @@ std::string small_archive() {
 }
 
 TEST(TorchArchiveHostile, EveryTruncationAndEveryExtensionIsRefused) {
-  const std::string golden = testing::read_reference("torch_archive/module_state.pt");
-  for (const std::string& whole : {small_archive(), golden}) {
+  for (const std::string& whole :
+       {small_archive(), testing::read_reference("torch_archive/module_state.pt"),
+        testing::read_reference("torch_archive/script.pt")}) {
     ASSERT_EQ(archive_refusal(whole), "");
     for (std::size_t size = 0; size < whole.size(); ++size) {
       EXPECT_NE(archive_refusal(std::string_view(whole).substr(0, size)), "") << "cut to " << size;
@@ -291,11 +333,26 @@ void touch(const TorchValue& value, std::size_t& sum) {
   if (const auto* dict = value.as<TorchDict>()) {
     for (const auto& [key, item] : dict->entries) touch(key, sum), touch(item, sum);
   }
+  if (const auto* object = value.as<TorchObject>()) {
+    for (const auto& attribute : object->attributes) touch(attribute.value, sum);
+  }
   for (const TorchValue& item : value.items()) touch(item, sum);
 }
 
-TEST(TorchArchiveHostile, MutationsAreRefusedOrReadWithinTheFile) {
-  const std::string whole = small_archive();
+std::string small_script() {
+  return zip_of(
+      {{"a/data.pkl",
+        pickle("c__torch__\nNet\n)\x81}" + text("w") +
+               tensor_operations(std::string("K\0", 2), "K\2K\3\x86", "K\3K\1\x86", "K\6") + "sb")},
+       {"a/constants.pkl", kNone},
+       {"a/data/0", std::string(24, '\1')}});
+}
+
+class TorchArchiveMutations : public ::testing::TestWithParam<std::string (*)()> {};
+
+TEST_P(TorchArchiveMutations, AreRefusedOrReadWithinTheFile) {
+  const std::string whole = GetParam()();
+  ASSERT_EQ(archive_refusal(whole), "");
   std::mt19937_64 random(20260131);
   int taken = 0;
   std::size_t sum = 0;
@@ -315,6 +372,9 @@ TEST(TorchArchiveHostile, MutationsAreRefusedOrReadWithinTheFile) {
   EXPECT_GT(taken, 400) << "mutations should sometimes leave a valid file";
   EXPECT_LT(taken, 30'000);
 }
+
+INSTANTIATE_TEST_SUITE_P(TorchArchiveHostile, TorchArchiveMutations,
+                         ::testing::Values(small_archive, small_script));
 
 TEST(TorchArchiveHostile, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
   const testing::TemporaryFolder folder;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
@@ -63,6 +64,22 @@ struct Describe {
       entries.push_back(Json::array({row(key), row(item)}));
     return Json::array({"dict", entries});
   }
+  // Of a module its tensors and those of its modules, sorted by name.
+  Json operator()(const TorchObject& value) {
+    std::map<std::string, Json> state;
+    add_tensors(value, "", state);
+    Json named = Json::array();
+    for (const auto& [name, tensor] : state) named.push_back(Json::array({name, tensor}));
+    return Json::array({"module", named});
+  }
+  static void add_tensors(const TorchObject& object, const std::string& prefix,
+                          std::map<std::string, Json>& state) {
+    for (const auto& [key, item] : object.attributes) {
+      const std::string name = prefix + *key.as<std::string>();
+      if (item.as<TorchTensor>() != nullptr) state[name] = row(item);
+      if (const auto* inner = item.as<TorchObject>()) add_tensors(*inner, name + ".", state);
+    }
+  }
   Json operator()(const TorchSize& value) { return Json::array({"size", value.sizes}); }
   Json operator()(const TorchDtype& value) { return Json::array({"dtype", value.name}); }
   Json operator()(const TorchDevice& value) { return Json::array({"device", value.name}); }
@@ -98,13 +115,12 @@ TEST(TorchArchiveGolden, EveryValueOfEveryFileIsWhatPythonSaved) {
     EXPECT_EQ(row(archive.value()).dump(), with_floats(expected).dump()) << name;
     ++files;
   }
-  EXPECT_EQ(files, 20);
+  EXPECT_EQ(files, 21);
 }
 
 TEST(TorchArchiveGolden, WhatIsNoDataIsRefusedByItsName) {
   const std::vector<std::pair<std::string, std::string>> rows = {
       {"refused_legacy", "before 1.6.*torch.save\\(torch.load\\("},
-      {"refused_script", "TorchScript.*torch::load"},
       {"refused_module", "asks for 'torch.nn.modules.linear.Linear'.*state_dict\\(\\)"},
       {"refused_conj", "conjugated.*resolve_conj"},
       {"refused_complex128", "torch.ComplexDoubleStorage.*complex64"},
@@ -135,6 +151,44 @@ TEST(TorchArchive, AStateDictGivesItsTensorsInOrder) {
   EXPECT_EQ(tensors[0].second->shape, (std::vector<std::int64_t>{4, 3}));
   EXPECT_EQ(tensors[6].first, "1.num_batches_tracked");
   EXPECT_TRUE(tensors[0].second->aligned());
+}
+
+TEST(TorchArchive, AScriptedModuleGivesItsTensorsByTheirNames) {
+  const TorchArchive archive = TorchArchive::open(golden("script"));
+  const Json state = Json::parse(testing::read_reference("torch_archive.json"))["script"][1];
+  std::map<std::string, const TorchTensor*> tensors;
+  for (const auto& [name, tensor] : archive.state_dict()) tensors.emplace(name, tensor);
+  ASSERT_EQ(tensors.size(), state.size());
+  for (const Json& expected : state) {
+    const auto found = tensors.find(expected[0].get<std::string>());
+    ASSERT_NE(found, tensors.end()) << expected[0];
+    EXPECT_EQ(hex_of(contiguous_bytes(*found->second)), expected[1][4]) << expected[0];
+  }
+  EXPECT_EQ(tensors.at("b.weight")->storage, tensors.at("a.weight")->storage);
+  EXPECT_FALSE(tensors.at("turned")->contiguous());
+}
+
+TEST(TorchArchive, AStateDictBelowAKeyIsFoundByItAndItsKeyIsNamedWithoutIt) {
+  const std::string whole = testing::archive_of(
+      testing::pickle(
+          "}(" + testing::text("epoch") + "K\3" + testing::text("model") + "}" +
+          testing::text("w") +
+          testing::tensor_operations(std::string("K\0", 2), "K\6\x85", "K\1\x85", "K\6") + "su"),
+      {std::string(24, '\1')});
+  const TorchArchive archive = testing::open_archive(whole);
+  EXPECT_EQ(archive.state_dict("model").at(0).first, "w");
+  const std::vector<std::pair<std::string, std::string>> rows = {
+      {"", "'epoch' is the number 3; there is one below 'model'.*--key"},
+      {"state_dict", "nothing below the key 'state_dict'.*there is one below 'model'"},
+      {"epoch", "it holds the number 3"}};
+  for (const auto& [key, pattern] : rows) {
+    try {
+      (void)archive.state_dict(key);
+      ADD_FAILURE() << key;
+    } catch (const CheckpointError& error) {
+      EXPECT_TRUE(std::regex_search(error.what(), std::regex(pattern))) << error.what();
+    }
+  }
 }
 
 TEST(TorchArchive, WhatIsNoStateDictSaysWhatItIs) {

@@ -25,6 +25,9 @@ void check(const TorchValue& value) {
   if (const auto* dict = value.as<TorchDict>()) {
     for (const auto& [key, item] : dict->entries) check(key), check(item);
   }
+  if (const auto* object = value.as<TorchObject>()) {
+    for (const auto& attribute : object->attributes) check(attribute.value);
+  }
 }
 
 }  // namespace
@@ -34,6 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const TorchArchive archive = TorchArchive::open("fuzzed", input.files());
     check(archive.value());
+    for (const auto& [name, tensor] : archive.state_dict()) check(*tensor);
   } catch (const CheckpointError&) {
   }
   return 0;

@@ -9,6 +9,7 @@ import json
 import pathlib
 import random
 import sys
+from typing import Dict, List, Optional
 
 import numpy as np
 import torch
@@ -28,6 +29,34 @@ def tensor_row(tensor):
             isinstance(tensor, torch.nn.Parameter), tensor.requires_grad]
 
 
+class Scripted(torch.nn.Module):
+    """Attributes of every kind that TorchScript writes; two weights are one, a buffer is not contiguous."""
+    names: List[str]
+    scales: Dict[str, float]
+    none: Optional[int]
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.norm = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3)
+        self.blocks = torch.nn.ModuleList([torch.nn.Linear(3, 2, bias=False).half()])
+        self.b.weight = self.a.weight
+        self.register_buffer("turned", torch.arange(6.0).view(2, 3).t())
+        self.sizes, self.rates, self.flags, self.tensors = [1, 2], [0.5], [True], [torch.ones(2)]
+        self.names, self.scales, self.none, self.where = ["x"], {"y": 1.5}, None, torch.device("cpu")
+
+    def forward(self, x):
+        if self.sizes[0] > 0 and self.rates[0] > 0 and self.flags[0] and self.names[0] == "x" and self.none is None:
+            x = x + self.tensors[0].sum() * self.scales["y"] + self.turned.sum().to(self.where)
+        return self.norm(self.b(self.a(x)))
+
+
+def script_row(module):
+    """The state dict: attributes that are neither tensors nor modules are not described."""
+    state = module.state_dict(keep_vars=True)
+    return ["module", [[name, tensor_row(state[name].detach().requires_grad_(state[name].requires_grad))]
+                       for name in sorted(state)]]
+
+
 def row(value):
     """The value as lists that name their kinds, as the test rebuilds them."""
     kinds = {torch.Tensor: tensor_row, torch.nn.Parameter: tensor_row,
@@ -37,6 +66,7 @@ def row(value):
              float: lambda v: ["float", v.hex()], str: lambda v: ["text", v], bytes: lambda v: ["bytes", v.hex()],
              list: lambda v: ["list", [row(i) for i in v]], tuple: lambda v: ["tuple", [row(i) for i in v]],
              set: lambda v: ["set", [row(i) for i in v]], torch.Size: lambda v: ["size", list(v)],
+             torch.jit.RecursiveScriptModule: script_row,
              torch.dtype: lambda v: ["dtype", str(v).removeprefix("torch.")], torch.device: lambda v: ["device", str(v)],
              np.ndarray: lambda v: ["array", v.dtype.str, list(v.shape), not v.flags.c_contiguous, v.tobytes("A").hex()],
              np.float64: lambda v: ["float", float(v).hex()], np.float32: lambda v: ["float", float(v).hex()],
@@ -111,7 +141,9 @@ def main():
         torch.save(value, OUTPUT / f"protocol_{protocol}.pt", pickle_protocol=protocol)
         described[f"protocol_{protocol}"] = row(value)
     torch.save({"w": torch.ones(2)}, OUTPUT / "refused_legacy.pt", _use_new_zipfile_serialization=False)
-    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(OUTPUT / "refused_script.pt"))
+    script = torch.jit.script(Scripted())
+    torch.jit.save(script, str(OUTPUT / "script.pt"))
+    described["script"] = row(script)
     refused = {"refused_module": torch.nn.Linear(2, 2), "refused_conj": torch.zeros(2, dtype=torch.complex64).conj(),
                "refused_complex128": torch.zeros(2, dtype=torch.complex128), "refused_sparse": torch.eye(2).to_sparse(),
                "refused_quantized": torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
@@ -122,7 +154,7 @@ def main():
         torch.save(value, OUTPUT / f"{name}.pt")
     text = "{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in described.items()) + "\n}\n"
     OUTPUT.with_suffix(".json").write_text(text, encoding="utf-8")
-    print(f"{len(described)} files described, {len(refused) + 2} refused")
+    print(f"{len(described)} files described, {len(refused) + 1} refused")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,147 @@
+#include "cli/commands/convert.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/formats/mapped_weights.h"
+
+namespace accelerate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool to_one_file(const ConvertOptions& options) {
+  return lower(options.destination.extension().string()) == ".safetensors";
+}
+
+[[noreturn]] void refuse_taken(const fs::path& path) {
+  throw ConfigError("'" + path.string() +
+                    "' is there already, and is left as it is: name another destination, or "
+                    "replace it with --force");
+}
+
+void check_destination(const ConvertOptions& options, FileSystem& files) {
+  const fs::path& path = options.destination;
+  const FileKind kind = files.status(path).kind;
+  if (to_one_file(options)) {
+    if (options.max_shard_bytes)
+      throw ConfigError("--max_shard_size is for a folder, and '" + path.string() +
+                        "' is to be one file: leave one of the two out");
+    if (kind == FileKind::directory)
+      throw ConfigError("'" + path.string() + "' is to be a file, and is a folder");
+    if (kind != FileKind::none && !options.force) refuse_taken(path);
+    return;
+  }
+  if (kind == FileKind::none) return;
+  if (kind != FileKind::directory)
+    throw ConfigError("'" + path.string() +
+                      "' is to be a folder, and is a file; a file's name ends in .safetensors");
+  if (options.force) return;
+  for (const auto& name : files.list(path))
+    if (ShardNames().is_own(name)) refuse_taken(path / name);
+}
+
+WrittenWeights write(const ConvertOptions& options, const MappedWeights& mapped,
+                     FileSystem& files) {
+  WriteWeightsOptions how;
+  how.metadata.insert(mapped.metadata.begin(), mapped.metadata.end());
+  how.max_shard_bytes = options.max_shard_bytes.value_or(how.max_shard_bytes);
+  const auto sources = weight_sources(mapped.weights);
+  return to_one_file(options) ? write_weights_file(sources, options.destination, how, files)
+                              : write_weights(sources, options.destination, how, files);
+}
+
+bool equal(const TorchTensor& source, const TorchTensor& written) {
+  if (source.dtype != written.dtype || source.shape != written.shape) return false;
+  bool same = true;
+  auto rest = written.bytes;
+  source.stream_to([&](std::span<const std::byte> piece) {
+    same = same && piece.size() <= rest.size() &&
+           (piece.empty() || std::memcmp(piece.data(), rest.data(), piece.size()) == 0);
+    rest = rest.subspan(std::min(piece.size(), rest.size()));
+  });
+  return same && rest.empty();
+}
+
+// What was written, read again as anybody would.
+void check_written(const ConvertOptions& options, const MappedWeights& mapped, FileSystem& files) {
+  const MappedWeights written = map_weight_files(options.destination, {}, files);
+  std::map<std::string_view, const TorchTensor*> by_name;
+  for (const auto& weight : written.weights) by_name.emplace(weight.name, &weight.tensor);
+  bool same = written.weights.size() == mapped.weights.size();
+  for (const auto& weight : mapped.weights) {
+    const auto found = by_name.find(weight.name);
+    same = same && found != by_name.end() && equal(weight.tensor, *found->second);
+    if (!same)
+      throw CheckpointError("'" + weight.name + "' in " + options.destination.string() +
+                            " is not what was written: did something else write there, or is the "
+                            "disk damaged?");
+  }
+}
+
+std::string count_of(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+void describe(const ConvertOptions& options, const std::vector<TiedWeight>& ties,
+              const WrittenWeights& written, std::ostream& out) {
+  out << count_of(written.tensors, "tensor") << ", "
+      << format_bytes(static_cast<double>(written.size_bytes)) << ", equal to those of "
+      << options.source.string() << " in every bit\n";
+  for (const auto& tie : ties)
+    out << "  " << tie.name << " is the same memory as " << tie.kept_as << ", kept once\n";
+  const fs::path folder =
+      to_one_file(options) ? options.destination.parent_path() : options.destination;
+  for (const auto& name : written.files) out << "  " << (folder / name).string() << "\n";
+}
+
+constexpr const char* kAbout = "Write weights of torch.save, or safetensors, as safetensors files";
+constexpr const char* kFooter = R"(
+SRC is a file of safetensors or of torch.save (.bin, .pt, .pth, .ckpt; also a TorchScript module or
+one saved by LibTorch), an index of several (.index.json), or a folder with model.safetensors,
+pytorch_model.bin, or the index of either. Nothing in it is run. DST is a file (*.safetensors), or a
+folder, which gets model.safetensors, or shards with an index as Transformers reads them.
+
+Element types stay, tied tensors are written once, and what was written is compared with SRC.)";
+
+}  // namespace
+
+int run_convert(const ConvertOptions& options, std::ostream& out) {
+  FileSystem& files = real_file_system();
+  check_destination(options, files);
+  MappedWeights mapped = map_weight_files(options.source, {.key = options.key}, files);
+  const auto ties = remove_ties(mapped.weights);
+  const WrittenWeights written = write(options, mapped, files);
+  check_written(options, mapped, files);
+  describe(options, ties, written, out);
+  return 0;
+}
+
+void setup_convert(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("convert", kAbout);
+  auto options = std::make_shared<ConvertOptions>();
+  command->add_option("SRC", options->source, "What to read")->required()->type_name("");
+  command->add_option("DST", options->destination, "What to write")->required()->type_name("");
+  command
+      ->add_option("--key", options->key,
+                   "Take the weights from below this key of the saved dict: state_dict, model, …")
+      ->type_name("NAME");
+  command
+      ->add_option_function<std::string>(
+          "--max_shard_size,--max-shard-size",
+          [options](const std::string& text) { options->max_shard_bytes = parse_shard_size(text); },
+          "Most bytes of a file in a folder [10GB]")
+      ->type_name("SIZE");
+  command->add_flag("--force", options->force, "Replace weights that are at DST already");
+  command->footer(kFooter);
+  command->callback([options, &exit_code] { exit_code = run_convert(*options, std::cout); });
+}
+
+}  // namespace accelerate::cli

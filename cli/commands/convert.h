@@ -1,0 +1,30 @@
+// `accelerate convert`: weights of torch.save, or safetensors, into safetensors files.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+
+namespace accelerate::cli {
+
+struct ConvertOptions {
+  std::filesystem::path source;       ///< A file, an index or a folder; see map_weight_files.
+  std::filesystem::path destination;  ///< A .safetensors file, or a folder.
+  std::string key = {};               ///< Below which a file of torch.save holds the weights.
+  std::optional<std::uint64_t> max_shard_bytes = {};  ///< For a folder; 10 GB when absent.
+  bool force = false;  ///< Whether weights that are at `destination` may be replaced.
+};
+
+/// Writes the weights and compares what was written with the source, byte for byte; says on `out`
+/// what was done. Memory: the files are mapped, tensors pass through one by one. Returns the exit
+/// code. Throws ConfigError when the destination is taken or cannot be, CheckpointError when the
+/// weights cannot be read or written; then the destination is as it was.
+int run_convert(const ConvertOptions& options, std::ostream& out);
+
+/// Adds `convert` to `app`; its outcome goes to `exit_code`.
+void setup_convert(CLI::App& app, int& exit_code);
+
+}  // namespace accelerate::cli
