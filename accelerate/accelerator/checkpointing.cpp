@@ -83,7 +83,7 @@ Path Checkpointing::save(const Path& output_dir, const Describe& describe, Commu
   logger().info("saving the state in " + folder.string());
   save_checkpoint(files(), ranks, folder, [&](const Path& temporary) {
     run(save_hooks_, temporary);
-    return write_training_state(files(), temporary, training, ranks.rank() == 0);
+    return write_planned(files(), temporary, plan_training_state(training, ranks.rank() == 0));
   });
   if (config_.automatic_checkpoint_naming) {
     ++iteration_;

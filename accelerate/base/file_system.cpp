@@ -78,6 +78,10 @@ class RealFile final : public WritableFile {
   }
   void write_at(std::uint64_t offset_bytes, std::string_view bytes) override;
   void reserve(std::uint64_t size_bytes) override;
+  void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept override {
+    (void)::sync_file_range(fd_.get(), static_cast<off_t>(offset_bytes),
+                            static_cast<off_t>(size_bytes), SYNC_FILE_RANGE_WRITE);
+  }
   void sync() override { sync_or_throw(fd_.get(), path_); }
   void close() override {
     if (const int error = fd_.close()) throw FileError("close", path_, error);
@@ -284,6 +288,8 @@ void WritableFile::write_at(std::uint64_t, std::string_view) {
 void WritableFile::reserve(std::uint64_t) {
   throw FileError("reserve room for", "", ENOTSUP);
 }
+
+void WritableFile::start_writeback(std::uint64_t, std::uint64_t) noexcept {}
 
 bool FileSystem::remove_tree(const fs::path& path) {
   if (status(path).kind == FileKind::directory) {

@@ -70,6 +70,9 @@ class WritableFile {
   /// the disk, so that a full disk is an error (ENOSPC) now and not after an hour of writing. A
   /// file system that cannot take room ahead only gets the length.
   virtual void reserve(std::uint64_t size_bytes);
+  /// Asks that these bytes, which are written, begin their way to the disk, and does not wait: so
+  /// the disk works while more is written. A hint, by default without effect; it never fails.
+  virtual void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;
   /// Returns once the file's content (not its name, see sync_directory) would survive a power cut.
   virtual void sync() = 0;
   virtual void close() = 0;

@@ -213,10 +213,7 @@ void save_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder,
       if (main) save.begin();
     });
     const Path temporary = broadcast_object(ranks, save.temporary().string(), 0);
-    const auto reports = in_phase(ranks, [&](Report& mine) {
-      for (const auto& name : write(temporary))
-        mine.files.push_back(manifest_file(files, temporary, name));
-    });
+    const auto reports = in_phase(ranks, [&](Report& mine) { mine.files = write(temporary); });
     in_phase(ranks, [&](Report&) {
       if (main) save.complete(reports);
     });

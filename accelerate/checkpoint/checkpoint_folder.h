@@ -23,16 +23,15 @@ namespace accelerate {
 /// one, it throws on every rank: there what it threw, elsewhere a CheckpointError that says so.
 void on_all_ranks(Communicator& ranks, const std::function<void()>& phase);
 
-/// Writes this rank's files into the given folder, each synced, and returns their names, which no
-/// other rank uses.
-using WriteFiles = std::function<std::vector<std::string>(const std::filesystem::path& folder)>;
+/// Writes this rank's files into the given folder, each synced, by names which no other rank uses.
+/// See write_planned.
+using WriteFiles = std::function<std::vector<ManifestFile>(const std::filesystem::path& folder)>;
 
 /// Saves a checkpoint as `folder`, an absolute path that is the same on all ranks, on a file system
 /// that all share. [collective] A checkpoint that is there is replaced. Throws CheckpointError on
 /// every rank, with the reason of the one that failed, and then what was there before is there
 /// still: no room, no permission, another run saving beside it, a folder that is not a checkpoint
-/// or that holds files of somebody else's. Cost: each rank's files are read once after they were
-/// written, for their checksums.
+/// or that holds files of somebody else's.
 void save_checkpoint(FileSystem& files, Communicator& ranks, const std::filesystem::path& folder,
                      const WriteFiles& write);
 

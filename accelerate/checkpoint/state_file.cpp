@@ -16,7 +16,6 @@ namespace accelerate {
 namespace {
 
 constexpr DocumentLimits kLimits{.max_bytes = std::size_t{256} << 20, .max_depth = 64};
-constexpr AtomicFileOptions kSyncContent{.durable = true, .durable_name = false};
 // A map of one of these keys stands for what JSON lacks.
 constexpr const char* kTensor = "$tensor";
 constexpr const char* kNumber = "$number";
@@ -128,22 +127,19 @@ bool mentions_tensors(const Node& node) {
 
 }  // namespace
 
-std::vector<std::string> write_state_file(FileSystem& files, const std::filesystem::path& folder,
-                                          const std::string& stem, const StateDict& state) {
-  std::vector<std::string> written;
+std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state) {
+  std::vector<PlannedFile> planned;
   try {
     Flattener flattener;
     const Node node = flattener.node(state, "");
-    if (!flattener.tensors.empty()) {
-      written.push_back(stem + ".safetensors");
-      save_tensors(flattener.tensors, folder / written.back(), files, kSyncContent);
-    }
-    written.push_back(stem + ".json");
-    write_file_atomically(files, folder / written.back(), write_json(node), kSyncContent);
+    (void)tensor_specs(flattener.tensors);  // Refuses here what could not be written.
+    if (!flattener.tensors.empty())
+      planned.push_back({.name = stem + ".safetensors", .tensors = std::move(flattener.tensors)});
+    planned.push_back({.name = stem + ".json", .text = write_json(node)});
   } catch (const Error&) {
-    throw_with_context<CheckpointError>("cannot save '" + stem + "' in " + folder.string());
+    throw_with_context<CheckpointError>("cannot save '" + stem + "'");
   }
-  return written;
+  return planned;
 }
 
 StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,

@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
 
-/// Writes `state` into `folder`, each file complete or absent, its content synced; the caller syncs
-/// the names. Returns the names of the files. Throws CheckpointError: a tensor is undefined or has
-/// a dtype that safetensors lacks, a key begins with '$', a text is not UTF-8, the disk refuses.
-std::vector<std::string> write_state_file(FileSystem& files, const std::filesystem::path& folder,
-                                          const std::string& stem, const StateDict& state);
+/// The files of `state`, by names that begin with `stem`. Throws CheckpointError: a tensor is
+/// undefined or has a dtype that safetensors lacks, a key begins with '$', a text is not UTF-8.
+/// Cost: tensors are not copied.
+[[nodiscard]] std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state);
 
 /// Reads it back; tensors are on the CPU. Trusts nothing. Throws CheckpointError.
 [[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,

@@ -44,23 +44,18 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
 
 }  // namespace
 
-std::vector<std::string> write_training_state(FileSystem& files,
-                                              const std::filesystem::path& folder,
-                                              const TrainingState& training, bool main) {
-  std::vector<std::string> written;
+std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool main) {
+  std::vector<PlannedFile> planned;
   if (main) {
-    for (const auto& model : training.models) {
-      save_tensors(without_duplicates(state_dict(model.view)), folder / weights_file(model), files,
-                   {.durable = true, .durable_name = false});
-      written.push_back(weights_file(model));
-    }
+    for (const auto& model : training.models)
+      planned.push_back(
+          {.name = weights_file(model), .tensors = without_duplicates(state_dict(model.view))});
   }
   for (const auto& part : training.parts) {
     if (!main && !part.every_rank) continue;
-    for (auto& name : write_state_file(files, folder, part.stem, part.state_dict()))
-      written.push_back(std::move(name));
+    for (auto& file : plan_state(part.stem, part.state_dict())) planned.push_back(std::move(file));
   }
-  return written;
+  return planned;
 }
 
 void read_training_state(FileSystem& files, const std::filesystem::path& folder,

@@ -9,6 +9,7 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/checkpoint/manifest.h"
+#include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/state_dict.h"
 
@@ -33,11 +34,10 @@ struct TrainingState {
   std::vector<StatePart> parts;
 };
 
-/// Writes this rank's files of `training` into `folder`; the main rank writes all but what every
-/// rank has of its own. Returns their names. Throws CheckpointError. Local.
-std::vector<std::string> write_training_state(FileSystem& files,
-                                              const std::filesystem::path& folder,
-                                              const TrainingState& training, bool main);
+/// This rank's files of `training`; the main rank has all but what every rank has of its own. Asks
+/// each object for its state, and copies no tensor. Throws CheckpointError. Local.
+[[nodiscard]] std::vector<PlannedFile> plan_training_state(const TrainingState& training,
+                                                           bool main);
 
 /// Reads `training` from `folder`. All files are read, and names, shapes and presence compared,
 /// before the first object changes; what an object itself finds wrong with its state may leave

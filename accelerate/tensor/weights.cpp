@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -18,6 +19,10 @@ TensorSpec spec_of(const NamedTensor& item) {
     throw CheckpointError("cannot save '" + item.name + "': the tensor is undefined");
   }
   return {item.name, to_dtype(item.tensor.scalar_type()), item.tensor.sizes().vec()};
+}
+
+bool lies_row_major_on_cpu(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
 
 at::Tensor row_major_on_cpu(const at::Tensor& tensor) {
@@ -37,18 +42,40 @@ at::Tensor view_of(const StoredTensor& stored, const std::shared_ptr<const FileC
   return tensor;
 }
 
-void stream_to(const at::Tensor& tensor, const ByteSink& sink) {
-  const at::Tensor plain = row_major_on_cpu(tensor);
-  sink({static_cast<const std::byte*>(plain.const_data_ptr()), plain.nbytes()});
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 }  // namespace
 
+std::vector<TensorSpec> tensor_specs(const std::vector<NamedTensor>& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const auto& item : tensors) specs.push_back(spec_of(item));
+  return specs;
+}
+
+void for_each_piece(const at::Tensor& tensor,
+                    const std::function<void(std::span<const std::byte>)>& visit) {
+  constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
+  if (lies_row_major_on_cpu(tensor)) return visit(bytes_of(tensor));
+  if (tensor.nbytes() <= kPieceBytes) return visit(bytes_of(row_major_on_cpu(tensor)));
+  const std::size_t row_bytes = tensor.nbytes() / static_cast<std::size_t>(tensor.size(0));
+  const auto rows = std::max(std::int64_t{1}, static_cast<std::int64_t>(kPieceBytes / row_bytes));
+  for (std::int64_t row = 0; row < tensor.size(0); row += rows) {
+    if (rows == 1) {
+      for_each_piece(tensor.select(0, row), visit);
+    } else {
+      for_each_piece(tensor.narrow(0, row, std::min(rows, tensor.size(0) - row)), visit);
+    }
+  }
+}
+
 std::vector<WeightSource> weight_sources(const std::vector<NamedTensor>& tensors) {
   std::vector<WeightSource> sources;
   for (const auto& item : tensors)
-    sources.push_back(
-        {spec_of(item), [tensor = item.tensor](const ByteSink& sink) { stream_to(tensor, sink); }});
+    sources.push_back({spec_of(item), [tensor = item.tensor](const ByteSink& sink) {
+                         for_each_piece(tensor, sink);
+                       }});
   return sources;
 }
 

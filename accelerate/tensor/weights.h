@@ -1,7 +1,10 @@
 // Named tensors in safetensors files.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "accelerate/base/file_system.h"
@@ -9,6 +12,16 @@
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
+
+/// Names, dtypes and shapes. Throws CheckpointError for an undefined tensor, and for a dtype that
+/// safetensors lacks.
+[[nodiscard]] std::vector<TensorSpec> tensor_specs(const std::vector<NamedTensor>& tensors);
+
+/// Calls `visit` with the elements of `tensor` (any device, any strides) in row-major order, piece
+/// by piece. Cost: none where they lie like that on the CPU; elsewhere each piece is copied, of at
+/// most 16 MiB or one element.
+void for_each_piece(const at::Tensor& tensor,
+                    const std::function<void(std::span<const std::byte>)>& visit);
 
 /// Writes `tensors` (any device, any strides) to `file` with the metadata {"format": "pt"}, as
 /// safetensors.torch.save_file does, creating missing folders. The file is complete or absent.

@@ -22,8 +22,9 @@ using Path = std::filesystem::path;
 // Each rank's state tells which save it is of.
 void save(FileSystem& files, Communicator& ranks, const Path& folder, std::int64_t number) {
   save_checkpoint(files, ranks, folder, [&](const Path& temporary) {
-    return write_state_file(files, temporary, "state_" + std::to_string(ranks.rank()),
-                            {{"number", number}, {"tensor", at::full({3}, number)}});
+    return write_planned(files, temporary,
+                         plan_state("state_" + std::to_string(ranks.rank()),
+                                    {{"number", number}, {"tensor", at::full({3}, number)}}));
   });
 }
 

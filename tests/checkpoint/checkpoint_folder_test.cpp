@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/checkpoint/planned_files.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -22,8 +23,7 @@ FileSystem& disk() {
 WriteFiles writer(const Communicator& ranks, const std::string& text) {
   const auto name = "rank_" + std::to_string(ranks.rank());
   return [name, text](const Path& folder) {
-    write_file_atomically(disk(), folder / name, text);
-    return std::vector{name};
+    return write_planned(disk(), folder, {{.name = name, .text = text}});
   };
 }
 
@@ -71,7 +71,7 @@ TEST(CheckpointFolder, KeepsTheOldOneWhenAnyRankFails) {
   const Path folder = home.path() / "a";
   run_ranks(3, [&](Communicator& ranks) {
     save_checkpoint(disk(), ranks, folder, writer(ranks, "old"));
-    const auto failing = [&](const Path& temporary) -> std::vector<std::string> {
+    const auto failing = [&](const Path& temporary) -> std::vector<ManifestFile> {
       if (ranks.rank() == 1) throw CheckpointError("no room for 7 bytes");
       return writer(ranks, "new")(temporary);
     };

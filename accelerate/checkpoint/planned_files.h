@@ -1,0 +1,43 @@
+// What a save is going to write, apart from the writing: files as plain data. Planning asks every
+// object for its state and copies nothing; what is planned can then be cut into shards, copied
+// aside for a save in the background, or written right away.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/manifest.h"
+#include "accelerate/formats/safetensors_layout.h"
+#include "accelerate/tensor/module_view.h"
+
+namespace accelerate {
+
+/// A file to be: a text, or tensors as safetensors.
+struct PlannedFile {
+  std::string name;       ///< One plain file name, which no other rank uses.
+  std::string text = {};  ///< The whole content; empty when the file is one of tensors.
+  /// Any device, any strides, distinct names; they share their memory with the training.
+  std::vector<NamedTensor> tensors = {};
+  SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Of a file of tensors.
+};
+
+/// The bytes of all contents: texts, and elements of tensors.
+[[nodiscard]] std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned);
+
+/// Called with the bytes that were written since the last call, by the thread that writes.
+using WriteProgress = std::function<void(std::uint64_t bytes)>;
+
+/// Writes `planned` into the existing `folder` as new files, each synced (the names are not), and
+/// returns what a manifest says of them. Throws CheckpointError; then a part may be there: the
+/// folder is to be given up. Local. Cost: one pass over the data, which is checksummed on its way;
+/// memory: 1 MiB, and up to 16 MiB for pieces of tensors that are not contiguous on the CPU.
+[[nodiscard]] std::vector<ManifestFile> write_planned(FileSystem& files,
+                                                      const std::filesystem::path& folder,
+                                                      const std::vector<PlannedFile>& planned,
+                                                      const WriteProgress& progress = {});
+
+}  // namespace accelerate
