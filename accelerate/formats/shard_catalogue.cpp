@@ -197,6 +197,42 @@ bool has_elements(const std::vector<IndexRange>& ranges) {
   return std::ranges::none_of(ranges, [](const IndexRange& r) { return r.begin == r.end; });
 }
 
+// Passes the box `ranges` on, cut along dimension `d` and those behind it until a buffer holds it.
+class Streamer {
+ public:
+  Streamer(const ShardedTensor& tensor, const std::function<void(std::span<const std::byte>)>& sink,
+           std::size_t buffer_bytes)
+      : tensor_(tensor), sink_(sink), buffer_bytes_(buffer_bytes) {
+    // Rows of elements that share bytes may begin inside of one.
+    if (bits_of(tensor.dtype) < 8) buffer_bytes_ = std::numeric_limits<std::size_t>::max();
+  }
+
+  void pass(std::vector<IndexRange> ranges, std::size_t d) {
+    const std::uint64_t size = SliceRuns(tensor_, ranges).total_bytes();
+    if (size <= buffer_bytes_ || d == ranges.size()) return pass_whole(ranges, size);
+    const auto [begin, end] = ranges[d];
+    const std::uint64_t row_bytes = size / static_cast<std::uint64_t>(end - begin);
+    const auto rows = static_cast<std::int64_t>(
+        std::max<std::uint64_t>(1, buffer_bytes_ / std::max<std::uint64_t>(1, row_bytes)));
+    for (std::int64_t at = begin; at < end; at += std::min(rows, end - at)) {
+      ranges[d] = {at, at + std::min(rows, end - at)};
+      pass(ranges, d + 1);
+    }
+  }
+
+ private:
+  void pass_whole(const std::vector<IndexRange>& ranges, std::uint64_t size) {
+    buffer_.resize(size);
+    ShardCatalogue::read(tensor_, ranges, buffer_);
+    sink_(buffer_);
+  }
+
+  const ShardedTensor& tensor_;
+  const std::function<void(std::span<const std::byte>)>& sink_;
+  std::size_t buffer_bytes_;
+  std::vector<std::byte> buffer_;
+};
+
 }  // namespace
 
 const ShardPiece* ShardedTensor::whole() const {
@@ -250,6 +286,13 @@ void ShardCatalogue::read(const ShardedTensor& tensor, std::span<const IndexRang
     copy_slice(SliceRuns(source, from), piece.bytes,
                SliceRuns(target, common(piece.tile, slice, origin)), out);
   }
+}
+
+void ShardCatalogue::stream(const ShardedTensor& tensor,
+                            const std::function<void(std::span<const std::byte>)>& sink,
+                            std::size_t buffer_bytes) {
+  if (const ShardPiece* piece = tensor.whole()) return sink(piece->bytes);
+  Streamer(tensor, sink, buffer_bytes).pass(complete(tensor, {}), 0);
 }
 
 }  // namespace accelerate

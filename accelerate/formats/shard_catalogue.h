@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -73,6 +74,13 @@ class ShardCatalogue {
   /// read.
   static void read(const ShardedTensor& tensor, std::span<const IndexRange> ranges,
                    std::span<std::byte> out);
+
+  /// Hands all bytes of `tensor`, row-major, to `sink` in pieces from the first to the last: from
+  /// where they lie when it is in one piece, else through a buffer. Memory: `buffer_bytes` at most,
+  /// or an element; the tensor for types of 4 and 6 bits.
+  static void stream(const ShardedTensor& tensor,
+                     const std::function<void(std::span<const std::byte>)>& sink,
+                     std::size_t buffer_bytes = std::size_t{8} << 20);
 
  private:
   std::vector<SafetensorsFile> files_;

@@ -142,6 +142,15 @@ std::vector<std::filesystem::path> shard_files_in(const std::filesystem::path& f
   return found;
 }
 
+std::string name_in_shards(const std::string& stem, const std::string& name) {
+  return stem == "model" ? name : stem + ":" + name;
+}
+
+std::string name_from_shards(const std::string& stem, const std::string& name) {
+  const bool told_apart = stem != "model" && name.starts_with(stem + ":");
+  return told_apart ? name.substr(stem.size() + 1) : name;
+}
+
 std::vector<PlannedShard> plan_shard_files(const std::string& stem, std::size_t rank,
                                            const std::vector<TensorPart>& parts) {
   std::vector<std::vector<std::size_t>> files;

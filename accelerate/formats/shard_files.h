@@ -34,6 +34,13 @@ struct ShardFileName {
     const std::filesystem::path& folder, const std::string& stem = "model",
     FileSystem& files = real_file_system());
 
+/// The name of a tensor of `stem` in its shards. A reader that takes all files of a folder
+/// together, as PyTorch's does, must find every name once: those of "model" are its own, others are
+/// "<stem>:<name>".
+[[nodiscard]] std::string name_in_shards(const std::string& stem, const std::string& name);
+/// The way back; a name without the stem is left as it is.
+[[nodiscard]] std::string name_from_shards(const std::string& stem, const std::string& name);
+
 /// A part of a tensor that a rank has: `shape` is that of the whole tensor.
 struct TensorPart : TensorSpec {
   TensorTile tile;

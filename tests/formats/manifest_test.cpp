@@ -1,4 +1,4 @@
-#include "accelerate/checkpoint/manifest.h"
+#include "accelerate/formats/manifest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,47 @@
+// manifest.json: which files a checkpoint consists of, and what they hold. It is written last, so
+// that a folder with a manifest is complete. docs/formats/checkpoint.md has every key.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/file_system.h"
+
+namespace accelerate {
+
+struct ManifestFile {
+  std::string name;  ///< One plain file name.
+  std::uint64_t size_bytes = 0;
+  std::uint64_t checksum = 0;  ///< XXH3-64 of the content.
+};
+
+struct Manifest {
+  static constexpr const char* kName = "manifest.json";
+  static constexpr std::int64_t kFormat = 1;
+
+  int num_processes = 1;            ///< Ranks that saved.
+  std::vector<ManifestFile> files;  ///< Sorted by name.
+};
+
+/// What `folder`/`name` holds. Cost: the file is read once. Throws CheckpointError.
+[[nodiscard]] ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
+                                         const std::string& name);
+
+/// Completes `folder`: writes the manifest and syncs it with all names in the folder.
+void write_manifest(FileSystem& files, const std::filesystem::path& folder, Manifest manifest);
+
+/// Trusts nothing. Throws CheckpointError: there is no folder, no manifest (the checkpoint was not
+/// completed, or is none of ours), a damaged one, or one of a newer format.
+[[nodiscard]] Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder);
+
+/// Compares `folder` with what the manifest says of every `stride`-th file from `first` on. Returns
+/// the faults, a sentence each: missing, shorter, damaged.
+[[nodiscard]] std::vector<std::string> manifest_faults(FileSystem& files,
+                                                       const std::filesystem::path& folder,
+                                                       const Manifest& manifest,
+                                                       std::size_t first = 0,
+                                                       std::size_t stride = 1);
+
+}  // namespace accelerate

@@ -1,0 +1,73 @@
+#include "cli/commands/merge_weights.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+
+namespace accelerate::cli {
+namespace {
+
+constexpr const char* kAbout = "Merge the shards of a model into safetensors files";
+constexpr const char* kFooter = R"(
+DIR is a checkpoint of save_state, in shards or not (its checksums are compared first), a folder of
+shards of PyTorch's distributed checkpoints in their Hugging Face layout, or one with
+model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
+several files with an index, as Transformers reads them. Files of an earlier merge there are
+replaced. A tensor passes through in pieces: a model larger than the memory is no matter.)";
+
+std::string count_of(std::size_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+[[noreturn]] void refuse_pickle() {
+  throw ConfigError(
+      "--unsafe_serialization asks for a Python pickle (pytorch_model.bin), which can run any "
+      "program when it is loaded and is never written here. Leave it out: model.safetensors loads "
+      "in Transformers and PyTorch alike");
+}
+
+void add_flags(CLI::App* command, const std::shared_ptr<MergeCommandOptions>& options) {
+  command
+      ->add_option_function<std::string>(
+          "--max_shard_size,--max-shard-size",
+          [options](const std::string& text) {
+            options->merge.max_shard_bytes = parse_shard_size(text);
+          },
+          "Most bytes of a file in OUT [10GB]")
+      ->type_name("SIZE");
+  command
+      ->add_option("--model", options->merge.model,
+                   "Which of several models in a checkpoint: model, model_1, …")
+      ->type_name("NAME");
+  command->add_flag("--remove_checkpoint_dir,--remove-checkpoint-dir", options->merge.remove_source,
+                    "Remove DIR once OUT is on the disk and compared with it");
+  command->add_flag_callback("--unsafe_serialization,--unsafe-serialization", refuse_pickle,
+                             "Refused: no pickles are written");
+}
+
+}  // namespace
+
+int run_merge_weights(const MergeCommandOptions& options, std::ostream& out) {
+  const auto [written, source_files] = merge_weights(options.source, options.output, options.merge);
+  out << count_of(written.tensors, "tensor") << ", "
+      << format_bytes(static_cast<double>(written.size_bytes)) << ", from "
+      << count_of(source_files, "file") << " of " << options.source.string() << "\n";
+  for (const auto& name : written.files) out << "  " << (options.output / name).string() << "\n";
+  if (options.merge.remove_source) out << "removed " << options.source.string() << "\n";
+  return 0;
+}
+
+void setup_merge_weights(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("merge-weights", kAbout);
+  auto options = std::make_shared<MergeCommandOptions>();
+  command->add_option("DIR", options->source, "What to merge")->required()->type_name("");
+  command->add_option("OUT", options->output, "Where to write")->required()->type_name("");
+  add_flags(command, options);
+  command->footer(kFooter);
+  command->callback([options, &exit_code] { exit_code = run_merge_weights(*options, std::cout); });
+}
+
+}  // namespace accelerate::cli

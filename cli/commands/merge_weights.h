@@ -1,0 +1,25 @@
+// `accelerate merge-weights`: shards of one model into safetensors files that everything reads.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iosfwd>
+
+#include "accelerate/formats/merge_weights.h"
+
+namespace accelerate::cli {
+
+struct MergeCommandOptions {
+  std::filesystem::path source;  ///< A folder; see merge_weights.
+  std::filesystem::path output;  ///< A folder, made when it is missing.
+  MergeWeightsOptions merge = {};
+};
+
+/// Merges and says on `out` what was written. Returns the exit code. Throws what merge_weights
+/// does. Starts no process and loads no LibTorch.
+int run_merge_weights(const MergeCommandOptions& options, std::ostream& out);
+
+/// Adds `merge-weights` to `app`; its outcome goes to `exit_code`.
+void setup_merge_weights(CLI::App& app, int& exit_code);
+
+}  // namespace accelerate::cli
