@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "accelerate/accelerator/checkpointable.h"
-#include "accelerate/checkpoint/manifest.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/formats/manifest.h"
 #include "accelerate/state/project_configuration.h"
 
 namespace accelerate::detail {

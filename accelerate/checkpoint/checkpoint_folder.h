@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/checkpoint/manifest.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/formats/manifest.h"
 
 namespace accelerate {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/checkpoint/manifest.h"
+#include "accelerate/formats/manifest.h"
 #include "accelerate/formats/safetensors_layout.h"
 #include "accelerate/tensor/module_view.h"
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/checkpoint/manifest.h"
 #include "accelerate/checkpoint/planned_files.h"
+#include "accelerate/formats/manifest.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/state_dict.h"
 

@@ -140,7 +140,7 @@ void check_checksums(const Source& source, const std::vector<std::string>& chose
   Manifest part{.num_processes = source.manifest->num_processes, .files = {}};
   for (const auto& file : source.manifest->files)
     if (std::ranges::find(chosen, file.name) != chosen.end()) part.files.push_back(file);
-  const auto faults = manifest_faults(files, source.folder, part, 0, 1);
+  const auto faults = manifest_faults(files, source.folder, part);
   if (!faults.empty())
     throw CheckpointError("the checkpoint " + source.folder.string() +
                           " is damaged: " + join(faults, "; "));
