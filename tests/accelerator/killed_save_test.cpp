@@ -1,0 +1,179 @@
+// Real saves on a real disk, killed at instants that nobody chose: what load_state() finds next is
+// never older than what a save_state() had returned, and whole.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "accelerate/accelerate.h"
+#include "accelerate/checkpoint/checkpoint_folder.h"
+#include "tests/support/ranks.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using testing::TemporaryFolder;
+using Path = std::filesystem::path;
+
+constexpr const char* kFolder = "ACCELERATE_TEST_FOLDER";
+constexpr int kKills = 110;  // Of numbered saves, and as many of replacing ones.
+enum : int { kSaveLost = 3, kPipeLost = 4, kThrew = 5 };
+
+struct Count {
+  std::int64_t value = 0;
+  [[nodiscard]] StateDict state_dict() const { return {{"value", value}}; }
+  void load_state_dict(const StateDict& state) { value = state.at("value").to<std::int64_t>(); }
+};
+
+bool tell(int pipe, std::int64_t number) {
+  return write(pipe, &number, sizeof number) == sizeof number;
+}
+
+// A save may have been complete when it was killed before it could tell.
+bool is_anything_saved(const Path& project) {
+  return !numbered_checkpoints(real_file_system(), project / "checkpoints").empty() ||
+         std::filesystem::exists(project / "state");
+}
+
+// Loads the newest checkpoint, which must be of save `promised` or later and of one save only; then
+// saves, and tells each number through `pipe` once save_state() has returned. Never ends.
+int save_for_ever(const Path& project, bool numbered, std::int64_t promised, int pipe) {
+  Accelerator accelerator(
+      {.project_dir = project,
+       .project_config = {.automatic_checkpoint_naming = numbered,
+                          .total_limit = numbered ? std::optional(2) : std::nullopt},
+       .communicator = single_communicator()});
+  torch::nn::Linear net(128, 128);
+  torch::optim::SGD sgd(net->parameters(), 0.1);
+  auto prepared = accelerator.prepare(net, sgd);
+  Count count;
+  accelerator.register_for_checkpointing(count);
+  const Path folder = numbered ? Path() : project / "state";
+  const torch::NoGradGuard no_grad;
+  if (promised > 0 || is_anything_saved(project)) {
+    accelerator.load_state(folder);
+    const bool whole = (net->weight == static_cast<double>(count.value)).all().item<bool>();
+    if (count.value < promised || !whole) return kSaveLost;
+  }
+  while (tell(pipe, count.value)) {
+    ++count.value;
+    net->weight.fill_(static_cast<double>(count.value));
+    accelerator.save_state(folder);
+  }
+  return kPipeLost;
+}
+
+// Savers, one after the other, each killed at an instant between its beginning and about its second
+// save.
+class Killer {
+ public:
+  Killer(Path project, bool numbered) : project_(std::move(project)), numbered_(numbered) {}
+
+  // Returns how the saver ended.
+  int live_and_die() {
+    std::array<int, 2> ends{};
+    if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+    const pid_t saver = fork();
+    if (saver == 0) _exit(life(ends[1]));
+    close(ends[1]);
+    pollfd begun{.fd = ends[0], .events = POLLIN, .revents = 0};
+    poll(&begun, 1, 20'000);
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::uniform_real_distribution(0.0, 2.0)(random_) * a_save_);
+    kill(saver, SIGKILL);
+    const std::chrono::duration<double> lived = std::chrono::steady_clock::now() - begin;
+    int told = 0;
+    while (read(ends[0], &promised_, sizeof promised_) == sizeof promised_) ++told;
+    close(ends[0]);
+    // The first number is told at the beginning; how long a save takes depends on the machine.
+    a_save_ = told > 1 ? lived / (told - 0.5) : a_save_ * 1.2;
+    saves_ += std::max(told - 1, 0);
+    int status = 0;
+    waitpid(saver, &status, 0);
+    return status;
+  }
+
+  // Saves that returned.
+  [[nodiscard]] int saves() const { return saves_; }
+
+ private:
+  int life(int pipe) {
+    try {
+      return save_for_ever(project_, numbered_, promised_, pipe);
+    } catch (const std::exception& error) {
+      std::cerr << describe(error) << std::endl;
+      return kThrew;
+    }
+  }
+
+  Path project_;
+  bool numbered_;
+  std::mt19937 random_{20'261};
+  std::int64_t promised_ = 0;
+  int saves_ = 0;
+  std::chrono::duration<double> a_save_ = std::chrono::milliseconds(20);
+};
+
+// A process without threads, so that it may fork: each saver starts in a millisecond.
+int die_often(bool numbered) {
+  Killer killer(std::getenv(kFolder), numbered);
+  for (int life = 0; life < kKills; ++life) {
+    const int status = killer.live_and_die();
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) continue;
+    std::cerr << "life " << life << " ended with status " << status << "\n";
+    return 1;
+  }
+  std::cout << killer.saves() << std::endl;
+  return 0;
+}
+
+RANK_MAIN(die_often_while_numbering) {
+  return die_often(true);
+}
+
+RANK_MAIN(die_often_while_replacing) {
+  return die_often(false);
+}
+
+void expect_survival(const char* program, const Path& folder) {
+  const auto results = testing::run_processes(
+      1, program, {.time_limit = std::chrono::milliseconds(100'000), .env = {{kFolder, folder}}});
+  EXPECT_EQ(results[0].exit_code, 0) << results[0].err;
+  // Some saves came through and some did not, or nothing was tested.
+  const int saves = std::atoi(results[0].out.c_str());
+  EXPECT_GT(saves, kKills / 5);
+  EXPECT_LT(saves, kKills * 5);
+}
+
+TEST(KilledSave, LeavesTheNewestOfNumberedCheckpointsWhole) {
+  const TemporaryFolder home;
+  expect_survival("die_often_while_numbering", home.path());
+  Accelerator accelerator(
+      {.project_dir = home.path(),
+       .project_config = {.automatic_checkpoint_naming = true, .total_limit = 2},
+       .communicator = single_communicator()});
+  const auto checkpoints = home.path() / "checkpoints";
+  accelerator.set_save_iteration(
+      numbered_checkpoints(real_file_system(), checkpoints).front().number + 1);
+  accelerator.save_state();
+  auto left = real_file_system().list(checkpoints);
+  std::erase(left, ".lock");
+  EXPECT_EQ(left.size(), 2U) << "one more save clears up: " << ::testing::PrintToString(left);
+}
+
+TEST(KilledSave, LeavesTheOldOrTheNewOneWhereItIsReplaced) {
+  const TemporaryFolder home;
+  expect_survival("die_often_while_replacing", home.path());
+}
+
+}  // namespace
+}  // namespace accelerate
