@@ -2,12 +2,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <string_view>
 #include <utility>
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
 #include "accelerate/checkpoint/codecs.h"
 #include "accelerate/checkpoint/state_file.h"
 #include "accelerate/optim/optimizer_state.h"
@@ -25,10 +27,16 @@ std::string of_rank(const char* kind, int rank) {
   return std::string(kind) + "_" + std::to_string(rank);
 }
 
-bool has_file(const Manifest& manifest, const std::string& name) {
-  for (const auto& file : manifest.files)
-    if (file.name == name) return true;
-  return false;
+std::vector<int> ranks_with_gradients(const Manifest& manifest) {
+  constexpr std::string_view kPrefix = "gradients_", kSuffix = ".json";
+  std::vector<int> ranks;
+  for (const auto& [name, size_bytes, checksum] : manifest.files) {
+    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
+    const auto digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+    if (const auto rank = parse_int(digits); rank && *rank >= 0 && *rank < manifest.num_processes)
+      ranks.push_back(static_cast<int>(*rank));
+  }
+  return ranks;
 }
 
 // Names of all models' parameters; those of a second model are told apart by "model_1:".
@@ -135,8 +143,8 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
     return;
   }
   const double share = static_cast<double>(ranks) / manifest.num_processes;
-  for (int saved = rank; saved < manifest.num_processes; saved += ranks) {
-    if (!has_file(manifest, of_rank("gradients", saved) + ".json")) continue;
+  for (const int saved : ranks_with_gradients(manifest)) {
+    if (saved % ranks != rank) continue;
     training.parts.push_back({.stem = of_rank("gradients", saved),
                               .every_rank = true,
                               .state_dict = nullptr,

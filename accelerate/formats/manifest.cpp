@@ -76,7 +76,7 @@ Manifest manifest_of(const Node& node) {
 }
 
 std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
-                     const ManifestFile& expected) {
+                     const ManifestFile& expected) try {
   const auto label = "'" + expected.name + "' ";
   const auto status = files.status(folder / expected.name);
   if (status.kind == FileKind::none) return label + "is missing";
@@ -88,6 +88,8 @@ std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
   if (found.checksum == expected.checksum) return {};
   return label + "is damaged: its checksum is " + checksum_text(found.checksum) + ", not " +
          checksum_text(expected.checksum);
+} catch (const Error& error) {
+  return describe(error);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
@@ -75,7 +77,8 @@ Trace train(const Plan& run) {
                            .grad_scaler = {.init_scale = 1024, .growth_interval = 3},
                            .dataloader_config = {.split_batches = run.split_batches},
                            .communicator = run.ranks});
-  if (!run.ranks || run.ranks->size() == 1) set_seed(run.resume ? 999 : 7);
+  if (!run.ranks || run.ranks->size() == 1)
+    set_seed(run.resume ? 999 : 7, {.device_specific = true});
   Net net(run.dropout, run.batch_norm);
   {
     torch::NoGradGuard no_grad;
@@ -166,6 +169,48 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), ' ', '_');
       return name;
     });
+
+// --- Ranks that are processes, each with random numbers of its own
+// ---------------------------------
+
+constexpr const char* kCut = "ACCELERATE_TEST_CUT";
+constexpr const char* kFolder = "ACCELERATE_TEST_FOLDER";
+
+// "save 3", "resume 3" or nothing; prints the losses of this rank to the last bit.
+RANK_MAIN(train_to_or_from_a_cut) {
+  const std::string cut = std::getenv(kCut);
+  Plan run{.precision = MixedPrecision::fp16, .accumulation = 2, .folder = std::getenv(kFolder)};
+  if (cut.starts_with("save")) run.save_after = std::atoi(cut.c_str() + 4);
+  run.resume = cut.starts_with("resume");
+  const Trace trace = train(run);
+  for (const auto& [batch, loss] : trace.losses)
+    std::printf("%lld %a\n", static_cast<long long>(batch), loss);
+  for (const auto& tensor : trace.weights)
+    std::printf("%a\n", tensor.to(at::kDouble).pow(2).sum().item<double>());
+  return 0;
+}
+
+std::vector<std::string> on_two_processes(const Path& folder, const std::string& cut) {
+  std::vector<std::string> out;
+  for (const auto& rank : testing::run_processes(2, "train_to_or_from_a_cut",
+                                                 {.env = {{kFolder, folder}, {kCut, cut}}})) {
+    EXPECT_EQ(rank.exit_code, 0) << cut << ", rank " << rank.rank << ": " << rank.err;
+    out.push_back(rank.out);
+  }
+  return out;
+}
+
+TEST(ResumeOfProcesses, IsBitwiseTheUncutRunWithEachRanksRandomNumbers) {
+  const TemporaryFolder home;
+  const auto whole = on_two_processes(home.path(), "none");
+  EXPECT_NE(whole[0], whole[1]) << "else the ranks draw the same numbers";
+  for (const char* cut : {"1", "4", "6"}) {
+    const auto first = on_two_processes(home.path(), std::string("save ") + cut);
+    const auto rest = on_two_processes(home.path(), std::string("resume ") + cut);
+    for (std::size_t rank = 0; rank < 2; ++rank)
+      EXPECT_EQ(first[rank] + rest[rank], whole[rank]) << "cut after " << cut << ", rank " << rank;
+  }
+}
 
 struct Worlds {
   int before, after;
