@@ -92,6 +92,12 @@ std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
   return describe(error);
 }
 
+FileKind kind_at(FileSystem& files, const std::filesystem::path& path) try {
+  return files.status(path).kind;
+} catch (const Error&) {
+  throw_with_context<CheckpointError>("cannot look for a checkpoint");
+}
+
 }  // namespace
 
 ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
@@ -104,7 +110,7 @@ ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folde
   }
 }
 
-void write_manifest(FileSystem& files, const std::filesystem::path& folder, Manifest manifest) {
+std::string manifest_text(Manifest manifest) {
   std::ranges::sort(manifest.files, {}, &ManifestFile::name);
   std::vector<Node> list;
   for (const auto& file : manifest.files) {
@@ -113,12 +119,23 @@ void write_manifest(FileSystem& files, const std::filesystem::path& folder, Mani
          {.key = "size_bytes", .value = Node::integer(static_cast<std::int64_t>(file.size_bytes))},
          {.key = "xxh3_64", .value = Node::string(checksum_text(file.checksum))}}));
   }
-  const Node node =
+  return write_json(
       Node::map({{.key = "format", .value = Node::integer(Manifest::kFormat)},
                  {.key = "num_processes", .value = Node::integer(manifest.num_processes)},
-                 {.key = "files", .value = Node::sequence(std::move(list))}});
+                 {.key = "files", .value = Node::sequence(std::move(list))}}));
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& name) {
   try {
-    write_file_atomically(files, folder / Manifest::kName, write_json(node));
+    return manifest_of(read_json(text, name, kLimits));
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot read " + name);
+  }
+}
+
+void write_manifest(FileSystem& files, const std::filesystem::path& folder, Manifest manifest) {
+  try {
+    write_file_atomically(files, folder / Manifest::kName, manifest_text(std::move(manifest)));
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot complete the checkpoint in " + folder.string());
   }
@@ -126,18 +143,19 @@ void write_manifest(FileSystem& files, const std::filesystem::path& folder, Mani
 
 Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder) {
   const auto path = folder / Manifest::kName;
-  if (files.status(folder).kind != FileKind::directory)
+  if (kind_at(files, folder) != FileKind::directory)
     throw CheckpointError("there is no checkpoint " + folder.string() + ": no such folder");
-  if (files.status(path).kind == FileKind::none)
+  if (kind_at(files, path) == FileKind::none)
     throw CheckpointError(folder.string() +
                           " is no complete checkpoint: it has no manifest.json, which is written "
                           "when all else is there");
+  std::string text;
   try {
-    return manifest_of(
-        read_json(read_file(files, path, kLimits.max_bytes), path.string(), kLimits));
+    text = read_file(files, path, kLimits.max_bytes);
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot read " + path.string());
   }
+  return parse_manifest(text, path.string());
 }
 
 std::vector<std::string> manifest_faults(FileSystem& files, const std::filesystem::path& folder,

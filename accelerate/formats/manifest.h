@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accelerate/base/file_system.h"
@@ -29,11 +30,17 @@ struct Manifest {
 [[nodiscard]] ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
                                          const std::string& name);
 
+/// The text of manifest.json.
+[[nodiscard]] std::string manifest_text(Manifest manifest);
+
+/// Reads it back. Trusts nothing. Throws CheckpointError; `name` is what it calls the text.
+[[nodiscard]] Manifest parse_manifest(std::string_view text, const std::string& name);
+
 /// Completes `folder`: writes the manifest and syncs it with all names in the folder.
 void write_manifest(FileSystem& files, const std::filesystem::path& folder, Manifest manifest);
 
-/// Trusts nothing. Throws CheckpointError: there is no folder, no manifest (the checkpoint was not
-/// completed, or is none of ours), a damaged one, or one of a newer format.
+/// The manifest of `folder`. Throws CheckpointError: there is no folder, no manifest (the
+/// checkpoint was not completed, or is none of ours), a damaged one, or one of a newer format.
 [[nodiscard]] Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder);
 
 /// Compares `folder` with what the manifest says of every `stride`-th file from `first` on. Returns

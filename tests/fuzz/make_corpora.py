@@ -26,12 +26,23 @@ def weight_index():
     yield b'{"metadata":{"total_size":1e3,"x":[null,true,-1.5]},"weight_map":{"w":"../a","v":"a.bin"}}'
 
 
+def manifest():
+    file = {"name": "model.safetensors", "size_bytes": 1234, "xxh3_64": "0123456789abcdef"}
+    whole = {"files": [file, {**file, "name": "optimizer.json"}], "format": 1, "num_processes": 2}
+    yield json.dumps(whole).encode()
+    yield json.dumps(whole, indent=2).encode()
+    for key, value in (("format", 2), ("num_processes", 0), ("files", []), ("files", [file, file])):
+        yield json.dumps({**whole, key: value}).encode()
+    for key, value in (("name", "../a"), ("name", ""), ("size_bytes", -1), ("size_bytes", 2**63), ("xxh3_64", "0")):
+        yield json.dumps({**whole, "files": [{**file, key: value}]}).encode()
+
+
 def torch_archive():
     yield from (path.read_bytes() for path in sorted((REFERENCE / "torch_archive").glob("*.pt")))
 
 
 def main():
-    for make in (safetensors, weight_index, torch_archive):
+    for make in (safetensors, weight_index, manifest, torch_archive):
         folder = pathlib.Path(sys.argv[1]) / make.__name__
         folder.mkdir(parents=True, exist_ok=True)
         inputs = list(make())
