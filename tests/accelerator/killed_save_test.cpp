@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/base/error.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
@@ -173,6 +174,49 @@ TEST(KilledSave, LeavesTheNewestOfNumberedCheckpointsWhole) {
 TEST(KilledSave, LeavesTheOldOrTheNewOneWhereItIsReplaced) {
   const TemporaryFolder home;
   expect_survival("die_often_while_replacing", home.path());
+}
+
+// Rank 1 dies when it is to write its files of the third save; rank 0 must hear of it and end.
+RANK_MAIN(lose_a_rank_while_saving) {
+  const Path folder = Path(std::getenv(kFolder)) / "state";
+  Accelerator accelerator;
+  Count count;
+  accelerator.register_for_checkpointing(count);
+  accelerator.register_save_state_pre_hook([&](const Path&) {
+    if (count.value == 3 && accelerator.process_index() == 1) raise(SIGKILL);
+  });
+  if (std::filesystem::exists(folder)) {
+    accelerator.load_state(folder);
+    std::cout << "loaded " << count.value << std::endl;
+    count.value = 10;
+    accelerator.save_state(folder);
+    return 0;
+  }
+  try {
+    for (count.value = 1; count.value < 5; ++count.value) accelerator.save_state(folder);
+  } catch (const CommError& error) {
+    std::cout << describe(error) << std::endl;
+    return 0;
+  }
+  return kSaveLost;
+}
+
+TEST(KilledSave, OfOneRankEndsTheOthersAndLosesNothing) {
+  const TemporaryFolder home;
+  const auto run = [&] {
+    return testing::run_processes(2, "lose_a_rank_while_saving", {.env = {{kFolder, home.path()}}});
+  };
+  const auto killed = run();
+  EXPECT_EQ(killed[1].exit_code, 128 + SIGKILL) << killed[1].err;
+  EXPECT_EQ(killed[0].exit_code, 0) << killed[0].err;
+  EXPECT_FALSE(killed[0].timed_out);
+  for (const auto& rank : run()) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+    EXPECT_EQ(rank.out, "loaded 2\n");
+  }
+  auto left = real_file_system().list(home.path());
+  std::erase(left, ".lock");
+  EXPECT_EQ(left, std::vector<std::string>{"state"}) << "the next save clears up";
 }
 
 }  // namespace
