@@ -43,9 +43,9 @@ std::vector<Slot> slots_of(const ModuleView& model) {
   return slots;
 }
 
-const at::Tensor* found(const ByName& weights, const Slot& slot) {
+const ByName::value_type* found(const ByName& weights, const Slot& slot) {
   for (const auto& name : slot.names) {
-    if (const auto entry = weights.find(name); entry != weights.end()) return &entry->second;
+    if (const auto entry = weights.find(name); entry != weights.end()) return &*entry;
   }
   return nullptr;
 }
@@ -59,14 +59,14 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
   std::set<std::string> known;
   for (const auto& slot : slots_of(model)) {
     known.insert(slot.names.begin(), slot.names.end());
-    const at::Tensor* weight = found(by_name, slot);
+    const auto* weight = found(by_name, slot);
     if (weight == nullptr) {
       report.missing.push_back(slot.names.front());
-    } else if (weight->sizes() != slot.tensor.sizes()) {
-      report.mismatched.push_back(slot.names.front() + ": " + StateDict(*weight).describe() +
+    } else if (weight->second.sizes() != slot.tensor.sizes()) {
+      report.mismatched.push_back(slot.names.front() + ": " + StateDict(weight->second).describe() +
                                   " there, " + StateDict(slot.tensor).describe() + " in the model");
     } else {
-      visit(slot.tensor, *weight);
+      visit(slot.tensor, *weight);  // Name and tensor.
     }
   }
   for (const auto& [name, tensor] : by_name)
@@ -85,7 +85,7 @@ std::string WeightsReport::describe() const {
 }
 
 WeightsReport compare_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
-  return walk(model, weights, [](const at::Tensor&, const at::Tensor&) {});
+  return walk(model, weights, [](const at::Tensor&, const ByName::value_type&) {});
 }
 
 WeightsReport load_checkpoint_in_model(const ModuleView& model,
@@ -115,7 +115,16 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
 
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
   const at::NoGradGuard no_grad;
-  return walk(model, weights, [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
+  return walk(model, weights,
+              [](const at::Tensor& to, const ByName::value_type& from) { to.copy_(from.second); });
+}
+
+WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& outlines,
+                           const std::function<at::Tensor(const std::string& name)>& read) {
+  const at::NoGradGuard no_grad;
+  return walk(model, outlines, [&](const at::Tensor& to, const ByName::value_type& from) {
+    to.copy_(read(from.first));
+  });
 }
 
 }  // namespace accelerate

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,10 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
 /// Copies into the model's own tensors what fits by name and shape, to their devices and dtypes.
 /// Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
+
+/// As copy_weights, for weights that are read one by one: `outlines` have their names and shapes,
+/// and `read` gives a tensor by its name when its turn comes.
+WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& outlines,
+                           const std::function<at::Tensor(const std::string& name)>& read);
 
 }  // namespace accelerate

@@ -23,6 +23,7 @@ struct PlannedFile {
   /// Any device, any strides, distinct names; they share their memory with the training.
   std::vector<NamedTensor> tensors = {};
   SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Of a file of tensors.
+  bool one_rank = false;  ///< No other rank has planned it: of what each rank has of its own.
 };
 
 /// The bytes of all contents: texts, and elements of tensors.

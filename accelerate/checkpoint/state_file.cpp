@@ -9,6 +9,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/formats/json.h"
 #include "accelerate/tensor/weights.h"
 
@@ -144,13 +145,20 @@ std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& st
 
 StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
                           const std::string& stem) {
+  return read_state_file(files, folder, stem, {folder / (stem + ".safetensors")});
+}
+
+StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
+                          const std::string& stem,
+                          const std::vector<std::filesystem::path>& tensor_files) {
   const auto json = folder / (stem + ".json");
   try {
     const Node node = read_json(read_file(files, json, kLimits.max_bytes), json.string(), kLimits);
     Tensors tensors;
     if (mentions_tensors(node)) {
-      for (auto& [name, tensor] : load_tensors(folder / (stem + ".safetensors"), files))
-        tensors.emplace(name, std::move(tensor));
+      const ShardedTensors stored(stem, ShardCatalogue::open(tensor_files, files));
+      for (const auto& [name, outline] : stored.outlines())
+        tensors.emplace(name, stored.load(name));
     }
     return state_of(node, tensors);
   } catch (const Error&) {

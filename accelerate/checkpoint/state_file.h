@@ -17,9 +17,14 @@ namespace accelerate {
 /// Cost: tensors are not copied.
 [[nodiscard]] std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state);
 
-/// Reads it back; tensors are on the CPU. Trusts nothing. Throws CheckpointError.
+/// Reads it back; tensors are on the CPU, in memory of their own. They lie in `tensor_files`, whole
+/// or in shards (see tensor_files()), which by default is <stem>.safetensors. Trusts nothing.
+/// Throws CheckpointError.
 [[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
                                         const std::string& stem);
+[[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
+                                        const std::string& stem,
+                                        const std::vector<std::filesystem::path>& tensor_files);
 
 /// Whether `folder` has a state of that name.
 [[nodiscard]] bool has_state_file(FileSystem& files, const std::filesystem::path& folder,

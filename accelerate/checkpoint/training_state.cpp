@@ -6,8 +6,9 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/state_file.h"
-#include "accelerate/tensor/weights.h"
+#include "accelerate/formats/shard_files.h"
 
 namespace accelerate {
 namespace {
@@ -20,7 +21,10 @@ std::string weights_file(const ModelPart& model) {
 // a model, optimizer, … more or less is another training.
 void check_presence(const Manifest& manifest, const TrainingState& training) {
   std::set<std::string> saved, expected;
-  for (const auto& file : manifest.files) saved.insert(file.name);
+  for (const auto& file : manifest.files) {
+    const auto shard = ShardFileName::parse(file.name);
+    saved.insert(shard ? shard->stem + ".safetensors" : file.name);
+  }
   for (const auto& model : training.models) expected.insert(weights_file(model));
   for (const auto& part : training.parts) expected.insert(part.stem + ".json");
   const auto last_rank = "random_states_" + std::to_string(manifest.num_processes - 1) + ".json";
@@ -58,7 +62,10 @@ std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool
   }
   for (const auto& part : training.parts) {
     if (!main && !part.every_rank) continue;
-    for (auto& file : plan_state(part.stem, part.state_dict())) planned.push_back(std::move(file));
+    for (auto& file : plan_state(part.stem, part.state_dict())) {
+      file.one_rank = part.every_rank;
+      planned.push_back(std::move(file));
+    }
   }
   return planned;
 }
@@ -66,19 +73,24 @@ std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool
 void read_training_state(FileSystem& files, const std::filesystem::path& folder,
                          const Manifest& manifest, const TrainingState& training) {
   check_presence(manifest, training);
-  std::vector<std::vector<NamedTensor>> weights;
+  std::vector<ShardedTensors> weights;
   for (const auto& model : training.models) {
-    const auto path = folder / weights_file(model);
-    weights.push_back(map_tensors(path, files));
-    if (const auto report = compare_weights(model.view, weights.back()); !report.fits())
-      throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
-                            ": " + report.describe());
+    weights.emplace_back(model.stem,
+                         ShardCatalogue::open(tensor_files(folder, manifest, model.stem), files));
+    const auto report = compare_weights(model.view, weights.back().outlines());
+    if (!report.fits())
+      throw CheckpointError("the weights of '" + model.stem + "' in " + folder.string() +
+                            " do not fit the model " + model.view.class_name + ": " +
+                            report.describe());
   }
   std::vector<StateDict> states;
   for (const auto& part : training.parts)
-    states.push_back(read_state_file(files, folder, part.stem));
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    copy_weights(training.models[i].view, weights[i]);
+    states.push_back(
+        read_state_file(files, folder, part.stem, tensor_files(folder, manifest, part.stem)));
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    copy_weights(training.models[i].view, weights[i].outlines(),
+                 [&](const std::string& name) { return weights[i].read(name); });
+  }
   for (std::size_t i = 0; i < states.size(); ++i) {
     try {
       training.parts[i].load_state_dict(states[i]);

@@ -157,6 +157,8 @@ std::vector<PlannedShard> plan_shard_files(const std::string& stem, std::size_t 
   std::map<std::string_view, std::size_t> seen;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     check_inside(parts[i]);
+    // PyTorch's reader knows parts by where they begin, and would take it for the one that follows.
+    if (parts[i].tile.empty() && !whole_tile(parts[i].shape).empty()) continue;
     const std::size_t file = seen[parts[i].name]++;
     if (file == files.size()) files.emplace_back();
     files[file].push_back(i);

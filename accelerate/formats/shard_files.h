@@ -55,8 +55,9 @@ struct PlannedShard {
 };
 
 /// The files in which rank `rank` writes its `parts` of the tensors of `stem`: one, or none without
-/// parts, or as many as it has parts of one tensor, since a file holds a name once. Throws
-/// UsageError for a part that leaves its tensor.
+/// parts, or as many as it has parts of one tensor, since a file holds a name once. A
+/// part without elements of a tensor that has some is left out. Throws UsageError for a part that
+/// leaves its tensor.
 [[nodiscard]] std::vector<PlannedShard> plan_shard_files(const std::string& stem, std::size_t rank,
                                                          const std::vector<TensorPart>& parts);
 

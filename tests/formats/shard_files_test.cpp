@@ -38,6 +38,9 @@ TEST(ShardFiles, OtherNamesAreNone) {
 
 TEST(ShardFiles, ARankWithoutPartsWritesNoFile) {
   EXPECT_TRUE(plan_shard_files("model", 3, {}).empty());
+  const TensorSpec a{"a", DType::f32, {4, 4}}, none{"none", DType::f32, {0, 4}};
+  EXPECT_TRUE(plan_shard_files("model", 3, {{a, {{4, 0}, {0, 4}}}}).empty());
+  EXPECT_EQ(plan_shard_files("model", 3, {{none, whole_tile({0, 4})}}).size(), 1U);
 }
 
 TEST(ShardFiles, SeveralPartsOfATensorGoToSeveralFiles) {
