@@ -31,6 +31,7 @@ constexpr auto kPairs = std::to_array<std::pair<ScalarType, DType>>({
     {ScalarType::Float8_e5m2fnuz, DType::f8_e5m2fnuz},
     {ScalarType::Float8_e4m3fnuz, DType::f8_e4m3fnuz},
     {ScalarType::Float8_e8m0fnu, DType::f8_e8m0},
+    {ScalarType::Float4_e2m1fn_x2, DType::f4},
 });
 
 }  // namespace
@@ -50,6 +51,25 @@ c10::ScalarType to_scalar_type(DType dtype) {
   }
   throw CheckpointError("LibTorch has no element type for " + std::string(dtype_name(dtype)) +
                         " of the safetensors format");
+}
+
+std::vector<std::int64_t> to_stored_shape(ScalarType type, std::vector<std::int64_t> sizes) {
+  if (type != ScalarType::Float4_e2m1fn_x2) return sizes;
+  if (sizes.empty())
+    throw CheckpointError(
+        "a scalar of Float4_e2m1fn_x2 is two numbers, which the safetensors format cannot tell "
+        "from a tensor of two; give it a dimension");
+  sizes.back() *= 2;
+  return sizes;
+}
+
+std::vector<std::int64_t> from_stored_shape(DType dtype, std::vector<std::int64_t> shape) {
+  if (dtype != DType::f4) return shape;
+  if (shape.empty() || shape.back() % 2 != 0)
+    throw CheckpointError(
+        "LibTorch has F4 only in pairs, as Float4_e2m1fn_x2: the last dimension must be even");
+  shape.back() /= 2;
+  return shape;
 }
 
 }  // namespace accelerate

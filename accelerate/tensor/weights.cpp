@@ -18,7 +18,8 @@ TensorSpec spec_of(const NamedTensor& item) {
   if (!item.tensor.defined()) {
     throw CheckpointError("cannot save '" + item.name + "': the tensor is undefined");
   }
-  return {item.name, to_dtype(item.tensor.scalar_type()), item.tensor.sizes().vec()};
+  const auto type = item.tensor.scalar_type();
+  return {item.name, to_dtype(type), to_stored_shape(type, item.tensor.sizes().vec())};
 }
 
 bool lies_row_major_on_cpu(const at::Tensor& tensor) {
@@ -30,16 +31,20 @@ at::Tensor row_major_on_cpu(const at::Tensor& tensor) {
 }
 
 // A view of the mapping; a copy where a foreign writer left the data unaligned.
-at::Tensor view_of(const StoredTensor& stored, const std::shared_ptr<const FileContent>& content) {
-  const auto dtype = to_scalar_type(stored.dtype);
-  if (stored.bytes.empty()) return at::empty(stored.shape, dtype);
+at::Tensor view_of(const StoredTensor& stored,
+                   const std::shared_ptr<const FileContent>& content) try {
+  const auto type = to_scalar_type(stored.dtype);
+  const auto shape = from_stored_shape(stored.dtype, stored.shape);
+  if (stored.bytes.empty()) return at::empty(shape, type);
   if (stored.aligned()) {
     return at::from_blob(
-        const_cast<std::byte*>(stored.bytes.data()), stored.shape, [content](void*) {}, dtype);
+        const_cast<std::byte*>(stored.bytes.data()), shape, [content](void*) {}, type);
   }
-  at::Tensor tensor = at::empty(stored.shape, dtype);
+  at::Tensor tensor = at::empty(shape, type);
   std::memcpy(tensor.mutable_data_ptr(), stored.bytes.data(), stored.bytes.size());
   return tensor;
+} catch (const CheckpointError&) {
+  throw_with_context<CheckpointError>("cannot load '" + stored.name + "'");
 }
 
 std::span<const std::byte> bytes_of(const at::Tensor& tensor) {

@@ -67,7 +67,8 @@ TEST(DTypes, EveryTypeOfLibTorchThatTheFormatHasGoesThereAndBack) {
   for (const auto type :
        {at::kBool, at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf, at::kBFloat16,
         at::kFloat, at::kDouble, at::kComplexFloat, at::kUInt16, at::kUInt32, at::kUInt64,
-        at::kFloat8_e5m2, at::kFloat8_e4m3fn, at::kFloat8_e8m0fnu}) {
+        at::kFloat8_e5m2, at::kFloat8_e4m3fn, at::kFloat8_e8m0fnu, at::kFloat8_e5m2fnuz,
+        at::kFloat8_e4m3fnuz}) {
     EXPECT_EQ(to_scalar_type(to_dtype(type)), type);
     EXPECT_EQ(bits_of(to_dtype(type)), 8 * c10::elementSize(type)) << c10::toString(type);
   }
@@ -115,6 +116,30 @@ TEST(ModuleView, TorchScriptModulesHaveOneToo) {
   const auto view = view_of(script);
   EXPECT_EQ(names(view.parameters), (std::vector<std::string>{"factor"}));
   EXPECT_EQ(names(view.buffers), (std::vector<std::string>{"offset"}));
+}
+
+// As Python's safetensors writes and reads them.
+TEST(Weights, OfFourBitsCountTwiceInTheFile) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "w.safetensors";
+  const auto bytes = torch::arange(8, at::kByte).view({2, 4});
+  save_tensors({{"x", bytes.view(at::kFloat4_e2m1fn_x2)}}, file);
+  EXPECT_EQ(SafetensorsFile::open(file).at("x").shape, (std::vector<std::int64_t>{2, 8}));
+  for (const auto& loaded : {load_tensors(file), map_tensors(file)}) {
+    EXPECT_EQ(loaded.at(0).tensor.scalar_type(), at::kFloat4_e2m1fn_x2);
+    EXPECT_TRUE(loaded.at(0).tensor.view(at::kByte).equal(bytes));
+  }
+  EXPECT_THROW(save_tensors({{"x", bytes.view(at::kFloat4_e2m1fn_x2)[0][0]}}, file),
+               CheckpointError);
+  const std::vector<std::byte> three(3);
+  write_safetensors(real_file_system(), file, {{TensorSpec{"odd", DType::f4, {2, 3}}, three}});
+  try {
+    (void)load_tensors(file);
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot load 'odd'", describe(error));
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "must be even", describe(error));
+  }
 }
 
 TEST(Weights, ComeBackAsTheyWereWhateverTheirStridesAndDtypes) {
