@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/python_state.h"
 #include "accelerate/comm/objects.h"
 
 namespace accelerate::detail {
@@ -21,6 +22,25 @@ const Logger& logger() {
 
 FileSystem& files() {
   return real_file_system();
+}
+
+// A state that can be loaded: a checkpoint of ours, checked, or a folder of Python Accelerate.
+struct Loadable {
+  Path folder;
+  Manifest manifest;
+  bool of_python = false;
+};
+
+Loadable find_state(const Path& folder, Communicator& ranks) {
+  bool of_python = false;
+  on_all_ranks(ranks, [&] { of_python = ranks.rank() == 0 && is_python_state(files(), folder); });
+  if (broadcast_object(ranks, of_python)) {
+    Loadable found{folder, {}, true};
+    on_all_ranks(ranks, [&] { found.manifest = python_state_manifest(files(), folder); });
+    return found;
+  }
+  auto [place, manifest] = check_checkpoint(files(), ranks, folder);
+  return {std::move(place), std::move(manifest)};
 }
 
 }  // namespace
@@ -117,7 +137,7 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
   for (const auto& candidate : candidates) {
     if (!options.skip_damaged) return candidate;
     try {
-      return check_checkpoint(files(), ranks, candidate).folder;
+      return find_state(candidate, ranks).folder;
     } catch (const CheckpointError& error) {
       logger().warning("left out: " + accelerate::describe(error));
     }
@@ -131,13 +151,14 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
   Path folder = input_dir.empty() ? find_newest(options, ranks)
                                   : std::filesystem::absolute(input_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();
-  const auto checked = check_checkpoint(files(), ranks, folder);
-  logger().info("loading the state in " + checked.folder.string());
+  const Loadable found = find_state(folder, ranks);
+  logger().info("loading the state in " + found.folder.string());
   on_all_ranks(ranks, [&] {
-    run(load_hooks_, checked.folder);
-    read_training_state(files(), checked.folder, checked.manifest, describe(checked.manifest));
+    run(load_hooks_, found.folder);
+    const auto read = found.of_python ? read_python_state : read_training_state;
+    read(files(), found.folder, found.manifest, describe(found.manifest));
   });
-  return checked.folder;
+  return found.folder;
 }
 
 }  // namespace accelerate::detail

@@ -118,7 +118,8 @@ StatePart Accelerator::Impl::progress_part() {
                 gradient_state->resume(saved.at("step").to<std::int64_t>());
                 items.reset();
                 items.enter(gradient_state->window());
-                checkpointing.set_iteration(saved.at("iteration").to<std::int64_t>());
+                if (const auto* iteration = saved.find("iteration"))
+                  checkpointing.set_iteration(iteration->to<std::int64_t>());
               }};
 }
 

@@ -1,6 +1,5 @@
 #include "accelerate/formats/pickle_machine.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>
@@ -309,16 +308,7 @@ void Machine::stack_global() {
 }
 
 void Machine::global(std::string_view module, std::string_view name) {
-  std::string full = std::string(module) + "." + std::string(name);
-  if (module == kScriptClasses || module.starts_with("__torch__.")) full = kScriptClasses;
-  const auto place = std::ranges::lower_bound(allowed_, std::string_view(full));
-  if (place == allowed_.end() || *place != full) {
-    refuse("asks for " + printable(std::string(module) + "." + std::string(name)) +
-           ", which is no tensor, number, text or container of Python; such an object is never "
-           "made, because making it can run any program. In Python save the tensors alone "
-           "(model.state_dict()), or as safetensors");
-  }
-  push_new(Kind::global)->text = *place;
+  push_new(Kind::global)->text = allowed_global(module, name, allowed_);
 }
 
 // clang-format off

@@ -41,6 +41,11 @@ struct PickleNode {
 /// then hold objects of them, which become nodes like everything else.
 inline constexpr std::string_view kScriptClasses = "__torch__";
 
+/// The name on the list `allowed`, sorted, by which the global is known. Throws CheckpointError
+/// whose message is a clause, with the name that was asked for, when it is not on it.
+[[nodiscard]] std::string_view allowed_global(std::string_view module, std::string_view name,
+                                              std::span<const std::string_view> allowed);
+
 /// A pickle that has been read: the last value is `root`.
 struct Pickle {
   std::deque<PickleNode> nodes;

@@ -1,0 +1,288 @@
+#include "accelerate/checkpoint/python_optimizer.h"
+
+#include <ATen/ops/scalar_tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/tensor/stored_values.h"
+
+namespace accelerate {
+namespace {
+
+using Content = std::shared_ptr<const FileContent>;
+
+// What an entry of a parameter's state is here.
+enum class As { count, real, tensor, tensors };
+
+struct Field {
+  std::string_view name;
+  As as;
+  bool may_lack = false;  // Then it is nothing here.
+};
+
+struct KnownClass {
+  std::string_view name;
+  std::string_view telling_option;  // That no other class has, but Adam and AdamW.
+  std::span<const Field> fields;
+};
+
+constexpr std::array kAdam = {Field{"step", As::count}, Field{"exp_avg", As::tensor},
+                              Field{"exp_avg_sq", As::tensor},
+                              Field{"max_exp_avg_sq", As::tensor, true}};
+constexpr std::array kSgd = {Field{"momentum_buffer", As::tensor, true}};
+constexpr std::array kAdagrad = {Field{"step", As::count}, Field{"sum", As::tensor}};
+constexpr std::array kRmsprop = {Field{"step", As::count}, Field{"square_avg", As::tensor},
+                                 Field{"momentum_buffer", As::tensor, true},
+                                 Field{"grad_avg", As::tensor, true}};
+// "al" is scratch that every step fills anew.
+constexpr std::array kLbfgs = {Field{"func_evals", As::count, true},
+                               Field{"n_iter", As::count, true},
+                               Field{"t", As::real, true},
+                               Field{"prev_loss", As::real, true},
+                               Field{"d", As::tensor, true},
+                               Field{"H_diag", As::tensor, true},
+                               Field{"prev_flat_grad", As::tensor, true},
+                               Field{"old_dirs", As::tensors, true},
+                               Field{"old_stps", As::tensors, true},
+                               Field{"ro", As::tensors, true}};
+constexpr std::array kClasses = {
+    KnownClass{"Adam", "betas", kAdam},       KnownClass{"AdamW", "betas", kAdam},
+    KnownClass{"SGD", "nesterov", kSgd},      KnownClass{"Adagrad", "lr_decay", kAdagrad},
+    KnownClass{"RMSprop", "alpha", kRmsprop}, KnownClass{"LBFGS", "history_size", kLbfgs}};
+
+// Options that choose how PyTorch computes a step, not what; those of schedules, which keep them in
+// the groups; and names.
+constexpr std::array kIdleOptions = {
+    "foreach", "capturable", "differentiable", "fused",        "decoupled_weight_decay",
+    "params",  "initial_lr", "max_lr",         "min_lr",       "max_momentum",
+    "swa_lr",  "name",       "param_names",    "base_momentum"};
+
+const KnownClass& known_class(const std::string& name) {
+  const auto known = std::ranges::find(kClasses, name, &KnownClass::name);
+  if (known != kClasses.end()) return *known;
+  throw CheckpointError("the optimizer is " + name +
+                        "; from Python the states of SGD, Adam, AdamW, Adagrad, RMSprop and LBFGS "
+                        "are read");
+}
+
+const TorchValue& need(const TorchValue& dict, std::string_view key, const std::string& what) {
+  if (const auto* value = dict.find(key)) return *value;
+  throw CheckpointError(what + " has no '" + std::string(key) + "'");
+}
+
+// The class that saved the group, by its options; "" when it is none that is known.
+std::string saved_class(const TorchValue& group) {
+  for (const auto& known : kClasses) {
+    if (group.find(known.telling_option) == nullptr) continue;
+    if (known.telling_option != "betas") return std::string(known.name);
+    const auto* decoupled = group.find("decoupled_weight_decay");
+    const auto* flag = decoupled == nullptr ? nullptr : decoupled->as<bool>();
+    if (flag == nullptr) return "Adam or AdamW";
+    return *flag ? "AdamW" : "Adam";
+  }
+  return "";
+}
+
+std::string keys_of(const TorchValue& value) {
+  std::vector<std::string> keys;
+  if (const auto* dict = value.as<TorchDict>()) {
+    for (const auto& [key, ignored] : dict->entries)
+      if (const auto* text = key.as<std::string>()) keys.push_back(*text);
+  }
+  return join(keys, ", ");
+}
+
+void check_class(const TorchValue& group, const KnownClass& own) {
+  const std::string saved = saved_class(group);
+  if (saved == own.name || (saved == "Adam or AdamW" && own.telling_option == "betas")) return;
+  throw CheckpointError(
+      "the file has the state of " +
+      (saved.empty() ? "an optimizer with the options " + keys_of(group) : saved) +
+      ", the optimizer is " + std::string(own.name));
+}
+
+// --- options -------------------------------------------------------------------------------------
+
+// A rate may be a tensor of one element, as capturable optimizers have it.
+StateDict option_of(const TorchValue& value, const Content& content, const std::string& place) {
+  StateDict option = state_of(value, content, place);
+  if (option.holds<at::Tensor>() && option.to<at::Tensor>().numel() == 1)
+    return option.to<at::Tensor>().item<double>();
+  return option;
+}
+
+bool is_idle(std::string_view option, const TorchValue& value) {
+  if (std::ranges::find(kIdleOptions, option) != kIdleOptions.end()) return true;
+  const auto* flag = value.as<bool>();
+  return option == "maximize" && flag != nullptr && !*flag;
+}
+
+void check_options(const TorchValue& group, const StateDict& own, const std::string& place) {
+  const auto* dict = group.as<TorchDict>();
+  if (dict == nullptr) throw CheckpointError(place + " is " + group.describe() + ", no dict");
+  for (const auto& [key, value] : dict->entries) {
+    const auto* name = key.as<std::string>();
+    if (name != nullptr && (own.find(*name) != nullptr || is_idle(*name, value))) continue;
+    throw CheckpointError(place + " has the option " +
+                          (name == nullptr ? key.describe() : "'" + *name + "'") + ", " +
+                          value.describe() + ", which the optimizer of LibTorch does not have");
+  }
+}
+
+StateDict options_of(const TorchValue& group, const Content& content, const StateDict& own,
+                     const std::string& place) {
+  check_options(group, own, place);
+  StateDict options = StateDict::Dict();
+  for (const auto& entry : own.dict()) {
+    const std::string& name = entry.first;
+    options[name] = name == "params"
+                        ? entry.second
+                        : option_of(need(group, name, place), content, place + "." + name);
+  }
+  return options;
+}
+
+// --- state ---------------------------------------------------------------------------------------
+
+double number_of(const StateDict& value, const std::string& place) {
+  if (!value.holds<at::Tensor>()) return value.to<double>();
+  const auto tensor = value.to<at::Tensor>();
+  if (tensor.numel() != 1)
+    throw CheckpointError("'" + place + "' is " + value.describe() + ", no number");
+  return tensor.item<double>();
+}
+
+// PyTorch counts steps in tensors of fp32.
+std::int64_t count_of(const StateDict& value, const std::string& place) {
+  const double number = number_of(value, place);
+  if (number >= 0 && number < 9e15 && number == std::floor(number))
+    return static_cast<std::int64_t>(number);
+  throw CheckpointError("'" + place + "' is " + std::to_string(number) + ", no count of steps");
+}
+
+StateDict tensor_of(const StateDict& value, const std::string& place) {
+  if (value.is_null() || value.holds<at::Tensor>()) return value;
+  if (value.holds<std::int64_t>() || value.holds<double>())
+    return at::scalar_tensor(value.to<double>());
+  throw CheckpointError("'" + place + "' is " + value.describe() + ", no tensor");
+}
+
+StateDict tensors_of(const StateDict& value, const std::string& place) {
+  StateDict::List tensors;
+  for (const auto& item : value.list()) tensors.push_back(tensor_of(item, place));
+  return tensors;
+}
+
+StateDict absent(As as) {
+  if (as == As::count) return 0;
+  if (as == As::real) return 0.0;
+  return as == As::tensors ? StateDict(StateDict::List()) : StateDict();
+}
+
+StateDict field_of(const StateDict& value, As as, const std::string& place) {
+  if (value.is_null()) return absent(as);
+  if (as == As::count) return count_of(value, place);
+  if (as == As::real) return number_of(value, place);
+  return as == As::tensors ? tensors_of(value, place) : tensor_of(value, place);
+}
+
+void check_entries(const StateDict& saved, const KnownClass& known, const std::string& place) {
+  for (const auto& entry : saved.dict()) {
+    const std::string& name = entry.first;
+    const bool scratch = known.name == "LBFGS" && name == "al";
+    if (scratch || std::ranges::find(known.fields, name, &Field::name) != known.fields.end())
+      continue;
+    throw CheckpointError(place + " has the entry '" + name + "', which " +
+                          std::string(known.name) + " of LibTorch does not keep");
+  }
+}
+
+StateDict fields_of(const StateDict& saved, const KnownClass& known, const std::string& place) {
+  check_entries(saved, known, place);
+  StateDict fields = StateDict::Dict();
+  for (const auto& [name, as, may_lack] : known.fields) {
+    const auto* value = saved.find(name);
+    if (!may_lack && (value == nullptr || value->is_null()))
+      throw CheckpointError(place + " has no '" + std::string(name) + "'");
+    fields[std::string(name)] =
+        field_of(value == nullptr ? StateDict() : *value, as, place + "." + std::string(name));
+  }
+  if (known.name == "LBFGS") fields["al"] = StateDict();
+  return fields;
+}
+
+// A parameter without a momentum so far has no state in LibTorch.
+bool is_empty(const StateDict& fields, const KnownClass& known) {
+  return known.name == "SGD" && fields.at("momentum_buffer").is_null();
+}
+
+// --- parameters ----------------------------------------------------------------------------------
+
+// The numbers of a group's parameters, as many as there are names.
+std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
+                                     const std::string& place) {
+  std::vector<std::int64_t> numbers;
+  for (const auto& item : need(group, "params", place).items()) {
+    const auto* number = item.as<std::int64_t>();
+    if (number == nullptr)
+      throw CheckpointError(place + " calls a parameter " + item.describe() + ", no number");
+    numbers.push_back(*number);
+  }
+  if (numbers.size() == names) return numbers;
+  throw CheckpointError(place + " has " + std::to_string(numbers.size()) +
+                        " parameters, that of the optimizer " + std::to_string(names));
+}
+
+void add_states(const TorchValue& states, const Content& content, const KnownClass& known,
+                const std::vector<std::pair<std::int64_t, std::string>>& parameters,
+                StateDict::Dict& out) {
+  for (const auto& [number, name] : parameters) {
+    const auto* saved = states.find(number);
+    if (saved == nullptr) continue;
+    const std::string place = "the state of '" + name + "'";
+    const StateDict plain = state_of(*saved, content, place);
+    if (plain.dict().empty()) continue;
+    StateDict fields = fields_of(plain, known, place);
+    if (!is_empty(fields, known)) out.insert_or_assign(name, std::move(fields));
+  }
+}
+
+}  // namespace
+
+StateDict optimizer_state_of_python(const TorchValue& saved, const Content& content,
+                                    const StateDict& own) {
+  const KnownClass& known = known_class(own.at("class").to<std::string>());
+  const auto& states = need(saved, "state", "the file");
+  const auto groups = need(saved, "param_groups", "the file").items();
+  const auto& own_groups = own.at("param_groups").list();
+  if (groups.size() != own_groups.size())
+    throw CheckpointError("the file has " + std::to_string(groups.size()) +
+                          " parameter groups, the optimizer " + std::to_string(own_groups.size()));
+  StateDict::Dict named;
+  StateDict::List options;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::string place = "parameter group " + std::to_string(g);
+    check_class(groups[g], known);
+    options.push_back(options_of(groups[g], content, own_groups[g], place));
+    const auto& names = own_groups[g].at("params").list();
+    const auto numbers = numbers_of(groups[g], names.size(), place);
+    std::vector<std::pair<std::int64_t, std::string>> parameters;
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      parameters.emplace_back(numbers[i], names[i].to<std::string>());
+    add_states(states, content, known, parameters, named);
+  }
+  return {{"class", std::string(known.name)},
+          {"state", std::move(named)},
+          {"param_groups", std::move(options)}};
+}
+
+}  // namespace accelerate

@@ -1,0 +1,268 @@
+#include "accelerate/checkpoint/python_state.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/checkpoint/python_optimizer.h"
+#include "accelerate/checkpoint/python_scheduler.h"
+#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/formats/torch_archive.h"
+#include "accelerate/tensor/stored_values.h"
+
+namespace accelerate {
+namespace {
+
+using Path = std::filesystem::path;
+using Names = std::set<std::string>;
+
+const Logger& logger() {
+  static const Logger instance = get_logger("accelerate.checkpoint");
+  return instance;
+}
+
+Names names_in(FileSystem& files, const Path& folder) {
+  const auto all = files.list(folder);
+  return {all.begin(), all.end()};
+}
+
+// --- which file is whose -------------------------------------------------------------------------
+
+// "optimizer_1" is number 1 of the kind "optimizer", "optimizer" number 0.
+struct Stem {
+  std::string kind;
+  int number = 0;
+};
+
+Stem parse_stem(const std::string& stem) {
+  const auto line = stem.rfind('_');
+  if (line == std::string::npos) return {stem};
+  const auto number = parse_int(stem.substr(line + 1));
+  if (!number || *number < 0 || *number > 1'000'000) return {stem};
+  return {stem.substr(0, line), static_cast<int>(*number)};
+}
+
+std::string numbered(const std::string& name, int number, const std::string& extension) {
+  return name + (number == 0 ? "" : "_" + std::to_string(number)) + extension;
+}
+
+// The file of Python's in which an object of this stem lies; "" for what has none.
+std::string python_file(const Stem& stem) {
+  if (stem.kind == "optimizer" || stem.kind == "scheduler")
+    return numbered(stem.kind, stem.number, ".bin");
+  if (stem.kind == "scaler") return "scaler.pt";
+  if (stem.kind == "custom_checkpoint" || stem.kind == "random_states")
+    return stem.kind + "_" + std::to_string(stem.number) + ".pkl";
+  return "";
+}
+
+// "" when it is there in neither form.
+std::string model_file(const Names& names, int number) {
+  for (const auto& name :
+       {numbered("model", number, ".safetensors"), numbered("pytorch_model", number, ".bin")}) {
+    if (names.contains(name)) return name;
+  }
+  return "";
+}
+
+// --- presence ------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse_absent(const Names& names, const std::vector<std::string>& absent) {
+  const auto sharded = std::ranges::find_if(names, [](const std::string& name) {
+    return name.starts_with("pytorch_model_fsdp") || name == "zero_to_fp32.py";
+  });
+  if (sharded != names.end())
+    throw CheckpointError("it was saved by FSDP or DeepSpeed (it has " + *sharded +
+                          "), whose states are not read: in Python save with a full state dict");
+  throw CheckpointError("it has no " + join(absent, ", ") +
+                        ": it was saved by a training that had prepared or registered less");
+}
+
+// Files of objects beyond those that are here.
+void check_no_more(const Names& names, const TrainingState& training) {
+  std::map<std::string, int> here{{"model", static_cast<int>(training.models.size())}};
+  for (const auto& part : training.parts) {
+    const Stem stem = parse_stem(part.stem);
+    here[stem.kind] = std::max(here[stem.kind], stem.number + 1);
+  }
+  const auto check = [&](const std::string& name) {
+    if (names.contains(name))
+      throw CheckpointError("it has " + name +
+                            ", for which there is no object: prepare and register everything, in "
+                            "the order in which it was saved, before load_state");
+  };
+  if (const auto model = model_file(names, here["model"]); !model.empty()) check(model);
+  for (const char* kind : {"optimizer", "scheduler", "custom_checkpoint"})
+    check(python_file({kind, here[kind]}));
+}
+
+void check_presence(const Names& names, const TrainingState& training) {
+  std::vector<std::string> absent;
+  for (const auto& model : training.models) {
+    const int number = parse_stem(model.stem).number;
+    if (model_file(names, number).empty())
+      absent.push_back(numbered("model", number, ".safetensors"));
+  }
+  for (const auto& part : training.parts) {
+    const Stem stem = parse_stem(part.stem);
+    const std::string file = python_file(stem);
+    // Without random states the training goes on with its own.
+    if (stem.kind != "random_states" && !file.empty() && !names.contains(file))
+      absent.push_back(file);
+  }
+  if (!absent.empty()) refuse_absent(names, absent);
+  check_no_more(names, training);
+}
+
+// --- states --------------------------------------------------------------------------------------
+
+const TorchValue& need(const TorchArchive& archive, const char* key) {
+  if (const auto* value = archive.value().find(key)) return *value;
+  throw CheckpointError("'" + archive.path().string() + "' has no '" + key + "'; it holds " +
+                        archive.value().describe());
+}
+
+// The generators of LibTorch; Python's own and numpy's have no counterpart here.
+StateDict random_states(const TorchArchive& archive) {
+  logger().debug("the random states of Python and numpy in " + archive.path().string() +
+                 " are left out");
+  StateDict state = {{"cpu", state_of(need(archive, "torch_manual_seed"), archive.content(),
+                                      "torch_manual_seed")}};
+  if (const auto* cuda = archive.value().find("torch_cuda_manual_seed"))
+    state["cuda"] = state_of(*cuda, archive.content(), "torch_cuda_manual_seed");
+  return state;
+}
+
+// Registered objects keep what they are given, so it is not to lie in the file.
+StateDict custom_state(const TorchArchive& archive, const std::string& name) {
+  StateDict state = state_of(archive.value(), archive.content(), name);
+  state.for_each_tensor([](const std::string&, at::Tensor& tensor) { tensor = tensor.clone(); });
+  return state;
+}
+
+StateDict read_part(const TorchArchive& archive, const Stem& stem, const StatePart& part) {
+  if (stem.kind == "optimizer")
+    return optimizer_state_of_python(archive.value(), archive.content(), part.state_dict());
+  if (stem.kind == "scheduler")
+    return scheduler_state_of_python(archive.value(), archive.content());
+  if (stem.kind == "random_states") return random_states(archive);
+  if (stem.kind == "custom_checkpoint") return custom_state(archive, part.stem);
+  return state_of(archive.value(), archive.content(), part.stem);
+}
+
+// Where the accelerator was: the micro-batches, and the number that the folder has by automatic
+// naming.
+StateDict progress(FileSystem& files, const Path& folder, const Names& names) {
+  StateDict state = {{"step", 0}};
+  if (names.contains("random_states_0.pkl")) {
+    const auto archive = TorchArchive::open(folder / "random_states_0.pkl", files);
+    const auto* step = archive.value().find("step");
+    if (step != nullptr) state["step"] = state_of(*step, archive.content(), "step");
+  }
+  const Stem name = parse_stem(folder.filename().string());
+  if (name.kind == "checkpoint") state["iteration"] = name.number + 1;
+  return state;
+}
+
+// nullopt: there is nothing for this object to go on from.
+std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const Names& names,
+                                    const StatePart& part) {
+  if (part.stem == "accelerator") return progress(files, folder, names);
+  const Stem stem = parse_stem(part.stem);
+  const std::string file = python_file(stem);
+  if (stem.kind == "random_states" && !names.contains(file)) {
+    logger().warning(folder.string() +
+                     " has no random states: the generators go on from where they are");
+    return std::nullopt;
+  }
+  if (file.empty()) return std::nullopt;
+  const auto archive = TorchArchive::open(folder / file, files);
+  try {
+    return read_part(archive, stem, part);
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("the state of '" + part.stem + "' in " +
+                                        archive.path().string() + " does not fit");
+  }
+}
+
+std::vector<NamedTensor> read_weights(FileSystem& files, const Path& folder, const Names& names,
+                                      const ModelPart& model) {
+  const Path path = folder / model_file(names, parse_stem(model.stem).number);
+  auto weights = map_weights(path, files);
+  if (const auto report = compare_weights(model.view, weights); !report.fits())
+    throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
+                          ": " + report.describe());
+  return weights;
+}
+
+void warn_of_loaders(const Path& folder, const TrainingState& training) {
+  for (const auto& part : training.parts) {
+    if (parse_stem(part.stem).kind != "dataloader") continue;
+    logger().warning(folder.string() +
+                     " is of Python Accelerate, which does not save where its loaders are: they "
+                     "begin their epoch anew. skip_first_batches() goes on inside one");
+    return;
+  }
+}
+
+void load(const StatePart& part, const StateDict& state, const Path& folder) {
+  try {
+    part.load_state_dict(state);
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("the state of '" + part.stem + "' in " + folder.string() +
+                                        " could not be loaded");
+  }
+}
+
+}  // namespace
+
+bool is_python_state(FileSystem& files, const Path& folder) {
+  if (files.status(folder).kind != FileKind::directory) return false;
+  const Names names = names_in(files, folder);
+  constexpr std::array kTelling = {"optimizer.bin", "scheduler.bin", "random_states_0.pkl",
+                                   "custom_checkpoint_0.pkl", "scaler.pt"};
+  return !names.contains(Manifest::kName) &&
+         std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); });
+}
+
+Manifest python_state_manifest(FileSystem& files, const Path& folder) {
+  Manifest manifest{.num_processes = 0, .files = {}};
+  const Names names = names_in(files, folder);
+  for (const auto& name : names) manifest.files.push_back({.name = name});
+  while (names.contains(python_file({"random_states", manifest.num_processes})))
+    ++manifest.num_processes;
+  return manifest;
+}
+
+void read_python_state(FileSystem& files, const Path& folder, const Manifest& manifest,
+                       const TrainingState& training) {
+  Names names;
+  for (const auto& file : manifest.files) names.insert(file.name);
+  try {
+    check_presence(names, training);
+  } catch (const CheckpointError&) {
+    throw_with_context<CheckpointError>("the state of Python Accelerate in " + folder.string() +
+                                        " cannot be loaded");
+  }
+  std::vector<std::vector<NamedTensor>> weights;
+  for (const auto& model : training.models)
+    weights.push_back(read_weights(files, folder, names, model));
+  std::vector<std::optional<StateDict>> states;
+  for (const auto& part : training.parts) states.push_back(read_state(files, folder, names, part));
+  warn_of_loaders(folder, training);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    copy_weights(training.models[i].view, weights[i]);
+  for (std::size_t i = 0; i < states.size(); ++i)
+    if (states[i]) load(training.parts[i], *states[i], folder);
+}
+
+}  // namespace accelerate

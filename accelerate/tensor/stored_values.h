@@ -1,0 +1,27 @@
+// What files of torch.save hold, as LibTorch's tensors and as states.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/formats/torch_value.h"
+#include "accelerate/tensor/state_dict.h"
+
+namespace accelerate {
+
+/// The tensor on the CPU, without a copy where its elements are row-major and aligned: it lies in
+/// the mapped file, which it keeps open, and is to be read only. Throws CheckpointError for a type
+/// of elements that LibTorch lacks. Cost: none, else one copy.
+[[nodiscard]] at::Tensor tensor_view(const TorchTensor& stored,
+                                     const std::shared_ptr<const FileContent>& content);
+
+/// The value as a state: numbers, text, None, tensors (views), lists, tuples and torch.Size as
+/// lists, dicts as dictionaries, whole numbers as keys in decimal. `place` names it in messages,
+/// "scheduler.bin". Throws CheckpointError, with the place and what is there, for all else: bytes,
+/// sets, integers beyond 64 bits, types, devices, numpy arrays, other keys.
+[[nodiscard]] StateDict state_of(const TorchValue& value,
+                                 const std::shared_ptr<const FileContent>& content,
+                                 const std::string& place);
+
+}  // namespace accelerate
