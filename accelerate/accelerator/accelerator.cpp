@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 
 #include "accelerate/base/environment.h"
@@ -187,7 +188,14 @@ Trackers& Accelerator::trackers_of_rank() const {
 
 void Accelerator::end_training() {
   wait_for_everyone();
+  std::exception_ptr failed_save;
+  try {
+    impl_->checkpointing.end();
+  } catch (const CheckpointError&) {
+    failed_save = std::current_exception();
+  }
   impl_->trackers.finish();
+  if (failed_save) std::rethrow_exception(failed_save);
 }
 
 void Accelerator::save(const std::vector<NamedTensor>& tensors,

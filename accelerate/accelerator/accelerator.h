@@ -401,7 +401,11 @@ class Accelerator {
   /// the folder is <project_dir>/checkpoints/checkpoint_<save_iteration>, which must not be there,
   /// and then the oldest beyond total_limit go. Returns the folder. [collective] Throws UsageError,
   /// and CheckpointError on all ranks when it failed on one. docs/checkpoints.md.
-  std::filesystem::path save_state(const std::filesystem::path& output_dir = {});
+  std::filesystem::path save_state(const std::filesystem::path& output_dir = {},
+                                   const SaveStateOptions& options = {});
+  /// Returns once an asynchronous save is complete; at once when there is none. Throws what it
+  /// failed of, a CheckpointError on all ranks, unless another call has thrown it already. Local.
+  void wait_for_save();
 
   /// Goes on where save_state() was called: prepare and register the same objects in the same order
   /// first. The number of ranks may be another. With automatic_checkpoint_naming, `input_dir` may
@@ -465,8 +469,9 @@ class Accelerator {
     return trackers_of_rank().active();
   }
 
-  /// The last call of a training: waits for all ranks, then finishes the trackers, so that no rank
-  /// waits for another's. [collective]
+  /// The last call of a training: waits for all ranks and for a save that is under way, then
+  /// finishes the trackers, so that no rank waits for another's. [collective] Throws
+  /// CheckpointError, at the very end, if that save failed.
   void end_training();
 
  private:

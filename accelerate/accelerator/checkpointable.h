@@ -14,6 +14,14 @@
 
 namespace accelerate {
 
+struct SaveStateOptions {
+  /// Returns once the state is copied, and writes it while the training goes on. Needs as much
+  /// memory as the state of this rank, kept for the next save. One save is under way at a time: the
+  /// next save_state() or load_state(), wait_for_save() and end_training() wait for it, and throw
+  /// on all ranks what it failed of. docs/checkpoints.md.
+  bool asynchronous = false;
+};
+
 struct LoadStateOptions {
   /// Without a folder: a checkpoint that is damaged or incomplete is left out, with a warning that
   /// names it, for the one before it. Else it is an error.

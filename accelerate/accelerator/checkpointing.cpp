@@ -2,10 +2,12 @@
 
 #include <c10/util/Type.h>
 
+#include <functional>
 #include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/checkpoint/byte_progress.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/python_state.h"
 #include "accelerate/comm/objects.h"
@@ -89,7 +91,7 @@ Path Checkpointing::folder_to_save(const Path& output_dir) const {
       .lexically_normal();
 }
 
-Path Checkpointing::save(const Path& output_dir, const Describe& describe, Communicator& ranks) {
+Path Checkpointing::new_folder(const Path& output_dir, Communicator& ranks) const {
   Path folder = folder_to_save(output_dir);
   if (folder.filename().empty()) folder = folder.parent_path();  // "out/"
   const bool taken = ranks.rank() == 0 && config_.automatic_checkpoint_naming &&
@@ -99,17 +101,41 @@ Path Checkpointing::save(const Path& output_dir, const Describe& describe, Commu
                           " is there already: an earlier run saved it. Load the newest one by "
                           "load_state(), which sets the iteration, or set_save_iteration(), or "
                           "choose another project_dir");
+  return folder;
+}
+
+Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options,
+                         const Describe& describe, Communicator& ranks) {
+  wait();
+  const Path folder = new_folder(output_dir, ranks);
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
   logger().info("saving the state in " + folder.string());
-  save_checkpoint(files(), ranks, folder, [&](const Path& temporary) {
-    run(save_hooks_, temporary);
-    return write_planned(files(), temporary, plan_training_state(training, ranks.rank() == 0));
+  const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder);
+  std::vector<PlannedFile> planned;
+  checkpoint->prepare(ranks, [&] {
+    run(save_hooks_, checkpoint->temporary());
+    planned = plan_training_state(training, ranks.rank() == 0);
+    if (options.asynchronous) planned = background_.copy(std::move(planned));
   });
-  if (config_.automatic_checkpoint_naming) {
-    ++iteration_;
-    prune(ranks);
+  if (options.asynchronous) {
+    background_.start(ranks, [this, checkpoint, planned = std::move(planned)](Communicator& group) {
+      complete(*checkpoint, planned, group);
+    });
+  } else {
+    complete(*checkpoint, planned, ranks);
   }
+  if (config_.automatic_checkpoint_naming) ++iteration_;
   return folder;
+}
+
+// Runs beside the training when the save is asynchronous: it touches nothing that changes.
+void Checkpointing::complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
+                             Communicator& ranks) const {
+  ByteProgress progress({.description = "saving the state", .total_bytes = planned_bytes(planned)});
+  checkpoint.complete(ranks, [&](const Path& temporary) {
+    return write_planned(files(), temporary, planned, std::ref(progress));
+  });
+  if (config_.automatic_checkpoint_naming) prune(ranks);
 }
 
 // An old checkpoint that cannot be removed is no reason to lose the training.
@@ -148,6 +174,7 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
 
 Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
+  wait();
   Path folder = input_dir.empty() ? find_newest(options, ranks)
                                   : std::filesystem::absolute(input_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "accelerate/accelerator/checkpointable.h"
+#include "accelerate/checkpoint/background_save.h"
+#include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/formats/manifest.h"
@@ -25,11 +27,17 @@ class Checkpointing {
   Checkpointing(std::filesystem::path project_dir, const ProjectConfiguration& config);
 
   /// See Accelerator::save_state and load_state. [collective]
-  std::filesystem::path save(const std::filesystem::path& output_dir, const Describe& describe,
+  std::filesystem::path save(const std::filesystem::path& output_dir,
+                             const SaveStateOptions& options, const Describe& describe,
                              Communicator& ranks);
   std::filesystem::path load(const std::filesystem::path& input_dir,
                              const LoadStateOptions& options, const Describe& describe,
                              Communicator& ranks);
+
+  /// See Accelerator::wait_for_save.
+  void wait() { background_.wait(); }
+  /// As wait(), and gives the memory of asynchronous saves back.
+  void end() { background_.release(); }
 
   /// Throws UsageError for an object that is registered already.
   void add(CheckpointedObject object);
@@ -51,6 +59,10 @@ class Checkpointing {
 
   static RemovableHandle add_hook(Hooks& hooks, StateHook hook);
   static void run(const Hooks& hooks, const std::filesystem::path& folder);
+  [[nodiscard]] std::filesystem::path new_folder(const std::filesystem::path& output_dir,
+                                                 Communicator& ranks) const;
+  void complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
+                Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path folder_to_save(const std::filesystem::path& output_dir) const;
   [[nodiscard]] std::filesystem::path find_newest(const LoadStateOptions& options,
                                                   Communicator& ranks) const;
@@ -62,6 +74,7 @@ class Checkpointing {
   std::int64_t iteration_;
   std::vector<CheckpointedObject> objects_;
   Hooks save_hooks_, load_hooks_;
+  BackgroundSave background_;  // Last: it is waited for while all else is there.
 };
 
 }  // namespace accelerate::detail

@@ -205,10 +205,11 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
   return training;
 }
 
-std::filesystem::path Accelerator::save_state(const std::filesystem::path& output_dir) {
+std::filesystem::path Accelerator::save_state(const std::filesystem::path& output_dir,
+                                              const SaveStateOptions& options) {
   return impl_->checkpointing.save(
-      output_dir, [this](const Manifest& manifest) { return impl_->training_state(manifest); },
-      communicator());
+      output_dir, options,
+      [this](const Manifest& manifest) { return impl_->training_state(manifest); }, communicator());
 }
 
 std::filesystem::path Accelerator::load_state(const std::filesystem::path& input_dir,
@@ -216,6 +217,10 @@ std::filesystem::path Accelerator::load_state(const std::filesystem::path& input
   return impl_->checkpointing.load(
       input_dir, options,
       [this](const Manifest& manifest) { return impl_->training_state(manifest); }, communicator());
+}
+
+void Accelerator::wait_for_save() {
+  impl_->checkpointing.wait();
 }
 
 void Accelerator::register_object(detail::CheckpointedObject object) {

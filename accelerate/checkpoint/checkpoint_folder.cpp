@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <functional>
 #include <random>
 #include <set>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/checkpoint/byte_progress.h"
 #include "accelerate/comm/objects.h"
 
 namespace accelerate {
@@ -141,8 +143,28 @@ void discard(FileSystem& files, const Path& folder) noexcept {
   }
 }
 
+// Adds what was being done to the error of a step; lost ranks stay what they are.
+void saving(const Path& folder, const std::function<void()>& step) {
+  try {
+    step();
+  } catch (const CommError&) {
+    throw;
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("the checkpoint " + folder.string() + " was not saved");
+  }
+}
+
+std::uint64_t bytes_of(const Manifest& manifest, const FaultSearch& share) {
+  std::uint64_t bytes = 0;
+  for (std::size_t i = share.first; i < manifest.files.size(); i += share.stride)
+    bytes += manifest.files[i].size_bytes;
+  return bytes;
+}
+
+}  // namespace
+
 // The parts of a save that only the main rank does.
-class Save {
+class PendingCheckpoint::Save {
  public:
   Save(FileSystem& files, Path folder) : files_(files), folder_(std::move(folder)) {}
   ~Save() {
@@ -198,30 +220,38 @@ class Save {
   std::unique_ptr<FolderLock> lock_;
 };
 
-}  // namespace
-
 void on_all_ranks(Communicator& ranks, const std::function<void()>& phase) {
   in_phase(ranks, [&](Report&) { phase(); });
 }
 
+PendingCheckpoint::PendingCheckpoint(FileSystem& files, Communicator& ranks, const Path& folder)
+    : folder_(folder), save_(std::make_unique<Save>(files, folder)) {
+  saving(folder_, [&] {
+    in_phase(ranks, [&](Report&) {
+      if (ranks.rank() == 0) save_->begin();
+    });
+    temporary_ = broadcast_object(ranks, save_->temporary().string(), 0);
+  });
+}
+
+PendingCheckpoint::~PendingCheckpoint() = default;
+
+void PendingCheckpoint::prepare(Communicator& ranks, const std::function<void()>& step) {
+  saving(folder_, [&] { on_all_ranks(ranks, step); });
+}
+
+void PendingCheckpoint::complete(Communicator& ranks, const WriteFiles& write) {
+  saving(folder_, [&] {
+    const auto reports = in_phase(ranks, [&](Report& mine) { mine.files = write(temporary_); });
+    in_phase(ranks, [&](Report&) {
+      if (ranks.rank() == 0) save_->complete(reports);
+    });
+  });
+}
+
 void save_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder,
                      const WriteFiles& write) {
-  const bool main = ranks.rank() == 0;
-  Save save(files, folder);
-  try {
-    in_phase(ranks, [&](Report&) {
-      if (main) save.begin();
-    });
-    const Path temporary = broadcast_object(ranks, save.temporary().string(), 0);
-    const auto reports = in_phase(ranks, [&](Report& mine) { mine.files = write(temporary); });
-    in_phase(ranks, [&](Report&) {
-      if (main) save.complete(reports);
-    });
-  } catch (const CommError&) {
-    throw;
-  } catch (const Error&) {
-    throw_with_context<CheckpointError>("the checkpoint " + folder.string() + " was not saved");
-  }
+  PendingCheckpoint(files, ranks, folder).complete(ranks, write);
 }
 
 CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder) {
@@ -234,9 +264,12 @@ CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const
     checked.manifest = read_manifest(files, checked.folder);
   });
   in_phase(ranks, [&](Report&) {
-    const auto faults = manifest_faults(files, checked.folder, checked.manifest,
-                                        static_cast<std::size_t>(ranks.rank()),
-                                        static_cast<std::size_t>(ranks.size()));
+    FaultSearch search{.first = static_cast<std::size_t>(ranks.rank()),
+                       .stride = static_cast<std::size_t>(ranks.size())};
+    ByteProgress progress(
+        {.description = "checking the state", .total_bytes = bytes_of(checked.manifest, search)});
+    search.counter = std::ref(progress);
+    const auto faults = manifest_faults(files, checked.folder, checked.manifest, search);
     if (!faults.empty())
       throw CheckpointError("the checkpoint " + checked.folder.string() +
                             " is damaged: " + join(faults, "; "));

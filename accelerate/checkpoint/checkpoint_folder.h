@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +27,32 @@ void on_all_ranks(Communicator& ranks, const std::function<void()>& phase);
 /// Writes this rank's files into the given folder, each synced, by names which no other rank uses.
 /// See write_planned.
 using WriteFiles = std::function<std::vector<ManifestFile>(const std::filesystem::path& folder)>;
+
+/// A checkpoint on its way: a temporary sibling of `folder`, which gets the name when all ranks
+/// have written. Goes away again, and the lock with it, when it is destroyed before that. The steps
+/// of one may run on several threads, one after the other. See save_checkpoint for `folder` and
+/// errors.
+class PendingCheckpoint {
+ public:
+  /// Locks, clears away what a killed save left, makes the sibling. [collective]
+  PendingCheckpoint(FileSystem& files, Communicator& ranks, const std::filesystem::path& folder);
+  ~PendingCheckpoint();
+  PendingCheckpoint(PendingCheckpoint&&) = delete;
+  PendingCheckpoint& operator=(PendingCheckpoint&&) = delete;
+
+  /// Where to write meanwhile; the same on all ranks.
+  [[nodiscard]] const std::filesystem::path& temporary() const { return temporary_; }
+  /// Runs a step that must succeed on all ranks, such as writing further files. [collective]
+  void prepare(Communicator& ranks, const std::function<void()>& step);
+  /// Writes and completes it. [collective over `ranks`, the same ranks, perhaps in another group]
+  void complete(Communicator& ranks, const WriteFiles& write);
+
+ private:
+  class Save;
+
+  std::filesystem::path folder_, temporary_;
+  std::unique_ptr<Save> save_;
+};
 
 /// Saves a checkpoint as `folder`, an absolute path that is the same on all ranks, on a file system
 /// that all share. [collective] A checkpoint that is there is replaced. Throws CheckpointError on

@@ -18,8 +18,8 @@ namespace {
 class ChecksummedFile {
  public:
   ChecksummedFile(FileSystem& files, const std::filesystem::path& path, std::uint64_t size_bytes,
-                  const WriteProgress& progress)
-      : file_(files.create(path)), progress_(progress) {
+                  const ByteCounter& counter)
+      : file_(files.create(path)), counter_(counter) {
     file_->reserve(size_bytes);
     pending_.reserve(kPieceBytes);
   }
@@ -64,11 +64,11 @@ class ChecksummedFile {
       file_->start_writeback(begun_, written_ - begun_);
       begun_ = written_;
     }
-    if (progress_) progress_(bytes.size());
+    if (counter_) counter_(bytes.size());
   }
 
   std::unique_ptr<WritableFile> file_;
-  const WriteProgress& progress_;
+  const ByteCounter& counter_;
   Checksum checksum_;
   std::string pending_;
   std::uint64_t written_ = 0, begun_ = 0;  // Begun: on its way to the disk.
@@ -79,18 +79,18 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 }
 
 ManifestFile write_text(FileSystem& files, const std::filesystem::path& path,
-                        const PlannedFile& planned, const WriteProgress& progress) {
-  ChecksummedFile file(files, path, planned.text.size(), progress);
+                        const PlannedFile& planned, const ByteCounter& counter) {
+  ChecksummedFile file(files, path, planned.text.size(), counter);
   file.write(planned.text);
   return file.finish(planned.name);
 }
 
 ManifestFile write_tensors(FileSystem& files, const std::filesystem::path& path,
-                           const PlannedFile& planned, const WriteProgress& progress) {
+                           const PlannedFile& planned, const ByteCounter& counter) {
   const SafetensorsLayout layout(tensor_specs(planned.tensors), planned.metadata);
   std::map<std::string_view, const at::Tensor*> by_name;
   for (const auto& [name, tensor] : planned.tensors) by_name.emplace(name, &tensor);
-  ChecksummedFile file(files, path, layout.file_bytes(), progress);
+  ChecksummedFile file(files, path, layout.file_bytes(), counter);
   file.write(layout.header());
   for (const auto& spec : layout.tensors()) {
     for_each_piece(*by_name.at(spec.name),
@@ -112,13 +112,13 @@ std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned) {
 
 std::vector<ManifestFile> write_planned(FileSystem& files, const std::filesystem::path& folder,
                                         const std::vector<PlannedFile>& planned,
-                                        const WriteProgress& progress) {
+                                        const ByteCounter& counter) {
   std::vector<ManifestFile> written;
   for (const auto& file : planned) {
     const auto path = folder / file.name;
     try {
-      written.push_back(file.text.empty() ? write_tensors(files, path, file, progress)
-                                          : write_text(files, path, file, progress));
+      written.push_back(file.text.empty() ? write_tensors(files, path, file, counter)
+                                          : write_text(files, path, file, counter));
     } catch (const Error&) {
       throw_with_context<CheckpointError>("cannot write " + path.string());
     }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,9 +28,6 @@ struct PlannedFile {
 /// The bytes of all contents: texts, and elements of tensors.
 [[nodiscard]] std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned);
 
-/// Called with the bytes that were written since the last call, by the thread that writes.
-using WriteProgress = std::function<void(std::uint64_t bytes)>;
-
 /// Writes `planned` into the existing `folder` as new files, each synced (the names are not), and
 /// returns what a manifest says of them. Throws CheckpointError; then a part may be there: the
 /// folder is to be given up. Local. Cost: one pass over the data, which is checksummed on its way;
@@ -39,6 +35,6 @@ using WriteProgress = std::function<void(std::uint64_t bytes)>;
 [[nodiscard]] std::vector<ManifestFile> write_planned(FileSystem& files,
                                                       const std::filesystem::path& folder,
                                                       const std::vector<PlannedFile>& planned,
-                                                      const WriteProgress& progress = {});
+                                                      const ByteCounter& counter = {});
 
 }  // namespace accelerate

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "accelerate/base/checksum.h"
@@ -75,8 +76,19 @@ Manifest manifest_of(const Node& node) {
   return manifest;
 }
 
+std::uint64_t counted_checksum(std::span<const std::byte> bytes, const ByteCounter& counter) {
+  constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+  Checksum sum;
+  for (std::size_t i = 0; i < bytes.size(); i += kPieceBytes) {
+    const auto piece = bytes.subspan(i, std::min(kPieceBytes, bytes.size() - i));
+    sum.update(piece);
+    if (counter) counter(piece.size());
+  }
+  return sum.value();
+}
+
 std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
-                     const ManifestFile& expected) try {
+                     const ManifestFile& expected, const ByteCounter& counter) try {
   const auto label = "'" + expected.name + "' ";
   const auto status = files.status(folder / expected.name);
   if (status.kind == FileKind::none) return label + "is missing";
@@ -84,7 +96,7 @@ std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
   if (status.size_bytes != expected.size_bytes)
     return label + "has " + std::to_string(status.size_bytes) + " bytes, not " +
            std::to_string(expected.size_bytes);
-  const auto found = manifest_file(files, folder, expected.name);
+  const auto found = manifest_file(files, folder, expected.name, counter);
   if (found.checksum == expected.checksum) return {};
   return label + "is damaged: its checksum is " + checksum_text(found.checksum) + ", not " +
          checksum_text(expected.checksum);
@@ -101,10 +113,10 @@ FileKind kind_at(FileSystem& files, const std::filesystem::path& path) try {
 }  // namespace
 
 ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
-                           const std::string& name) {
+                           const std::string& name, const ByteCounter& counter) {
   try {
     const auto content = files.map(folder / name);
-    return {name, content->bytes().size(), checksum(content->bytes())};
+    return {name, content->bytes().size(), counted_checksum(content->bytes(), counter)};
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot read " + (folder / name).string());
   }
@@ -159,11 +171,10 @@ Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder) {
 }
 
 std::vector<std::string> manifest_faults(FileSystem& files, const std::filesystem::path& folder,
-                                         const Manifest& manifest, std::size_t first,
-                                         std::size_t stride) {
+                                         const Manifest& manifest, const FaultSearch& search) {
   std::vector<std::string> faults;
-  for (std::size_t i = first; i < manifest.files.size(); i += stride) {
-    if (auto fault = fault_of(files, folder, manifest.files[i]); !fault.empty())
+  for (std::size_t i = search.first; i < manifest.files.size(); i += search.stride) {
+    if (auto fault = fault_of(files, folder, manifest.files[i], search.counter); !fault.empty())
       faults.push_back(std::move(fault));
   }
   return faults;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,9 +27,12 @@ struct Manifest {
   std::vector<ManifestFile> files;  ///< Sorted by name.
 };
 
+/// Called with the bytes that were read or written since the last call, by the thread that does it.
+using ByteCounter = std::function<void(std::uint64_t bytes)>;
+
 /// What `folder`/`name` holds. Cost: the file is read once. Throws CheckpointError.
 [[nodiscard]] ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
-                                         const std::string& name);
+                                         const std::string& name, const ByteCounter& counter = {});
 
 /// The text of manifest.json.
 [[nodiscard]] std::string manifest_text(Manifest manifest);
@@ -43,12 +47,18 @@ void write_manifest(FileSystem& files, const std::filesystem::path& folder, Mani
 /// checkpoint was not completed, or is none of ours), a damaged one, or one of a newer format.
 [[nodiscard]] Manifest read_manifest(FileSystem& files, const std::filesystem::path& folder);
 
-/// Compares `folder` with what the manifest says of every `stride`-th file from `first` on. Returns
-/// the faults, a sentence each: missing, shorter, damaged.
+/// The share of the files that is compared here, and what counts its bytes.
+struct FaultSearch {
+  std::size_t first = 0;   ///< Index of the first file.
+  std::size_t stride = 1;  ///< From there, every so many-th.
+  ByteCounter counter = {};
+};
+
+/// Compares `folder` with what the manifest says. Returns the faults, a sentence each: missing,
+/// shorter, damaged.
 [[nodiscard]] std::vector<std::string> manifest_faults(FileSystem& files,
                                                        const std::filesystem::path& folder,
                                                        const Manifest& manifest,
-                                                       std::size_t first = 0,
-                                                       std::size_t stride = 1);
+                                                       const FaultSearch& search = {});
 
 }  // namespace accelerate

@@ -15,14 +15,15 @@ import machine  # noqa: E402
 import report  # noqa: E402
 from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Row, Times  # noqa: E402
-ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6}  # Every suite, and how many rows it has.
+ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7}  # Every suite, and how many rows it has.
 
 # Stands for every program: reports what any of them would.
 REPORTING = """#!/bin/sh
 echo some line before
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
- "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
+ "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.1],
+ "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
 """
 
 
@@ -35,7 +36,7 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs"):
+                    "loader_epochs", "checkpoint"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 

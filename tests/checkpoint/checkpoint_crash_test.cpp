@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/checkpoint/background_save.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/state_file.h"
 #include "tests/support/crash_file_system.h"
@@ -20,12 +21,28 @@ using testing::run_ranks;
 using Path = std::filesystem::path;
 
 // Each rank's state tells which save it is of.
+std::vector<PlannedFile> plan_of(int rank, std::int64_t number) {
+  return plan_state("state_" + std::to_string(rank),
+                    {{"number", number}, {"tensor", at::full({3}, number)}});
+}
+
 void save(FileSystem& files, Communicator& ranks, const Path& folder, std::int64_t number) {
   save_checkpoint(files, ranks, folder, [&](const Path& temporary) {
-    return write_planned(files, temporary,
-                         plan_state("state_" + std::to_string(ranks.rank()),
-                                    {{"number", number}, {"tensor", at::full({3}, number)}}));
+    return write_planned(files, temporary, plan_of(ranks.rank(), number));
   });
+}
+
+// The same by a thread of its own, as asynchronous saves do it.
+void save_in_background(FileSystem& files, Communicator& ranks, const Path& folder,
+                        std::int64_t number) {
+  BackgroundSave saves;
+  const auto checkpoint = std::make_shared<PendingCheckpoint>(files, ranks, folder);
+  auto planned = saves.copy(plan_of(ranks.rank(), number));
+  saves.start(ranks, [&files, checkpoint, planned = std::move(planned)](Communicator& group) {
+    checkpoint->complete(
+        group, [&](const Path& temporary) { return write_planned(files, temporary, planned); });
+  });
+  saves.wait();
 }
 
 // The save that a checkpoint is of: all its files must agree. Throws CheckpointError.
@@ -88,6 +105,18 @@ TEST_P(CheckpointCrash, LeavesTheNewestCompleteCheckpointOfSeveral) {
     if (ranks.rank() == 0) files.mark("first");
     ranks.barrier();
     save(files, ranks, "/runs/checkpoints/checkpoint_1", 2);
+    if (ranks.rank() == 0) files.mark("second");
+  });
+  expect_every_sync_to_matter(files, newest);
+}
+
+TEST_P(CheckpointCrash, LeavesTheNewestCompleteOneOfTheBackground) {
+  CrashFileSystem files;
+  run_ranks(GetParam(), [&](Communicator& ranks) {
+    save_in_background(files, ranks, "/runs/checkpoints/checkpoint_0", 1);
+    if (ranks.rank() == 0) files.mark("first");
+    ranks.barrier();
+    save_in_background(files, ranks, "/runs/checkpoints/checkpoint_1", 2);
     if (ranks.rank() == 0) files.mark("second");
   });
   expect_every_sync_to_matter(files, newest);

@@ -43,7 +43,7 @@ TEST(Manifest, NamesEveryFault) {
   EXPECT_EQ(faults[0], "'b.json' has 3 bytes, not 2");
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'a.bin' is damaged", faults[1]);
   real_file_system().remove(folder.path() / "a.bin");
-  EXPECT_EQ(manifest_faults(real_file_system(), folder.path(), manifest, 1, 2),
+  EXPECT_EQ(manifest_faults(real_file_system(), folder.path(), manifest, {.first = 1, .stride = 2}),
             std::vector<std::string>{"'a.bin' is missing"});
 }
 

@@ -1,0 +1,82 @@
+#include "accelerate/checkpoint/background_save.h"
+
+#include <csignal>
+#include <numeric>
+#include <utility>
+
+#include "accelerate/base/deferred_sigterm.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/process_identity.h"
+
+namespace accelerate {
+namespace {
+
+// Threads begun meanwhile take no signals: handlers of the program's run where it expects them.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+std::shared_ptr<Communicator> group_like(Communicator& ranks) {
+  std::vector<int> all(static_cast<std::size_t>(ranks.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return ranks.split(all);
+}
+
+void complete_on(Communicator& group, const BackgroundSave::Complete& complete) {
+  try {
+    complete(group);
+  } catch (const CommError&) {
+    throw_with_context<CheckpointError>(
+        "the checkpoint that was being saved was given up: not all ranks took part to the end. "
+        "The one before it is whole");
+  }
+}
+
+}  // namespace
+
+BackgroundSave::~BackgroundSave() {
+  try {
+    wait();
+  } catch (const std::exception& error) {
+    get_logger("accelerate.checkpoint")
+        .error("a save in the background failed: " + describe(error));
+  }
+}
+
+void BackgroundSave::start(Communicator& ranks, Complete complete) {
+  if (!group_) group_ = group_like(ranks);
+  auto sigterm = std::make_unique<DeferredSigterm>();
+  const BlockedSignals blocked;
+  running_ =
+      std::async(std::launch::async, [complete = std::move(complete), sigterm = std::move(sigterm),
+                                      group = group_, identity = process_identity()]() mutable {
+        const ScopedProcessIdentity scope(std::move(identity));
+        // Let go here, whatever happens: the lock on the folder first, then the signal.
+        const auto ends_last = std::move(sigterm);
+        const auto work = std::move(complete);
+        complete_on(*group, work);
+      });
+}
+
+void BackgroundSave::wait() {
+  if (running_.valid()) running_.get();
+}
+
+void BackgroundSave::release() {
+  staging_.release();  // What is under way holds it to its end.
+  wait();
+}
+
+}  // namespace accelerate
