@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <system_error>
@@ -73,11 +74,10 @@ class RealFile final : public WritableFile {
   RealFile(fs::path path, Descriptor fd, bool appends = false)
       : path_(std::move(path)), fd_(std::move(fd)), appends_(appends) {}
 
-  void write(std::string_view bytes) override {
-    if (const int error = write_fully(fd_.get(), bytes)) throw FileError("write", path_, error);
-  }
+  void write(std::string_view bytes) override;
   void write_at(std::uint64_t offset_bytes, std::string_view bytes) override;
   void reserve(std::uint64_t size_bytes) override;
+  void bypass_cache() noexcept override { direct_ = !appends_ && set_direct(true); }
   void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept override {
     (void)::sync_file_range(fd_.get(), static_cast<off_t>(offset_bytes),
                             static_cast<off_t>(size_bytes), SYNC_FILE_RANGE_WRITE);
@@ -89,11 +89,43 @@ class RealFile final : public WritableFile {
 
  private:
   void lengthen(off_t size);
+  bool set_direct(bool on) noexcept;
+  [[nodiscard]] bool fits_direct(std::string_view bytes) const;
 
   fs::path path_;
   Descriptor fd_;
   bool appends_;
+  bool direct_ = false;   // The next write may bypass the cache.
+  std::uint64_t at_ = 0;  // Where write() has got to; unless it appends.
 };
+
+// By place, so that a write which the file system will not do directly can be done again whole.
+void RealFile::write(std::string_view bytes) {
+  int error = 0;
+  if (appends_) {
+    error = write_fully(fd_.get(), bytes);
+  } else {
+    const off_t offset = checked_offset(at_, path_);
+    if (direct_ && !fits_direct(bytes)) direct_ = !set_direct(false);
+    error = write_fully_at(fd_.get(), offset, bytes);
+    if (error == EINVAL && direct_) {
+      direct_ = !set_direct(false);
+      error = write_fully_at(fd_.get(), offset, bytes);
+    }
+    at_ += bytes.size();
+  }
+  if (error != 0) throw FileError("write", path_, error);
+}
+
+bool RealFile::set_direct(bool on) noexcept {
+  const int flags = ::fcntl(fd_.get(), F_GETFL);
+  return flags != -1 && ::fcntl(fd_.get(), F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
+bool RealFile::fits_direct(std::string_view bytes) const {
+  return (reinterpret_cast<std::uintptr_t>(bytes.data()) | bytes.size() | at_) % kDirectAlignment ==
+         0;
+}
 
 void RealFile::write_at(std::uint64_t offset_bytes, std::string_view bytes) {
   if (appends_) throw FileError("write", path_, "it was opened to be written at its end");
@@ -288,6 +320,8 @@ void WritableFile::write_at(std::uint64_t, std::string_view) {
 void WritableFile::reserve(std::uint64_t) {
   throw FileError("reserve room for", "", ENOTSUP);
 }
+
+void WritableFile::bypass_cache() noexcept {}
 
 void WritableFile::start_writeback(std::uint64_t, std::uint64_t) noexcept {}
 

@@ -70,6 +70,12 @@ class WritableFile {
   /// the disk, so that a full disk is an error (ENOSPC) now and not after an hour of writing. A
   /// file system that cannot take room ahead only gets the length.
   virtual void reserve(std::uint64_t size_bytes);
+  /// Asks that write() takes long pieces past the page cache, straight to the disk, from where they
+  /// are: steadier where memory is scarce, and what is cached stays. It does so as long as address,
+  /// length and place are multiples of kDirectAlignment; the rest goes the usual way, in any order.
+  /// A hint, by default and where the file system does not do it without effect; it never fails.
+  virtual void bypass_cache() noexcept;
+  static constexpr std::size_t kDirectAlignment = 4096;
   /// Asks that these bytes, which are written, begin their way to the disk, and does not wait: so
   /// the disk works while more is written. A hint, by default without effect; it never fails.
   virtual void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;

@@ -1,9 +1,9 @@
 #include "accelerate/checkpoint/background_save.h"
 
-#include <csignal>
 #include <numeric>
 #include <utility>
 
+#include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/deferred_sigterm.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
@@ -11,22 +11,6 @@
 
 namespace accelerate {
 namespace {
-
-// Threads begun meanwhile take no signals: handlers of the program's run where it expects them.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 std::shared_ptr<Communicator> group_like(Communicator& ranks) {
   std::vector<int> all(static_cast<std::size_t>(ranks.size()));

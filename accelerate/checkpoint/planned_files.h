@@ -30,8 +30,10 @@ struct PlannedFile {
 
 /// Writes `planned` into the existing `folder` as new files, each synced (the names are not), and
 /// returns what a manifest says of them. Throws CheckpointError; then a part may be there: the
-/// folder is to be given up. Local. Cost: one pass over the data, which is checksummed on its way;
-/// memory: 1 MiB, and up to 16 MiB for pieces of tensors that are not contiguous on the CPU.
+/// folder is to be given up. Local. Cost: one pass over the data, which is checksummed on its way,
+/// beside a thread that writes; files of 32 MiB and more bypass the page cache where the file
+/// system lets them. Memory: 16 MiB, and up to 16 MiB more for a piece of a tensor that is not
+/// contiguous on the CPU.
 [[nodiscard]] std::vector<ManifestFile> write_planned(FileSystem& files,
                                                       const std::filesystem::path& folder,
                                                       const std::vector<PlannedFile>& planned,

@@ -33,7 +33,10 @@ SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::filesystem::path pa
     : path_(std::move(path)),
       layout_(std::move(specs), options.metadata),
       pending_(layout_.header()) {
-  file_ = saving(path_, [&] { return std::make_unique<AtomicFile>(files, path_, options.file); });
+  saving(path_, [&] {
+    file_ = std::make_unique<AtomicFile>(files, path_, options.file);
+    file_->file().reserve(layout_.file_bytes());
+  });
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {

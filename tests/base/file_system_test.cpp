@@ -7,6 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <memory>
+#include <numeric>
 #include <regex>
 #include <thread>
 
@@ -159,6 +162,26 @@ TEST_F(RealFiles, AFileThatMayNotGrowFailsInsideAWriteAt) {
   setrlimit(RLIMIT_FSIZE, &limit);
   signal(SIGXFSZ, before);
   EXPECT_EQ(files_.status(at("a")).size_bytes, 4096);
+}
+
+// Whether or not this disk does it: long aligned pieces, then some that are not.
+TEST_F(RealFiles, BypassingTheCacheWritesTheSameBytes) {
+  constexpr std::size_t kLong = std::size_t{1} << 20;
+  const std::unique_ptr<char, decltype(&std::free)> aligned(
+      static_cast<char*>(std::aligned_alloc(WritableFile::kDirectAlignment, kLong)), &std::free);
+  std::iota(aligned.get(), aligned.get() + kLong, '\0');
+  const std::string_view piece(aligned.get(), kLong);
+  const auto file = files_.create(at("a"));
+  file->reserve(3 * kLong);
+  file->bypass_cache();
+  std::string expected;
+  for (const auto& bytes : {piece, piece, piece.substr(3), std::string_view("tail"), piece}) {
+    file->write(bytes);
+    expected += bytes;
+  }
+  file->sync();
+  file->close();
+  EXPECT_EQ(files_.read(at("a"), 1 << 24), expected);
 }
 
 TEST_F(RealFiles, WriteAtIsRefusedWhereTheSystemWouldAppend) {

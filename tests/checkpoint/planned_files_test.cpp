@@ -54,6 +54,20 @@ TEST(PlannedFiles, HoldTheTensorsOfAnyLayoutAndTheirChecksums) {
   EXPECT_EQ(SafetensorsFile::open(folder.path() / "a.safetensors").metadata().at("k"), "v");
 }
 
+// Long enough to go past the page cache, with an end that cannot.
+TEST(PlannedFiles, HoldLargeTensorsToTheLastByte) {
+  const TemporaryFolder folder;
+  const auto large = at::arange(12'000'001, at::kFloat), odd = at::arange(7, at::kByte);
+  const auto written = write_planned(real_file_system(), folder.path(),
+                                     {{.name = "a", .tensors = {{"large", large}, {"odd", odd}}}});
+  const auto found = manifest_file(real_file_system(), folder.path(), "a");
+  EXPECT_EQ(found.size_bytes, written.at(0).size_bytes);
+  EXPECT_EQ(found.checksum, written.at(0).checksum);
+  const auto read = map_tensors(folder.path() / "a");
+  EXPECT_TRUE(at::equal(read.at(0).tensor, large));
+  EXPECT_TRUE(at::equal(read.at(1).tensor, odd));
+}
+
 TEST(PlannedFiles, WithoutTensorsAreStillFilesOfTensors) {
   const TemporaryFolder folder;
   (void)write_planned(real_file_system(), folder.path(), {{.name = "a.safetensors"}});
@@ -77,13 +91,13 @@ TEST(PlannedFiles, CountTheirBytesWhileTheyAreWritten) {
 TEST(PlannedFiles, FailWithTheFileAndTheReasonAtEveryStep) {
   const std::vector<PlannedFile> planned = {
       {.name = "a.json", .text = "{}"},
-      {.name = "b.safetensors", .tensors = {{"x", at::ones({1 << 20})}}}};
+      {.name = "b.safetensors", .tensors = {{"x", at::ones({5 << 20})}}}};
   for (std::size_t step = 0;; ++step) {
     FaultyFileSystem files({.fail_at = step, .error = EIO});
     files.create_directories("/out");
     try {
       (void)write_planned(files, "/out", planned);
-      EXPECT_GT(step, 8U);
+      EXPECT_GT(step, 10U);
       break;
     } catch (const CheckpointError& error) {
       EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot write /out/", describe(error));
