@@ -38,6 +38,9 @@ TorchTensor row_major(const StoredTensor& stored) {
 }
 
 MappedWeights map_safetensors(const Path& path, const Request& request) {
+  if (!request.options.key.empty())
+    throw CheckpointError(path.string() + " is safetensors, which has nothing below a key like '" +
+                          request.options.key + "': leave the key out");
   const auto file = SafetensorsFile::open(path, request.files);
   MappedWeights mapped{.weights = {}, .metadata = file.metadata()};
   for (const auto& stored : file.tensors())

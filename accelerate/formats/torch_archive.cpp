@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -142,6 +143,16 @@ std::string keys_of_states(const TorchValue& value) {
          ": `accelerate convert --key NAME` takes it out";
 }
 
+// Readers would not agree on which of the two counts.
+void check_unique(const TensorList& tensors, const std::filesystem::path& path) {
+  std::set<std::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (names.insert(name).second) continue;
+    throw CheckpointError("'" + path.string() + "' has two tensors called " + printable(name) +
+                          ": it is damaged");
+  }
+}
+
 void add_attributes(const TorchObject& object, const std::string& prefix, TensorList& tensors) {
   for (const auto& [key, value] : object.attributes) {
     const std::string name = prefix + *key.as<std::string>();
@@ -176,6 +187,7 @@ std::vector<std::pair<std::string, const TorchTensor*>> TorchArchive::state_dict
   TensorList tensors;
   if (const auto* object = value->as<TorchObject>()) {
     add_attributes(*object, "", tensors);
+    check_unique(tensors, path_);
     return tensors;
   }
   const auto* dict = value->as<TorchDict>();
@@ -190,6 +202,7 @@ std::vector<std::pair<std::string, const TorchTensor*>> TorchArchive::state_dict
     }
     tensors.emplace_back(*name, tensor);
   }
+  check_unique(tensors, path_);
   return tensors;
 }
 

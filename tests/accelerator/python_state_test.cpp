@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "accelerate/accelerate.h"
 #include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/tensor/seed.h"
 #include "tests/support/log_capture.h"
+#include "tests/support/ranks.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
 
@@ -235,6 +238,24 @@ testing::RunResult script(const std::string& mode, const Path& folder) {
       {.env = {}, .timeout = std::chrono::seconds(110), .working_directory = {}});
 }
 
+// What one process saved is the same on two ranks, one of which it does not know.
+void expect_two_ranks_load(const Path& folder) {
+  std::map<std::string, at::Tensor> saved;
+  for (const auto& [name, tensor] : map_weights(folder)) saved.emplace(name, tensor);
+  testing::run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
+    Accelerator accelerator({.communicator = ranks});
+    Net net(0.5);
+    torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(0.5));
+    auto linear = make_schedule("linear", "AdamW", adamw);
+    const auto [model, optimizer, schedule] = accelerator.prepare(net, adamw, linear);
+    accelerator.load_state(folder);
+    for (const auto& [name, tensor] : state_dict(view_of(*net)))
+      EXPECT_TRUE(torch::equal(tensor, saved.at(name))) << name;
+    EXPECT_EQ(adamw.state().size(), 5U);
+    EXPECT_EQ(adamw.param_groups()[0].options().get_lr(), schedule.get_last_lr()[0]);
+  });
+}
+
 TEST(PythonState, EveryOptimizerAndScheduleGoesOnWhereItWas) {
   ACCELERATE_NEED_REFERENCE_PYTHON();
   const TemporaryFolder home;
@@ -244,6 +265,7 @@ TEST(PythonState, EveryOptimizerAndScheduleGoesOnWhereItWas) {
       Json::parse(read_file(real_file_system(), home.path() / "runs.json", 10'000'000));
   ASSERT_EQ(rows.size(), 32U);
   for (const Json& row : rows) expect_goes_on(row, home.path());
+  expect_two_ranks_load(home.path() / "AdamW-linear");
   expect_random_states_of_each_rank(home.path() / "ranks");
 }
 

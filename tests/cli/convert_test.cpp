@@ -140,6 +140,7 @@ TEST(Convert, BadCallsAreRefusedAndLeaveWhatIsThere) {
       {"a wrapped dict", {"wrapped.ckpt", "out"}, 1, "below 'model'.*--key"},
       {"another key", {"wrapped.ckpt", "out", "--key", "module"}, 1, "below the key 'module'"},
       {"a key of no state", {"wrapped.ckpt", "out", "--key", "epoch"}, 1, "the number 3"},
+      {"a key of safetensors", {"taken", "out", "--key", "model"}, 1, "leave the key out"},
       {"a program", {golden("refused_function").string(), "out"}, 1, "__builtin__.print"},
       {"a damaged file", {"cut.bin", "out"}, 1, "cut short"},
       {"no permission", {good, "/proc/none/out"}, 1, "were not saved"},

@@ -168,6 +168,32 @@ TEST(TorchArchive, AScriptedModuleGivesItsTensorsByTheirNames) {
   EXPECT_FALSE(tensors.at("turned")->contiguous());
 }
 
+TEST(TorchArchive, TwoTensorsOfOneNameAreRefused) {
+  const std::string tensor =
+      testing::text("a.w") +
+      testing::tensor_operations(std::string("K\0", 2), "K\6\x85", "K\1\x85", "K\6");
+  const std::string storage(24, '\1');
+  const std::string dict =
+      testing::archive_of(testing::pickle("}(" + tensor + tensor + "u"), {storage});
+  // "a.w" itself, and "w" of the module "a".
+  const std::string object = "c__torch__\nNet\n)\x81}(";
+  const std::string script = testing::zip_of(
+      {{"a/data.pkl", testing::pickle(object + tensor + testing::text("a") + object +
+                                      testing::text("w") + tensor.substr(8) + "ubub")},
+       {"a/constants.pkl", testing::pickle("N")},
+       {"a/data/0", storage}});
+  for (const std::string& bytes : {dict, script}) {
+    const TorchArchive archive = testing::open_archive(bytes);
+    try {
+      (void)archive.state_dict();
+      ADD_FAILURE();
+    } catch (const CheckpointError& error) {
+      EXPECT_TRUE(std::regex_search(error.what(), std::regex("two tensors called 'a.w'")))
+          << error.what();
+    }
+  }
+}
+
 TEST(TorchArchive, AStateDictBelowAKeyIsFoundByItAndItsKeyIsNamedWithoutIt) {
   const std::string whole = testing::archive_of(
       testing::pickle(
