@@ -407,10 +407,10 @@ class Accelerator {
   /// failed of, a CheckpointError on all ranks, unless another call has thrown it already. Local.
   void wait_for_save();
 
-  /// Goes on where save_state() was called: prepare and register the same objects in the same order
-  /// first. The number of ranks may be another. With automatic_checkpoint_naming, `input_dir` may
-  /// be left out: the newest one is loaded. Returns the folder. [collective] Throws CheckpointError
-  /// on all ranks: damaged, incomplete, of another training, of a newer version.
+  /// Goes on where save_state() was called, here or in Python Accelerate: prepare and register the
+  /// same objects in the same order first. Ranks may be more or fewer. With automatic naming,
+  /// `input_dir` may be left out: the newest one is loaded. Returns the folder. [collective] Throws
+  /// CheckpointError on all ranks: damaged, incomplete, of another training, of a newer version.
   std::filesystem::path load_state(const std::filesystem::path& input_dir = {},
                                    const LoadStateOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -194,10 +195,28 @@ std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const
   }
 }
 
+bool all_begin_with(const std::vector<NamedTensor>& tensors, std::string_view prefix) {
+  return !tensors.empty() && std::ranges::all_of(tensors, [&](const NamedTensor& tensor) {
+    return tensor.name.starts_with(prefix);
+  });
+}
+
+// What wraps a model in Python is in front of its names: DistributedDataParallel, torch.compile.
+void strip_wrappers(std::vector<NamedTensor>& weights, const ModuleView& model) {
+  const auto own = state_dict(model);
+  for (int layer = 0; layer < 2; ++layer) {
+    for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+      if (!all_begin_with(weights, prefix) || all_begin_with(own, prefix)) continue;
+      for (auto& weight : weights) weight.name.erase(0, prefix.size());
+    }
+  }
+}
+
 std::vector<NamedTensor> read_weights(FileSystem& files, const Path& folder, const Names& names,
                                       const ModelPart& model) {
   const Path path = folder / model_file(names, parse_stem(model.stem).number);
   auto weights = map_weights(path, files);
+  strip_wrappers(weights, model.view);
   if (const auto report = compare_weights(model.view, weights); !report.fits())
     throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
                           ": " + report.describe());

@@ -16,6 +16,7 @@ import torch
 from accelerate import Accelerator
 from accelerate.checkpointing import save_accelerator_state
 from accelerate.state import AcceleratorState, GradientState
+from safetensors.torch import save_file
 from transformers import get_scheduler
 
 STEPS, BATCH, INPUTS, HIDDEN = 5, 6, 4, 8
@@ -170,7 +171,15 @@ def cases():
     yield {"name": "groups", "optimizer": "SGD_nesterov", "schedule": "linear", "groups": True}
     yield {"name": "accumulation", "optimizer": "AdamW", "schedule": "linear", "accumulation": 5}
     yield {"name": "scaler", "optimizer": "SGD_nesterov", "schedule": "none", "scaler": True}
+    yield {"name": "wrapped", "optimizer": "AdamW", "schedule": "linear", "wrapped": True}
     yield {"name": "checkpoint_7", "optimizer": "Adam", "schedule": "StepLR", "notes": True}
+
+
+def wrap(net, file):
+    """The weights as a training on several ranks saves them: by the names that DistributedDataParallel gives."""
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    save_file(torch.nn.parallel.DistributedDataParallel(torch.compile(net)).state_dict(), file, {"format": "pt"})
+    torch.distributed.destroy_process_group()
 
 
 def ranks(folder):
@@ -192,6 +201,8 @@ def runs(folder):
             run.accelerator.register_for_checkpointing(Notes())
         run.train(0, STEPS)
         run.accelerator.save_state(str(folder / case["name"]), safe_serialization=case.get("safe", True))
+        if case.get("wrapped"):
+            wrap(run.net, folder / case["name"] / "model.safetensors")
         rows.append(run.go_on())
     ranks(folder / "ranks")
     (folder / "runs.json").write_text(json.dumps(rows))
