@@ -20,6 +20,11 @@ struct SaveStateOptions {
   /// next save_state() or load_state(), wait_for_save() and end_training() wait for it, and throw
   /// on all ranks what it failed of. docs/checkpoints.md.
   bool asynchronous = false;
+  /// Writes the state in shards: of what all ranks have alike each rank writes its share, in files
+  /// that PyTorch's distributed checkpoints read and `accelerate merge-weights` merges. Alike on
+  /// all ranks. load_state() knows both layouts, on any number of ranks. Cost: a checksum of the
+  /// state on each rank, to find what is alike; the rest is rank 0's. docs/checkpoints.md.
+  bool sharded = false;
 };
 
 struct LoadStateOptions {

@@ -3,6 +3,7 @@
 #include <c10/util/Type.h>
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -10,6 +11,7 @@
 #include "accelerate/checkpoint/byte_progress.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/comm/objects.h"
 
 namespace accelerate::detail {
@@ -111,12 +113,7 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
   logger().info("saving the state in " + folder.string());
   const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder);
-  std::vector<PlannedFile> planned;
-  checkpoint->prepare(ranks, [&] {
-    run(save_hooks_, checkpoint->temporary());
-    planned = plan_training_state(training, ranks.rank() == 0);
-    if (options.asynchronous) planned = background_.copy(std::move(planned));
-  });
+  auto planned = plan(*checkpoint, options, training, ranks);
   if (options.asynchronous) {
     background_.start(ranks, [this, checkpoint, planned = std::move(planned)](Communicator& group) {
       complete(*checkpoint, planned, group);
@@ -126,6 +123,30 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
   }
   if (config_.automatic_checkpoint_naming) ++iteration_;
   return folder;
+}
+
+// What this rank writes; a copy of it when the training is to go on meanwhile.
+std::vector<PlannedFile> Checkpointing::plan(PendingCheckpoint& checkpoint,
+                                             const SaveStateOptions& options,
+                                             const TrainingState& training, Communicator& ranks) {
+  const auto kept = [&](std::vector<PlannedFile> mine) {
+    return options.asynchronous ? background_.copy(std::move(mine)) : mine;
+  };
+  std::vector<PlannedFile> planned;
+  std::optional<ShardedPlan> shards;
+  checkpoint.prepare(ranks, [&] {
+    run(save_hooks_, checkpoint.temporary());
+    auto all = plan_training_state(training, options.sharded || ranks.rank() == 0);
+    if (options.sharded) {
+      shards.emplace(std::move(all));
+    } else {
+      planned = kept(std::move(all));
+    }
+  });
+  if (!shards) return planned;
+  shards->agree(ranks);
+  checkpoint.prepare(ranks, [&] { planned = kept(shards->share()); });
+  return planned;
 }
 
 // Runs beside the training when the save is asynchronous: it touches nothing that changes.

@@ -61,6 +61,9 @@ class Checkpointing {
   static void run(const Hooks& hooks, const std::filesystem::path& folder);
   [[nodiscard]] std::filesystem::path new_folder(const std::filesystem::path& output_dir,
                                                  Communicator& ranks) const;
+  [[nodiscard]] std::vector<PlannedFile> plan(PendingCheckpoint& checkpoint,
+                                              const SaveStateOptions& options,
+                                              const TrainingState& training, Communicator& ranks);
   void complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
                 Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path folder_to_save(const std::filesystem::path& output_dir) const;

@@ -3,11 +3,15 @@
 #include <ATen/core/grad_mode.h>
 
 #include <map>
+#include <memory>
 #include <set>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/weight_index.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -74,6 +78,16 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
   return report;
 }
 
+// The shards in a folder that has no weights in any other layout.
+std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder) {
+  auto& files = real_file_system();
+  if (files.status(folder).kind != FileKind::directory) return {};
+  const ShardNames names;
+  for (const auto& name : {names.file_name(1, 1), names.index_name()})
+    if (files.status(folder / name).kind != FileKind::none) return {};
+  return shard_files_in(folder, names.stem, files);
+}
+
 }  // namespace
 
 std::string WeightsReport::describe() const {
@@ -91,14 +105,23 @@ WeightsReport compare_weights(const ModuleView& model, const std::vector<NamedTe
 WeightsReport load_checkpoint_in_model(const ModuleView& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options) {
-  const auto weights = map_weights(checkpoint);
+  std::vector<NamedTensor> weights;
+  std::function<at::Tensor(const std::string& name)> read;
+  if (const auto shards = shards_at(checkpoint); !shards.empty()) {
+    const auto stored =
+        std::make_shared<ShardedTensors>(ShardNames().stem, ShardCatalogue::open(shards));
+    weights = stored->outlines();
+    read = [stored](const std::string& name) { return stored->read(name); };
+  } else {
+    weights = map_weights(checkpoint);
+  }
   if (options.strict) {
     if (const auto report = compare_weights(model, weights); !report.fits())
       throw CheckpointError("the weights at " + checkpoint.string() + " do not fit the model " +
                             model.class_name + ": " + report.describe() +
                             ". With strict = false what fits is loaded.");
   }
-  return copy_weights(model, weights);
+  return read ? copy_weights(model, weights, read) : copy_weights(model, weights);
 }
 
 WeightsReport load_checkpoint_in_model(torch::nn::Module& model,

@@ -33,7 +33,8 @@ struct LoadWeightsOptions {
   bool strict = true;
 };
 
-/// Loads the weights at `checkpoint` (a file, an index or a folder, see map_weights) into the model
+/// Loads the weights at `checkpoint` (a file, an index or a folder, see map_weights; or a folder of
+/// shards of ours or of PyTorch's distributed checkpoints) into the model
 /// where it is: its devices and dtypes stay. Local: every rank reads. Throws CheckpointError. Cost:
 /// one copy, from the mapped files into the model.
 WeightsReport load_checkpoint_in_model(const ModuleView& model,

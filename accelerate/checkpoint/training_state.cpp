@@ -53,15 +53,15 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
 
 }  // namespace
 
-std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool main) {
+std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool shared) {
   std::vector<PlannedFile> planned;
-  if (main) {
+  if (shared) {
     for (const auto& model : training.models)
       planned.push_back(
           {.name = weights_file(model), .tensors = without_duplicates(state_dict(model.view))});
   }
   for (const auto& part : training.parts) {
-    if (!main && !part.every_rank) continue;
+    if (!shared && !part.every_rank) continue;
     for (auto& file : plan_state(part.stem, part.state_dict())) {
       file.one_rank = part.every_rank;
       planned.push_back(std::move(file));

@@ -34,14 +34,15 @@ struct TrainingState {
   std::vector<StatePart> parts;
 };
 
-/// This rank's files of `training`; the main rank has all but what every rank has of its own. Asks
-/// each object for its state, and copies no tensor. Throws CheckpointError. Local.
+/// This rank's files of `training`: what it has of its own, and with `shared` also what all ranks
+/// have, which the main rank alone writes, or every rank a share of (see ShardedPlan). Asks each
+/// object for its state, and copies no tensor. Throws CheckpointError. Local.
 [[nodiscard]] std::vector<PlannedFile> plan_training_state(const TrainingState& training,
-                                                           bool main);
+                                                           bool shared);
 
-/// Reads `training` from `folder`. All files are read, and names, shapes and presence compared,
-/// before the first object changes; what an object itself finds wrong with its state may leave
-/// those before it loaded. Throws CheckpointError. Local.
+/// Reads `training` from `folder`, in shards or not. All files are read, and names, shapes and
+/// presence compared, before the first object changes; what an object itself finds wrong with its
+/// state may leave those before it loaded. Throws CheckpointError. Local.
 void read_training_state(FileSystem& files, const std::filesystem::path& folder,
                          const Manifest& manifest, const TrainingState& training);
 

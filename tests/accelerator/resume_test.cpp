@@ -62,6 +62,7 @@ struct Plan {
   std::optional<int> save_after = {};  ///< Batches; the run ends there.
   Path folder = {};
   bool resume = false;
+  bool sharded = false;  ///< How it is saved.
   std::shared_ptr<Communicator> ranks = nullptr;
 };
 
@@ -109,7 +110,7 @@ Trace train(const Plan& run) {
       for (std::int64_t i = 0; i < x.size(0); ++i)
         trace.seen[counter.batches].push_back(x[i][0].item<double>());
       if (run.save_after && ++counter.batches == *run.save_after) {
-        accelerator.save_state(run.folder);
+        accelerator.save_state(run.folder, {.sharded = run.sharded});
         return trace;
       }
       if (!run.save_after) ++counter.batches;
@@ -163,7 +164,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Kind{"bf16", {.precision = MixedPrecision::bf16}},
                       Kind{"accumulation", {.accumulation = 3}},
                       Kind{"fp16 accumulation",
-                           {.precision = MixedPrecision::fp16, .accumulation = 4, .workers = 2}}),
+                           {.precision = MixedPrecision::fp16, .accumulation = 4, .workers = 2}},
+                      Kind{"shards", {.accumulation = 3, .sharded = true}}),
     [](const auto& info) {
       std::string name = info.param.name;
       std::replace(name.begin(), name.end(), ' ', '_');
@@ -214,6 +216,7 @@ TEST(ResumeOfProcesses, IsBitwiseTheUncutRunWithEachRanksRandomNumbers) {
 
 struct Worlds {
   int before, after;
+  bool sharded = false;
 };
 
 class ResumeOnOthers : public ::testing::TestWithParam<Worlds> {};
@@ -242,6 +245,7 @@ TEST_P(ResumeOnOthers, GoesOnToToleranceAndSeesEverySampleOnce) {
     };
     Plan first = run, second = run;
     first.save_after = cut;
+    first.sharded = GetParam().sharded;
     second.resume = true;
     on_ranks(GetParam().before, first);
     on_ranks(GetParam().after, second);
@@ -259,7 +263,8 @@ TEST_P(ResumeOnOthers, GoesOnToToleranceAndSeesEverySampleOnce) {
 
 INSTANTIATE_TEST_SUITE_P(Worlds, ResumeOnOthers,
                          ::testing::Values(Worlds{2, 1}, Worlds{2, 3}, Worlds{4, 2}, Worlds{1, 2},
-                                           Worlds{2, 2}));
+                                           Worlds{2, 2}, Worlds{2, 1, true}, Worlds{2, 3, true},
+                                           Worlds{4, 2, true}));
 
 }  // namespace
 }  // namespace accelerate

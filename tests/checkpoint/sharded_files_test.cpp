@@ -233,7 +233,9 @@ TEST(ShardedFiles, WeReadWhatPyTorchWritesInPartsAndConsolidated) {
   for (const auto& [name, value] : expected)
     EXPECT_TRUE(at::equal(shards.read(name), value)) << name;
   merge_weights(home.path() / "dcp" / "shards", home.path() / "merged");
-  Holder net(expected);
+  Holder in_parts(expected), net(expected);
+  EXPECT_TRUE(load_checkpoint_in_model(in_parts, home.path() / "dcp" / "shards").fits());
+  EXPECT_EQ(difference(in_parts, expected), "");
   EXPECT_TRUE(load_checkpoint_in_model(net, home.path() / "merged").fits());
   EXPECT_EQ(difference(net, expected), "");
 
