@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
@@ -69,6 +70,55 @@ std::vector<IndexRange> find_hole(std::span<const std::int64_t> shape, Tiles til
   return hole;
 }
 
+// Cuts a range of elements at the rows of dimension `d`: what is left of the first row, whole rows,
+// and what is begun of the last.
+class RangeCutter {
+ public:
+  explicit RangeCutter(std::span<const std::int64_t> shape) : shape_(shape), at_(shape.size(), 0) {}
+
+  void cut(std::size_t d, std::int64_t begin, std::int64_t end) {
+    if (begin == end) return;
+    if (d == shape_.size()) return add(d, 0, 0);
+    const auto row = static_cast<std::int64_t>(volume(shape_.subspan(d + 1)));
+    if (begin % row != 0 || end - begin < row) {
+      const std::int64_t stop = std::min(end, (begin / row + 1) * row);
+      inside_row(d, begin, stop, row);
+      begin = stop;
+    }
+    if (const std::int64_t rows = (end - begin) / row; rows > 0) {
+      add(d, begin / row, rows);
+      begin += rows * row;
+    }
+    if (begin < end) inside_row(d, begin, end, row);
+  }
+
+  std::vector<TensorTile> take() { return std::move(tiles_); }
+
+ private:
+  void inside_row(std::size_t d, std::int64_t begin, std::int64_t end, std::int64_t row) {
+    at_[d] = begin / row;
+    cut(d + 1, begin - at_[d] * row, end - at_[d] * row);
+  }
+
+  // `rows` of dimension `d` from `first` on; the dimensions before it are where at_ says.
+  void add(std::size_t d, std::int64_t first, std::int64_t rows) {
+    TensorTile tile = whole_tile({shape_.begin(), shape_.end()});
+    for (std::size_t i = 0; i < d; ++i) {
+      tile.offsets[i] = at_[i];
+      tile.sizes[i] = 1;
+    }
+    if (d < shape_.size()) {
+      tile.offsets[d] = first;
+      tile.sizes[d] = rows;
+    }
+    tiles_.push_back(std::move(tile));
+  }
+
+  std::span<const std::int64_t> shape_;
+  std::vector<std::int64_t> at_;
+  std::vector<TensorTile> tiles_;
+};
+
 }  // namespace
 
 bool TensorTile::empty() const {
@@ -91,6 +141,17 @@ TensorTile whole_tile(std::vector<std::int64_t> shape) {
   return {std::vector<std::int64_t>(shape.size(), 0), std::move(shape)};
 }
 
+std::vector<TensorTile> tiles_of_range(std::span<const std::int64_t> shape, std::int64_t begin,
+                                       std::int64_t end) {
+  const auto elements = static_cast<std::int64_t>(volume(shape));
+  if (begin < 0 || end < begin || end > elements)
+    throw UsageError("the elements " + std::to_string(begin) + ":" + std::to_string(end) +
+                     " are not within a tensor of " + std::to_string(elements));
+  RangeCutter cutter(shape);
+  cutter.cut(0, begin, end);
+  return cutter.take();
+}
+
 std::string describe_ranges(std::span<const IndexRange> ranges) {
   std::vector<std::string> parts;
   for (const IndexRange& range : ranges)
@@ -106,7 +167,7 @@ std::optional<std::pair<std::size_t, std::size_t>> overlapping_tiles(
   const auto begin = [&](std::size_t i) {
     return tiles[i].offsets.empty() ? 0 : tiles[i].offsets[0];
   };
-  std::ranges::stable_sort(order, {}, begin);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(begin(i), i); });
   std::vector<std::size_t> open;  // Those that reach into the rows of the present one.
   for (const std::size_t i : order) {
     std::erase_if(open, [&](std::size_t other) {

@@ -31,6 +31,12 @@ struct TensorTile {
 /// The tile that is all of a tensor.
 [[nodiscard]] TensorTile whole_tile(std::vector<std::int64_t> shape);
 
+/// The tiles that the elements begin, …, end - 1 of a row-major tensor make up: at most two a
+/// dimension, in their order. So a shard of flat memory, cut without regard to rows, becomes tiles.
+/// Throws UsageError when the range leaves the tensor.
+[[nodiscard]] std::vector<TensorTile> tiles_of_range(std::span<const std::int64_t> shape,
+                                                     std::int64_t begin, std::int64_t end);
+
 /// "[0:4, 8:16]".
 [[nodiscard]] std::string describe_ranges(std::span<const IndexRange> ranges);
 

@@ -4,6 +4,8 @@
 
 #include <random>
 
+#include "accelerate/base/error.h"
+
 namespace accelerate {
 namespace {
 
@@ -77,6 +79,30 @@ TEST(TensorTiles, EveryLostOrGrownTileOfRandomTilingsIsNoticed) {
       ++grown[victim].sizes[d];
       ASSERT_NE(overlapping_tiles(grown), std::nullopt);
     }
+  }
+}
+
+TEST(TensorTiles, MakeUpAnyRangeOfElementsInTheirOrder) {
+  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{
+           {}, {7}, {3, 4}, {1, 5, 1}, {2, 3, 4}, {3, 1, 2, 2}, {0, 4}}) {
+    TensorSpec spec{"", DType::u8, shape};
+    const auto count = static_cast<std::int64_t>(bytes_of(DType::u8, shape).value());
+    for (std::int64_t begin = 0; begin <= count; ++begin) {
+      for (std::int64_t end = begin; end <= count; ++end) {
+        const auto tiles = tiles_of_range(shape, begin, end);
+        EXPECT_LE(tiles.size(), std::max<std::size_t>(1, 2 * shape.size()));
+        std::int64_t next = begin;
+        for (const TensorTile& tile : tiles) {
+          for (const ByteRun& run : SliceRuns(spec, tile.ranges()).list()) {
+            ASSERT_EQ(run.offset_bytes, static_cast<std::uint64_t>(next));
+            next += static_cast<std::int64_t>(run.size_bytes);
+          }
+        }
+        ASSERT_EQ(next, end);
+      }
+    }
+    EXPECT_THROW((void)tiles_of_range(shape, 0, count + 1), UsageError);
+    EXPECT_THROW((void)tiles_of_range(shape, -1, 0), UsageError);
   }
 }
 

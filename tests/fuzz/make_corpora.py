@@ -41,8 +41,18 @@ def torch_archive():
     yield from (path.read_bytes() for path in sorted((REFERENCE / "torch_archive").glob("*.pt")))
 
 
+def sharding_info():
+    tiles = {"a": [[0, 0], [6, 2]], "b": [[0, 2], [3, 4]], "c": [[3, 2], [3, 3]], "d": [[3, 5], [3, 1]]}
+    lines = {"a": [[0], [6]], "b": [[2], [3]]}
+    cubes = {"a": [[0, 0, 0], [6, 6, 3]], "b": [[0, 0, 3], [6, 2, 3]], "c": [[0, 2, 3], [6, 4, 2]]}
+    for boxes in (tiles, lines, cubes, {"s": [[], []]}, {"big": [[2**63 - 1], [2**62]]}):
+        yield json.dumps({n: {"saved_offsets": o, "global_shape": s} for n, (o, s) in boxes.items()}).encode()
+    yield b'{"w": {"saved_offsets": [0], "global_shape": [1], "more": [{"x": [null, -1.5]}]}}'
+    yield b'{"w": {"saved_offsets": [0], "global_shape": [1]}, "w": {}}'
+
+
 def main():
-    for make in (safetensors, weight_index, manifest, torch_archive):
+    for make in (safetensors, weight_index, manifest, sharding_info, torch_archive):
         folder = pathlib.Path(sys.argv[1]) / make.__name__
         folder.mkdir(parents=True, exist_ok=True)
         inputs = list(make())
