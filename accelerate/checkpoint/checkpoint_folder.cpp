@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "accelerate/base/durable_directories.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
@@ -72,16 +73,6 @@ std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Repor
       throw CheckpointError("rank " + std::to_string(rank) + " failed: " + reports[rank].error);
   }
   return reports;
-}
-
-// Makes `folder` and its parents so that they survive a power cut.
-void create_durably(FileSystem& files, const Path& folder) {
-  std::vector<Path> parents;
-  for (Path path = folder; files.status(path).kind == FileKind::none && path.has_relative_path();
-       path = path.parent_path())
-    parents.push_back(path.parent_path());
-  files.create_directories(folder);
-  for (const auto& parent : parents) files.sync_directory(parent);
 }
 
 // What an interrupted save left in `directory`; the caller holds the lock.
@@ -175,7 +166,7 @@ class PendingCheckpoint::Save {
 
   void begin() {
     const Path directory = folder_.parent_path();
-    create_durably(files_, directory);
+    create_directories_durably(files_, directory);
     lock_ = files_.lock(directory);
     remove_leftovers(files_, directory);
     check_replaceable(files_, folder_);
