@@ -11,6 +11,7 @@
 #include "accelerate/formats/merge_weights.h"
 #include "accelerate/formats/shard_files.h"
 #include "tests/support/ranks.h"
+#include "tests/support/reference.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -171,6 +172,18 @@ TEST(SaveInShards, MergesToTheWeightsOfTheUnshardedState) {
                 contents(home.path() / "whole").at(model + ".safetensors"))
         << model;
   }
+}
+
+// dcp.load and torch's consolidation find the model among all the files of the folder.
+TEST(SaveInShards, PyTorchReadsTheFolderItself) {
+  ACCELERATE_NEED_REFERENCE_PYTHON();
+  const TemporaryFolder home;
+  save_both(home.path(), 2);
+  const auto read = testing::run_program(
+      {testing::reference_python(), testing::reference_path("dcp_live.py").string(), "read",
+       (home.path() / "shards").string(), (home.path() / "whole" / "model.safetensors").string()},
+      {.env = {}, .timeout = std::chrono::seconds(110), .working_directory = {}});
+  EXPECT_EQ(read.out, "12 tensors, 9 consolidated\n") << read.err;
 }
 
 TEST(SaveInShards, AsynchronouslyHoldsTheStateOfTheCall) {
