@@ -74,7 +74,7 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
              .communicator = options.communicator}),
       precision(precision_of(options)),
       checkpointing(project_directory(options.project_dir, options.project_config),
-                    options.project_config),
+                    options.project_config, disk_leader()),
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
   keep_freed_memory();  // what a step frees, the next one needs
@@ -83,6 +83,12 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
     scaler =
         std::make_shared<GradScaler>(state.device(), state.communicator(), options.grad_scaler);
   }
+}
+
+int Accelerator::Impl::disk_leader() const {
+  return options.project_config.save_on_each_node
+             ? state.process_index() - state.local_process_index()
+             : 0;
 }
 
 Accelerator::Impl::Models Accelerator::Impl::live_models() {
@@ -200,13 +206,13 @@ void Accelerator::end_training() {
 
 void Accelerator::save(const std::vector<NamedTensor>& tensors,
                        const std::filesystem::path& file) const {
-  if (is_main_process()) save_tensors(tensors, file);
+  if (impl_->saves()) save_tensors(tensors, file);
 }
 
 void Accelerator::save_module(const ModuleView& view, const std::filesystem::path& directory,
                               const std::string& max_shard_size) const {
   const auto max_shard_bytes = parse_shard_size(max_shard_size);
-  if (is_main_process())
+  if (impl_->saves())
     save_weights(without_duplicates(state_dict(view)), directory, max_shard_bytes);
 }
 

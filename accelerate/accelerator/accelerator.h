@@ -381,10 +381,12 @@ class Accelerator {
   void print(const std::string& line) const;
 
   // --- save -------------------------------------------------------------------------------------
-  /// Writes named tensors as a safetensors file, on the main process only; atomic. Local.
+  /// Writes named tensors as a safetensors file, on the main process only (with save_on_each_node,
+  /// of each machine); atomic. Local.
   void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) const;
-  /// Writes `model`'s parameters and buffers to `directory`, on the main process only; tied
-  /// parameters once, under their first name. One model.safetensors, or, beyond `max_shard_size`
+  /// Writes `model`'s parameters and buffers to `directory`, on the main process only as save()
+  /// does; tied parameters once, under their first name. One model.safetensors, or, beyond
+  /// `max_shard_size`
   /// ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads them. Local. Throws
   /// CheckpointError, ConfigError for a size that is none; see save_weights.
   template <typename Model>

@@ -45,6 +45,10 @@ struct Accelerator::Impl {
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
                                                          const std::function<ModuleView()>& view);
 
+  /// The lowest of the ranks that share this one's disk, and whether that is this one.
+  [[nodiscard]] int disk_leader() const;
+  [[nodiscard]] bool saves() const { return state.process_index() == disk_leader(); }
+
   /// Whether losses are scaled.
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 

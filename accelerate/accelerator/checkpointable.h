@@ -23,7 +23,8 @@ struct SaveStateOptions {
   /// Writes the state in shards: of what all ranks have alike each rank writes its share, in files
   /// that PyTorch's distributed checkpoints read and `accelerate merge-weights` merges. Alike on
   /// all ranks. load_state() knows both layouts, on any number of ranks. Cost: a checksum of the
-  /// state on each rank, to find what is alike; the rest is rank 0's. docs/checkpoints.md.
+  /// state on each rank, to find what is alike; the rest is rank 0's. Not with save_on_each_node.
+  /// docs/checkpoints.md.
   bool sharded = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <c10/util/Type.h>
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -35,7 +36,7 @@ struct Loadable {
   bool of_python = false;
 };
 
-Loadable find_state(const Path& folder, Communicator& ranks) {
+Loadable find_state(const Path& folder, Communicator& ranks, int disk_leader) {
   bool of_python = false;
   on_all_ranks(ranks, [&] { of_python = ranks.rank() == 0 && is_python_state(files(), folder); });
   if (broadcast_object(ranks, of_python)) {
@@ -43,14 +44,17 @@ Loadable find_state(const Path& folder, Communicator& ranks) {
     on_all_ranks(ranks, [&] { found.manifest = python_state_manifest(files(), folder); });
     return found;
   }
-  auto [place, manifest] = check_checkpoint(files(), ranks, folder);
+  auto [place, manifest] = check_checkpoint(files(), ranks, folder, disk_leader);
   return {std::move(place), std::move(manifest)};
 }
 
 }  // namespace
 
-Checkpointing::Checkpointing(Path project_dir, const ProjectConfiguration& config)
-    : project_dir_(std::move(project_dir)), config_(config), iteration_(config.iteration) {}
+Checkpointing::Checkpointing(Path project_dir, const ProjectConfiguration& config, int disk_leader)
+    : project_dir_(std::move(project_dir)),
+      config_(config),
+      disk_leader_(disk_leader),
+      iteration_(config.iteration) {}
 
 void Checkpointing::set_iteration(std::int64_t iteration) {
   if (iteration < 0)
@@ -89,16 +93,21 @@ Path Checkpointing::folder_to_save(const Path& output_dir) const {
     throw UsageError("save_state() was given '" + output_dir.string() +
                      "', but automatic_checkpoint_naming chooses the folder: leave one of the two "
                      "out");
-  return std::filesystem::absolute(checkpoints() / ("checkpoint_" + std::to_string(iteration_)))
+  return numbered(iteration_);
+}
+
+Path Checkpointing::numbered(std::int64_t number) const {
+  return std::filesystem::absolute(checkpoints() / ("checkpoint_" + std::to_string(number)))
       .lexically_normal();
 }
 
 Path Checkpointing::new_folder(const Path& output_dir, Communicator& ranks) const {
   Path folder = folder_to_save(output_dir);
   if (folder.filename().empty()) folder = folder.parent_path();  // "out/"
-  const bool taken = ranks.rank() == 0 && config_.automatic_checkpoint_naming &&
+  const bool taken = leads(ranks) && config_.automatic_checkpoint_naming &&
                      files().status(folder).kind != FileKind::none;
-  if (broadcast_object(ranks, taken))
+  const auto on_disks = gather_object(ranks, taken);
+  if (std::ranges::find(on_disks, true) != on_disks.end())
     throw CheckpointError(folder.string() +
                           " is there already: an earlier run saved it. Load the newest one by "
                           "load_state(), which sets the iteration, or set_save_iteration(), or "
@@ -108,11 +117,16 @@ Path Checkpointing::new_folder(const Path& output_dir, Communicator& ranks) cons
 
 Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
+  if (options.sharded && config_.save_on_each_node)
+    throw UsageError(
+        "save_state() was asked for shards, and project_config.save_on_each_node is true: shards "
+        "of "
+        "one state lie on one file system; leave one of the two out");
   wait();
   const Path folder = new_folder(output_dir, ranks);
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
   logger().info("saving the state in " + folder.string());
-  const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder);
+  const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder, disk_leader_);
   auto planned = plan(*checkpoint, options, training, ranks);
   if (options.asynchronous) {
     background_.start(ranks, [this, checkpoint, planned = std::move(planned)](Communicator& group) {
@@ -136,7 +150,7 @@ std::vector<PlannedFile> Checkpointing::plan(PendingCheckpoint& checkpoint,
   std::optional<ShardedPlan> shards;
   checkpoint.prepare(ranks, [&] {
     run(save_hooks_, checkpoint.temporary());
-    auto all = plan_training_state(training, options.sharded || ranks.rank() == 0);
+    auto all = plan_training_state(training, options.sharded || leads(ranks));
     if (options.sharded) {
       shards.emplace(std::move(all));
     } else {
@@ -161,7 +175,7 @@ void Checkpointing::complete(PendingCheckpoint& checkpoint, const std::vector<Pl
 
 // An old checkpoint that cannot be removed is no reason to lose the training.
 void Checkpointing::prune(Communicator& ranks) const {
-  if (!config_.total_limit || ranks.rank() != 0) return;
+  if (!config_.total_limit || !leads(ranks)) return;
   const auto all = numbered_checkpoints(files(), checkpoints());
   for (auto i = static_cast<std::size_t>(*config_.total_limit); i < all.size(); ++i) {
     try {
@@ -172,19 +186,33 @@ void Checkpointing::prune(Communicator& ranks) const {
   }
 }
 
+// Of the checkpoints that every disk has; greatest first.
+std::vector<std::int64_t> Checkpointing::common_numbers(Communicator& ranks) const {
+  std::vector<std::int64_t> mine;
+  if (leads(ranks)) {
+    for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints()))
+      mine.push_back(number);
+  }
+  using Found = std::pair<bool, std::vector<std::int64_t>>;
+  const auto found = gather_object(ranks, Found(leads(ranks), mine));
+  auto common = found.front().second;  // Rank 0 leads.
+  for (const auto& [leader, numbers] : found) {
+    if (!leader) continue;
+    std::erase_if(common,
+                  [&](auto number) { return std::ranges::find(numbers, number) == numbers.end(); });
+  }
+  return common;
+}
+
 Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& ranks) const {
   if (!config_.automatic_checkpoint_naming)
     throw UsageError("load_state() needs a folder, or project_config.automatic_checkpoint_naming");
-  std::vector<std::string> candidates;
-  if (ranks.rank() == 0) {
-    for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints()))
-      candidates.push_back(std::filesystem::absolute(folder).lexically_normal().string());
-  }
-  broadcast_object_list(ranks, candidates);
-  for (const auto& candidate : candidates) {
+  const auto candidates = common_numbers(ranks);
+  for (const auto number : candidates) {
+    const Path candidate = numbered(number);
     if (!options.skip_damaged) return candidate;
     try {
-      return find_state(candidate, ranks).folder;
+      return find_state(candidate, ranks, disk_leader_).folder;
     } catch (const CheckpointError& error) {
       logger().warning("left out: " + accelerate::describe(error));
     }
@@ -199,7 +227,7 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
   Path folder = input_dir.empty() ? find_newest(options, ranks)
                                   : std::filesystem::absolute(input_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();
-  const Loadable found = find_state(folder, ranks);
+  const Loadable found = find_state(folder, ranks, disk_leader_);
   logger().info("loading the state in " + found.folder.string());
   on_all_ranks(ranks, [&] {
     run(load_hooks_, found.folder);

@@ -24,7 +24,9 @@ class Checkpointing {
   /// of theirs.
   using Describe = std::function<TrainingState(const Manifest& manifest)>;
 
-  Checkpointing(std::filesystem::path project_dir, const ProjectConfiguration& config);
+  /// `disk_leader`: the lowest of the ranks that share this one's disk; see PendingCheckpoint.
+  Checkpointing(std::filesystem::path project_dir, const ProjectConfiguration& config,
+                int disk_leader);
 
   /// See Accelerator::save_state and load_state. [collective]
   std::filesystem::path save(const std::filesystem::path& output_dir,
@@ -71,9 +73,14 @@ class Checkpointing {
                                                   Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path checkpoints() const { return project_dir_ / "checkpoints"; }
   void prune(Communicator& ranks) const;
+  [[nodiscard]] std::filesystem::path numbered(std::int64_t number) const;
+  [[nodiscard]] std::vector<std::int64_t> common_numbers(Communicator& ranks) const;
+  /// Whether this rank does what one of its disk must do.
+  [[nodiscard]] bool leads(const Communicator& ranks) const { return ranks.rank() == disk_leader_; }
 
   std::filesystem::path project_dir_;
   ProjectConfiguration config_;
+  int disk_leader_;
   std::int64_t iteration_;
   std::vector<CheckpointedObject> objects_;
   Hooks save_hooks_, load_hooks_;

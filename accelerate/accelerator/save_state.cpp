@@ -60,12 +60,12 @@ void seed_new_rank(const StateDict& state_of_first, int rank) {
 }
 
 StatePart rng_part(const Manifest& manifest, int rank) {
-  if (rank < manifest.num_processes)
+  if (manifest.has_rank(rank))
     return {.stem = of_rank("random_states", rank),
             .every_rank = true,
             .state_dict = rng_state,
             .load_state_dict = set_rng_state};
-  return {.stem = of_rank("random_states", 0),
+  return {.stem = of_rank("random_states", manifest.ranks.empty() ? 0 : manifest.ranks.front()),
           .every_rank = false,
           .state_dict = rng_state,
           .load_state_dict = [rank](const StateDict& state) { seed_new_rank(state, rank); }};
@@ -143,8 +143,15 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
                               .load_state_dict = nullptr});
     return;
   }
+  const auto with_gradients = ranks_with_gradients(manifest);
+  if (!manifest.ranks.empty() && !with_gradients.empty() &&
+      (ranks != manifest.num_processes || !manifest.has_rank(rank)))
+    throw CheckpointError(
+        "the checkpoint lies on the disks of several machines and was saved inside an accumulation "
+        "window, whose gradients only the ranks that saved them can reach: load it by as many "
+        "processes on the same machines, or save between windows");
   const double share = static_cast<double>(ranks) / manifest.num_processes;
-  for (const int saved : ranks_with_gradients(manifest)) {
+  for (const int saved : with_gradients) {
     if (saved % ranks != rank) continue;
     training.parts.push_back({.stem = of_rank("gradients", saved),
                               .every_rank = true,

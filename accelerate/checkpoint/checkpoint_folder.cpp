@@ -29,27 +29,34 @@ Path replaced_sibling(const Path& folder) {
   return folder.parent_path() / (kReplaced + folder.filename().string());
 }
 
-Path temporary_sibling(const Path& folder) {
+std::string random_name() {
   std::random_device random;
   char digits[17];
   std::snprintf(digits, sizeof digits, "%08x%08x", random(), random());
-  return folder.parent_path() / (std::string(kTemporary) + digits);
+  return digits;
 }
 
 // What a rank has to say at the end of a phase.
 struct Report {
   std::string error;  // Empty: all is well.
   std::vector<ManifestFile> files;
+  int leader = 0;                 // Of the ranks on its disk.
+  std::vector<std::string> said;  // Names, of whatever the phase is about.
 };
 
 void to_json(nlohmann::json& json, const Report& report) {
-  json = {{"error", report.error}, {"files", nlohmann::json::array()}};
+  json = {{"error", report.error},
+          {"files", nlohmann::json::array()},
+          {"leader", report.leader},
+          {"said", report.said}};
   for (const auto& file : report.files)
     json["files"].push_back({file.name, file.size_bytes, file.checksum});
 }
 
 void from_json(const nlohmann::json& json, Report& report) {
   json.at("error").get_to(report.error);
+  json.at("leader").get_to(report.leader);
+  json.at("said").get_to(report.said);
   for (const auto& file : json.at("files"))
     report.files.push_back({file.at(0).get<std::string>(), file.at(1).get<std::uint64_t>(),
                             file.at(2).get<std::uint64_t>()});
@@ -105,10 +112,9 @@ void check_replaceable(FileSystem& files, const Path& folder) {
   }
 }
 
-// Gives the complete `temporary` its name.
+// Gives the complete `temporary` its name. What had it stays aside.
 void put_in_place(FileSystem& files, const Path& temporary, const Path& folder) {
   const Path replaced = replaced_sibling(folder);
-  const Path directory = folder.parent_path();
   if (files.status(folder).kind == FileKind::directory && !files.list(folder).empty()) {
     files.remove_tree(replaced);  // Its successor is there.
     files.rename(folder, replaced);
@@ -121,8 +127,7 @@ void put_in_place(FileSystem& files, const Path& temporary, const Path& folder) 
       files.rename(replaced, folder);
     throw;
   }
-  files.sync_directory(directory);
-  files.remove_tree(replaced);
+  files.sync_directory(folder.parent_path());
 }
 
 void discard(FileSystem& files, const Path& folder) noexcept {
@@ -152,9 +157,49 @@ std::uint64_t bytes_of(const Manifest& manifest, const FaultSearch& share) {
   return bytes;
 }
 
+// What may be the checkpoint `folder`: it, and the one that was put aside for it, unless its
+// removal has begun; at least one.
+std::vector<CheckedCheckpoint> candidates_for(FileSystem& files, const Path& folder) {
+  const Path replaced = replaced_sibling(folder);
+  const bool aside = files.status(replaced).kind == FileKind::directory;
+  if (aside && files.status(folder).kind == FileKind::none)
+    return {{replaced, read_manifest(files, replaced)}};
+  std::vector<CheckedCheckpoint> candidates = {{folder, read_manifest(files, folder)}};
+  if (aside && files.status(replaced / Manifest::kName).kind == FileKind::file)
+    candidates.push_back({replaced, read_manifest(files, replaced)});
+  return candidates;
+}
+
+// The first of the candidates that is of a save which every rank has, as `reports` name them.
+CheckedCheckpoint of_common_save(const std::vector<CheckedCheckpoint>& candidates,
+                                 const std::vector<Report>& reports) {
+  for (const auto& save : reports.front().said) {
+    const auto has = [&](const Report& report) {
+      return std::ranges::find(report.said, save) != report.said.end();
+    };
+    if (!std::ranges::all_of(reports, has)) continue;
+    return *std::ranges::find(candidates, save, [](const auto& c) { return c.manifest.save; });
+  }
+  throw CheckpointError("the disks of the machines hold different saves of " +
+                        candidates.front().folder.string() +
+                        "; load an earlier checkpoint that all have, or copy one to all");
+}
+
+// Which files this rank compares: those of its disk are shared out among the ranks there.
+FaultSearch share_of(int rank, const std::vector<Report>& reports) {
+  FaultSearch share{.first = 0, .stride = 0};
+  const int leader = reports[static_cast<std::size_t>(rank)].leader;
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    if (reports[i].leader != leader) continue;
+    if (static_cast<int>(i) < rank) ++share.first;
+    ++share.stride;
+  }
+  return share;
+}
+
 }  // namespace
 
-// The parts of a save that only the main rank does.
+// The parts of a save that only the leader of the disk does.
 class PendingCheckpoint::Save {
  public:
   Save(FileSystem& files, Path folder) : files_(files), folder_(std::move(folder)) {}
@@ -170,20 +215,34 @@ class PendingCheckpoint::Save {
     lock_ = files_.lock(directory);
     remove_leftovers(files_, directory);
     check_replaceable(files_, folder_);
-    const Path temporary = temporary_sibling(folder_);
+    const Path temporary = directory / (kTemporary + random_name());
     files_.create_directories(temporary);
     temporary_ = temporary;
   }
 
-  void complete(const std::vector<Report>& reports) {
+  /// Of the reports, those of this disk's ranks are its files.
+  void complete(const std::vector<Report>& reports, int leader) {
     Manifest manifest{.num_processes = static_cast<int>(reports.size()), .files = {}};
-    for (const auto& report : reports)
-      manifest.files.insert(manifest.files.end(), report.files.begin(), report.files.end());
+    for (std::size_t rank = 0; rank < reports.size(); ++rank) {
+      if (reports[rank].leader != leader) continue;
+      manifest.ranks.push_back(static_cast<int>(rank));
+      const auto& written = reports[rank].files;
+      manifest.files.insert(manifest.files.end(), written.begin(), written.end());
+    }
+    if (manifest.ranks.size() == reports.size())
+      manifest.ranks.clear();
+    else
+      manifest.save = reports.front().said.front();
     adopt_others(manifest);
     write_manifest(files_, temporary_, std::move(manifest));
-    put_in_place(files_, temporary_, folder_);
+  }
+
+  void put_in_place() {
+    accelerate::put_in_place(files_, temporary_, folder_);
     temporary_.clear();
   }
+
+  void forget_replaced() noexcept { discard(files_, replaced_sibling(folder_)); }
 
   [[nodiscard]] const Path& temporary() const { return temporary_; }
 
@@ -215,13 +274,15 @@ void on_all_ranks(Communicator& ranks, const std::function<void()>& phase) {
   in_phase(ranks, [&](Report&) { phase(); });
 }
 
-PendingCheckpoint::PendingCheckpoint(FileSystem& files, Communicator& ranks, const Path& folder)
-    : folder_(folder), save_(std::make_unique<Save>(files, folder)) {
+PendingCheckpoint::PendingCheckpoint(FileSystem& files, Communicator& ranks, const Path& folder,
+                                     int leader)
+    : leader_(leader), folder_(folder), save_(std::make_unique<Save>(files, folder)) {
   saving(folder_, [&] {
-    in_phase(ranks, [&](Report&) {
-      if (ranks.rank() == 0) save_->begin();
+    const auto reports = in_phase(ranks, [&](Report& mine) {
+      if (ranks.rank() == leader_) save_->begin();
+      mine.said = {save_->temporary().string()};
     });
-    temporary_ = broadcast_object(ranks, save_->temporary().string(), 0);
+    temporary_ = reports.at(static_cast<std::size_t>(leader_)).said.front();
   });
 }
 
@@ -231,12 +292,23 @@ void PendingCheckpoint::prepare(Communicator& ranks, const std::function<void()>
   saving(folder_, [&] { on_all_ranks(ranks, step); });
 }
 
+// Each step is through on all disks before the next begins on one: the new checkpoint is whole
+// everywhere before it gets its name anywhere, and has it everywhere before the old one goes.
 void PendingCheckpoint::complete(Communicator& ranks, const WriteFiles& write) {
+  const bool leads = ranks.rank() == leader_;
   saving(folder_, [&] {
-    const auto reports = in_phase(ranks, [&](Report& mine) { mine.files = write(temporary_); });
-    in_phase(ranks, [&](Report&) {
-      if (ranks.rank() == 0) save_->complete(reports);
+    const auto reports = in_phase(ranks, [&](Report& mine) {
+      mine.files = write(temporary_);
+      mine.leader = leader_;
+      mine.said = {random_name()};
     });
+    in_phase(ranks, [&](Report&) {
+      if (leads) save_->complete(reports, leader_);
+    });
+    in_phase(ranks, [&](Report&) {
+      if (leads) save_->put_in_place();
+    });
+    if (leads) save_->forget_replaced();
   });
 }
 
@@ -245,18 +317,17 @@ void save_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder,
   PendingCheckpoint(files, ranks, folder).complete(ranks, write);
 }
 
-CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder) {
-  CheckedCheckpoint checked{folder, {}};
-  const Path replaced = replaced_sibling(folder);
-  in_phase(ranks, [&](Report&) {
-    if (files.status(folder).kind == FileKind::none &&
-        files.status(replaced).kind == FileKind::directory)
-      checked.folder = replaced;
-    checked.manifest = read_manifest(files, checked.folder);
+CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const Path& folder,
+                                   int leader) {
+  std::vector<CheckedCheckpoint> candidates;
+  const auto reports = in_phase(ranks, [&](Report& mine) {
+    candidates = candidates_for(files, folder);
+    mine.leader = leader;
+    for (const auto& candidate : candidates) mine.said.push_back(candidate.manifest.save);
   });
+  const auto checked = of_common_save(candidates, reports);  // Alike on all ranks, its error too.
   in_phase(ranks, [&](Report&) {
-    FaultSearch search{.first = static_cast<std::size_t>(ranks.rank()),
-                       .stride = static_cast<std::size_t>(ranks.size())};
+    FaultSearch search = share_of(ranks.rank(), reports);
     ByteProgress progress(
         {.description = "checking the state", .total_bytes = bytes_of(checked.manifest, search)});
     search.counter = std::ref(progress);

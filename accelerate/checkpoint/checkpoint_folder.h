@@ -34,13 +34,17 @@ using WriteFiles = std::function<std::vector<ManifestFile>(const std::filesystem
 /// errors.
 class PendingCheckpoint {
  public:
-  /// Locks, clears away what a killed save left, makes the sibling. [collective]
-  PendingCheckpoint(FileSystem& files, Communicator& ranks, const std::filesystem::path& folder);
+  /// Locks, clears away what a killed save left, makes the sibling. [collective] `leader` is the
+  /// lowest of the ranks that share this one's disk: 0 when all do; else every disk gets a
+  /// checkpoint of its own, complete or absent on all of them, in a `folder` that may be another on
+  /// each.
+  PendingCheckpoint(FileSystem& files, Communicator& ranks, const std::filesystem::path& folder,
+                    int leader = 0);
   ~PendingCheckpoint();
   PendingCheckpoint(PendingCheckpoint&&) = delete;
   PendingCheckpoint& operator=(PendingCheckpoint&&) = delete;
 
-  /// Where to write meanwhile; the same on all ranks.
+  /// Where to write meanwhile; the same on all ranks of a disk.
   [[nodiscard]] const std::filesystem::path& temporary() const { return temporary_; }
   /// Runs a step that must succeed on all ranks, such as writing further files. [collective]
   void prepare(Communicator& ranks, const std::function<void()>& step);
@@ -50,6 +54,7 @@ class PendingCheckpoint {
  private:
   class Save;
 
+  int leader_;
   std::filesystem::path folder_, temporary_;
   std::unique_ptr<Save> save_;
 };
@@ -63,14 +68,16 @@ void save_checkpoint(FileSystem& files, Communicator& ranks, const std::filesyst
                      const WriteFiles& write);
 
 /// Checks a checkpoint, each rank a part of the files, and returns where it is: `folder`, or aside
-/// if a save was killed while it replaced it. [collective] Throws CheckpointError on every rank
+/// if a save was killed while it replaced it; where disks are several (see PendingCheckpoint), the
+/// same save on all. [collective] Throws CheckpointError on every rank
 /// that lists all faults. Cost: every file is read once.
 struct CheckedCheckpoint {
   std::filesystem::path folder;
   Manifest manifest;
 };
 [[nodiscard]] CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks,
-                                                 const std::filesystem::path& folder);
+                                                 const std::filesystem::path& folder,
+                                                 int leader = 0);
 
 /// The folders `checkpoint_<n>` in `directory` by n, greatest first; none when it does not exist.
 struct NumberedCheckpoint {

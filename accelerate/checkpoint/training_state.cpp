@@ -28,7 +28,7 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   for (const auto& model : training.models) expected.insert(weights_file(model));
   for (const auto& part : training.parts) expected.insert(part.stem + ".json");
   const auto last_rank = "random_states_" + std::to_string(manifest.num_processes - 1) + ".json";
-  if (!saved.contains(last_rank))
+  if (manifest.ranks.empty() && !saved.contains(last_rank))
     throw CheckpointError("the checkpoint is said to be of " +
                           std::to_string(manifest.num_processes) + " processes, but has no " +
                           last_rank);

@@ -56,6 +56,24 @@ ManifestFile file_of(const Node& node) {
   return {name.text, static_cast<std::uint64_t>(integer(node, "size_bytes", 0)), checksum_of(node)};
 }
 
+// Only a checkpoint that every machine has on its own disk has these.
+void read_place(const Node& node, Manifest& manifest) {
+  if (node.find("ranks") == nullptr) return;
+  for (const Node& rank : entry(node, "ranks").items) {
+    const auto number = rank.is_scalar() && !rank.quoted ? parse_int(rank.text) : std::nullopt;
+    const int least = manifest.ranks.empty() ? 0 : manifest.ranks.back() + 1;
+    if (!number || *number < least || *number >= manifest.num_processes)
+      throw CheckpointError("'ranks' holds " + rank.describe() +
+                            "; it must hold numbers from 0 to " +
+                            std::to_string(manifest.num_processes - 1) + ", in order");
+    manifest.ranks.push_back(static_cast<int>(*number));
+  }
+  const Node& save = entry(node, "save");
+  if (manifest.ranks.empty() || !save.quoted || save.text.empty())
+    throw CheckpointError("'ranks' is empty, or 'save' is no text");
+  manifest.save = save.text;
+}
+
 Manifest manifest_of(const Node& node) {
   const auto format = integer(node, "format", 1);
   if (format > Manifest::kFormat)
@@ -67,6 +85,7 @@ Manifest manifest_of(const Node& node) {
   if (ranks > std::numeric_limits<int>::max())
     throw CheckpointError("'num_processes' is " + std::to_string(ranks));
   manifest.num_processes = static_cast<int>(ranks);
+  read_place(node, manifest);
   std::set<std::string> names;
   for (const Node& file : entry(node, "files").items) {
     manifest.files.push_back(file_of(file));
@@ -112,6 +131,11 @@ FileKind kind_at(FileSystem& files, const std::filesystem::path& path) try {
 
 }  // namespace
 
+bool Manifest::has_rank(int rank) const {
+  if (ranks.empty()) return rank < num_processes;
+  return std::ranges::binary_search(ranks, rank);
+}
+
 ManifestFile manifest_file(FileSystem& files, const std::filesystem::path& folder,
                            const std::string& name, const ByteCounter& counter) {
   try {
@@ -131,10 +155,17 @@ std::string manifest_text(Manifest manifest) {
          {.key = "size_bytes", .value = Node::integer(static_cast<std::int64_t>(file.size_bytes))},
          {.key = "xxh3_64", .value = Node::string(checksum_text(file.checksum))}}));
   }
-  return write_json(
-      Node::map({{.key = "format", .value = Node::integer(Manifest::kFormat)},
-                 {.key = "num_processes", .value = Node::integer(manifest.num_processes)},
-                 {.key = "files", .value = Node::sequence(std::move(list))}}));
+  std::vector<NodeEntry> entries = {
+      {.key = "format", .value = Node::integer(Manifest::kFormat)},
+      {.key = "num_processes", .value = Node::integer(manifest.num_processes)},
+      {.key = "files", .value = Node::sequence(std::move(list))}};
+  if (!manifest.ranks.empty()) {
+    std::vector<Node> ranks;
+    for (const int rank : manifest.ranks) ranks.push_back(Node::integer(rank));
+    entries.push_back({.key = "ranks", .value = Node::sequence(std::move(ranks))});
+    entries.push_back({.key = "save", .value = Node::string(manifest.save)});
+  }
+  return write_json(Node::map(std::move(entries)));
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& name) {

@@ -25,6 +25,13 @@ struct Manifest {
 
   int num_processes = 1;            ///< Ranks that saved.
   std::vector<ManifestFile> files;  ///< Sorted by name.
+  /// Of a checkpoint that every machine has on a disk of its own: the ranks that wrote here, and
+  /// the name of the save, which is the same on all. Empty when all ranks wrote here.
+  std::vector<int> ranks = {};
+  std::string save = {};
+
+  /// Whether what `rank` alone has is here.
+  [[nodiscard]] bool has_rank(int rank) const;
 };
 
 /// Called with the bytes that were read or written since the last call, by the thread that does it.

@@ -30,9 +30,6 @@ std::filesystem::path project_directory(const std::filesystem::path& project_dir
                ", which has no effect without automatic_checkpoint_naming: set that too");
   if (config.iteration < 0)
     refuse("iteration", std::to_string(config.iteration) + "; allowed is 0 or more");
-  if (config.save_on_each_node)
-    refuse("save_on_each_node",
-           "true; so far all machines must share the file system of their checkpoints");
   return directory;
 }
 

@@ -15,13 +15,15 @@ struct ProjectConfiguration {
   bool automatic_checkpoint_naming = false;
   /// So many checkpoints are kept, the newest, once another one is complete; unset: all.
   std::optional<std::int64_t> total_limit = {};
-  std::int64_t iteration = 0;      ///< Of the first checkpoint; load_state() sets it.
-  bool save_on_each_node = false;  ///< Refused so far: one file system is shared by all machines.
+  std::int64_t iteration = 0;  ///< Of the first checkpoint; load_state() sets it.
+  /// Every machine has a file system of its own, and so gets checkpoints of its own: whole but for
+  /// the random states of other machines' ranks. Else all share one.
+  bool save_on_each_node = false;
 };
 
 /// The project's folder, by whichever of the two names it was given; empty when by neither.
 /// Throws ConfigError: two folders that differ; automatic naming without a folder; total_limit
-/// without automatic naming or below 1; a negative iteration; what is refused so far.
+/// without automatic naming or below 1; a negative iteration.
 [[nodiscard]] std::filesystem::path project_directory(const std::filesystem::path& project_dir,
                                                       const ProjectConfiguration& config);
 

@@ -30,7 +30,6 @@ TEST(ProjectConfiguration, BadOnesAreConfigErrors) {
       {{.total_limit = 3}, "total_limit is 3, which has no effect"},
       {{.automatic_checkpoint_naming = true, .total_limit = 0}, "total_limit is 0; allowed is 1"},
       {{.iteration = -1}, "iteration is -1; allowed is 0"},
-      {{.save_on_each_node = true}, "save_on_each_node is true"},
   };
   for (const auto& [config, says] : cases) {
     try {
