@@ -23,7 +23,7 @@ using Path = std::filesystem::path;
 
 constexpr SaveStateOptions kSharded{.sharded = true};
 
-// Tied weights, running statistics that differ between ranks, an empty and a scalar buffer, bf16.
+// Tied weights, running statistics, an empty and a scalar buffer, bf16, what ranks disagree about.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t width = 200) {
     in = register_module("in", torch::nn::Linear(width, 300));
@@ -33,10 +33,12 @@ struct NetImpl : torch::nn::Module {
     register_buffer("none", torch::empty({0, 3}));
     register_buffer("half", torch::arange(10).to(torch::kBFloat16));
     register_buffer("count", torch::tensor(3));
+    yours = register_buffer("yours", torch::zeros({50'000}));
   }
   at::Tensor forward(const at::Tensor& x) { return out(norm(in(x)) + in(2 * x)); }
   torch::nn::Linear in{nullptr}, out{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
+  at::Tensor yours;  // Other on each rank when it is saved.
 };
 TORCH_MODULE(Net);
 
@@ -103,6 +105,7 @@ void save_both(const Path& home, int n) {
   run_ranks_shared(n, [&](const std::shared_ptr<Communicator>& ranks) {
     Training training(ranks);
     for (int i = 0; i < 3; ++i) training.step();
+    training.net->yours.fill_(ranks->rank() + 1);
     training.accelerator.save_state(home / "whole");
     training.accelerator.save_state(home / "shards", kSharded);
   });
@@ -183,7 +186,7 @@ TEST(SaveInShards, PyTorchReadsTheFolderItself) {
       {testing::reference_python(), testing::reference_path("dcp_live.py").string(), "read",
        (home.path() / "shards").string(), (home.path() / "whole" / "model.safetensors").string()},
       {.env = {}, .timeout = std::chrono::seconds(110), .working_directory = {}});
-  EXPECT_EQ(read.out, "12 tensors, 9 consolidated\n") << read.err;
+  EXPECT_EQ(read.out, "13 tensors, 10 consolidated\n") << read.err;
 }
 
 TEST(SaveInShards, AsynchronouslyHoldsTheStateOfTheCall) {
@@ -245,7 +248,7 @@ TEST(SaveInShards, WhatIsMissingOrOfAnotherModelIsNamedAndNothingChanged) {
                                     std::filesystem::copy_options::overwrite_existing);
          write_anew(folder, [](const std::string&) { return true; });
        },
-       "different checkpoints?"},
+       "a shard is missing. Its first part is"},
       {"all are of another model",
        [&](const Path& folder, const Path& other) {
          for (const auto& name : shards_in(folder))
