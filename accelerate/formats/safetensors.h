@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/write_behind.h"
 #include "accelerate/formats/byte_stream.h"
 #include "accelerate/formats/safetensors_layout.h"
 
@@ -98,14 +99,13 @@ class SafetensorsWriter {
   void commit();
 
  private:
-  void write(std::string_view bytes);
   void flush();
 
   std::filesystem::path path_;
   SafetensorsLayout layout_;
   std::size_t next_ = 0;
-  std::string pending_;  // Small tensors, gathered so as to write them together.
   std::unique_ptr<AtomicFile> file_;
+  std::unique_ptr<WriteBehind> behind_;  // Until the last tensor is written.
 };
 
 /// Fills one file with the tensors of a layout from several threads, in any order, in pieces:

@@ -8,10 +8,6 @@ namespace {
 
 using detail::tensor_label;
 
-// Tensors up to this size are gathered before they are written; larger ones are written from where
-// they are. A system call costs about as much as copying this.
-constexpr std::size_t kGatherBytes = std::size_t{256} << 10;
-
 // Runs one step of writing and says, should it fail, what the file was for.
 template <typename Step>
 auto saving(const std::filesystem::path& path, Step&& step) {
@@ -30,12 +26,13 @@ std::string_view text_of(std::span<const std::byte> bytes) {
 
 SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::filesystem::path path,
                                      std::vector<TensorSpec> specs, SafetensorsWriteOptions options)
-    : path_(std::move(path)),
-      layout_(std::move(specs), options.metadata),
-      pending_(layout_.header()) {
+    : path_(std::move(path)), layout_(std::move(specs), options.metadata) {
   saving(path_, [&] {
     file_ = std::make_unique<AtomicFile>(files, path_, options.file);
-    file_->file().reserve(layout_.file_bytes());
+    behind_ = std::make_unique<WriteBehind>(
+        file_->file(),
+        WriteBehind::Options{.size_bytes = layout_.file_bytes(), .durable = options.file.durable});
+    behind_->append(layout_.header());
   });
 }
 
@@ -52,32 +49,19 @@ void SafetensorsWriter::append(const ByteSource& source) {
   std::uint64_t given = 0;
   source([&](std::span<const std::byte> piece) {
     given += piece.size();
-    if (given <= size) write(text_of(piece));
+    if (given <= size) saving(path_, [&] { behind_->append(text_of(piece)); });
   });
   if (given != size) {
     throw UsageError("cannot save " + tensor_label(tensors()[next_].name) +
                      ": its dtype and shape take " + std::to_string(size) + " bytes, " +
                      std::to_string(given) + " were given");
   }
-  ++next_;
-}
-
-void SafetensorsWriter::write(std::string_view bytes) {
-  if (pending_.size() + bytes.size() <= kGatherBytes) {
-    pending_ += bytes;
-    return;
-  }
-  flush();
-  if (bytes.size() <= kGatherBytes) {
-    pending_ = bytes;
-  } else {
-    saving(path_, [&] { file_->write(bytes); });
-  }
+  if (++next_ == tensors().size()) flush();  // A writer that waits for commit() keeps no buffers.
 }
 
 void SafetensorsWriter::flush() {
-  saving(path_, [&] { file_->write(pending_); });
-  pending_.clear();
+  saving(path_, [&] { behind_->finish(); });
+  behind_.reset();
 }
 
 void SafetensorsWriter::commit() {
@@ -85,7 +69,7 @@ void SafetensorsWriter::commit() {
     throw UsageError("'" + path_.string() + "' cannot be completed: " +
                      tensor_label(tensors()[next_].name) + " was announced and not appended");
   }
-  flush();
+  if (behind_) flush();
   saving(path_, [&] { file_->commit(); });
 }
 

@@ -2,8 +2,8 @@
 
 - **save_state** writes, checksums and syncs a whole checkpoint, names included; `dd` writes as many zeros in blocks of
   1 MiB and syncs them (`conv=fdatasync`), its start included. The two take turns, and the disk is idle before each.
-- **Without a sync** both sides write to the page cache. Where the machine has not used its memory for long, the system
-  takes seconds to find a GiB of it: minima are runs that found it ready.
+- **Without a sync** `save_file` writes to the page cache, and so does ours until that turns out slow. Where the machine
+  has not used its memory for long, the system takes seconds to find a GiB of it: minima are runs that found it ready.
 - **Mapped**: until the tensors are there to be used; `load_file` of safetensors beside it. Pages are read at first use.
 - **load_state** reads every byte for its checksum, and again into the model; the file is in the page cache.
 - **The stall** of an asynchronous save is what the training waits for; one `memcpy` of the same tensors into memory that

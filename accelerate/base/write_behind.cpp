@@ -1,0 +1,104 @@
+#include "accelerate/base/write_behind.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "accelerate/base/blocked_signals.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{8} << 20;
+constexpr std::uint64_t kLargeBytes = std::uint64_t{32} << 20;  // Smaller: not worth a bypass.
+constexpr std::align_val_t kAlignment{WritableFile::kDirectAlignment};
+
+// Slower than this, the cache is no help.
+constexpr std::size_t kJudgedBytes = std::size_t{32} << 20;
+constexpr double kLeastBytesPerSecond = 512.0 * (1 << 20);
+
+}  // namespace
+
+class WriteBehind::Buffer {
+ public:
+  /// Takes what it has room for; returns how much that is.
+  std::size_t append(std::string_view bytes) {
+    const std::size_t taken = std::min(bytes.size(), kBufferBytes - size_);
+    std::memcpy(data_.get() + size_, bytes.data(), taken);
+    size_ += taken;
+    return taken;
+  }
+  void clear() { size_ = 0; }
+  [[nodiscard]] bool is_full() const { return size_ == kBufferBytes; }
+  [[nodiscard]] std::string_view content() const { return {data_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(char* data) const { ::operator delete(data, kAlignment); }
+  };
+
+  std::unique_ptr<char, Free> data_{static_cast<char*>(::operator new(kBufferBytes, kAlignment))};
+  std::size_t size_ = 0;
+};
+
+WriteBehind::WriteBehind(WritableFile& file, Options options)
+    : file_(file),
+      options_(std::move(options)),
+      filling_(std::make_unique<Buffer>()),
+      writing_(std::make_unique<Buffer>()) {
+  file_.reserve(options_.size_bytes);
+  bypasses_ = options_.durable && options_.size_bytes >= kLargeBytes;
+  if (bypasses_) file_.bypass_cache();
+}
+
+WriteBehind::~WriteBehind() = default;
+
+void WriteBehind::append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    bytes.remove_prefix(filling_->append(bytes));
+    if (filling_->is_full()) begin_write();
+  }
+}
+
+void WriteBehind::finish() {
+  await_write();
+  put(*filling_);
+}
+
+void WriteBehind::begin_write() {
+  await_write();
+  std::swap(filling_, writing_);
+  const BlockedSignals blocked;
+  write_ = std::async(std::launch::async, [this] { put(*writing_); });
+}
+
+void WriteBehind::await_write() {
+  if (write_.valid()) write_.get();
+}
+
+// What will be synced and went into the cache begins its way to the disk now.
+void WriteBehind::put(Buffer& buffer) {
+  const auto bytes = buffer.content();
+  if (bytes.empty()) return;
+  const auto start = Clock::now();
+  file_.write(bytes);
+  judge_cache(bytes.size(), Clock::now() - start);
+  if (options_.durable) file_.start_writeback(written_bytes_, bytes.size());
+  written_bytes_ += bytes.size();
+  if (options_.counter) options_.counter(bytes.size());
+  buffer.clear();
+}
+
+void WriteBehind::judge_cache(std::size_t bytes, Clock::duration taken) {
+  judged_bytes_ += bytes;
+  judged_time_ += taken;
+  if (bypasses_ || judged_bytes_ < kJudgedBytes) return;
+  const double seconds = std::chrono::duration<double>(judged_time_).count();
+  bypasses_ = static_cast<double>(judged_bytes_) < kLeastBytesPerSecond * seconds;
+  if (bypasses_) file_.bypass_cache();
+  judged_bytes_ = 0;
+  judged_time_ = {};
+}
+
+}  // namespace accelerate
