@@ -11,6 +11,7 @@ namespace accelerate {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20;
+constexpr std::size_t kLongBytes = std::size_t{1} << 20;        // Shorter pieces are gathered.
 constexpr std::uint64_t kLargeBytes = std::uint64_t{32} << 20;  // Smaller: not worth a bypass.
 constexpr std::align_val_t kAlignment{WritableFile::kDirectAlignment};
 
@@ -22,15 +23,14 @@ constexpr double kLeastBytesPerSecond = 512.0 * (1 << 20);
 
 class WriteBehind::Buffer {
  public:
-  /// Takes what it has room for; returns how much that is.
-  std::size_t append(std::string_view bytes) {
-    const std::size_t taken = std::min(bytes.size(), kBufferBytes - size_);
+  /// Takes at most `room` of `bytes`; returns how much that is.
+  std::size_t append(std::string_view bytes, std::size_t room) {
+    const std::size_t taken = std::min(bytes.size(), room);
     std::memcpy(data_.get() + size_, bytes.data(), taken);
     size_ += taken;
     return taken;
   }
   void clear() { size_ = 0; }
-  [[nodiscard]] bool is_full() const { return size_ == kBufferBytes; }
   [[nodiscard]] std::string_view content() const { return {data_.get(), size_}; }
 
  private:
@@ -56,21 +56,50 @@ WriteBehind::~WriteBehind() = default;
 
 void WriteBehind::append(std::string_view bytes) {
   while (!bytes.empty()) {
-    bytes.remove_prefix(filling_->append(bytes));
-    if (filling_->is_full()) begin_write();
+    if (takes_at_once(bytes)) {
+      flush();
+      const auto piece = bytes.substr(0, kBufferBytes);
+      begun_bytes_ += piece.size();
+      put(piece);
+      bytes.remove_prefix(piece.size());
+      continue;
+    }
+    bytes.remove_prefix(filling_->append(bytes, room()));
+    if (room() == 0) begin_write();
   }
 }
 
 void WriteBehind::finish() {
+  flush();
+}
+
+// Into the cache a copy is all the work there is, so another one before it would double it.
+bool WriteBehind::takes_at_once(std::string_view bytes) const {
+  return !options_.durable && !bypasses_ && bytes.size() >= kLongBytes;
+}
+
+// Of the buffer that is being filled. It ends where the file is aligned, as a bypass wants it.
+std::size_t WriteBehind::room() const {
+  const std::uint64_t begins = begun_bytes_ % WritableFile::kDirectAlignment;
+  return kBufferBytes - begins - filling_->content().size();
+}
+
+void WriteBehind::flush() {
   await_write();
-  put(*filling_);
+  begun_bytes_ += filling_->content().size();
+  put(filling_->content());
+  filling_->clear();
 }
 
 void WriteBehind::begin_write() {
   await_write();
   std::swap(filling_, writing_);
+  begun_bytes_ += writing_->content().size();
   const BlockedSignals blocked;
-  write_ = std::async(std::launch::async, [this] { put(*writing_); });
+  write_ = std::async(std::launch::async, [this] {
+    put(writing_->content());
+    writing_->clear();
+  });
 }
 
 void WriteBehind::await_write() {
@@ -78,8 +107,7 @@ void WriteBehind::await_write() {
 }
 
 // What will be synced and went into the cache begins its way to the disk now.
-void WriteBehind::put(Buffer& buffer) {
-  const auto bytes = buffer.content();
+void WriteBehind::put(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto start = Clock::now();
   file_.write(bytes);
@@ -87,7 +115,6 @@ void WriteBehind::put(Buffer& buffer) {
   if (options_.durable) file_.start_writeback(written_bytes_, bytes.size());
   written_bytes_ += bytes.size();
   if (options_.counter) options_.counter(bytes.size());
-  buffer.clear();
 }
 
 void WriteBehind::judge_cache(std::size_t bytes, Clock::duration taken) {

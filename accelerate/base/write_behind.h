@@ -1,6 +1,7 @@
 // A long file from its beginning to its end, written while the caller gets more of it ready.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +15,9 @@
 namespace accelerate {
 
 /// Two buffers of 8 MiB: one is filled while a thread writes the other one. Large files that will
-/// be synced anyway go past the page cache; others do when the cache takes less than half a GiB a
-/// second, because then finding pages for it costs more than a disk. Memory: the buffers, as far as
+/// be synced anyway go past the page cache. Others go into it, long pieces from where they are,
+/// until it takes less than half a GiB a second, because then finding pages for it costs more than
+/// a disk. Memory: the buffers, as far as
 /// they were filled. Not thread-safe.
 class WriteBehind {
  public:
@@ -43,15 +45,19 @@ class WriteBehind {
 
   void begin_write();
   void await_write();
-  void put(Buffer& buffer);
+  void put(std::string_view bytes);
+  void flush();
+  [[nodiscard]] bool takes_at_once(std::string_view bytes) const;
+  [[nodiscard]] std::size_t room() const;
   void judge_cache(std::size_t bytes, Clock::duration taken);
 
   WritableFile& file_;
   Options options_;
   std::unique_ptr<Buffer> filling_, writing_;
-  std::uint64_t written_bytes_ = 0;
-  bool bypasses_ = false;
-  std::size_t judged_bytes_ = 0;  // Since the cache was judged last, and how long they took.
+  std::uint64_t begun_bytes_ = 0;  // Written, being written, but not in the buffer that is filled.
+  std::uint64_t written_bytes_ = 0;     // By whoever writes.
+  std::atomic<bool> bypasses_ = false;  // Set by whoever writes.
+  std::size_t judged_bytes_ = 0;        // Since the cache was judged last, and how long they took.
   Clock::duration judged_time_{};
   std::future<void> write_;  // Last: it is waited for while all that it uses is there.
 };

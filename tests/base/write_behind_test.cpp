@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/support.h"
@@ -49,7 +51,11 @@ TEST(WriteBehind, WritesAllBytesInTheirOrder) {
 class Recorder final : public WritableFile {
  public:
   explicit Recorder(std::chrono::milliseconds delay) : delay_(delay) {}
-  void write(std::string_view) override { std::this_thread::sleep_for(delay_); }
+  void write(std::string_view bytes) override {
+    std::this_thread::sleep_for(delay_);
+    if (bypassed > 0 && bytes.size() >= kMiB) long_places.push_back(place_);
+    place_ += bytes.size();
+  }
   void reserve(std::uint64_t size_bytes) override { reserved = size_bytes; }
   void bypass_cache() noexcept override { ++bypassed; }
   void start_writeback(std::uint64_t, std::uint64_t) noexcept override { ++begun; }
@@ -58,9 +64,11 @@ class Recorder final : public WritableFile {
 
   std::uint64_t reserved = 0;
   int bypassed = 0, begun = 0;
+  std::vector<std::uint64_t> long_places;  // Of long writes after the bypass began.
 
  private:
   std::chrono::milliseconds delay_;
+  std::uint64_t place_ = 0;
 };
 
 Recorder recorded(std::chrono::milliseconds delay, bool durable, std::size_t size) {
@@ -84,6 +92,18 @@ TEST(WriteBehind, BypassesACacheThatIsSlow) {
   EXPECT_EQ(recorded(milliseconds(20), false, 40 * kMiB).bypassed, 1) << "400 MiB a second";
   EXPECT_EQ(recorded(milliseconds(20), false, 20 * kMiB).bypassed, 0) << "too short to tell";
   EXPECT_EQ(recorded(milliseconds(0), false, 40 * kMiB).begun, 0);
+}
+
+// A bypass takes only what begins at a multiple of a page, whatever was written before it.
+TEST(WriteBehind, AlignsWhatItWritesAfterTheCache) {
+  Recorder file(std::chrono::milliseconds(20));
+  WriteBehind behind(file, {.size_bytes = 80 * kMiB, .durable = false});
+  behind.append("a header");
+  behind.append(std::string(80 * kMiB, 'x'));
+  behind.finish();
+  ASSERT_GT(file.long_places.size(), 3U);
+  for (const std::uint64_t place : std::span(file.long_places).subspan(1))
+    EXPECT_EQ(place % WritableFile::kDirectAlignment, 0U);
 }
 
 // Also those of the thread, whose error comes with a later call.
