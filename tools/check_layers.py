@@ -19,9 +19,14 @@ LAYERS = ["base", "formats", "config", "launch", "tensor", "comm", "state", "dat
           "trainer"]
 # These folders build without LibTorch, so that the command line starts in milliseconds.
 WITHOUT_LIBTORCH = {"base", "formats", "config", "launch"}
-# Inside parallel/: gradients/ serves the others, which do not know each other.
-PARALLEL = {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}, "tensor": {"gradients"},
-            "pipeline": {"gradients"}, "checkpointing": set()}
+# Inside a layer: what a folder of it may include besides itself and the layer's own files.
+INSIDE = {
+    "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}, "tensor": {"gradients"},
+                 "pipeline": {"gradients"}, "checkpointing": set()},
+    "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
+                "weights": {"documents", "safetensors", "torch_archive"},
+                "shards": {"documents", "safetensors", "weights"}, "tensorboard": set()},
+}
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 # These take 15 to 20 seconds to compile: for source files, never for a header that a user includes.
 DEAR = {"torch/torch.h", "torch/all.h", "torch/extension.h", "torch/script.h"}
@@ -64,8 +69,9 @@ def faults_of_order(own, target, where, name):
         yield f"{where}: {other}/ is not a layer"
     elif LAYERS.index(other) > LAYERS.index(layer):
         yield f"{where}: {layer}/ may not include {other}/, which lies below it"
-    elif layer == other == "parallel" and own[2] != target[2] and target[2] not in PARALLEL[own[2]]:
-        yield f"{where}: parallel/{own[2]} may not include parallel/{target[2]}"
+    elif layer == other and own[2] in INSIDE.get(layer, ()) and target[2] in INSIDE[layer]:
+        if own[2] != target[2] and target[2] not in INSIDE[layer][own[2]]:
+            yield f"{where}: {layer}/{own[2]} may not include {layer}/{target[2]}"
 
 
 def faults_of(path):

@@ -13,7 +13,7 @@
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/formats/weight_index.h"
+#include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"

@@ -10,8 +10,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/formats/shard_files.h"
-#include "accelerate/formats/weight_index.h"
+#include "accelerate/formats/shards/shard_files.h"
+#include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {

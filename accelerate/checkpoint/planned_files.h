@@ -10,7 +10,7 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/formats/manifest.h"
-#include "accelerate/formats/safetensors_layout.h"
+#include "accelerate/formats/safetensors/safetensors_layout.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {

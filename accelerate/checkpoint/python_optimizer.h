@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/formats/torch_value.h"
+#include "accelerate/formats/torch_archive/torch_value.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {

@@ -17,7 +17,7 @@
 #include "accelerate/checkpoint/python_optimizer.h"
 #include "accelerate/checkpoint/python_scheduler.h"
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/formats/torch_archive.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/stored_values.h"
 
 namespace accelerate {

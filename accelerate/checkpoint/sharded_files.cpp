@@ -11,7 +11,7 @@
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/comm/objects.h"
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/weights.h"
 
@@ -47,8 +47,13 @@ at::Tensor part_of(const at::Tensor& whole, const TensorTile& tile) {
 }
 
 LocalShard whole_shard(const NamedTensor& item) {
-  const auto shape = item.tensor.sizes().vec();
+  const auto shape = tensor_specs({item}).front().shape;
   return {item.name, item.tensor, whole_tile(shape), shape};
+}
+
+// A tensor of pairs has another shape here than in files, so it is never cut.
+bool may_be_cut(const at::Tensor& tensor) {
+  return tensor.scalar_type() != at::kFloat4_e2m1fn_x2;
 }
 
 TensorPart checked_part(const std::string& stem, const LocalShard& shard) {
@@ -101,7 +106,7 @@ std::vector<LocalShard> ShardedPlan::share_of(std::size_t index) const {
   std::map<std::string, at::Tensor> alike;  // By name: the same order on all ranks.
   for (std::size_t i = 0; i < file.tensors.size(); ++i) {
     const auto& item = file.tensors[i];
-    if (!file.one_rank && agreed_.contains(digests_[index][i])) {
+    if (!file.one_rank && agreed_.contains(digests_[index][i]) && may_be_cut(item.tensor)) {
       alike.emplace(item.name, item.tensor);
     } else if (file.one_rank || rank_ == 0) {
       shards.push_back(whole_shard(item));
@@ -146,7 +151,8 @@ std::vector<NamedTensor> ShardedTensors::outlines() const {
   std::vector<NamedTensor> all;
   for (const auto& tensor : catalogue_.tensors()) {
     const auto options = at::TensorOptions(to_scalar_type(tensor.dtype)).device(at::kMeta);
-    all.push_back({name_from_shards(stem_, tensor.name), at::empty(tensor.shape, options)});
+    all.push_back({name_from_shards(stem_, tensor.name),
+                   at::empty(from_stored_shape(tensor.dtype, tensor.shape), options)});
   }
   return all;
 }
@@ -163,13 +169,14 @@ at::Tensor ShardedTensors::read(const std::string& name) const {
       piece != nullptr && !piece->bytes.empty() && StoredTensor{{tensor}, piece->bytes}.aligned();
   if (!in_place) return load(name);
   return at::from_blob(
-      const_cast<std::byte*>(piece->bytes.data()), tensor.shape,
+      const_cast<std::byte*>(piece->bytes.data()), from_stored_shape(tensor.dtype, tensor.shape),
       [content = catalogue_.content(*piece)](void*) {}, to_scalar_type(tensor.dtype));
 }
 
 at::Tensor ShardedTensors::load(const std::string& name) const {
   const ShardedTensor& tensor = find(name);
-  at::Tensor copy = at::empty(tensor.shape, to_scalar_type(tensor.dtype));
+  at::Tensor copy =
+      at::empty(from_stored_shape(tensor.dtype, tensor.shape), to_scalar_type(tensor.dtype));
   ShardCatalogue::read(tensor, {},
                        std::span(static_cast<std::byte*>(copy.mutable_data_ptr()), copy.nbytes()));
   return copy;

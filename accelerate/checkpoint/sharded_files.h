@@ -16,8 +16,8 @@
 #include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/formats/manifest.h"
-#include "accelerate/formats/shard_catalogue.h"
-#include "accelerate/formats/tensor_tiles.h"
+#include "accelerate/formats/shards/shard_catalogue.h"
+#include "accelerate/formats/shards/tensor_tiles.h"
 
 namespace accelerate {
 

@@ -10,7 +10,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/checkpoint/sharded_files.h"
-#include "accelerate/formats/json.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {

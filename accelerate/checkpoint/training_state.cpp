@@ -8,7 +8,7 @@
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/state_file.h"
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/shards/shard_files.h"
 
 namespace accelerate {
 namespace {

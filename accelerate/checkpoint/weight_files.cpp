@@ -1,8 +1,8 @@
 #include "accelerate/checkpoint/weight_files.h"
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/mapped_weights.h"
-#include "accelerate/formats/weight_writer.h"
+#include "accelerate/formats/weights/mapped_weights.h"
+#include "accelerate/formats/weights/weight_writer.h"
 #include "accelerate/tensor/stored_values.h"
 #include "accelerate/tensor/weights.h"
 

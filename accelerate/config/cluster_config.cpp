@@ -5,9 +5,9 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/key_table.h"
-#include "accelerate/formats/document_builder.h"
-#include "accelerate/formats/json.h"
-#include "accelerate/formats/yaml.h"
+#include "accelerate/formats/documents/document_builder.h"
+#include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/documents/yaml.h"
 
 namespace accelerate {
 namespace {

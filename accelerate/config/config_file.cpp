@@ -6,7 +6,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/config/cluster_config.h"
-#include "accelerate/formats/document.h"
+#include "accelerate/formats/documents/document.h"
 
 namespace accelerate {
 namespace {

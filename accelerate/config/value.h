@@ -16,7 +16,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/config/enums.h"
-#include "accelerate/formats/document.h"
+#include "accelerate/formats/documents/document.h"
 
 namespace accelerate::detail {
 

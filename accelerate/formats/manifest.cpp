@@ -11,7 +11,7 @@
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/formats/json.h"
+#include "accelerate/formats/documents/json.h"
 
 namespace accelerate {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "accelerate/formats/dtype.h"
+#include "accelerate/formats/safetensors/dtype.h"
 
 namespace accelerate {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/formats/weight_writer.h"
+#include "accelerate/formats/weights/weight_writer.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {

@@ -2,7 +2,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/folder_lock.h"
-#include "accelerate/formats/json.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/tracking/tracker_options.h"
 
 namespace accelerate::detail {

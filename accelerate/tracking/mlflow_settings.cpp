@@ -4,7 +4,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/formats/json.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/mlflow_tracker.h"
 #include "accelerate/tracking/tracker_options.h"

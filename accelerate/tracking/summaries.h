@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/formats/tensorboard_events.h"
+#include "accelerate/formats/tensorboard/tensorboard_events.h"
 
 namespace accelerate::detail {
 

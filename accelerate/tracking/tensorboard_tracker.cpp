@@ -8,8 +8,8 @@
 #include <ctime>
 
 #include "accelerate/base/utf8.h"
-#include "accelerate/formats/tensorboard_events.h"
-#include "accelerate/formats/yaml.h"
+#include "accelerate/formats/documents/yaml.h"
+#include "accelerate/formats/tensorboard/tensorboard_events.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/summaries.h"
 #include "accelerate/tracking/text_table.h"

@@ -9,7 +9,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/formats/json.h"
+#include "accelerate/formats/documents/json.h"
 
 namespace accelerate {
 namespace {

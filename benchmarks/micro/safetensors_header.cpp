@@ -1,7 +1,7 @@
 // What opening a safetensors file costs beyond the mapping: its header, read and checked.
 #include <benchmark/benchmark.h>
 
-#include "accelerate/formats/safetensors_header.h"
+#include "accelerate/formats/safetensors/safetensors_header.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/formats/mapped_weights.h"
+#include "accelerate/formats/weights/mapped_weights.h"
 
 namespace accelerate::cli {
 namespace {

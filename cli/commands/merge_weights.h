@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <iosfwd>
 
-#include "accelerate/formats/merge_weights.h"
+#include "accelerate/formats/shards/merge_weights.h"
 
 namespace accelerate::cli {
 

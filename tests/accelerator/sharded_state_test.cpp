@@ -8,8 +8,8 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/formats/manifest.h"
-#include "accelerate/formats/merge_weights.h"
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/shard_files.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"

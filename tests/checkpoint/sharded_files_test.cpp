@@ -11,8 +11,8 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/model_weights.h"
-#include "accelerate/formats/merge_weights.h"
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
@@ -184,6 +184,22 @@ TEST(ShardedPlan, ATensorThatOneRankLacksIsRankZeros) {
   ASSERT_EQ(outlines.size(), 2U);
   EXPECT_EQ(outlines[0].name, "a");
   EXPECT_EQ(outlines[1].name, "only on 0");
+}
+
+// An element of a pair is two of the file: such tensors are not cut.
+TEST(ShardedPlan, PairsOfFourBitsComeBackFromShardsToo) {
+  const TemporaryFolder home;
+  const auto bytes = at::arange(200'000, at::kLong).to(at::kByte).view({2, 100'000});
+  run_ranks(2, [&](Communicator& ranks) {
+    ShardedPlan plan(
+        {{.name = "model.safetensors", .tensors = {{"pairs", bytes.view(at::kFloat4_e2m1fn_x2)}}}});
+    plan.agree(ranks);
+    (void)write_planned(real_file_system(), home.path(), plan.share());
+  });
+  const auto shards = opened(home.path());
+  EXPECT_EQ(shards.outlines().at(0).tensor.sizes(), bytes.sizes());
+  for (const auto& loaded : {shards.read("pairs"), shards.load("pairs")})
+    EXPECT_TRUE(at::equal(loaded.view(at::kByte), bytes));
 }
 
 // --- Python -------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/mapped_weights.h"
-#include "accelerate/formats/torch_archive.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
+#include "accelerate/formats/weights/mapped_weights.h"
 #include "tests/formats/torch_archive_support.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/safetensors.h"
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/safetensors/safetensors.h"
+#include "accelerate/formats/shards/shard_files.h"
 #include "tests/support/support.h"
 
 namespace accelerate::cli {

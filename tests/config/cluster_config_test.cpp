@@ -9,8 +9,8 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/json.h"
-#include "accelerate/formats/yaml.h"
+#include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/documents/yaml.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

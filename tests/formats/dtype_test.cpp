@@ -1,4 +1,4 @@
-#include "accelerate/formats/dtype.h"
+#include "accelerate/formats/safetensors/dtype.h"
 
 #include <gtest/gtest.h>
 

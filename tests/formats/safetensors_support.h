@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/formats/safetensors.h"
+#include "accelerate/formats/safetensors/safetensors.h"
 
 namespace accelerate::testing {
 

@@ -1,4 +1,4 @@
-#include "accelerate/formats/safetensors.h"
+#include "accelerate/formats/safetensors/safetensors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "accelerate/formats/shard_catalogue.h"
+#include "accelerate/formats/shards/shard_catalogue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Names of shards, and how parts and whole tensors are dealt to files.
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/shards/shard_files.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/sharding_info.h"
+#include "accelerate/formats/shards/sharding_info.h"
 
 namespace accelerate {
 namespace {

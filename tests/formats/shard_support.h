@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/formats/safetensors.h"
-#include "accelerate/formats/shard_catalogue.h"
-#include "accelerate/formats/shard_files.h"
+#include "accelerate/formats/safetensors/safetensors.h"
+#include "accelerate/formats/shards/shard_catalogue.h"
+#include "accelerate/formats/shards/shard_files.h"
 
 namespace accelerate::testing {
 

@@ -1,4 +1,4 @@
-#include "accelerate/formats/tensor_slice.h"
+#include "accelerate/formats/safetensors/tensor_slice.h"
 
 #include <gtest/gtest.h>
 

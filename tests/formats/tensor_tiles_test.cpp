@@ -1,4 +1,4 @@
-#include "accelerate/formats/tensor_tiles.h"
+#include "accelerate/formats/shards/tensor_tiles.h"
 
 #include <gtest/gtest.h>
 

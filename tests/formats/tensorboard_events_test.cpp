@@ -1,11 +1,11 @@
-#include "accelerate/formats/tensorboard_events.h"
+#include "accelerate/formats/tensorboard/tensorboard_events.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "accelerate/formats/protobuf_wire.h"
+#include "accelerate/formats/tensorboard/protobuf_wire.h"
 #include "tests/support/reference.h"
 
 namespace accelerate {

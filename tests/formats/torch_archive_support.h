@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/formats/torch_archive.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
 #include "tests/formats/safetensors_support.h"
 
 namespace accelerate::testing {

@@ -1,5 +1,5 @@
 // Files of the real torch.save, and what was in them.
-#include "accelerate/formats/torch_archive.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
 
 #include <gtest/gtest.h>
 

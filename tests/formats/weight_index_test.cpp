@@ -1,4 +1,4 @@
-#include "accelerate/formats/weight_index.h"
+#include "accelerate/formats/weights/weight_index.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // Weights as safetensors files, written from sources in pieces.
-#include "accelerate/formats/weight_writer.h"
+#include "accelerate/formats/weights/weight_writer.h"
 
 #include <gtest/gtest.h>
 

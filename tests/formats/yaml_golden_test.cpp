@@ -8,8 +8,8 @@
 #include <sstream>
 
 #include "accelerate/base/environment.h"
-#include "accelerate/formats/json.h"
-#include "accelerate/formats/yaml.h"
+#include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/documents/yaml.h"
 
 namespace accelerate {
 namespace {

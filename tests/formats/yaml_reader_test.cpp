@@ -4,9 +4,9 @@
 #include <random>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/document_builder.h"
-#include "accelerate/formats/json.h"
-#include "accelerate/formats/yaml.h"
+#include "accelerate/formats/documents/document_builder.h"
+#include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/documents/yaml.h"
 
 namespace accelerate {
 namespace {
@@ -114,13 +114,15 @@ INSTANTIATE_TEST_SUITE_P(
                  "line 3: the key 'a' stands there twice; it was first set in line 1"},
         BadInput{"DuplicateNestedKey", "s:\n  a: 1\n  'a': 3\n", "line 3: the key 'a'"},
         BadInput{"DuplicateFlowKey", "{a: 1, a: 2}", "line 1: the key 'a'"},
-        BadInput{"KeyIsList", "? [a, b]\n: c\n", "a key must be a plain word; is a bracket left open"},
+        BadInput{"KeyIsList", "? [a, b]\n: c\n",
+                 "a key must be a plain word; is a bracket left open"},
         BadInput{"KeyIsMap", "{a: b}: c\n", "a key must be a plain word; is a bracket left open"},
         BadInput{"Depth", repeat("[", 17) + repeat("]", 17), "nested deeper than 16"},
         BadInput{"DepthBomb", repeat("[", 1 << 19), "line 1: "},
         BadInput{"MapDepthBomb", repeat("{a: ", 1 << 17), "line 1: "},
         BadInput{"DashDepthBomb", repeat("- ", 1 << 19), "nested deeper than 16"},
-        BadInput{"QuestionDepthBomb", repeat("? ", 1 << 19), "a key must be a plain word; is a bracket left open"},
+        BadInput{"QuestionDepthBomb", repeat("? ", 1 << 19),
+                 "a key must be a plain word; is a bracket left open"},
         BadInput{"TooLong", repeat("a: x\n#", 1 << 19), "at most 1.00 MB"},
         BadInput{"TwoMebibytes", repeat("a", 2 << 20), "2.00 MB"},
         BadInput{"Nul", std::string("a: b\nc: \0d\n", 11), "line 2: the control character 0x00"},

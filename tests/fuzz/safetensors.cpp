@@ -1,6 +1,6 @@
 // A safetensors file is refused with a CheckpointError, or all its tensors lie in it and the file
 // written of them is read back.
-#include "accelerate/formats/safetensors.h"
+#include "accelerate/formats/safetensors/safetensors.h"
 
 #include <cstdlib>
 

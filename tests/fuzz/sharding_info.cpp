@@ -1,6 +1,6 @@
 // Sharding information is refused with a CheckpointError, or is read back from the text written of
 // it; and what it says of boxes is judged as by counting every element.
-#include "accelerate/formats/sharding_info.h"
+#include "accelerate/formats/shards/sharding_info.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/tensor_tiles.h"
+#include "accelerate/formats/shards/tensor_tiles.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // An archive of torch.save is refused with a CheckpointError, or all its tensors lie in it.
-#include "accelerate/formats/torch_archive.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
 
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // An index is refused with a CheckpointError, or names plain files only and the text written of it
 // is read back.
-#include "accelerate/formats/weight_index.h"
+#include "accelerate/formats/weights/weight_index.h"
 
 #include <cstdlib>
 

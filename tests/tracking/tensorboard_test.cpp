@@ -8,7 +8,7 @@
 
 #include <limits>
 
-#include "accelerate/formats/tensorboard_events.h"
+#include "accelerate/formats/tensorboard/tensorboard_events.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
 

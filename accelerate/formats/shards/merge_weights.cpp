@@ -1,0 +1,254 @@
+#include "accelerate/formats/shards/merge_weights.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/durable_directories.h"
+#include "accelerate/base/text.h"
+#include "accelerate/formats/manifest.h"
+#include "accelerate/formats/shards/shard_catalogue.h"
+#include "accelerate/formats/shards/shard_files.h"
+
+namespace accelerate {
+namespace {
+
+using Path = std::filesystem::path;
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// "model", "model_1", ….
+bool is_model(std::string_view stem) {
+  return stem == "model" || (stem.starts_with("model_") && all_digits(stem.substr(6)));
+}
+
+// How the weights of one model lie in a folder.
+struct Layout {
+  std::vector<std::string> shards;   // Names of files of parts.
+  std::optional<std::string> whole;  // The one file, or the index of several.
+};
+
+using Models = std::map<std::string, Layout>;  // By stem.
+
+Models models_among(const std::vector<std::string>& names) {
+  Models models;
+  for (const auto& name : names) {
+    if (const auto shard = ShardFileName::parse(name); shard && is_model(shard->stem)) {
+      models[shard->stem].shards.push_back(name);
+      continue;
+    }
+    for (const std::string_view extension : {".safetensors", ".safetensors.index.json"}) {
+      if (!name.ends_with(extension)) continue;
+      const auto stem = name.substr(0, name.size() - extension.size());
+      if (!is_model(stem)) continue;
+      auto& whole = models[stem].whole;
+      if (!whole || extension == ".safetensors") whole = name;
+    }
+  }
+  return models;
+}
+
+[[noreturn]] void refuse_pickles(const Path& folder, const std::string& found) {
+  throw CheckpointError(
+      folder.string() + " holds " + found +
+      ": a checkpoint of torch.distributed.checkpoint in its older layout, whose .metadata is a "
+      "Python pickle, which is never run here. Merge it by the merge-weights of Python Accelerate, "
+      "or save it anew with HuggingFaceStorageWriter(save_distributed=True), whose shards are read "
+      "here");
+}
+
+void refuse_others(const Path& folder, const std::vector<std::string>& names) {
+  for (const auto& name : names) {
+    if (name == ".metadata" || name.ends_with(".distcp") || name.starts_with("pytorch_model_fsdp"))
+      refuse_pickles(folder, "'" + name + "'");
+  }
+  for (const auto& name : names) {
+    if (name == "pytorch_model.bin" || name == "pytorch_model.bin.index.json")
+      throw CheckpointError(
+          folder.string() + " holds '" + name +
+          "', a file of torch.save: `accelerate convert` makes safetensors of it");
+  }
+}
+
+std::string stems_of(const Models& models) {
+  std::vector<std::string> stems;
+  for (const auto& [stem, layout] : models) stems.push_back(stem);
+  return join(stems, ", ");
+}
+
+// What is to be merged.
+struct Source {
+  Path folder;
+  std::string stem = {};
+  Layout layout = {};
+  std::vector<std::string> names = {};    // All in the folder.
+  std::optional<Manifest> manifest = {};  // Of a state folder.
+  std::string other_models = {};
+};
+
+Source choose(Source source, const Models& models, const std::string& asked) {
+  const auto chosen = asked.empty() ? models.begin() : models.find(asked);
+  if (asked.empty() && models.size() > 1)
+    throw CheckpointError(source.folder.string() + " holds several models: " + stems_of(models) +
+                          ". Name one with --model");
+  if (chosen == models.end())
+    throw CheckpointError(source.folder.string() + " holds no weights of '" + asked +
+                          "'; its models: " + stems_of(models));
+  source.stem = chosen->first;
+  source.layout = chosen->second;
+  for (const auto& [stem, layout] : models)
+    if (stem != source.stem)
+      source.other_models += (source.other_models.empty() ? "" : ", ") + stem;
+  if (source.layout.whole && !source.layout.shards.empty())
+    throw CheckpointError(source.folder.string() + " holds both '" + *source.layout.whole +
+                          "' and '" + source.layout.shards.front() +
+                          "': which of them are the weights? Move the others away");
+  return source;
+}
+
+Source find_source(const Path& folder, const std::string& asked, FileSystem& files) {
+  const auto kind = files.status(folder).kind;
+  if (kind == FileKind::none) throw CheckpointError("there is no folder " + folder.string());
+  if (kind != FileKind::directory)
+    throw CheckpointError(folder.string() + " is a file; what is merged is a folder of weights");
+  Source source{.folder = folder, .names = files.list(folder)};
+  std::vector<std::string> listed = source.names;
+  if (files.status(folder / Manifest::kName).kind != FileKind::none) {
+    source.manifest = read_manifest(files, folder);
+    listed.clear();  // What it does not list is not of the checkpoint; what is missing it knows.
+    for (const auto& file : source.manifest->files) listed.push_back(file.name);
+  }
+  const Models models = models_among(listed);
+  if (models.empty()) {
+    refuse_others(folder, source.names);
+    throw CheckpointError(folder.string() +
+                          " holds no weights: neither shards (shard-00001-model-…) nor "
+                          "model.safetensors nor its index");
+  }
+  return choose(std::move(source), models, asked);
+}
+
+void check_checksums(const Source& source, const std::vector<std::string>& chosen,
+                     FileSystem& files) {
+  if (!source.manifest) return;
+  Manifest part{.num_processes = source.manifest->num_processes, .files = {}};
+  for (const auto& file : source.manifest->files)
+    if (std::ranges::find(chosen, file.name) != chosen.end()) part.files.push_back(file);
+  const auto faults = manifest_faults(files, source.folder, part);
+  if (!faults.empty())
+    throw CheckpointError("the checkpoint " + source.folder.string() +
+                          " is damaged: " + join(faults, "; "));
+}
+
+// The files of tensors, and which tensors of them count: all, or those that an index lists.
+struct Inputs {
+  std::vector<std::string> names;
+  std::optional<WeightIndex> index;
+};
+
+Inputs inputs_of(const Source& source, FileSystem& files) {
+  if (!source.layout.whole) return {source.layout.shards, std::nullopt};
+  const std::string& name = *source.layout.whole;
+  if (name.ends_with(".safetensors")) return {{name}, std::nullopt};
+  auto index = read_weight_index(source.folder / name, files);
+  auto names = index.file_names();
+  return {std::move(names), std::move(index)};
+}
+
+std::vector<WeightSource> sources_of(const ShardCatalogue& catalogue, const Inputs& inputs,
+                                     const Source& source) {
+  std::vector<WeightSource> weights;
+  for (const ShardedTensor& tensor : catalogue.tensors()) {
+    if (inputs.index && !inputs.index->files.contains(tensor.name)) continue;
+    const TensorSpec spec{name_from_shards(source.stem, tensor.name), tensor.dtype, tensor.shape};
+    weights.push_back(
+        {spec, [&tensor](const ByteSink& sink) { ShardCatalogue::stream(tensor, sink); }});
+  }
+  if (inputs.index) {
+    for (const auto& [name, file] : inputs.index->files)
+      if (catalogue.find(name) == nullptr)
+        throw CheckpointError(*source.layout.whole + " in " + source.folder.string() +
+                              " says that '" + name + "' is in " + file +
+                              ", which does not have it");
+  }
+  return weights;
+}
+
+bool lies_in(const Path& inner, const Path& outer) {
+  const Path within = std::filesystem::weakly_canonical(inner).lexically_relative(
+      std::filesystem::weakly_canonical(outer));
+  return !within.empty() && *within.begin() != "..";
+}
+
+// That nothing is lost with the source but what was merged.
+void check_removable(const Source& source, const Inputs& inputs) {
+  if (!source.other_models.empty())
+    throw CheckpointError(source.folder.string() + " also holds " + source.other_models +
+                          ", which would be lost: merge them first, and remove the folder with the "
+                          "last one's own command, or by hand");
+  std::set<std::string> known(inputs.names.begin(), inputs.names.end());
+  known.insert({".lock", Manifest::kName});
+  if (source.layout.whole) known.insert(*source.layout.whole);
+  if (source.manifest)
+    for (const auto& file : source.manifest->files) known.insert(file.name);
+  for (const auto& name : source.names) {
+    if (!known.contains(name))
+      throw CheckpointError(source.folder.string() + " holds '" + name +
+                            "', which is no part of what is merged and would be lost. Move it, or "
+                            "leave out --remove_checkpoint_dir");
+  }
+}
+
+// Before the source goes: that what was written, read again as anybody would, is the same.
+void check_written(const Source& source, const ShardCatalogue& catalogue, const Path& output,
+                   const WrittenWeights& written, FileSystem& files) {
+  std::vector<Path> paths;
+  for (const auto& name : written.files)
+    if (name.ends_with(".safetensors")) paths.push_back(output / name);
+  const auto merged = ShardCatalogue::open(paths, files);
+  for (const ShardedTensor& copy : merged.tensors()) {
+    const ShardedTensor* told_apart = catalogue.find(name_in_shards(source.stem, copy.name));
+    const ShardedTensor& tensor = told_apart != nullptr ? *told_apart : catalogue.at(copy.name);
+    auto rest = copy.pieces.at(0).bytes;
+    ShardCatalogue::stream(tensor, [&](std::span<const std::byte> piece) {
+      if (!std::ranges::equal(piece, rest.first(std::min(piece.size(), rest.size()))))
+        throw CheckpointError("'" + copy.name + "' in " + output.string() +
+                              " is not what was written; " + source.folder.string() +
+                              " stays. Is the disk damaged?");
+      rest = rest.subspan(piece.size());
+    });
+  }
+}
+
+}  // namespace
+
+MergedWeights merge_weights(const Path& source_folder, const Path& output,
+                            const MergeWeightsOptions& options, FileSystem& files) {
+  const Source source = find_source(source_folder, options.model, files);
+  if (lies_in(output, source_folder))
+    throw UsageError("the output " + output.string() + " lies in " + source_folder.string() +
+                     ", which is to be merged; choose a folder elsewhere");
+  const Inputs inputs = inputs_of(source, files);
+  if (options.remove_source) check_removable(source, inputs);
+  check_checksums(source, inputs.names, files);
+  std::vector<Path> paths;
+  for (const auto& name : inputs.names) paths.push_back(source.folder / name);
+  MergedWeights merged{.written = {}, .source_files = paths.size()};
+  {
+    const auto catalogue = ShardCatalogue::open(paths, files);
+    create_directories_durably(files, output);
+    merged.written = write_weights(sources_of(catalogue, inputs, source), output,
+                                   {.max_shard_bytes = options.max_shard_bytes}, files);
+    if (options.remove_source) check_written(source, catalogue, output, merged.written, files);
+  }
+  if (options.remove_source) files.remove_tree(source.folder);
+  return merged;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,144 @@
+#include "accelerate/formats/torch_archive/torch_value.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "accelerate/base/error.h"
+#include "accelerate/formats/safetensors/safetensors_header.h"
+
+namespace accelerate {
+namespace {
+
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::string list_of(const std::vector<std::int64_t>& sizes) {
+  std::string text = "[";
+  for (const std::int64_t size : sizes) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(size);
+  }
+  return text + "]";
+}
+
+template <typename Key>
+const TorchValue* find_last(const TorchValue& value, const Key& key) {
+  const auto* dict = value.as<TorchDict>();
+  if (dict == nullptr) return nullptr;
+  for (auto entry = dict->entries.rbegin(); entry != dict->entries.rend(); ++entry) {
+    const Key* own = entry->key.template as<Key>();
+    if (own != nullptr && *own == key) return &entry->value;
+  }
+  return nullptr;
+}
+
+// Moves `index` on to the next element, row-major, and `from` to where it is.
+void advance(const TorchTensor& tensor, std::vector<std::int64_t>& index, std::uint64_t& from) {
+  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+    const auto stride = static_cast<std::uint64_t>(tensor.strides[d]);
+    from += stride;
+    if (++index[d] < tensor.shape[d]) return;
+    from -= stride * static_cast<std::uint64_t>(tensor.shape[d]);
+    index[d] = 0;
+  }
+}
+
+}  // namespace
+
+bool TorchTensor::contiguous() const {
+  if (std::ranges::find(shape, 0) != shape.end()) return true;
+  std::int64_t expected = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] != 1 && strides[d] != expected) return false;
+    expected *= shape[d];
+  }
+  return true;
+}
+
+bool TorchTensor::aligned() const {
+  return reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(dtype) == 0;
+}
+
+void TorchTensor::copy_to(std::span<std::byte> out) const {
+  const std::uint64_t size = bytes_of(dtype, shape).value();
+  if (out.size() != size) {
+    throw UsageError("a tensor of " + std::to_string(size) + " bytes was to be copied into " +
+                     std::to_string(out.size()));
+  }
+  stream_to([rest = out](std::span<const std::byte> piece) mutable {
+    if (!piece.empty()) std::memcpy(rest.data(), piece.data(), piece.size());
+    rest = rest.subspan(piece.size());
+  });
+}
+
+void TorchTensor::stream_to(const ByteSink& sink) const {
+  const std::uint64_t size = bytes_of(dtype, shape).value();
+  if (contiguous()) return sink(bytes.first(size));
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  const std::size_t width = bits_of(dtype) / 8;
+  std::vector<std::byte> piece(std::min<std::uint64_t>(size, kPiece));
+  std::vector<std::int64_t> index(shape.size(), 0);
+  std::uint64_t from = 0;
+  for (std::uint64_t left = size, filled = 0; left > 0; left -= width) {
+    std::memcpy(piece.data() + filled, bytes.data() + from * width, width);
+    filled += width;
+    if (filled == piece.size() || left == width) {
+      sink(std::span(piece).first(filled));
+      filled = 0;
+    }
+    advance(*this, index, from);
+  }
+}
+
+const TorchValue* TorchValue::find(std::string_view key) const {
+  return find_last(*this, std::string(key));
+}
+
+const TorchValue* TorchValue::find(std::int64_t key) const {
+  return find_last(*this, key);
+}
+
+std::span<const TorchValue> TorchValue::items() const {
+  if (const auto* list = as<TorchList>()) return list->items;
+  if (const auto* tuple = as<TorchTuple>()) return tuple->items;
+  return {};
+}
+
+std::string TorchValue::describe() const {
+  const auto many = [](const char* what, std::size_t count) {
+    return what + std::to_string(count) + (count == 1 ? " item" : " items");
+  };
+  return std::visit(
+      Overloaded{[](const TorchNone&) { return std::string("None"); },
+                 [](bool value) { return std::string(value ? "True" : "False"); },
+                 [](std::int64_t value) { return "the number " + std::to_string(value); },
+                 [](const TorchBigInteger&) { return std::string("a number beyond 64 bits"); },
+                 [](double value) { return "the number " + std::to_string(value); },
+                 [](const std::string& text) { return "the text " + detail::printable(text); },
+                 [&](const TorchBytes& value) { return many("bytes of ", value.bytes.size()); },
+                 [&](const TorchList& value) { return many("a list of ", value.items.size()); },
+                 [&](const TorchTuple& value) { return many("a tuple of ", value.items.size()); },
+                 [&](const TorchSet& value) { return many("a set of ", value.items.size()); },
+                 [&](const TorchDict& value) { return many("a dict of ", value.entries.size()); },
+                 [](const TorchObject& value) {
+                   return "an object of TorchScript with " +
+                          std::to_string(value.attributes.size()) + " attributes";
+                 },
+                 [](const TorchSize& value) { return "a torch.Size " + list_of(value.sizes); },
+                 [](const TorchDtype& value) { return "the type torch." + value.name; },
+                 [](const TorchDevice& value) { return "the device " + value.name; },
+                 [](const TorchTensor& value) {
+                   return "a tensor " + std::string(dtype_name(value.dtype)) + " " +
+                          list_of(value.shape);
+                 },
+                 [](const NumpyArray& value) {
+                   return "a numpy array " + value.dtype + " " + list_of(value.shape);
+                 }},
+      content);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,132 @@
+#include "accelerate/formats/weights/weight_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
+#include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/safetensors/safetensors_header.h"
+
+namespace accelerate {
+namespace {
+
+using detail::printable;
+
+// Why a name cannot stand for a file beside the index, "" when it can.
+std::string fault_of_file_name(std::string_view name) {
+  constexpr std::string_view kForbidden = "/\\:";
+  if (name.empty()) return "it is empty";
+  if (name.size() > WeightIndexLimits::kFileNameBytes) return "it is longer than 255 bytes";
+  if (name.front() == '.') return "it begins with a point";
+  if (name.find_first_of(kForbidden) != std::string_view::npos) {
+    return "it is a path: only a plain name of a file in the same folder is allowed";
+  }
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (std::ranges::any_of(name, is_control)) return "it holds control characters";
+  if (!is_utf8(name)) return "it is no UTF-8";
+  return "";
+}
+
+void check_entry(const std::string& tensor, const std::string& file) {
+  if (tensor.size() > WeightIndexLimits::kNameBytes) {
+    throw CheckpointError("a tensor's name has " + std::to_string(tensor.size()) +
+                          " bytes, at most " + std::to_string(WeightIndexLimits::kNameBytes) +
+                          " are allowed: " + printable(tensor));
+  }
+  if (!is_utf8(tensor)) throw CheckpointError("a tensor's name is no UTF-8: " + printable(tensor));
+  if (const std::string fault = fault_of_file_name(file); !fault.empty()) {
+    throw CheckpointError("the file of " + detail::tensor_label(tensor) + " is " + printable(file) +
+                          "; " + fault);
+  }
+}
+
+const Node& need_map(const Node& document, const std::string& key) {
+  const Node* value = document.find(key);
+  if (value == nullptr) throw CheckpointError("the key " + key + " is missing");
+  if (!value->is_map())
+    throw CheckpointError(key + " must be an object, found " + value->describe());
+  return *value;
+}
+
+// Some writers gave a float. What is no whole number of bytes is no reason to refuse the weights.
+std::optional<std::uint64_t> total_size(const Node& document) {
+  const Node* metadata = document.find("metadata");
+  const Node* total = metadata != nullptr ? metadata->find("total_size") : nullptr;
+  if (total == nullptr || !total->is_scalar() || total->quoted) return std::nullopt;
+  if (const auto exact = parse_int(total->text)) {
+    return *exact >= 0 ? std::optional<std::uint64_t>(*exact) : std::nullopt;
+  }
+  constexpr double kMost = 9007199254740992.0;  // Whole numbers are exact up to here.
+  const auto number = parse_double(total->text);
+  if (!number || !(*number >= 0) || *number > kMost || std::floor(*number) != *number) {
+    return std::nullopt;
+  }
+  return static_cast<std::uint64_t>(*number);
+}
+
+WeightIndex index_of_document(const Node& document) {
+  if (!document.is_map()) {
+    throw CheckpointError("it must be a JSON object, found " + document.describe());
+  }
+  const Node& weight_map = need_map(document, "weight_map");
+  if (weight_map.entries.size() > WeightIndexLimits::kTensors) {
+    throw CheckpointError("weight_map has " + std::to_string(weight_map.entries.size()) +
+                          " tensors, at most " + std::to_string(WeightIndexLimits::kTensors) +
+                          " are allowed");
+  }
+  WeightIndex index{.total_bytes = total_size(document)};
+  for (const NodeEntry& entry : weight_map.entries) {
+    if (!entry.value.is_scalar() || !entry.value.quoted) {
+      throw CheckpointError("the file of " + detail::tensor_label(entry.key) +
+                            " must be a string, found " + entry.value.describe());
+    }
+    check_entry(entry.key, entry.value.text);
+    index.files.emplace(entry.key, entry.value.text);
+  }
+  return index;
+}
+
+}  // namespace
+
+std::vector<std::string> WeightIndex::file_names() const {
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : files) names.insert(file);
+  return {names.begin(), names.end()};
+}
+
+WeightIndex read_weight_index(const std::filesystem::path& path, FileSystem& files) {
+  const std::string cannot = "cannot read the index of weights '" + path.string() + "'";
+  try {
+    const std::string text = files.read(path, WeightIndexLimits::kFileBytes);
+    const DocumentLimits limits{.max_bytes = WeightIndexLimits::kFileBytes, .max_depth = 8};
+    return index_of_document(read_json(text, "the index", limits));
+  } catch (const CheckpointError& error) {
+    throw CheckpointError(cannot + ": " + error.what());
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>(cannot);
+  }
+}
+
+std::string weight_index_text(const WeightIndex& index) {
+  std::vector<NodeEntry> weight_map;
+  for (const auto& [tensor, file] : index.files) {
+    try {
+      check_entry(tensor, file);
+    } catch (const CheckpointError& error) {
+      throw UsageError(std::string("cannot write an index of weights: ") + error.what());
+    }
+    weight_map.push_back({tensor, 0, Node::string(file)});
+  }
+  std::vector<NodeEntry> metadata;
+  if (index.total_bytes) {
+    Node total = Node::string(std::to_string(*index.total_bytes));
+    total.quoted = false;
+    metadata.push_back({"total_size", 0, std::move(total)});
+  }
+  return write_json(Node::map({{"metadata", 0, Node::map(std::move(metadata))},
+                               {"weight_map", 0, Node::map(std::move(weight_map))}}));
+}
+
+}  // namespace accelerate
