@@ -3,15 +3,41 @@
 #include <vector>
 
 namespace accelerate {
+namespace {
 
-void create_directories_durably(FileSystem& files, const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> parents;
+// The innermost first.
+std::vector<std::filesystem::path> missing_folders(FileSystem& files,
+                                                   const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> missing;
   for (auto path = std::filesystem::absolute(folder);
        path.has_relative_path() && files.status(path).kind == FileKind::none;
        path = path.parent_path())
-    parents.push_back(path.parent_path());
+    missing.push_back(path);
+  return missing;
+}
+
+}  // namespace
+
+void create_directories_durably(FileSystem& files, const std::filesystem::path& folder) {
+  const auto missing = missing_folders(files, folder);
   files.create_directories(folder);
-  for (const auto& parent : parents) files.sync_directory(parent);
+  for (const auto& path : missing) files.sync_directory(path.parent_path());
+}
+
+NewFolders::NewFolders(FileSystem& files, const std::filesystem::path& folder) : files_(files) {
+  if (folder.empty()) return;
+  missing_ = missing_folders(files, folder);
+  // These are other names of folders, which may be there already.
+  std::erase_if(missing_,
+                [](const auto& path) { return path.filename() == "." || path.filename() == ".."; });
+}
+
+NewFolders::~NewFolders() {
+  try {
+    for (const auto& path : missing_)
+      if (files_.status(path).kind == FileKind::directory) files_.remove(path);
+  } catch (...) {  // Not empty, as a rule: something else is in it.
+  }
 }
 
 }  // namespace accelerate

@@ -81,6 +81,31 @@ TEST(WeightWriter, ASourceThatThrowsLeavesTheOldFiles) {
   EXPECT_EQ(real_file_system().list(home.path()), Names{});
 }
 
+TEST(WeightWriter, AFailureLeavesNoEmptyFolderThatItMade) {
+  const TemporaryFolder home;
+  std::filesystem::create_directory(home.path() / "old");
+  auto failing = source("a", "12");
+  failing.stream = [](const ByteSink&) { throw CheckpointError("it vanished"); };
+  for (const char* out : {"new", "new/", "new/deep/er", "old/new", "new/../other", "old"}) {
+    EXPECT_THROW(write_weights({failing}, home.path() / out), CheckpointError) << out;
+    EXPECT_THROW(write_weights_file({failing}, home.path() / out / "x.safetensors"),
+                 CheckpointError);
+    EXPECT_EQ(real_file_system().list(home.path()), Names{"old"}) << out;
+    EXPECT_EQ(real_file_system().list(home.path() / "old"), Names{}) << out;
+  }
+}
+
+TEST(WeightWriter, AFailureLeavesAFolderThatItMadeToWhatElseIsInIt) {
+  const TemporaryFolder home;
+  auto failing = source("a", "12");
+  failing.stream = [&](const ByteSink&) {
+    home.write("new/notes", "mine");
+    throw CheckpointError("it vanished");
+  };
+  EXPECT_THROW(write_weights({failing}, home.path() / "new" / "deep"), CheckpointError);
+  EXPECT_EQ(real_file_system().list(home.path() / "new"), Names{"notes"});
+}
+
 TEST(WeightWriter, ANameTwiceIsAUsageError) {
   const TemporaryFolder home;
   EXPECT_THROW(write_weights({source("a", "1"), source("a", "2")}, home.path()), UsageError);

@@ -1,9 +1,12 @@
 #include "accelerate/formats/weights/weight_writer.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include "accelerate/base/durable_directories.h"
 
 namespace accelerate {
 namespace {
@@ -71,11 +74,13 @@ void save(const std::vector<WeightSource>& weights, const std::vector<WeightShar
           const Path& folder, const WriteWeightsOptions& options, FileSystem& files,
           WrittenWeights& result) {
   const ByName sources = by_name(weights);
+  NewFolders made(files, folder);
   files.create_directories(folder);
   std::vector<SafetensorsWriter> pending;
   for (const auto& shard : shards)
     pending.push_back(written(shard, folder, sources, options, files));
   result.files = commit(pending, shards, folder, options, files);
+  made.keep();
   remove_stale(folder, {result.files.begin(), result.files.end()}, options.names, files);
 }
 
@@ -104,12 +109,15 @@ WrittenWeights write_weights(const std::vector<WeightSource>& weights, const Pat
 WrittenWeights write_weights_file(const std::vector<WeightSource>& weights, const Path& file,
                                   const WriteWeightsOptions& options, FileSystem& files) {
   WrittenWeights result = summary(weights);
+  std::optional<NewFolders> made;
   try {
+    made.emplace(files, file.parent_path());
     if (file.has_parent_path()) files.create_directories(file.parent_path());
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot make the folder for " + file.string());
   }
   written(file, {weights.begin(), weights.end()}, by_name(weights), options, files).commit();
+  made->keep();
   result.files = {file.filename().string()};
   return result;
 }

@@ -40,9 +40,9 @@ struct WrittenWeights {
 /// more than max_shard_bytes, as shards with an index, dealt out as huggingface_hub does. Files of
 /// an earlier save that are not of this one are removed at the end. A reader finds the old weights,
 /// the new ones, or, for the moment in which shards of one name are exchanged, none at all (an
-/// index is missing), never a mixture. Throws CheckpointError; UsageError for a name twice, or a
-/// source that gives another number of bytes than its spec says. Cost: one pass, and of memory what
-/// the sources take for a piece.
+/// index is missing), never a mixture. A failure leaves no folder that it made and is empty. Throws
+/// CheckpointError; UsageError for a name twice, or a source that gives another number of bytes
+/// than its spec says. Cost: one pass, and of memory what the sources take for a piece.
 WrittenWeights write_weights(const std::vector<WeightSource>& weights,
                              const std::filesystem::path& folder,
                              const WriteWeightsOptions& options = {},
