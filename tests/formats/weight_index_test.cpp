@@ -45,7 +45,7 @@ TEST(ShardPlan, SizesAreTheReferencesAndPlainBytes) {
   for (const auto& row : golden().at("sizes")) {
     const auto text = row.at(0).get<std::string>();
     ++rows;
-    if (row.at(1).is_null()) {
+    if (row.at(1).is_null() || row.at(1) == 0) {  // Shards of no bytes are nobody's wish.
       EXPECT_THROW((void)parse_shard_size(text), ConfigError) << text;
     } else {
       EXPECT_EQ(parse_shard_size(text), row.at(1).get<std::uint64_t>()) << text;
@@ -53,7 +53,8 @@ TEST(ShardPlan, SizesAreTheReferencesAndPlainBytes) {
   }
   EXPECT_EQ(rows, 22);
   EXPECT_EQ(parse_shard_size("500"), 500);
-  for (const char* text : {"-1GB", "nan", "infGB", "1e30", "99999999TB", "5GB and more"}) {
+  for (const char* text : {"-1GB", "nan", "infGB", "1e30", "99999999TB", "5GB and more", "0", "0KB",
+                           "0.5", "-0", "1e-4KB"}) {
     EXPECT_THROW((void)parse_shard_size(text), ConfigError) << text;
   }
 }
@@ -150,6 +151,7 @@ TEST_F(WeightIndexes, WhatIsHostileOrDamagedIsRefusedWithTheFileAndTheCause) {
       {R"({"weight_map":{"w":null}})", "must be a string, found nothing"},
       {R"({"weight_map":{"w":["a"]}})", "must be a string, found a list"},
       {R"({"weight_map":[]})", "weight_map must be an object, found a list"},
+      {R"({"weight_map":{}})", "weight_map is empty, so the index lists no tensor"},
       {R"({"weights":{}})", "the key weight_map is missing"},
       {"[]", "it must be a JSON object, found a list"},
       {"", "it must be a JSON object, found nothing"},
@@ -186,6 +188,7 @@ TEST_F(WeightIndexes, WhatIsNoRegularFileIsRefusedWithoutWaiting) {
 TEST_F(WeightIndexes, AnIndexThatNobodyCouldReadIsNotWritten) {
   EXPECT_THROW((void)weight_index_text({.files = {{"w", "../a"}}}), UsageError);
   EXPECT_THROW((void)weight_index_text({.files = {{"\xff", "a"}}}), UsageError);
+  EXPECT_THROW((void)weight_index_text({.files = {}}), UsageError);
 }
 
 }  // namespace

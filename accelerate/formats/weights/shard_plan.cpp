@@ -37,9 +37,10 @@ void add(WeightShard& shard, const ShardItem& item) {
 }
 
 [[noreturn]] void refuse_size(std::string_view text) {
-  throw ConfigError("'" + std::string(text.substr(0, 80)) +
-                    "' is no size of a shard: write a number and KB, MB, GB or TB (1000 of the one "
-                    "before), as in 5GB, or a number of bytes");
+  throw ConfigError(
+      "'" + std::string(text.substr(0, 80)) +
+      "' is no size of a shard: write a number above 0 and KB, MB, GB or TB (1000 of the one "
+      "before), as in 5GB, or a number of bytes");
 }
 
 }  // namespace
@@ -104,9 +105,11 @@ std::uint64_t parse_shard_size(std::string_view text) {
     break;
   }
   const auto value = parse_double(trim(number));
-  // Below 2^63: larger disks do not exist, and the number must fit.
-  if (!value || !(*value >= 0) || *value * multiplier >= 9.2e18) refuse_size(text);
-  return static_cast<std::uint64_t>(*value * multiplier);
+  if (!value) refuse_size(text);
+  // At least a byte, and below 2^63: larger disks do not exist, and the number must fit.
+  const double bytes = *value * multiplier;
+  if (!(bytes >= 1) || bytes >= 9.2e18) refuse_size(text);
+  return static_cast<std::uint64_t>(bytes);
 }
 
 }  // namespace accelerate

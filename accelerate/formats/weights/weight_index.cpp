@@ -50,6 +50,13 @@ const Node& need_map(const Node& document, const std::string& key) {
   return *value;
 }
 
+void check_any(std::size_t tensors) {
+  if (tensors == 0)
+    throw CheckpointError(
+        "weight_map is empty, so the index lists no tensor: was it cut short, or written before "
+        "its weights? Save the model anew");
+}
+
 // Some writers gave a float. What is no whole number of bytes is no reason to refuse the weights.
 std::optional<std::uint64_t> total_size(const Node& document) {
   const Node* metadata = document.find("metadata");
@@ -71,6 +78,7 @@ WeightIndex index_of_document(const Node& document) {
     throw CheckpointError("it must be a JSON object, found " + document.describe());
   }
   const Node& weight_map = need_map(document, "weight_map");
+  check_any(weight_map.entries.size());
   if (weight_map.entries.size() > WeightIndexLimits::kTensors) {
     throw CheckpointError("weight_map has " + std::to_string(weight_map.entries.size()) +
                           " tensors, at most " + std::to_string(WeightIndexLimits::kTensors) +
@@ -111,13 +119,14 @@ WeightIndex read_weight_index(const std::filesystem::path& path, FileSystem& fil
 
 std::string weight_index_text(const WeightIndex& index) {
   std::vector<NodeEntry> weight_map;
-  for (const auto& [tensor, file] : index.files) {
-    try {
+  try {
+    check_any(index.files.size());
+    for (const auto& [tensor, file] : index.files) {
       check_entry(tensor, file);
-    } catch (const CheckpointError& error) {
-      throw UsageError(std::string("cannot write an index of weights: ") + error.what());
+      weight_map.push_back({tensor, 0, Node::string(file)});
     }
-    weight_map.push_back({tensor, 0, Node::string(file)});
+  } catch (const CheckpointError& error) {
+    throw UsageError(std::string("cannot write an index of weights: ") + error.what());
   }
   std::vector<NodeEntry> metadata;
   if (index.total_bytes) {

@@ -34,7 +34,8 @@ struct WeightIndex {
 };
 
 /// Reads the index at `path` and trusts none of it: every file must be one plain name, no path, no
-/// name appears twice, and nothing exceeds WeightIndexLimits. Throws CheckpointError.
+/// name appears twice, there is a tensor, and nothing exceeds WeightIndexLimits. Throws
+/// CheckpointError.
 [[nodiscard]] WeightIndex read_weight_index(const std::filesystem::path& path,
                                             FileSystem& files = real_file_system());
 
@@ -81,8 +82,8 @@ struct ShardNames {
 /// The index of a plan.
 [[nodiscard]] WeightIndex index_of(const std::vector<WeightShard>& shards);
 
-/// Bytes of "5GB", "1.5 mb" (decimal units KB, MB, GB, TB in any case) or a plain "500". Throws
-/// ConfigError.
+/// Bytes of "5GB", "1.5 mb" (decimal units KB, MB, GB, TB in any case) or a plain "500", at least
+/// one. Throws ConfigError.
 [[nodiscard]] std::uint64_t parse_shard_size(std::string_view text);
 
 }  // namespace accelerate
