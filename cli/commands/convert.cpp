@@ -27,6 +27,17 @@ bool to_one_file(const ConvertOptions& options) {
                     "replace it with --force");
 }
 
+void check_named(const ConvertOptions& options) {
+  if (options.source.empty())
+    throw ConfigError(
+        "SRC is empty: name a file of weights, an index, or a folder. Is a variable "
+        "of the shell not set?");
+  if (options.destination.empty())
+    throw ConfigError(
+        "DST is empty: name a *.safetensors file, or a folder. Is a variable of the "
+        "shell not set?");
+}
+
 void check_destination(const ConvertOptions& options, FileSystem& files) {
   const fs::path& path = options.destination;
   const FileKind kind = files.status(path).kind;
@@ -115,6 +126,7 @@ Element types stay, tied tensors are written once, and what was written is compa
 
 int run_convert(const ConvertOptions& options, std::ostream& out) {
   FileSystem& files = real_file_system();
+  check_named(options);
   check_destination(options, files);
   MappedWeights mapped = map_weight_files(options.source, {.key = options.key}, files);
   const auto ties = remove_ties(mapped.weights);

@@ -51,6 +51,9 @@ void add_flags(CLI::App* command, const std::shared_ptr<MergeCommandOptions>& op
 }  // namespace
 
 int run_merge_weights(const MergeCommandOptions& options, std::ostream& out) {
+  if (options.source.empty() || options.output.empty())
+    throw ConfigError(std::string(options.source.empty() ? "DIR" : "OUT") +
+                      " is empty: name a folder. Is a variable of the shell not set?");
   const auto [written, source_files] = merge_weights(options.source, options.output, options.merge);
   out << count_of(written.tensors, "tensor") << ", "
       << format_bytes(static_cast<double>(written.size_bytes)) << ", from "

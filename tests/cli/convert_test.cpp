@@ -116,6 +116,15 @@ TEST(Convert, TakesWhatIsBelowAKey) {
   EXPECT_EQ(contents(home.path() / "out.safetensors").at("w"), "F32 6" + std::string(24, '\1'));
 }
 
+// A state dict with a name that a file of safetensors cannot have.
+std::string reserved_name() {
+  return testing::archive_of(
+      testing::pickle(
+          "}(" + testing::text("__metadata__") +
+          testing::tensor_operations(std::string("K\0", 2), "K\6\x85", "K\1\x85", "K\6") + "u"),
+      {std::string(24, '\1')});
+}
+
 struct BadCall {
   const char* what;
   Names words;
@@ -135,6 +144,12 @@ TEST(Convert, BadCallsAreRefusedAndLeaveWhatIsThere) {
       {"a file as a folder", {good, "file"}, 2, "is to be a folder, and is a file"},
       {"a size for a file", {good, "x.safetensors", "--max_shard_size", "1GB"}, 2, "leave one"},
       {"no size", {good, "out", "--max_shard_size", "1 elephant"}, 2, "is no size of a shard"},
+      {"shards of nothing", {good, "out", "--max_shard_size", "0"}, 2, "'0' is no size of a shard"},
+      {"and in KB", {good, "out", "--max_shard_size", "0KB"}, 2, "'0KB' is no size of a shard"},
+      {"an empty source", {"", "out"}, 2, "SRC is empty"},
+      {"an empty destination", {good, ""}, 2, "DST is empty"},
+      {"an index of nothing", {"none.safetensors.index.json", "out"}, 1, "weight_map is empty"},
+      {"a name of safetensors", {"refused.bin", "new/out"}, 1, "__metadata__"},
       {"an unknown flag", {good, "out", "--forse"}, 2, "--forse"},
       {"another extension", {"file", "out"}, 1, "extension that is not known"},
       {"a wrapped dict", {"wrapped.ckpt", "out"}, 1, "below 'model'.*--key"},
@@ -153,6 +168,8 @@ TEST(Convert, BadCallsAreRefusedAndLeaveWhatIsThere) {
     home.write("taken/model.safetensors", "mine");
     home.write("file", "mine");
     home.write("wrapped.ckpt", wrapped());
+    home.write("none.safetensors.index.json", R"({"weight_map":{}})");
+    home.write("refused.bin", reserved_name());
     home.write("cut.bin", whole.substr(0, whole.size() / 2));
     std::filesystem::create_directory(home.path() / "folder.safetensors");
     const auto before = real_file_system().list(home.path());

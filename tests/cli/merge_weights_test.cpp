@@ -77,6 +77,15 @@ TEST_F(MergeCommand, FlagsTakeDashesAndUnderscores) {
   }
 }
 
+TEST_F(MergeCommand, RemovesTheFolderThatItRunsIn) {
+  const auto result = testing::run_program(
+      {testing::accelerate_program(), "merge-weights", ".", "../out", "--remove_checkpoint_dir"},
+      {.env = {}, .timeout = std::chrono::seconds(10), .working_directory = home_.path() / "in"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(names(home_.path()), Words{"out"});
+  EXPECT_EQ(names(home_.path() / "out"), Words{"model.safetensors"});
+}
+
 TEST_F(MergeCommand, BadCallsFailWithTheCureAndLeaveEverything) {
   struct {
     Words words;
@@ -87,6 +96,10 @@ TEST_F(MergeCommand, BadCallsFailWithTheCureAndLeaveEverything) {
       {{"in"}, 2, "OUT is required"},
       {{"in", "out", "more"}, 2, "more"},
       {{"in", "out", "--max_shard_size", "5 lots"}, 2, "'5 lots' is no size of a shard"},
+      {{"in", "out", "--max_shard_size", "0"}, 2, "'0' is no size of a shard"},
+      {{"in", "out", "--max_shard_size", "0KB"}, 2, "'0KB' is no size of a shard"},
+      {{"", "out"}, 2, "DIR is empty"},
+      {{"in", ""}, 2, "OUT is empty"},
       {{"in", "out", "--unsafe_serialization"}, 2, "never written here. Leave it out"},
       {{"in", "out", "--unsafe-serialization"}, 2, "never written here. Leave it out"},
       {{"in", "out", "--remove"}, 2, "--remove"},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -72,6 +73,13 @@ void write_shards(const Path& folder, const std::string& stem = "model", std::si
     testing::write_parts(folder, stem, rank, ranks[rank], wholes(first, prefix));
 }
 
+void put_shards(testing::CrashFileSystem& disk) {
+  const TemporaryFolder home;
+  write_shards(home.path());
+  for (const auto& name : names(home.path()))
+    disk.put("/data/in/" + name, file_text(home.path() / name));
+}
+
 void add_manifest(const Path& folder) {
   Manifest manifest{.num_processes = 3, .files = {}};
   for (const auto& name : names(folder))
@@ -130,6 +138,25 @@ TEST(MergeWeights, TakesOneOfTheModelsOfAState) {
   EXPECT_EQ(file_text(home.path() / "out" / "model.safetensors"), whole_file());
 }
 
+// As tools leave them that move a tensor and do not write the other file anew.
+TEST(MergeWeights, OfAnIndexedFolderOnlyTheTensorsInTheirOwnFilesCount) {
+  const TemporaryFolder home;
+  std::filesystem::create_directory(home.path() / "in");
+  const TensorSpec a{"a", DType::u8, {3}}, stale{"a", DType::f32, {2}}, b{"b", DType::u8, {4}};
+  const auto bytes = testing::counted(8, 1);
+  const std::span all(bytes);
+  write_safetensors(real_file_system(), home.path() / "in/x.safetensors", {{a, all.first(3)}});
+  write_safetensors(real_file_system(), home.path() / "in/y.safetensors",
+                    {{stale, all}, {b, all.last(4)}});
+  home.write("in/model.safetensors.index.json",
+             weight_index_text({.files = {{"a", "x.safetensors"}, {"b", "y.safetensors"}}}));
+  EXPECT_EQ(merge_weights(home.path() / "in", home.path() / "out").written.tensors, 2U);
+  const auto merged = SafetensorsFile::open(home.path() / "out/model.safetensors");
+  EXPECT_EQ(merged.at("a").dtype, DType::u8);
+  EXPECT_TRUE(std::ranges::equal(merged.at("a").bytes, all.first(3)));
+  EXPECT_TRUE(std::ranges::equal(merged.at("b").bytes, all.last(4)));
+}
+
 // A tensor in parts passes through a buffer; one that is far larger than it comes out the same.
 TEST(MergeWeights, PassesTensorsThroughASmallBuffer) {
   const TemporaryFolder home;
@@ -175,6 +202,39 @@ TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
        [](const Path& p) { std::filesystem::create_directory(p); },
        {},
        "holds no weights"},
+      {"an index of nothing",
+       [](const Path& p) {
+         std::filesystem::create_directory(p);
+         std::ofstream(p / "model.safetensors.index.json") << R"({"weight_map":{}})";
+       },
+       {},
+       "weight_map is empty"},
+      {"an index that names another file",
+       [](const Path& p) {
+         std::filesystem::create_directory(p);
+         for (const char* name : {"x.safetensors", "y.safetensors"})
+           write_safetensors(real_file_system(), p / name,
+                             {{{name, DType::u8, {1}}, testing::as_bytes("1")}});
+         std::ofstream(p / "model.safetensors.index.json") << weight_index_text(
+             {.files = {{"x.safetensors", "x.safetensors"}, {"y.safetensors", "x.safetensors"}}});
+       },
+       {},
+       "says that 'y.safetensors' is in x.safetensors, which does not have it"},
+      {"a folder above the shards",
+       [](const Path& p) {
+         std::filesystem::create_directories(p / "logs");
+         write_shards(p / "sharded");
+       },
+       {},
+       "holds no weights: neither shards (shard-00001-model-…) nor model.safetensors nor its "
+       "index. Its subfolder 'sharded' does: merge "},
+      {"a link to a folder to be removed",
+       [](const Path& p) {
+         write_shards(p.parent_path() / "real");
+         std::filesystem::create_directory_symlink("real", p);
+       },
+       {.remove_source = true},
+       "in is a symbolic link to "},
       {"pickled shards",
        [](const Path& p) {
          std::filesystem::create_directory(p);
@@ -261,7 +321,7 @@ TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
       EXPECT_NE(describe(error).find(row.says), std::string::npos)
           << row.what << ": " << describe(error);
     }
-    EXPECT_FALSE(std::filesystem::exists(out / "model.safetensors")) << row.what;
+    EXPECT_FALSE(std::filesystem::exists(out)) << row.what;
   }
 }
 
@@ -283,14 +343,44 @@ TEST(MergeWeights, RemovesTheSourceWhenAsked) {
   EXPECT_EQ(file_text(home.path() / "out" / "model.safetensors"), whole_file());
 }
 
-// --- power cuts ---------------------------------------------------------------------------------
-
-void put_shards(testing::CrashFileSystem& disk) {
+TEST(MergeWeights, ALinkToTheSourceIsMergedAndNotRemoved) {
   const TemporaryFolder home;
-  write_shards(home.path());
-  for (const auto& name : names(home.path()))
-    disk.put("/data/in/" + name, file_text(home.path() / name));
+  write_shards(home.path() / "real" / "in");
+  std::filesystem::create_directory_symlink("real/in", home.path() / "link");
+  std::filesystem::create_directory_symlink("real", home.path() / "above");
+  merge_weights(home.path() / "link", home.path() / "out");
+  for (const char* in : {"link", "link/", "link/.", "above/../link"}) {
+    EXPECT_THROW(merge_weights(home.path() / in, home.path() / "no", {.remove_source = true}),
+                 CheckpointError)
+        << in;
+  }
+  EXPECT_EQ(names(home.path() / "real" / "in").size(), 4U);
+  EXPECT_EQ(names(home.path()), (Names{"above", "link", "out", "real"}));
+  merge_weights(home.path() / "above" / "in", home.path() / "out", {.remove_source = true});
+  EXPECT_EQ(names(home.path() / "real"), Names{});
 }
+
+// Whose folders are mount points, say.
+class StickyDisk final : public testing::CrashFileSystem {
+ public:
+  bool remove_tree(const Path& path) override { throw FileError("remove", path, EBUSY); }
+};
+
+TEST(MergeWeights, ASourceThatCannotBeRemovedIsSaidWithWhatWasWritten) {
+  StickyDisk disk;
+  put_shards(disk);
+  try {
+    merge_weights("/data/in", "/data/out", {.remove_source = true}, disk);
+    ADD_FAILURE() << "it was removed";
+  } catch (const CheckpointError& error) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "are merged, whole and compared, in /data/out",
+                        describe(error));
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot remove '/data/in'", describe(error));
+  }
+  EXPECT_EQ(disk.now().files.at("/data/out/model.safetensors"), whole_file());
+}
+
+// --- power cuts ---------------------------------------------------------------------------------
 
 std::size_t crashes_that_lose(const std::optional<std::size_t>& without_sync) {
   testing::CrashFileSystem disk;

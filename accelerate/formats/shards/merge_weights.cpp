@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,7 @@ std::string stems_of(const Models& models) {
 // What is to be merged.
 struct Source {
   Path folder;
+  Path real;  // Absolute and without links, wherever the process goes meanwhile.
   std::string stem = {};
   Layout layout = {};
   std::vector<std::string> names = {};    // All in the folder.
@@ -112,12 +114,39 @@ Source choose(Source source, const Models& models, const std::string& asked) {
   return source;
 }
 
+// Which folder below one without weights may be meant, as the `sharded` of PyTorch's consolidated
+// checkpoints; "" when there is none.
+std::string hint_at_subfolder(const Path& folder, const std::vector<std::string>& names,
+                              FileSystem& files) {
+  for (const auto& name : names) {
+    try {
+      const Path below = folder / name;
+      if (files.status(below).kind == FileKind::directory &&
+          !models_among(files.list(below)).empty())
+        return ". Its subfolder '" + name + "' does: merge " + below.string();
+    } catch (const FileError&) {  // One that may not be read is no hint.
+    }
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_empty(const Path& folder, const std::vector<std::string>& names,
+                               FileSystem& files) {
+  refuse_others(folder, names);
+  throw CheckpointError(folder.string() +
+                        " holds no weights: neither shards (shard-00001-model-…) nor "
+                        "model.safetensors nor its index" +
+                        hint_at_subfolder(folder, names, files));
+}
+
 Source find_source(const Path& folder, const std::string& asked, FileSystem& files) {
   const auto kind = files.status(folder).kind;
   if (kind == FileKind::none) throw CheckpointError("there is no folder " + folder.string());
   if (kind != FileKind::directory)
     throw CheckpointError(folder.string() + " is a file; what is merged is a folder of weights");
-  Source source{.folder = folder, .names = files.list(folder)};
+  Source source{.folder = folder,
+                .real = std::filesystem::weakly_canonical(folder),
+                .names = files.list(folder)};
   std::vector<std::string> listed = source.names;
   if (files.status(folder / Manifest::kName).kind != FileKind::none) {
     source.manifest = read_manifest(files, folder);
@@ -125,12 +154,7 @@ Source find_source(const Path& folder, const std::string& asked, FileSystem& fil
     for (const auto& file : source.manifest->files) listed.push_back(file.name);
   }
   const Models models = models_among(listed);
-  if (models.empty()) {
-    refuse_others(folder, source.names);
-    throw CheckpointError(folder.string() +
-                          " holds no weights: neither shards (shard-00001-model-…) nor "
-                          "model.safetensors nor its index");
-  }
+  if (models.empty()) refuse_empty(folder, source.names, files);
   return choose(std::move(source), models, asked);
 }
 
@@ -161,11 +185,26 @@ Inputs inputs_of(const Source& source, FileSystem& files) {
   return {std::move(names), std::move(index)};
 }
 
+std::vector<Path> paths_of(const Inputs& inputs, const Source& source) {
+  std::vector<Path> paths;
+  for (const auto& name : inputs.names) paths.push_back(source.folder / name);
+  return paths;
+}
+
+ShardCatalogue open(const Inputs& inputs, const Source& source, FileSystem& files) {
+  const auto paths = paths_of(inputs, source);
+  if (!inputs.index) return ShardCatalogue::open(paths, files);
+  const auto counts = [&inputs](std::size_t file, std::string_view tensor) {
+    const auto listed = inputs.index->files.find(std::string(tensor));
+    return listed != inputs.index->files.end() && listed->second == inputs.names[file];
+  };
+  return ShardCatalogue::open(paths, counts, files);
+}
+
 std::vector<WeightSource> sources_of(const ShardCatalogue& catalogue, const Inputs& inputs,
                                      const Source& source) {
   std::vector<WeightSource> weights;
   for (const ShardedTensor& tensor : catalogue.tensors()) {
-    if (inputs.index && !inputs.index->files.contains(tensor.name)) continue;
     const TensorSpec spec{name_from_shards(source.stem, tensor.name), tensor.dtype, tensor.shape};
     weights.push_back(
         {spec, [&tensor](const ByteSink& sink) { ShardCatalogue::stream(tensor, sink); }});
@@ -186,8 +225,22 @@ bool lies_in(const Path& inner, const Path& outer) {
   return !within.empty() && *within.begin() != "..";
 }
 
+// Whether the path itself is a link; its parents may be.
+bool is_link(Path path) {
+  while (path.has_relative_path() && path.has_parent_path() &&
+         (path.filename().empty() || path.filename() == "."))
+    path = path.parent_path();
+  std::error_code ignored;
+  return std::filesystem::is_symlink(path, ignored);
+}
+
 // That nothing is lost with the source but what was merged.
 void check_removable(const Source& source, const Inputs& inputs) {
+  if (is_link(source.folder))
+    throw CheckpointError(source.folder.string() + " is a symbolic link to " +
+                          source.real.string() +
+                          ", which others may use under its own name. Name the folder itself to "
+                          "have it removed, or leave out --remove_checkpoint_dir");
   if (!source.other_models.empty())
     throw CheckpointError(source.folder.string() + " also holds " + source.other_models +
                           ", which would be lost: merge them first, and remove the folder with the "
@@ -226,6 +279,16 @@ void check_written(const Source& source, const ShardCatalogue& catalogue, const 
   }
 }
 
+void remove_source(const Source& source, const Path& output, FileSystem& files) {
+  try {
+    files.remove_tree(source.real);
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>(
+        "the weights are merged, whole and compared, in " + output.string() + ", but " +
+        source.real.string() + " could not be removed, or only in part; remove it by hand");
+  }
+}
+
 }  // namespace
 
 MergedWeights merge_weights(const Path& source_folder, const Path& output,
@@ -237,17 +300,17 @@ MergedWeights merge_weights(const Path& source_folder, const Path& output,
   const Inputs inputs = inputs_of(source, files);
   if (options.remove_source) check_removable(source, inputs);
   check_checksums(source, inputs.names, files);
-  std::vector<Path> paths;
-  for (const auto& name : inputs.names) paths.push_back(source.folder / name);
-  MergedWeights merged{.written = {}, .source_files = paths.size()};
+  MergedWeights merged{.written = {}, .source_files = inputs.names.size()};
   {
-    const auto catalogue = ShardCatalogue::open(paths, files);
+    const auto catalogue = open(inputs, source, files);
+    NewFolders made(files, output);
     create_directories_durably(files, output);
     merged.written = write_weights(sources_of(catalogue, inputs, source), output,
                                    {.max_shard_bytes = options.max_shard_bytes}, files);
+    made.keep();
     if (options.remove_source) check_written(source, catalogue, output, merged.written, files);
   }
-  if (options.remove_source) files.remove_tree(source.folder);
+  if (options.remove_source) remove_source(source, output, files);
   return merged;
 }
 

@@ -18,7 +18,8 @@ struct MergeWeightsOptions {
   /// "model_1" of a state folder with several models; may stay empty when there is one.
   std::string model = {};
   /// Removes the source once the output would survive a power cut. Refused, before anything is
-  /// written, when the source holds anything else than what is merged or a state folder's files.
+  /// written, when the source holds anything else than what is merged or a state folder's files, or
+  /// is given by a symbolic link.
   bool remove_source = false;
 };
 

@@ -28,14 +28,15 @@ class Assembly {
  public:
   explicit Assembly(const std::vector<SafetensorsFile>& files) : files_(files) {}
 
-  void add(std::size_t file) {
+  void add(std::size_t file, const ShardCatalogue::Filter& counts) {
     std::optional<ShardingInfo> info;
     try {
       info = sharding_info_of(files_[file].metadata());
     } catch (const CheckpointError& error) {
       throw CheckpointError("cannot load tensors from '" + name_of(file) + "': " + error.what());
     }
-    for (const StoredTensor& stored : files_[file].tensors()) add(file, stored, info);
+    for (const StoredTensor& stored : files_[file].tensors())
+      if (counts(file, stored.name)) add(file, stored, info);
   }
 
   std::vector<ShardedTensor> finish() {
@@ -243,6 +244,11 @@ const ShardPiece* ShardedTensor::whole() const {
 
 ShardCatalogue ShardCatalogue::open(const std::vector<std::filesystem::path>& paths,
                                     FileSystem& files) {
+  return open(paths, [](std::size_t, std::string_view) { return true; }, files);
+}
+
+ShardCatalogue ShardCatalogue::open(const std::vector<std::filesystem::path>& paths,
+                                    const Filter& counts, FileSystem& files) {
   if (paths.size() > ShardLimits::kFiles)
     throw CheckpointError("there are " + std::to_string(paths.size()) +
                           " files of shards, at most " + std::to_string(ShardLimits::kFiles) +
@@ -250,7 +256,7 @@ ShardCatalogue ShardCatalogue::open(const std::vector<std::filesystem::path>& pa
   ShardCatalogue catalogue;
   for (const auto& path : paths) catalogue.files_.push_back(SafetensorsFile::open(path, files));
   Assembly assembly(catalogue.files_);
-  for (std::size_t i = 0; i < catalogue.files_.size(); ++i) assembly.add(i);
+  for (std::size_t i = 0; i < catalogue.files_.size(); ++i) assembly.add(i, counts);
   catalogue.tensors_ = assembly.finish();
   return catalogue;
 }

@@ -54,6 +54,12 @@ class ShardCatalogue {
   /// Cost: headers are read, data is not.
   [[nodiscard]] static ShardCatalogue open(const std::vector<std::filesystem::path>& paths,
                                            FileSystem& files = real_file_system());
+  /// The same of the tensors that count: those for which `counts`, given the position in `paths`
+  /// and the name, is true. What files hold besides is passed over unchecked.
+  using Filter = std::function<bool(std::size_t file, std::string_view tensor)>;
+  [[nodiscard]] static ShardCatalogue open(const std::vector<std::filesystem::path>& paths,
+                                           const Filter& counts,
+                                           FileSystem& files = real_file_system());
 
   /// Sorted by name.
   [[nodiscard]] const std::vector<ShardedTensor>& tensors() const& { return tensors_; }
