@@ -75,13 +75,19 @@ ManifestFile write_tensors(FileSystem& files, const std::filesystem::path& path,
   return file.finish(planned.name);
 }
 
+// 0 for what has no elements in memory, which the writing refuses by its name.
+std::uint64_t bytes_of(const at::Tensor& tensor) {
+  const bool plain = tensor.defined() && !tensor.is_nested() && tensor.layout() == at::kStrided;
+  return plain ? tensor.nbytes() : 0;
+}
+
 }  // namespace
 
 std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned) {
   std::uint64_t bytes = 0;
   for (const auto& file : planned) {
     bytes += file.text.size();
-    for (const auto& item : file.tensors) bytes += item.tensor.nbytes();
+    for (const auto& item : file.tensors) bytes += bytes_of(item.tensor);
   }
   return bytes;
 }

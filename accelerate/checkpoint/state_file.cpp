@@ -25,32 +25,47 @@ Node tagged(const char* tag, std::string text) {
   return Node::map({{.key = tag, .value = Node::string(std::move(text))}});
 }
 
-std::string checked_text(const std::string& text) {
-  if (!is_utf8(text)) throw CheckpointError("a text of the state is not UTF-8");
-  return text;
+Node special_number(double value) {
+  if (std::isnan(value)) return tagged(kNumber, "NaN");
+  return tagged(kNumber, value > 0 ? "Infinity" : "-Infinity");
 }
 
-Node real_node(double value) {
-  if (std::isnan(value)) return tagged(kNumber, "NaN");
-  if (std::isinf(value)) return tagged(kNumber, value > 0 ? "Infinity" : "-Infinity");
-  return Node::real(value);
+// What the reader would refuse is not written. `depth` counts the lists and maps around a value,
+// and it itself when it is one.
+void check_depth(int depth, const std::string& place) {
+  constexpr std::size_t kShown = 80;
+  if (depth <= kLimits.max_depth) return;
+  throw CheckpointError("'" + std::string(fit_bytes(place, kShown)) + "' is nested deeper than " +
+                        std::to_string(kLimits.max_depth) +
+                        " levels of lists and dictionaries, of which a tensor or a number that is "
+                        "not finite counts as one; make the state flatter, or one tensor of it");
+}
+
+void check_size(std::size_t bytes) {
+  if (bytes <= kLimits.max_bytes) return;
+  throw CheckpointError("its numbers and texts make " + std::to_string(bytes) +
+                        " bytes of JSON or more; allowed are " + std::to_string(kLimits.max_bytes) +
+                        ". Keep what is long in a tensor, which has no limit");
 }
 
 // Turns a state into a tree of JSON and takes the tensors out of it.
 class Flattener {
  public:
-  Node node(const StateDict& state, const std::string& place) {
+  Node node(const StateDict& state, const std::string& place, int depth = 1) {
     if (state.is_null()) return Node::null();
     if (state.holds<bool>()) return Node::boolean(state.to<bool>());
     if (state.holds<std::int64_t>()) return Node::integer(state.to<std::int64_t>());
-    if (state.holds<double>()) return real_node(state.to<double>());
-    if (state.holds<std::string>()) return Node::string(checked_text(state.to<std::string>()));
+    if (state.holds<double>() && std::isfinite(state.to<double>()))
+      return Node::real(state.to<double>());
+    if (state.holds<std::string>()) return Node::string(text(state.to<std::string>()));
+    check_depth(depth, place);
+    if (state.holds<double>()) return special_number(state.to<double>());
     if (state.holds<at::Tensor>()) return tensor(state.to<at::Tensor>(), place);
     const std::string prefix = place.empty() ? place : place + '.';
     if (state.holds<StateDict::List>()) {
       std::vector<Node> items;
       for (const auto& item : state.list())
-        items.push_back(node(item, prefix + std::to_string(items.size())));
+        items.push_back(node(item, prefix + std::to_string(items.size()), depth + 1));
       return Node::sequence(std::move(items));
     }
     std::vector<NodeEntry> entries;
@@ -58,7 +73,7 @@ class Flattener {
       if (key.starts_with('$'))
         throw CheckpointError("the key '" + key +
                               "' of a state begins with '$', which is reserved");
-      entries.push_back({.key = checked_text(key), .value = node(value, prefix + key)});
+      entries.push_back({.key = text(key), .value = node(value, prefix + key, depth + 1)});
     }
     return Node::map(std::move(entries));
   }
@@ -66,6 +81,13 @@ class Flattener {
   std::vector<NamedTensor> tensors;
 
  private:
+  // Too much is refused before the JSON is made of it.
+  std::string text(const std::string& value) {
+    check_size(text_bytes_ += value.size());
+    if (!is_utf8(value)) throw CheckpointError("a text of the state is not UTF-8");
+    return value;
+  }
+
   Node tensor(const at::Tensor& value, const std::string& place) {
     std::string name = place.empty() ? "state" : place;
     for (int i = 2; !names_.insert(name).second; ++i) name = place + "#" + std::to_string(i);
@@ -74,6 +96,7 @@ class Flattener {
   }
 
   std::set<std::string> names_;
+  std::size_t text_bytes_ = 0;
 };
 
 using Tensors = std::map<std::string, at::Tensor>;
@@ -137,6 +160,7 @@ std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& st
     if (!flattener.tensors.empty())
       planned.push_back({.name = stem + ".safetensors", .tensors = std::move(flattener.tensors)});
     planned.push_back({.name = stem + ".json", .text = write_json(node)});
+    check_size(planned.back().text.size());
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot save '" + stem + "'");
   }

@@ -13,8 +13,10 @@
 namespace accelerate {
 
 /// The files of `state`, by names that begin with `stem`. Throws CheckpointError: a tensor is
-/// undefined or has a dtype that safetensors lacks, a key begins with '$', a text is not UTF-8.
-/// Cost: tensors are not copied.
+/// undefined, not strided or without data, or has a dtype that safetensors lacks, a key begins with
+/// '$', a text is not UTF-8, lists and dictionaries are nested deeper than 64 levels, or the JSON
+/// is longer than 256 MiB: what read_state_file would refuse is not saved. Cost: tensors are not
+/// copied.
 [[nodiscard]] std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state);
 
 /// Reads it back; tensors are on the CPU, in memory of their own. They lie in `tensor_files`, whole

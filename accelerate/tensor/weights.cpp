@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -14,10 +16,24 @@
 namespace accelerate {
 namespace {
 
+// Why the elements of a tensor do not lie in memory one by one; "" when they do.
+std::string no_plain_elements(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "the tensor is undefined";
+  if (tensor.is_meta())
+    return "the tensor is on the meta device and has no data; give it some first, by to_empty() "
+           "and a load";
+  if (tensor.is_nested())
+    return "the tensor is nested; pad it by to_padded_tensor(), or save its parts";
+  if (tensor.layout() == at::kStrided) return "";
+  std::ostringstream layout;
+  layout << tensor.layout();
+  return "the tensor is of the layout " + layout.str() +
+         "; allowed is Strided: densify it by to_dense()";
+}
+
 TensorSpec spec_of(const NamedTensor& item) {
-  if (!item.tensor.defined()) {
-    throw CheckpointError("cannot save '" + item.name + "': the tensor is undefined");
-  }
+  if (const auto why = no_plain_elements(item.tensor); !why.empty())
+    throw CheckpointError("cannot save '" + item.name + "': " + why);
   const auto type = item.tensor.scalar_type();
   return {item.name, to_dtype(type), to_stored_shape(type, item.tensor.sizes().vec())};
 }

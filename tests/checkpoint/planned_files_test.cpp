@@ -54,6 +54,20 @@ TEST(PlannedFiles, HoldTheTensorsOfAnyLayoutAndTheirChecksums) {
   EXPECT_EQ(SafetensorsFile::open(folder.path() / "a.safetensors").metadata().at("k"), "v");
 }
 
+TEST(PlannedFiles, WithoutPlainElementsAreRefusedByNameNotCounted) {
+  const TemporaryFolder folder;
+  const std::vector<NamedTensor> tensors = {{"dense", at::ones({4}, at::kFloat)},
+                                            {"sparse", at::eye(3).to_sparse()}};
+  EXPECT_EQ(planned_bytes({{.name = "a.safetensors", .tensors = tensors}}), 16U);
+  try {
+    (void)write_planned(real_file_system(), folder.path(),
+                        {{.name = "a.safetensors", .tensors = tensors}});
+    FAIL();
+  } catch (const CheckpointError& error) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot save 'sparse'", describe(error));
+  }
+}
+
 // Long enough to go past the page cache, with an end that cannot.
 TEST(PlannedFiles, HoldLargeTensorsToTheLastByte) {
   const TemporaryFolder folder;

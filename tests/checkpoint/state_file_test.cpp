@@ -80,6 +80,50 @@ TEST(StateFile, RefusesToWriteWhatCouldNotBeReadBack) {
   for (const auto& state : cases) EXPECT_THROW((void)plan_state("a", state), CheckpointError);
 }
 
+// `levels` lists around `inner`.
+StateDict nested(int levels, StateDict inner) {
+  for (; levels > 0; --levels) inner = StateDict::List{std::move(inner)};
+  return inner;
+}
+
+void expect_refused(const StateDict& state, const char* says) {
+  try {
+    (void)plan_state("early_stopping", state);
+    ADD_FAILURE() << "saved in spite of: " << says;
+  } catch (const CheckpointError& error) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'early_stopping'", error.what());
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, says, describe(error));
+  }
+}
+
+TEST(StateFile, IsReadBackAtTheGreatestDepthAndRefusedBelowIt) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_NO_THROW(round_trip(nested(64, 1)));
+  EXPECT_NO_THROW(round_trip(nested(63, StateDict::Dict())));
+  EXPECT_NO_THROW(round_trip(nested(63, at::ones(2))));
+  EXPECT_NO_THROW(round_trip(nested(63, infinity)));
+  const StateDict deeper[] = {nested(65, 1), nested(64, StateDict::Dict()), nested(64, at::ones(2)),
+                              nested(64, infinity), nested(2000, 1)};
+  for (const auto& state : deeper) expect_refused(state, "deeper than 64 levels");
+  expect_refused({{"history", nested(70, 1)}}, "'history.0.0");
+}
+
+TEST(StateFile, TooLongToBeReadBackIsRefused) {
+  const StateDict half = std::string((std::size_t{128} << 20) + 1, '\0');
+  expect_refused({{"log", StateDict::List{half, half}}},
+                 "268435461 bytes of JSON or more; allowed are 268435456. Keep what is long in a "
+                 "tensor");
+}
+
+TEST(StateFile, RefusesTensorsWithoutPlainElementsByNameAndCure) {
+  expect_refused({{"adjacency", at::eye(3).to_sparse()}},
+                 "'adjacency': the tensor is of the layout");
+  expect_refused({{"adjacency", at::eye(3).to_sparse()}}, "to_dense()");
+  expect_refused({{"csr", at::eye(3).to_sparse_csr()}}, "SparseCsr");
+  expect_refused({{"later", at::empty({3}, at::kMeta)}},
+                 "'later': the tensor is on the meta device");
+}
+
 struct Hostile {
   const char* json;
   const char* says;
