@@ -2,6 +2,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <cstdint>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -101,6 +104,14 @@ void add_gradients(const StateDict& saved, double share, const ParameterNames& n
   }
 }
 
+// One more is added to what is counted.
+std::int64_t count_of(const StateDict& value, const char* key) {
+  const auto number = value.to<std::int64_t>();
+  if (number >= 0 && number < std::numeric_limits<std::int64_t>::max()) return number;
+  throw CheckpointError("'" + std::string(key) + "' of the accelerator is " +
+                        std::to_string(number) + "; allowed is 0 to 2^63 - 2");
+}
+
 }  // namespace
 
 StatePart Accelerator::Impl::progress_part() {
@@ -112,14 +123,17 @@ StatePart Accelerator::Impl::progress_part() {
           },
           .load_state_dict =
               [this](const StateDict& saved) {
+                const auto step = count_of(saved.at("step"), "step");
+                const auto* iteration = saved.find("iteration");
+                const auto next = iteration == nullptr ? checkpointing.next_iteration()
+                                                       : count_of(*iteration, "iteration");
                 for (const auto& model : live_models())
                   for (auto parameter : model->parameters())
                     parameter.mutable_grad() = at::Tensor();
-                gradient_state->resume(saved.at("step").to<std::int64_t>());
+                gradient_state->resume(step);
                 items.reset();
                 items.enter(gradient_state->window());
-                if (const auto* iteration = saved.find("iteration"))
-                  checkpointing.set_iteration(iteration->to<std::int64_t>());
+                if (iteration != nullptr) checkpointing.set_iteration(next);
               }};
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
+#include <string>
 #include <variant>
 
 #include "accelerate/base/error.h"
@@ -20,7 +22,20 @@ std::vector<T> numbers(const StateDict::List& list) {
   return all;
 }
 
+// The whole number `key`, from `least` up to one below the greatest, to which one more is added.
+std::int64_t count(const StateDict& value, const std::string& key, std::int64_t least = 0) {
+  const auto number = value.to<std::int64_t>();
+  if (number >= least && number < std::numeric_limits<std::int64_t>::max()) return number;
+  throw CheckpointError("'" + key + "' is " + std::to_string(number) + "; allowed is " +
+                        std::to_string(least) + " to 2^63 - 2");
+}
+
+std::int64_t count_at(const StateDict& state, const char* key, std::int64_t least = 0) {
+  return count(state.at(key), key, least);
+}
+
 StateValue scheduler_value(const std::string& key, const StateDict& state) {
+  if (key == "last_epoch" && state.holds<std::int64_t>()) return count(state, key, -1);
   if (state.holds<bool>()) return state.to<bool>();
   if (state.holds<std::int64_t>()) return state.to<std::int64_t>();
   if (state.holds<double>()) return state.to<double>();
@@ -93,13 +108,13 @@ StateDict to_state_dict(const LoaderState& state) {
 }
 
 LoaderState loader_state_of(const StateDict& state) {
-  return {.epoch = state.at("epoch").to<std::int64_t>(),
-          .batches = state.at("batches").to<std::int64_t>(),
-          .samples = state.at("samples").to<std::int64_t>(),
+  return {.epoch = count_at(state, "epoch"),
+          .batches = count_at(state, "batches"),
+          .samples = count_at(state, "samples"),
           .seed = std::bit_cast<std::uint64_t>(state.at("seed").to<std::int64_t>()),
-          .total_batch_size = state.at("total_batch_size").to<std::int64_t>(),
-          .dataset_length = state.at("dataset_length").to<std::int64_t>(),
-          .num_processes = state.at("num_processes").to<std::int64_t>()};
+          .total_batch_size = count_at(state, "total_batch_size"),
+          .dataset_length = count_at(state, "dataset_length", -1),
+          .num_processes = count_at(state, "num_processes", 1)};
 }
 
 }  // namespace accelerate

@@ -26,8 +26,7 @@ std::string class_of(const Optimizer& optimizer) {
   return c10::demangle(typeid(optimizer).name());
 }
 
-// --- tensors
-// ---------------------------------------------------------------------------------------
+// --- tensors -------------------------------------------------------------------------------------
 
 struct MapTensors {
   const std::function<at::Tensor(const at::Tensor&)>& fn;
@@ -55,8 +54,7 @@ bool map_tensors(OptimizerParamState& state, const MapTensors& field) {
   });
 }
 
-// --- fields to a StateDict and back
-// ----------------------------------------------------------------
+// --- fields to a StateDict and back --------------------------------------------------------------
 
 // An undefined tensor is nothing.
 StateDict of_tensor(const at::Tensor& tensor) {
@@ -139,8 +137,7 @@ struct LoadFields {
   }
 };
 
-// --- parameters by name
-// ----------------------------------------------------------------------------
+// --- parameters by name --------------------------------------------------------------------------
 
 std::string name_of(const Optimizer& optimizer, std::size_t group, std::size_t index,
                     const ParameterNames& names) {
@@ -166,8 +163,7 @@ std::vector<std::vector<std::string>> group_names(const Optimizer& optimizer,
   return groups;
 }
 
-// --- codecs
-// ----------------------------------------------------------------------------------------
+// --- codecs --------------------------------------------------------------------------------------
 
 using Codec = OptimizerCodec<Optimizer>;
 
@@ -231,19 +227,75 @@ void check_group(std::size_t group, const StateDict& saved,
   if (names != here) refuse_group(group, names, here);
 }
 
-// Moments have the shape of their parameter; LBFGS alone keeps others.
+[[noreturn]] void refuse_entry(const std::string& key, const std::string& name,
+                               const std::string& what) {
+  throw CheckpointError("'" + key + "' of parameter '" + name + "' is " + what);
+}
+
+// Moments have the shape of their parameter, and fractions.
+void check_moment(const std::string& key, const StateDict& value, const at::Tensor& parameter,
+                  const std::string& name) {
+  const auto tensor = value.to<at::Tensor>();
+  if (tensor.sizes() != parameter.sizes())
+    refuse_entry(key, name,
+                 value.describe() + ", the parameter is " + StateDict(parameter).describe());
+  if (!tensor.is_floating_point() && !tensor.is_complex())
+    refuse_entry(key, name,
+                 "of " + std::string(c10::toString(tensor.scalar_type())) +
+                     "; allowed are floating-point and complex dtypes");
+}
+
+// What the options make a step read.
 template <typename Kind>
-void check_shapes(const StateDict& fields, const at::Tensor& parameter, const std::string& name) {
-  if constexpr (std::is_same_v<Kind, detail::LBFGS>) return;
+std::vector<const char*> needed_moments(const typename Kind::Options& options) {
+  constexpr bool kAdam = std::is_same_v<Kind, detail::Adam> || std::is_same_v<Kind, detail::AdamW>;
+  if constexpr (kAdam) {
+    if (options.amsgrad()) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return {"exp_avg", "exp_avg_sq"};
+  } else if constexpr (std::is_same_v<Kind, detail::SGD>) {
+    return {"momentum_buffer"};
+  } else if constexpr (std::is_same_v<Kind, detail::Adagrad>) {
+    return {"sum"};
+  } else if constexpr (std::is_same_v<Kind, detail::RMSprop>) {
+    std::vector<const char*> keys = {"square_avg"};
+    if (options.momentum() > 0) keys.push_back("momentum_buffer");
+    if (options.centered()) keys.push_back("grad_avg");
+    return keys;
+  } else {
+    return {};
+  }
+}
+
+// LBFGS alone keeps tensors of other shapes.
+template <typename Kind>
+void check_state(const StateDict& fields, const typename Kind::Options& options,
+                 const at::Tensor& parameter, const std::string& name) {
+  constexpr bool kMoments = !std::is_same_v<Kind, detail::LBFGS>;
   const StateDict::Dict& entries = fields.dict();
   for (const auto& entry : entries) {
+    const std::string& key = entry.first;
     const StateDict& value = entry.second;
-    if (!value.holds<at::Tensor>()) continue;
-    if (value.to<at::Tensor>().sizes() != parameter.sizes())
-      throw CheckpointError("'" + entry.first + "' of parameter '" + name + "' is " +
-                            value.describe() + ", the parameter is " +
-                            StateDict(parameter).describe());
+    const bool counts = key == "step" || key == "n_iter" || key == "func_evals";
+    if (counts && value.holds<std::int64_t>() && value.to<std::int64_t>() < 0)
+      refuse_entry(key, name, std::to_string(value.to<std::int64_t>()) + "; allowed is 0 or more");
+    if (kMoments && value.holds<at::Tensor>()) check_moment(key, value, parameter, name);
   }
+  for (const char* key : needed_moments<Kind>(options)) {
+    const auto* moment = fields.find(key);
+    if (moment != nullptr && moment->is_null())
+      refuse_entry(key, name, "nothing; with the saved options it must be a tensor");
+  }
+}
+
+// That no state is of a parameter that is not here.
+void check_known(const StateDict& states, const std::vector<std::vector<std::string>>& named) {
+  std::set<std::string> here;
+  for (const auto& group : named) here.insert(group.begin(), group.end());
+  const StateDict::Dict& entries = states.dict();
+  for (const auto& entry : entries)
+    if (!here.contains(entry.first))
+      throw CheckpointError("there is a state of parameter '" + entry.first +
+                            "', which no group of the optimizer has");
 }
 
 // Everything is read into new objects before anything of the optimizer is touched.
@@ -267,13 +319,15 @@ void load_known(Optimizer& optimizer, const StateDict& saved, const ParameterNam
       const auto* fields = states.find(named[g][i]);
       if (fields == nullptr) continue;
       const auto& parameter = group.params()[i];
-      check_shapes<Kind>(*fields, parameter, named[g][i]);
+      check_state<Kind>(*fields, static_cast<const typename Kind::Options&>(*options.back()),
+                        parameter, named[g][i]);
       auto state = std::make_unique<typename Kind::State>();
       LoadFields load{*fields, parameter.device()};
       Kind::state(*state, load);
       loaded[parameter.unsafeGetTensorImpl()] = std::move(state);
     }
   }
+  check_known(states, named);
   for (std::size_t g = 0; g < named.size(); ++g)
     optimizer.param_groups()[g].set_options(std::move(options[g]));
   optimizer.state() = std::move(loaded);

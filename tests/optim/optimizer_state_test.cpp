@@ -160,6 +160,22 @@ TEST(OptimizerState, WhatDoesNotFitIsACheckpointErrorAndChangesNothing) {
          state["param_groups"] = StateDict::List{group};
        },
        "1 numbers, not 2"},
+      {"a parameter that is not here",
+       [](StateDict& state) { state["state"]["head.weight"] = state["state"]["0.weight"]; },
+       "a state of parameter 'head.weight', which no group of the optimizer has"},
+      {"amsgrad without its maxima",
+       [](StateDict& state) {
+         StateDict group = state.at("param_groups").list()[0];
+         group["amsgrad"] = true;
+         state["param_groups"] = StateDict::List{group};
+       },
+       "'max_exp_avg_sq' of parameter '0.weight' is nothing"},
+      {"no moment", replace("exp_avg_sq", StateDict()),
+       "'exp_avg_sq' of parameter '0.weight' is nothing"},
+      {"a moment of integers", replace("exp_avg", torch::zeros({5, 3}, at::kLong)),
+       "'exp_avg' of parameter '0.weight' is of Long; allowed are floating-point"},
+      {"a negative step", replace("step", -1),
+       "'step' of parameter '0.weight' is -1; allowed is 0"},
   };
   const auto make = maker<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01));
   for (const auto& [what, change, says] : cases) {
