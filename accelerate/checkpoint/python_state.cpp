@@ -233,15 +233,6 @@ void warn_of_loaders(const Path& folder, const TrainingState& training) {
   }
 }
 
-void load(const StatePart& part, const StateDict& state, const Path& folder) {
-  try {
-    part.load_state_dict(state);
-  } catch (const Error&) {
-    throw_with_context<CheckpointError>("the state of '" + part.stem + "' in " + folder.string() +
-                                        " could not be loaded");
-  }
-}
-
 }  // namespace
 
 bool is_python_state(FileSystem& files, const Path& folder) {
@@ -278,10 +269,10 @@ void read_python_state(FileSystem& files, const Path& folder, const Manifest& ma
   std::vector<std::optional<StateDict>> states;
   for (const auto& part : training.parts) states.push_back(read_state(files, folder, names, part));
   warn_of_loaders(folder, training);
+  for (std::size_t i = 0; i < states.size(); ++i)
+    if (states[i]) load_part(training.parts[i], *states[i], folder);
   for (std::size_t i = 0; i < weights.size(); ++i)
     copy_weights(training.models[i].view, weights[i]);
-  for (std::size_t i = 0; i < states.size(); ++i)
-    if (states[i]) load(training.parts[i], *states[i], folder);
 }
 
 }  // namespace accelerate

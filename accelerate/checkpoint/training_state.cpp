@@ -9,6 +9,7 @@
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/state_file.h"
 #include "accelerate/formats/shards/shard_files.h"
+#include "accelerate/tensor/weights.h"
 
 namespace accelerate {
 namespace {
@@ -51,18 +52,66 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   }
 }
 
+PlannedFile plan_model(const ModelPart& model) {
+  auto tensors = without_duplicates(state_dict(model.view));
+  try {
+    (void)tensor_specs(tensors);  // Refuses here what could not be written.
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot save '" + model.stem + "'");
+  }
+  return {.name = weights_file(model), .tensors = std::move(tensors)};
+}
+
+// What an object throws is its own: an Error of ours says enough, anything else gets a name.
+StateDict state_of(const StatePart& part) {
+  try {
+    return part.state_dict();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception&) {
+    throw_with_context<CheckpointError>("cannot save '" + part.stem +
+                                        "': its state_dict() has failed");
+  }
+}
+
+constexpr const char* kWhatIsLeft =
+    " What was loaded before it stays loaded: make all objects anew before you train on or load "
+    "another checkpoint";
+
+void copy_weights_of(const ModelPart& model, const ShardedTensors& stored,
+                     const std::filesystem::path& folder) {
+  try {
+    copy_weights(model.view, stored.outlines(),
+                 [&](const std::string& name) { return stored.read(name); });
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception&) {
+    throw_with_context<CheckpointError>("the weights of '" + model.stem + "' in " +
+                                        folder.string() + " could not be copied." + kWhatIsLeft);
+  }
+}
+
 }  // namespace
+
+void load_part(const StatePart& part, const StateDict& state, const std::filesystem::path& folder) {
+  try {
+    part.load_state_dict(state);
+  } catch (const CommError&) {
+    throw;
+  } catch (const std::exception&) {
+    throw_with_context<CheckpointError>(
+        "the state of '" + part.stem + "' in " + folder.string() +
+        " could not be loaded. The models keep the weights they had." + kWhatIsLeft);
+  }
+}
 
 std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool shared) {
   std::vector<PlannedFile> planned;
-  if (shared) {
-    for (const auto& model : training.models)
-      planned.push_back(
-          {.name = weights_file(model), .tensors = without_duplicates(state_dict(model.view))});
-  }
+  if (shared)
+    for (const auto& model : training.models) planned.push_back(plan_model(model));
   for (const auto& part : training.parts) {
     if (!shared && !part.every_rank) continue;
-    for (auto& file : plan_state(part.stem, part.state_dict())) {
+    for (auto& file : plan_state(part.stem, state_of(part))) {
       file.one_rank = part.every_rank;
       planned.push_back(std::move(file));
     }
@@ -87,18 +136,10 @@ void read_training_state(FileSystem& files, const std::filesystem::path& folder,
   for (const auto& part : training.parts)
     states.push_back(
         read_state_file(files, folder, part.stem, tensor_files(folder, manifest, part.stem)));
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    copy_weights(training.models[i].view, weights[i].outlines(),
-                 [&](const std::string& name) { return weights[i].read(name); });
-  }
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    try {
-      training.parts[i].load_state_dict(states[i]);
-    } catch (const Error&) {
-      throw_with_context<CheckpointError>("the state of '" + training.parts[i].stem + "' in " +
-                                          folder.string() + " could not be loaded");
-    }
-  }
+  for (std::size_t i = 0; i < states.size(); ++i) load_part(training.parts[i], states[i], folder);
+  // Last: what an object finds wrong with its state leaves the models as they were.
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    copy_weights_of(training.models[i], weights[i], folder);
 }
 
 }  // namespace accelerate

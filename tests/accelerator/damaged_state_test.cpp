@@ -13,6 +13,7 @@
 #include "accelerate/accelerate.h"
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
+#include "accelerate/formats/manifest.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -87,6 +88,18 @@ class DamagedState : public ::testing::Test {
     const auto before = checksum_text(checksum(saved_.at(name)));
     manifest.replace(manifest.find(before), before.size(), checksum_text(checksum(bytes)));
     overwrite(folder_ / kManifest, manifest);
+  }
+
+  // As forge, but of any size.
+  void forge_resized(const std::string& name, const std::string& bytes) {
+    auto& files = real_file_system();
+    restore(kManifest);
+    Manifest manifest = read_manifest(files, folder_);
+    overwrite(folder_ / name, bytes);
+    for (auto& file : manifest.files)
+      if (file.name == name) file = manifest_file(files, folder_, name);
+    std::filesystem::remove(folder_ / kManifest);
+    write_manifest(files, folder_, manifest);
   }
 
   TemporaryFolder home_;
@@ -182,6 +195,55 @@ TEST_F(DamagedState, IsReadWithoutTrustWhereTheManifestAgrees) {
   EXPECT_GT(refused, 2 * loaded) << "most of a header matters";
   restore(kManifest);
   EXPECT_EQ(load(), "");
+}
+
+struct Forged {
+  const char* file;
+  const char* from;
+  const char* to;
+  const char* says;
+};
+
+// Numbers that agree with the checksums and that no training has had. The weights come last.
+TEST_F(DamagedState, WithNumbersOutOfRangeIsRefusedByNameAndTheModelStaysAsItWas) {
+  step();
+  accelerator_.save_state(folder_);
+  for (auto& [name, bytes] : saved_) bytes = content(folder_ / name);
+  mark();
+  const Forged cases[] = {
+      {"accelerator.json", R"("step": 3)", R"("step": -5)", "'step' of the accelerator is -5"},
+      {"accelerator.json", R"("step": 3)", R"("step": 9223372036854775807)",
+       "'step' of the accelerator is 9223372036854775807; allowed is 0 to 2^63 - 2"},
+      {"accelerator.json", R"("iteration": 0)", R"("iteration": -1)",
+       "'iteration' of the accelerator is -1"},
+      {"accelerator.json", R"("iteration": 0)", R"("iteration": 9223372036854775807)",
+       "'iteration' of the accelerator is 9223372036854775807"},
+      {"dataloader.json", R"("samples": 0)", R"("samples": -12)", "'samples' is -12; allowed is 0"},
+      {"dataloader.json", R"("batches": 0)", R"("batches": -3)", "'batches' is -3; allowed is 0"},
+      {"dataloader.json", R"("epoch": 0)", R"("epoch": 9223372036854775807)",
+       "'epoch' is 9223372036854775807"},
+      {"dataloader.json", R"("num_processes": 1)", R"("num_processes": 0)",
+       "'num_processes' is 0; allowed is 1"},
+      {"scheduler.json", R"("last_epoch": 0)", R"("last_epoch": -99)",
+       "'last_epoch' is -99; allowed is -1 to"},
+      {"optimizer.json", R"("step": 3)", R"("step": -1)", "; allowed is 0 or more"},
+      {"optimizer.json", R"("amsgrad": false)", R"("amsgrad": true)", "'max_exp_avg_sq' of"},
+      {"optimizer.json", R"("class": "AdamW")", R"("class": "SGD")", "the state of SGD"},
+      {"optimizer.json", R"("bias": {)", R"("zzz": {)", "a state of parameter 'zzz'"},
+      {"scaler.json", R"("growth_interval": 2000)", R"("growth_interval": 0)", "growth_interval"},
+      {"custom_checkpoint.json", R"("value": 0)", R"("value": "a")", "the text 'a'"},
+  };
+  for (const auto& [file, from, to, says] : cases) {
+    std::string bytes = saved_.at(file);
+    const auto place = bytes.find(from);
+    ASSERT_NE(place, std::string::npos) << from << " in " << bytes;
+    forge_resized(file, bytes.replace(place, std::string(from).size(), to));
+    const auto said = load();
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, says, said);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "What was loaded before it stays loaded", said);
+    EXPECT_TRUE(unchanged()) << to;
+    restore(file);
+  }
 }
 
 struct Replaced {

@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <fstream>
+#include <functional>
+#include <stdexcept>
 
 #include "accelerate/accelerate.h"
 #include "tests/support/log_capture.h"
@@ -272,6 +274,71 @@ TEST(SaveState, WhatDoesNotFitIsASentence) {
   Accelerator automatic(numbered_in(home.path()));
   EXPECT_THROW(automatic.save_state("elsewhere"), UsageError);
   EXPECT_THROW(automatic.load_state(), CheckpointError) << "none is there";
+}
+
+// Throws what is no error of ours.
+struct Stubborn {
+  bool saves = true;
+  [[nodiscard]] StateDict state_dict() const {
+    if (!saves) throw std::runtime_error("not ready yet");
+    return {{"vocabulary", 3}};
+  }
+  void load_state_dict(const StateDict&) { throw std::runtime_error("the vocabulary differs"); }
+};
+
+std::string refused(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const CheckpointError& error) {
+    return describe(error);
+  }
+  return {};
+}
+
+TEST(SaveState, WhatAnObjectThrowsIsACheckpointErrorWithItsNameFolderAndText) {
+  const TemporaryFolder home;
+  const Path folder = home.path() / "a";
+  Accelerator accelerator({.communicator = single_communicator()});
+  Stubborn stubborn;
+  accelerator.register_for_checkpointing(stubborn);
+  accelerator.save_state(folder);
+  const auto loading = refused([&] { accelerator.load_state(folder); });
+  stubborn.saves = false;
+  const auto saving = refused([&] { accelerator.save_state(folder); });
+  for (const auto& said : {loading, saving})
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'custom_checkpoint'", said);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, folder.string(), loading);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "because: the vocabulary differs", loading);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "because: not ready yet", saving);
+}
+
+struct Graph {
+  [[nodiscard]] StateDict state_dict() const { return {{"adjacency", torch::eye(3).to_sparse()}}; }
+  void load_state_dict(const StateDict&) {}
+};
+
+// On all ranks at once: none is left waiting for one that has failed.
+TEST(SaveState, OfASparseTensorIsRefusedByItsNameOnAllRanks) {
+  const TemporaryFolder home;
+  for (const int world : {1, 2}) {
+    for (const bool sharded : {false, true}) {
+      run_ranks_shared(world, [&](const std::shared_ptr<Communicator>& ranks) {
+        Accelerator accelerator({.communicator = ranks});
+        auto net = line(1);
+        Graph graph;
+        if (world == 1) {
+          net->register_buffer("adjacency", torch::eye(3).to_sparse());
+        } else {
+          accelerator.register_for_checkpointing(graph);
+        }
+        auto prepared = accelerator.prepare(net);
+        const auto said =
+            refused([&] { accelerator.save_state(home.path() / "a", {.sharded = sharded}); });
+        EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot save 'adjacency'", said);
+        EXPECT_PRED_FORMAT2(::testing::IsSubstring, "densify it", said);
+      });
+    }
+  }
 }
 
 TEST(SaveState, CallsHooksUntilTheyAreRemoved) {
