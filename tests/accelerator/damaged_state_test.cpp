@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -244,6 +246,19 @@ TEST_F(DamagedState, WithNumbersOutOfRangeIsRefusedByNameAndTheModelStaysAsItWas
     EXPECT_TRUE(unchanged()) << to;
     restore(file);
   }
+}
+
+// LibTorch's own exception is nested in ours.
+TEST_F(DamagedState, WithRandomNumbersThatLibTorchRefusesNamesTheirFile) {
+  const std::string name = "random_states_0.safetensors";
+  std::string bytes = saved_.at(name);
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(header_size(name, bytes)), bytes.end(),
+            '\xff');
+  forge(name, bytes);
+  const auto said = load();
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'random_states_0'", said);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "Invalid mt19937 state", said);
+  EXPECT_TRUE(unchanged());
 }
 
 struct Replaced {
