@@ -197,7 +197,7 @@ void Accelerator::end_training() {
   std::exception_ptr failed_save;
   try {
     impl_->checkpointing.end();
-  } catch (const CheckpointError&) {
+  } catch (...) {
     failed_save = std::current_exception();
   }
   impl_->trackers.finish();

@@ -3,6 +3,7 @@
 #include <c10/util/Type.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "accelerate/checkpoint/python_state.h"
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/comm/objects.h"
+#include "accelerate/formats/shards/shard_files.h"
 
 namespace accelerate::detail {
 namespace {
@@ -35,6 +37,47 @@ struct Loadable {
   Manifest manifest;
   bool of_python = false;
 };
+
+bool may_be_removed(const Path& folder) {
+  try {
+    check_replaceable(files(), folder);
+    return true;
+  } catch (const CheckpointError& error) {
+    logger().warning("total_limit leaves it alone: " + accelerate::describe(error));
+    return false;
+  }
+}
+
+// Names of our files, with or without a number: "model_1.safetensors", "manifest.json".
+bool is_reserved(const std::string& name) {
+  if (name == Manifest::kName || ShardFileName::parse(name)) return true;
+  const Path path(name);
+  if (path.extension() != ".json" && path.extension() != ".safetensors") return false;
+  std::string stem = path.stem().string();
+  const auto digits = stem.find_last_not_of("0123456789") + 1;
+  if (digits < stem.size() && digits > 0 && stem[digits - 1] == '_') stem.resize(digits - 1);
+  constexpr std::array kStems = {"model",       "optimizer",     "scheduler",
+                                 "dataloader",  "scaler",        "custom_checkpoint",
+                                 "accelerator", "random_states", "gradients"};
+  return std::ranges::find(kStems, stem) != kStems.end();
+}
+
+void check_names_of_hooks(const Path& folder) {
+  for (const auto& name : files().list(folder)) {
+    if (is_reserved(name))
+      throw CheckpointError("a hook wrote '" + name +
+                            "', which is a name of the checkpoint's own files; choose another");
+  }
+}
+
+std::vector<std::int64_t> common_to_all(const std::vector<std::vector<std::int64_t>>& disks) {
+  auto common = disks.front();
+  for (const auto& numbers : disks) {
+    std::erase_if(common,
+                  [&](auto number) { return std::ranges::find(numbers, number) == numbers.end(); });
+  }
+  return common;
+}
 
 Loadable find_state(const Path& folder, Communicator& ranks, int disk_leader) {
   bool of_python = false;
@@ -77,9 +120,12 @@ RemovableHandle Checkpointing::add_hook(Hooks& hooks, StateHook hook) {
   return RemovableHandle(hooks.back());
 }
 
+// Copies are called: a hook may add hooks, and remove itself.
 void Checkpointing::run(const Hooks& hooks, const Path& folder) {
-  for (const auto& hook : hooks)
-    if (*hook) (*hook)(folder);
+  for (const auto& hook : Hooks(hooks)) {
+    const StateHook call = *hook;
+    if (call) call(folder);
+  }
 }
 
 Path Checkpointing::folder_to_save(const Path& output_dir) const {
@@ -101,11 +147,16 @@ Path Checkpointing::numbered(std::int64_t number) const {
       .lexically_normal();
 }
 
+// Where links lead to: a link would be replaced, and what it leads to stay.
 Path Checkpointing::new_folder(const Path& output_dir, Communicator& ranks) const {
   Path folder = folder_to_save(output_dir);
   if (folder.filename().empty()) folder = folder.parent_path();  // "out/"
-  const bool taken = leads(ranks) && config_.automatic_checkpoint_naming &&
-                     files().status(folder).kind != FileKind::none;
+  bool taken = false;
+  on_all_ranks(ranks, [&] {
+    folder = std::filesystem::weakly_canonical(folder);
+    taken = leads(ranks) && config_.automatic_checkpoint_naming &&
+            files().status(folder).kind != FileKind::none;
+  });
   const auto on_disks = gather_object(ranks, taken);
   if (std::ranges::find(on_disks, true) != on_disks.end())
     throw CheckpointError(folder.string() +
@@ -120,20 +171,21 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
   if (options.sharded && config_.save_on_each_node)
     throw UsageError(
         "save_state() was asked for shards, and project_config.save_on_each_node is true: shards "
-        "of "
-        "one state lie on one file system; leave one of the two out");
+        "of one state lie on one file system; leave one of the two out");
   wait();
   const Path folder = new_folder(output_dir, ranks);
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
   logger().info("saving the state in " + folder.string());
   const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder, disk_leader_);
   auto planned = plan(*checkpoint, options, training, ranks);
+  const auto number = iteration_;
   if (options.asynchronous) {
-    background_.start(ranks, [this, checkpoint, planned = std::move(planned)](Communicator& group) {
-      complete(*checkpoint, planned, group);
-    });
+    background_.start(
+        ranks, [this, checkpoint, number, planned = std::move(planned)](Communicator& group) {
+          complete(*checkpoint, planned, number, group);
+        });
   } else {
-    complete(*checkpoint, planned, ranks);
+    complete(*checkpoint, planned, number, ranks);
   }
   if (config_.automatic_checkpoint_naming) ++iteration_;
   return folder;
@@ -150,6 +202,7 @@ std::vector<PlannedFile> Checkpointing::plan(PendingCheckpoint& checkpoint,
   std::optional<ShardedPlan> shards;
   checkpoint.prepare(ranks, [&] {
     run(save_hooks_, checkpoint.temporary());
+    check_names_of_hooks(checkpoint.temporary());
     auto all = plan_training_state(training, options.sharded || leads(ranks));
     if (options.sharded) {
       shards.emplace(std::move(all));
@@ -165,49 +218,52 @@ std::vector<PlannedFile> Checkpointing::plan(PendingCheckpoint& checkpoint,
 
 // Runs beside the training when the save is asynchronous: it touches nothing that changes.
 void Checkpointing::complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
-                             Communicator& ranks) const {
-  ByteProgress progress({.description = "saving the state", .total_bytes = planned_bytes(planned)});
+                             std::int64_t number, Communicator& ranks) const {
   checkpoint.complete(ranks, [&](const Path& temporary) {
+    ByteProgress progress(
+        {.description = "saving the state", .total_bytes = planned_bytes(planned)});
     return write_planned(files(), temporary, planned, std::ref(progress));
   });
-  if (config_.automatic_checkpoint_naming) prune(ranks);
+  if (config_.total_limit && leads(ranks)) prune(number);
 }
 
-// An old checkpoint that cannot be removed is no reason to lose the training.
-void Checkpointing::prune(Communicator& ranks) const {
-  if (!config_.total_limit || !leads(ranks)) return;
-  const auto all = numbered_checkpoints(files(), checkpoints());
-  for (auto i = static_cast<std::size_t>(*config_.total_limit); i < all.size(); ++i) {
-    try {
-      files().remove_tree(all[i].folder);
-    } catch (const Error& error) {
-      logger().warning("an old checkpoint stays: " + std::string(error.what()));
+// Beside the one that was just saved the greatest numbers stay. What is no whole checkpoint of ours
+// is neither counted nor removed; and an old one that cannot be removed is no reason to lose the
+// training.
+void Checkpointing::prune(std::int64_t saved) const {
+  try {
+    std::int64_t kept = 1;
+    for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints())) {
+      if (number > saved)
+        logger().warning(folder.string() + " is there: load_state() takes it for newer than " +
+                         numbered(saved).filename().string());
+      if (number == saved || !may_be_removed(folder) || ++kept <= *config_.total_limit) continue;
+      files().remove_tree(folder);
     }
+  } catch (const Error& error) {
+    logger().warning("an old checkpoint stays: " + accelerate::describe(error));
   }
 }
 
-// Of the checkpoints that every disk has; greatest first.
-std::vector<std::int64_t> Checkpointing::common_numbers(Communicator& ranks) const {
+// The numbers of the checkpoints on each disk, greatest first.
+std::vector<std::vector<std::int64_t>> Checkpointing::numbers_on_disks(Communicator& ranks) const {
   std::vector<std::int64_t> mine;
-  if (leads(ranks)) {
+  on_all_ranks(ranks, [&] {
+    if (!leads(ranks)) return;
     for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints()))
       mine.push_back(number);
-  }
+  });
   using Found = std::pair<bool, std::vector<std::int64_t>>;
-  const auto found = gather_object(ranks, Found(leads(ranks), mine));
-  auto common = found.front().second;  // Rank 0 leads.
-  for (const auto& [leader, numbers] : found) {
-    if (!leader) continue;
-    std::erase_if(common,
-                  [&](auto number) { return std::ranges::find(numbers, number) == numbers.end(); });
-  }
-  return common;
+  std::vector<std::vector<std::int64_t>> disks;
+  for (auto& [leader, numbers] : gather_object(ranks, Found(leads(ranks), mine)))
+    if (leader) disks.push_back(std::move(numbers));
+  return disks;
 }
 
 Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& ranks) const {
   if (!config_.automatic_checkpoint_naming)
     throw UsageError("load_state() needs a folder, or project_config.automatic_checkpoint_naming");
-  const auto candidates = common_numbers(ranks);
+  const auto candidates = common_to_all(numbers_on_disks(ranks));
   for (const auto number : candidates) {
     const Path candidate = numbered(number);
     if (!options.skip_damaged) return candidate;
@@ -234,6 +290,11 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
     const auto read = found.of_python ? read_python_state : read_training_state;
     read(files(), found.folder, found.manifest, describe(found.manifest));
   });
+  if (config_.automatic_checkpoint_naming) {
+    // Also behind a damaged one that was left out, and behind those that this one goes back from.
+    for (const auto& numbers : numbers_on_disks(ranks))
+      if (!numbers.empty()) iteration_ = std::max(iteration_, numbers.front() + 1);
+  }
   return found.folder;
 }
 

@@ -67,14 +67,14 @@ class Checkpointing {
                                               const SaveStateOptions& options,
                                               const TrainingState& training, Communicator& ranks);
   void complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
-                Communicator& ranks) const;
+                std::int64_t number, Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path folder_to_save(const std::filesystem::path& output_dir) const;
   [[nodiscard]] std::filesystem::path find_newest(const LoadStateOptions& options,
                                                   Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path checkpoints() const { return project_dir_ / "checkpoints"; }
-  void prune(Communicator& ranks) const;
+  void prune(std::int64_t saved) const;
   [[nodiscard]] std::filesystem::path numbered(std::int64_t number) const;
-  [[nodiscard]] std::vector<std::int64_t> common_numbers(Communicator& ranks) const;
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> numbers_on_disks(Communicator& ranks) const;
   /// Whether this rank does what one of its disk must do.
   [[nodiscard]] bool leads(const Communicator& ranks) const { return ranks.rank() == disk_leader_; }
 

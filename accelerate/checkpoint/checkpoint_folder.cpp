@@ -62,6 +62,22 @@ void from_json(const nlohmann::json& json, Report& report) {
                             file.at(2).get<std::uint64_t>()});
 }
 
+// Throws what this rank failed of, of the type that the others throw; `told` is what they were
+// told. Misuse and lost ranks stay what they are.
+[[noreturn]] void rethrow(const std::exception_ptr& failure, const std::string& told) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const CheckpointError&) {
+    throw;
+  } catch (const CommError&) {
+    throw;
+  } catch (const UsageError&) {
+    throw;
+  } catch (...) {
+    throw CheckpointError(told);
+  }
+}
+
 // Runs `phase` on this rank and hears how it went on all: their reports, or a CheckpointError on
 // every rank when one failed. [collective]
 std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Report&)>& phase) {
@@ -72,9 +88,12 @@ std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Repor
   } catch (const std::exception& error) {
     failure = std::current_exception();
     mine.error = describe(error);
+  } catch (...) {
+    failure = std::current_exception();
+    mine.error = "something was thrown that is no std::exception";
   }
   auto reports = gather_object(ranks, mine);
-  if (failure) std::rethrow_exception(failure);
+  if (failure) rethrow(failure, mine.error);
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     if (!reports[rank].error.empty())
       throw CheckpointError("rank " + std::to_string(rank) + " failed: " + reports[rank].error);
@@ -88,7 +107,8 @@ void remove_leftovers(FileSystem& files, const Path& directory) {
     if (name.starts_with(kTemporary)) files.remove_tree(directory / name);
 }
 
-// That `folder` may be replaced: nothing is lost but a checkpoint.
+}  // namespace
+
 void check_replaceable(FileSystem& files, const Path& folder) {
   const auto status = files.status(folder);
   if (status.kind == FileKind::none) return;
@@ -111,6 +131,8 @@ void check_replaceable(FileSystem& files, const Path& folder) {
                             "elsewhere.");
   }
 }
+
+namespace {
 
 // Gives the complete `temporary` its name. What had it stays aside.
 void put_in_place(FileSystem& files, const Path& temporary, const Path& folder) {
@@ -145,7 +167,7 @@ void saving(const Path& folder, const std::function<void()>& step) {
     step();
   } catch (const CommError&) {
     throw;
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     throw_with_context<CheckpointError>("the checkpoint " + folder.string() + " was not saved");
   }
 }
@@ -165,8 +187,12 @@ std::vector<CheckedCheckpoint> candidates_for(FileSystem& files, const Path& fol
   if (aside && files.status(folder).kind == FileKind::none)
     return {{replaced, read_manifest(files, replaced)}};
   std::vector<CheckedCheckpoint> candidates = {{folder, read_manifest(files, folder)}};
-  if (aside && files.status(replaced / Manifest::kName).kind == FileKind::file)
+  if (!aside) return candidates;
+  try {
     candidates.push_back({replaced, read_manifest(files, replaced)});
+  } catch (const CheckpointError& error) {
+    get_logger("accelerate.checkpoint").debug("left out: " + describe(error));
+  }
   return candidates;
 }
 
@@ -347,7 +373,8 @@ std::vector<NumberedCheckpoint> numbered_checkpoints(FileSystem& files, const Pa
     if (!name.starts_with(kPrefix)) continue;
     const auto digits = name.substr(kPrefix.size());
     const auto number = parse_int(digits);
-    if (number && *number >= 0 && std::to_string(*number) == digits)
+    if (number && *number >= 0 && std::to_string(*number) == digits &&
+        files.status(directory / name).kind == FileKind::directory)
       found.push_back({*number, directory / name});
   }
   std::ranges::sort(found, std::greater(), &NumberedCheckpoint::number);

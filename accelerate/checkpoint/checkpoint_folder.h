@@ -79,6 +79,10 @@ struct CheckedCheckpoint {
                                                  const std::filesystem::path& folder,
                                                  int leader = 0);
 
+/// Throws CheckpointError when `folder` holds anything else than one complete checkpoint, so that
+/// replacing or removing it would lose something.
+void check_replaceable(FileSystem& files, const std::filesystem::path& folder);
+
 /// The folders `checkpoint_<n>` in `directory` by n, greatest first; none when it does not exist.
 struct NumberedCheckpoint {
   std::int64_t number = 0;
