@@ -238,7 +238,7 @@ void Checkpointing::prune(std::int64_t saved) const {
         logger().warning(folder.string() + " is there: load_state() takes it for newer than " +
                          numbered(saved).filename().string());
       if (number == saved || !may_be_removed(folder) || ++kept <= *config_.total_limit) continue;
-      files().remove_tree(folder);
+      remove_checkpoint(files(), folder);
     }
   } catch (const Error& error) {
     logger().warning("an old checkpoint stays: " + accelerate::describe(error));

@@ -36,6 +36,11 @@ std::string random_name() {
   return digits;
 }
 
+// Whatever is called so, the next save removes.
+Path temporary_in(const Path& directory) {
+  return directory / (kTemporary + random_name());
+}
+
 // What a rank has to say at the end of a phase.
 struct Report {
   std::string error;  // Empty: all is well.
@@ -241,7 +246,7 @@ class PendingCheckpoint::Save {
     lock_ = files_.lock(directory);
     remove_leftovers(files_, directory);
     check_replaceable(files_, folder_);
-    const Path temporary = directory / (kTemporary + random_name());
+    const Path temporary = temporary_in(directory);
     files_.create_directories(temporary);
     temporary_ = temporary;
   }
@@ -363,6 +368,13 @@ CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const
                             " is damaged: " + join(faults, "; "));
   });
   return checked;
+}
+
+void remove_checkpoint(FileSystem& files, const Path& folder) {
+  check_replaceable(files, folder);
+  const Path temporary = temporary_in(folder.parent_path());
+  files.rename(folder, temporary);
+  files.remove_tree(temporary);
 }
 
 std::vector<NumberedCheckpoint> numbered_checkpoints(FileSystem& files, const Path& directory) {

@@ -83,6 +83,10 @@ struct CheckedCheckpoint {
 /// replacing or removing it would lose something.
 void check_replaceable(FileSystem& files, const std::filesystem::path& folder);
 
+/// Removes the checkpoint `folder`, in one step for those who look; the next save beside it clears
+/// up what a killed removal leaves. Throws as check_replaceable does, and FileError.
+void remove_checkpoint(FileSystem& files, const std::filesystem::path& folder);
+
 /// The folders `checkpoint_<n>` in `directory` by n, greatest first; none when it does not exist.
 struct NumberedCheckpoint {
   std::int64_t number = 0;
