@@ -126,6 +126,7 @@ TEST(CommFailures, AnExceptionReachesTheOtherRanksWithItsReason) {
   std::string seen;
   EXPECT_THROW(run_ranks(2,
                          [&seen](Communicator& comm) {
+                           comm.barrier();  // Before, the other may still be connecting.
                            if (comm.rank() == 1) throw DataError("sample 17 is broken");
                            try {
                              comm.barrier();
