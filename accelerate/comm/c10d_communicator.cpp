@@ -286,6 +286,12 @@ class C10dCommunicator final : public Communicator {
         return c10d::ReduceOp::MAX;
       case ReduceOp::product:
         return c10d::ReduceOp::PRODUCT;
+      case ReduceOp::band:
+        return c10d::ReduceOp::BAND;
+      case ReduceOp::bor:
+        return c10d::ReduceOp::BOR;
+      case ReduceOp::bxor:
+        return c10d::ReduceOp::BXOR;
     }
     return c10d::ReduceOp::SUM;
   }

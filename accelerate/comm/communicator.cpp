@@ -17,6 +17,12 @@ std::string_view to_string(ReduceOp op) {
       return "max";
     case ReduceOp::product:
       return "product";
+    case ReduceOp::band:
+      return "band";
+    case ReduceOp::bor:
+      return "bor";
+    case ReduceOp::bxor:
+      return "bxor";
   }
   return "unknown";
 }

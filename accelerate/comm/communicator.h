@@ -20,7 +20,9 @@
 
 namespace accelerate {
 
-enum class ReduceOp { sum, mean, min, max, product };
+/// The names of c10d. band, bor and bxor are "and", "or" and "exclusive or" of the bits, of
+/// integers and bool only.
+enum class ReduceOp { sum, mean, min, max, product, band, bor, bxor };
 
 /// "sum", "mean", …
 [[nodiscard]] std::string_view to_string(ReduceOp op);
@@ -63,7 +65,8 @@ class Communicator {
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const = 0;
 
   /// `tensor`, any shape, becomes the reduction over all ranks, in place. [collective]
-  /// Mean divides after the sum; integers round toward zero.
+  /// Mean divides after the sum; integers round toward zero. Throws UsageError for what has no
+  /// meaning: min, max, product of complex numbers, bits of anything but integers and bool.
   [[nodiscard]] virtual Work all_reduce(at::Tensor tensor, ReduceOp op) = 0;
   /// `tensor` of `source` overwrites everyone's. [collective]
   [[nodiscard]] virtual Work broadcast(at::Tensor tensor, int source) = 0;

@@ -33,6 +33,24 @@ at::ScalarType wider(at::ScalarType dtype) {
   return dtype == at::kShort || dtype == at::kBool ? at::kInt : at::kLong;
 }
 
+bool is_bitwise(ReduceOp op) {
+  return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
+}
+
+void check_bitwise(const at::Tensor& tensor, ReduceOp op, c10::DeviceType device) {
+  if (!is_bitwise(op)) return;
+  if (!at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
+    throw UsageError("reduction '" + std::string(to_string(op)) + "' works on bits, and this is " +
+                     describe_tensor(tensor) +
+                     "; allowed are integers and bool, or one of sum, mean, min, max, product");
+  }
+  if (device != c10::kCPU) {
+    throw UsageError("reduction '" + std::string(to_string(op)) +
+                     "' is unknown to NCCL; allowed are sum, mean, min, max, product, or a tensor "
+                     "on the CPU");
+  }
+}
+
 at::Tensor stage(const at::Tensor& tensor, ReduceOp op) {
   if (gloo_reduces(tensor.scalar_type())) return tensor;
   if (!tensor.is_complex()) return tensor.to(wider(tensor.scalar_type()));
@@ -88,6 +106,7 @@ at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device) {
 Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
                            c10::DeviceType device) {
   check_communicable(tensor, device);
+  check_bitwise(tensor, op, device);
   const at::Tensor staged = stage(tensor, op);
   const bool mean = op == ReduceOp::mean;
   const bool copied = !staged.is_alias_of(tensor);

@@ -26,7 +26,8 @@ struct Staged {
 };
 
 /// `tensor` in a dtype that Gloo reduces: bool and the narrow or unsigned integers as a wider
-/// integer, float8 as float, complex as pairs (sum and mean only, else UsageError).
+/// integer, float8 as float, complex as pairs (sum and mean only, else UsageError). Reductions of
+/// bits: integers and bool on the CPU, else UsageError.
 [[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
                                          c10::DeviceType device = c10::kCPU);
 

@@ -45,6 +45,37 @@ TEST_P(Collectives, BoolIsReducedAsTrueOrFalse) {
   });
 }
 
+struct BitwiseRow {
+  ReduceOp op;
+  int64_t (*combine)(int64_t, int64_t);
+};
+
+TEST_P(Collectives, BitsOfIntegersAndBoolAreReduced) {
+  const int n = GetParam();
+  const BitwiseRow rows[] = {
+      {ReduceOp::band, [](int64_t a, int64_t b) { return a & b; }},
+      {ReduceOp::bor, [](int64_t a, int64_t b) { return a | b; }},
+      {ReduceOp::bxor, [](int64_t a, int64_t b) { return a ^ b; }},
+  };
+  run_ranks(n, [&](Communicator& comm) {
+    const auto value = [](int rank) { return int64_t{0b0110101} + 9 * rank; };
+    for (const auto& row : rows) {
+      int64_t expected = value(0);
+      for (int r = 1; r < n; ++r) expected = row.combine(expected, value(r));
+      for (const auto dtype : {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong}) {
+        at::Tensor bits = torch::full({3}, value(comm.rank()), dtype);
+        comm.all_reduce(bits, row.op).wait();
+        EXPECT_TRUE(bits.eq(expected).all().item<bool>()) << to_string(row.op) << " of " << dtype;
+      }
+      at::Tensor flag = torch::full({1}, comm.rank() != 1, at::kBool);  // all but rank 1 say yes
+      comm.all_reduce(flag, row.op).wait();
+      int64_t yes = 1;
+      for (int r = 1; r < n; ++r) yes = row.combine(yes, r != 1);
+      EXPECT_EQ(flag.item<bool>(), yes != 0) << to_string(row.op) << " of bool";
+    }
+  });
+}
+
 TEST_P(Collectives, GatherScatterBroadcastMoveEveryDtype) {
   const int n = GetParam();
   run_ranks(n, [n](Communicator& comm) {
@@ -174,6 +205,11 @@ TEST(Communicator, WrongRanksSizesAndDevicesAreUsageErrors) {
     EXPECT_THROW((void)comm.all_reduce(torch::empty({2}, at::kMeta), ReduceOp::sum), UsageError);
     EXPECT_THROW((void)comm.all_reduce(torch::ones({2}, at::kComplexFloat), ReduceOp::max),
                  UsageError);
+    for (const auto op : {ReduceOp::band, ReduceOp::bor, ReduceOp::bxor}) {
+      for (const auto dtype : {at::kFloat, at::kBFloat16, at::kComplexFloat}) {
+        EXPECT_THROW((void)comm.all_reduce(torch::ones({2}, dtype), op), UsageError);
+      }
+    }
     comm.barrier();
   });
 }
