@@ -18,14 +18,9 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/comm/reduce_op.h"
+
 namespace accelerate {
-
-/// The names of c10d. band, bor and bxor are "and", "or" and "exclusive or" of the bits, of
-/// integers and bool only.
-enum class ReduceOp { sum, mean, min, max, product, band, bor, bxor };
-
-/// "sum", "mean", …
-[[nodiscard]] std::string_view to_string(ReduceOp op);
 
 /// A collective under way. Copies share it. A default one is finished.
 class Work {
