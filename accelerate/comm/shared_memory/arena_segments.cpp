@@ -1,0 +1,160 @@
+#include "accelerate/comm/shared_memory/arena_segments.h"
+
+#include <algorithm>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kPageAlignedFrom = std::uint64_t{64} << 10;
+constexpr std::uint64_t kHugePage = 2 * kMiB;  // segments are whole ones, where there are such
+constexpr std::uint64_t kFirstSegment = 2 * kMiB;
+constexpr std::uint64_t kLeastSegment = 16 * kMiB;
+constexpr std::uint64_t kMostAhead = 1024 * kMiB;
+constexpr std::uint64_t kKeptIdle = 256 * kMiB;
+// More than any machine has, and far from overflow when it is rounded up.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
+
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+std::uint64_t alignment_of(std::uint64_t bytes) {
+  return bytes >= kPageAlignedFrom ? MemoryFile::kPageBytes : kLine;
+}
+
+// What a block of `bytes` takes.
+std::uint64_t padded(std::uint64_t bytes) {
+  const std::uint64_t some = std::clamp<std::uint64_t>(bytes, 1, kMostBytes);
+  return rounded_up(some, alignment_of(some));
+}
+
+std::uint64_t number(const void* data) {
+  return reinterpret_cast<std::uint64_t>(data);
+}
+
+}  // namespace
+
+ArenaSegments::ArenaSegments() {
+  add_segment(kFirstSegment);
+}
+
+ArenaSegments::~ArenaSegments() {
+  for (const auto& segment : by_address_.all()) unmap_shared(segment.start, segment.bytes);
+}
+
+SharedExtent ArenaSegments::take(std::size_t bytes) {
+  const std::uint64_t wanted = padded(bytes);
+  const std::lock_guard lock(mutex_);
+  auto taken = free_.take(wanted, alignment_of(wanted));
+  if (!taken) {
+    make_room(wanted);
+    taken = free_.take(wanted, alignment_of(wanted));
+  }
+  if (const auto idle = idle_.find(taken->segment); idle != idle_.end()) {
+    idle_bytes_ -= idle->second;
+    idle_.erase(idle);
+  }
+  in_use_ += wanted;
+  const auto* segment = by_offset_.find(taken->segment, 0);
+  return {segment->start, segment->bytes, taken->offset, bytes};
+}
+
+void ArenaSegments::give(const SharedExtent& extent) {
+  const std::uint64_t bytes = padded(extent.bytes);
+  const std::lock_guard lock(mutex_);
+  in_use_ -= bytes;
+  const auto merged = free_.give({extent.offset, bytes, extent.segment_offset});
+  if (merged.bytes != extent.segment_bytes) return;
+  idle_.emplace(extent.segment_offset, extent.segment_bytes);
+  idle_bytes_ += extent.segment_bytes;
+  release_idle_segments(std::max(kKeptIdle, 2 * in_use_));
+}
+
+void ArenaSegments::make_room(std::uint64_t bytes) {
+  const std::uint64_t needed = rounded_up(bytes, kHugePage);
+  const std::uint64_t preferred = preferred_segment_bytes(needed);
+  try {
+    if (!restore_a_released_segment(bytes)) add_segment(preferred);
+  } catch (const CommError&) {
+    // Memory that we hold ourselves, in segments too small, may be what is missing.
+    if (idle_.empty() && preferred == needed) throw;
+    release_idle_segments(0);
+    if (!restore_a_released_segment(bytes)) add_segment(needed);
+  }
+}
+
+// A quarter of what there is ahead: then there are few segments, and little is taken in vain.
+std::uint64_t ArenaSegments::preferred_segment_bytes(std::uint64_t needed) const {
+  const std::uint64_t ahead = std::min(rounded_up(reserved_ / 4, kHugePage), kMostAhead);
+  return std::max({needed, kLeastSegment, ahead});
+}
+
+bool ArenaSegments::restore_a_released_segment(std::uint64_t bytes) {
+  auto best = released_.end();
+  for (auto it = released_.begin(); it != released_.end(); ++it) {
+    const bool fits = it->second >= bytes;
+    if (fits && (best == released_.end() || it->second < best->second)) best = it;
+  }
+  if (best == released_.end()) return false;
+  const auto [offset, size] = *best;
+  const auto* segment = by_offset_.find(offset, size);
+  file_.restore(offset, size, reinterpret_cast<std::byte*>(segment->target));
+  released_.erase(best);
+  free_.give({offset, size, offset});
+  reserved_ += size;
+  return true;
+}
+
+void ArenaSegments::add_segment(std::uint64_t bytes) {
+  const std::uint64_t address = number(file_.add(end_, bytes));
+  by_address_.add({address, bytes, end_});
+  by_offset_.add({end_, bytes, address});
+  free_.give({end_, bytes, end_});
+  reserved_ += bytes;
+  end_ += bytes;
+}
+
+// The largest first: they are what one-off results leave behind.
+void ArenaSegments::release_idle_segments(std::uint64_t most) {
+  while (idle_bytes_ > most && !idle_.empty()) {
+    const auto largest =
+        std::max_element(idle_.begin(), idle_.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto [offset, bytes] = *largest;
+    idle_.erase(largest);
+    idle_bytes_ -= bytes;
+    free_.remove({offset, bytes, offset});
+    file_.release(offset, bytes);
+    released_.emplace(offset, bytes);
+    reserved_ -= bytes;
+  }
+}
+
+std::optional<SharedExtent> ArenaSegments::find(const void* data, std::size_t bytes) const {
+  const auto* segment = by_address_.find(number(data), bytes);
+  if (segment == nullptr) return std::nullopt;
+  return SharedExtent{segment->target, segment->bytes,
+                      segment->target + (number(data) - segment->start), bytes};
+}
+
+std::byte* ArenaSegments::address_of(const SharedExtent& extent) const {
+  const auto* segment = by_offset_.find(extent.offset, extent.bytes);
+  if (segment == nullptr) return nullptr;
+  return reinterpret_cast<std::byte*>(segment->target + (extent.offset - segment->start));
+}
+
+std::size_t ArenaSegments::bytes_reserved() const {
+  const std::lock_guard lock(mutex_);
+  return reserved_;
+}
+
+std::size_t ArenaSegments::bytes_in_use() const {
+  const std::lock_guard lock(mutex_);
+  return in_use_;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,84 @@
+#include "accelerate/comm/shared_memory/available_memory.h"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "accelerate/base/text.h"
+
+namespace accelerate::detail {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What one version of control groups calls its files.
+struct Version {
+  const char* folder;  // below sys/fs/cgroup
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // line of memory.stat
+};
+constexpr Version kFirst{"memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                         "total_inactive_file"};
+constexpr Version kSecond{"", "memory.max", "memory.current", "inactive_file"};
+
+// The number after the word `name` (with or without a colon) in a file of such lines.
+std::optional<std::uint64_t> value_of(const fs::path& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with(name)) continue;
+    std::string_view rest = trim(std::string_view(line).substr(name.size()));
+    if (const auto value = parse_int(rest.substr(0, rest.find(' ')))) {
+      return static_cast<std::uint64_t>(*value);
+    }
+  }
+  return std::nullopt;
+}
+
+// The number that a file consists of; nullopt for "max".
+std::optional<std::uint64_t> number_in(const fs::path& path) {
+  return value_of(path, "");
+}
+
+// What a limit leaves; caches of files count as free, as they give way.
+void consider_group(const fs::path& folder, const Version& version, AvailableMemory& least) {
+  const auto limit = number_in(folder / version.limit);
+  const auto usage = number_in(folder / version.usage);
+  if (!limit || !usage) return;
+  const auto cached =
+      value_of(folder / "memory.stat", std::string(version.reclaimable) + " ").value_or(0);
+  const std::uint64_t used = *usage > cached ? *usage - cached : 0;
+  const std::uint64_t left = *limit > used ? *limit - used : 0;
+  if (left >= least.bytes) return;
+  least = {left, "this container (memory limit " + format_bytes(static_cast<double>(*limit)) + ")"};
+}
+
+// A line of /proc/self/cgroup is "4:memory:/a/b" (version 1) or "0::/a/b" (version 2); a limit
+// may be set at any level. Inside a container the path may be the host's: the root then is ours.
+void consider_groups(const std::string& line, const fs::path& sys, AvailableMemory& least) {
+  const auto fields = split(line, ':');
+  if (fields.size() < 3) return;
+  const bool second = fields[1].empty();
+  if (!second && fields[1] != "memory") return;
+  const Version& version = second ? kSecond : kFirst;
+  const fs::path root = sys / "fs/cgroup" / version.folder;
+  for (fs::path path = fs::path(fields[2]).relative_path(); !path.empty();
+       path = path.parent_path()) {
+    consider_group(root / path, version, least);
+  }
+  consider_group(root, version, least);
+}
+
+}  // namespace
+
+AvailableMemory available_memory(const HardwareRoots& roots) {
+  AvailableMemory least;
+  if (const auto kib = value_of(roots.proc / "meminfo", "MemAvailable:")) {
+    least = {*kib * 1024, "this machine"};
+  }
+  std::ifstream groups(roots.proc / "self/cgroup");
+  for (std::string line; std::getline(groups, line);) consider_groups(line, roots.sys, least);
+  return least;
+}
+
+}  // namespace accelerate::detail

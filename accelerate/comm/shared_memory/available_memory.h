@@ -1,0 +1,22 @@
+// How much memory this process could still have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "accelerate/launch/hardware.h"
+
+namespace accelerate::detail {
+
+struct AvailableMemory {
+  std::uint64_t bytes = UINT64_MAX;  ///< UINT64_MAX when the kernel does not say.
+  std::string where;                 ///< "this machine", "this container (memory limit 2.00 GB)".
+};
+
+/// What the kernel could give out without taking it from a process: the machine's available
+/// memory, or what is left below the tightest limit of the control groups that this process is in
+/// (versions 1 and 2), whichever is less. An estimate: other processes allocate, too. Cost: a few
+/// files of /proc and /sys, tens of microseconds.
+[[nodiscard]] AvailableMemory available_memory(const HardwareRoots& roots = {});
+
+}  // namespace accelerate::detail
