@@ -51,6 +51,7 @@ void read_nothing() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(128 + SIGKILL);  // it died before the line above took hold
   if (!options.reads_input) read_nothing();
+  if (options.binding && options.binding->apply()) options.binding->prefer_memory();
   sigaction(SIGPIPE, &options.on_broken_pipe, nullptr);
   sigprocmask(SIG_SETMASK, &options.signal_mask, nullptr);
   execve(image.argv[0], image.argv.data(), image.envp.data());

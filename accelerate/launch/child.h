@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct ChildOptions {
   bool reads_input = false;              ///< Standard input is the caller's, else /dev/null.
   sigset_t signal_mask;                  ///< Mask the program starts with.
   struct sigaction on_broken_pipe;       ///< What SIGPIPE does in the program.
+  /// Cores that it is bound to, so that every thread it will ever start is.
+  std::optional<CpuBinding> binding = {};
 };
 
 /// A process on its way to becoming the program.

@@ -1,27 +1,17 @@
 #include "accelerate/launch/hardware.h"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <cmath>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <thread>
 
 #include "accelerate/base/text.h"
+#include "accelerate/launch/topology.h"
 
 namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // The value of "key:   value" in one of the kernel's text tables.
 std::string field(const fs::path& path, std::string_view key) {
@@ -47,7 +37,7 @@ std::vector<Gpu> gpus_of_driver(const fs::path& proc) {
   for (const auto& folder : folders) {
     const std::string name = field(folder / "information", "Model");
     gpus.push_back({static_cast<int>(gpus.size()), name.empty() ? "NVIDIA GPU" : name,
-                    field(folder / "information", "GPU UUID")});
+                    field(folder / "information", "GPU UUID"), lower(folder.filename().string())});
   }
   return gpus;
 }
@@ -87,37 +77,6 @@ std::vector<Gpu> filtered(const std::vector<Gpu>& gpus, const std::string& visib
   return kept;
 }
 
-bool allowed(const cpu_set_t* mask, std::int64_t cpu) {
-  return mask == nullptr || (cpu < CPU_SETSIZE && CPU_ISSET(static_cast<std::size_t>(cpu), mask));
-}
-
-// One text a core: the list of hyper-threads that share it.
-std::set<std::string> cores_in(const fs::path& cpus, const cpu_set_t* mask) {
-  std::set<std::string> cores;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(cpus, ignored)) {
-    const std::string name = entry.path().filename();
-    const auto cpu = name.starts_with("cpu") ? parse_int(name.substr(3)) : std::nullopt;
-    if (!cpu || !allowed(mask, *cpu)) continue;
-    std::string siblings = first_line(entry.path() / "topology/core_cpus_list");
-    if (siblings.empty()) siblings = first_line(entry.path() / "topology/thread_siblings_list");
-    if (!siblings.empty()) cores.insert(siblings);
-  }
-  return cores;
-}
-
-// Whole CPUs' worth of time the control group grants; nullopt when it sets no limit.
-std::optional<int> cpu_quota(const fs::path& sys) {
-  std::istringstream line(first_line(sys / "fs/cgroup/cpu.max"));
-  std::string quota;
-  std::string period;
-  line >> quota >> period;
-  const auto numerator = parse_int(quota);
-  const auto denominator = parse_int(period);
-  if (!numerator || !denominator || *numerator <= 0 || *denominator <= 0) return std::nullopt;
-  return static_cast<int>((*numerator + *denominator - 1) / *denominator);
-}
-
 }  // namespace
 
 std::vector<Gpu> visible_gpus(const HardwareRoots& roots) {
@@ -132,15 +91,11 @@ int gpu_count() {
 }
 
 int physical_cores(const HardwareRoots& roots) {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
   // Another root is another machine: our affinity mask does not speak of it.
   const bool own = roots.sys == HardwareRoots{}.sys;
-  auto cores = static_cast<int>(
-      cores_in(roots.sys / "devices/system/cpu", known && own ? &mask : nullptr).size());
+  auto cores = static_cast<int>(cpu_cores(roots, own ? allowed_cpus() : std::nullopt).size());
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());
-  if (const auto quota = cpu_quota(roots.sys)) cores = std::min(cores, *quota);
+  if (const auto quota = cpu_quota(roots)) cores = std::min(cores, *quota);
   return std::max(cores, 1);
 }
 

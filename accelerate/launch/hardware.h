@@ -19,9 +19,10 @@ struct HardwareRoots {
 };
 
 struct Gpu {
-  int index = 0;     ///< Position in the order of the driver, as CUDA_VISIBLE_DEVICES counts.
-  std::string name;  ///< "NVIDIA H100 80GB HBM3"; "NVIDIA GPU" when the driver does not say.
-  std::string uuid;  ///< "GPU-…", empty when the driver does not say.
+  int index = 0;         ///< Position in the order of the driver, as CUDA_VISIBLE_DEVICES counts.
+  std::string name;      ///< "NVIDIA H100 80GB HBM3"; "NVIDIA GPU" when the driver does not say.
+  std::string uuid;      ///< "GPU-…", empty when the driver does not say.
+  std::string bus = "";  ///< PCI address, "0000:18:00.0"; empty when the driver does not say.
 };
 
 /// The NVIDIA GPUs that a program started now would see, in the order it would see them:

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/launch/cpu_affinity.h"
+
 namespace accelerate {
 
 using Environment = std::map<std::string, std::string>;
@@ -18,6 +20,8 @@ struct LaunchPlan {
   Environment shared;
   /// One entry a rank, in the order of local ranks, on top of `shared`.
   std::vector<Environment> ranks;
+  /// Cores that each rank is bound to from its first instruction on; empty: none is bound.
+  std::vector<CoreShare> cores = {};
   /// What ranks get between SIGTERM and SIGKILL when the group is ended.
   std::chrono::milliseconds grace_period{30'000};
 };

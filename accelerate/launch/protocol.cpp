@@ -56,6 +56,7 @@ void export_common(const LaunchSettings& settings, Environment& environment) {
   environment["OMP_NUM_THREADS"] = std::to_string(settings.threads_per_process);
   if (settings.is_on("debug")) environment["ACCELERATE_DEBUG_MODE"] = "true";
   if (settings.is_on("enable_cpu_affinity")) environment["ACCELERATE_CPU_AFFINITY"] = "1";
+  if (settings.is_on("no_cpu_affinity")) environment["ACCELERATE_CPU_AFFINITY"] = "0";
   const std::string gpus = settings.text("gpu_ids");
   if (!gpus.empty() && lower(gpus) != "all") environment["CUDA_VISIBLE_DEVICES"] = gpus;
 }
@@ -197,8 +198,12 @@ LaunchPlan make_plan(LaunchSettings& settings, const std::vector<std::string>& p
   plan.grace_period = grace_period(settings);
   plan.shared = shared_environment(settings);
   const MeetingPoint meeting = settings.alone ? MeetingPoint{} : choose_meeting_point(settings);
+  plan.cores = settings.cores;
   for (int rank = 0; rank < settings.num_processes; ++rank) {
     plan.ranks.push_back(rank_environment(settings, rank, meeting));
+    if (settings.cores.empty()) continue;
+    const CoreShare& share = settings.cores[static_cast<std::size_t>(rank)];
+    plan.ranks.back()["ACCELERATE_CPU_CORES"] = cpu_list_text(share.cpus);
   }
   return plan;
 }

@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
+#include "accelerate/launch/hardware.h"
 
 namespace accelerate {
 namespace {
@@ -38,6 +39,11 @@ void check_exclusive_flags(const LaunchRequest& request) {
     throw ConfigError(join(given, " and ") +
                       " exclude each other: use one of --cpu, --multi_gpu, --use_deepspeed, "
                       "--use_fsdp.");
+  }
+  if (request.flags.contains("enable_cpu_affinity") && request.flags.contains("no_cpu_affinity")) {
+    throw ConfigError(
+        "--enable_cpu_affinity and --no_cpu_affinity exclude each other: leave out the one that "
+        "you do not mean.");
   }
 }
 
@@ -229,12 +235,59 @@ void choose_processes(const LaunchRequest& request, const Machine& machine,
   }
 }
 
+// What was asked for: a flag wins over the file, the file over ACCELERATE_CPU_AFFINITY. A false in
+// the file says nothing: the original's questionnaire writes it into every file.
+std::optional<bool> asked_affinity(const LaunchSettings& settings) {
+  if (settings.is_on("no_cpu_affinity")) return false;
+  if (settings.is_on("enable_cpu_affinity")) return true;
+  if (!env("ACCELERATE_CPU_AFFINITY")) return std::nullopt;
+  return env_flag("ACCELERATE_CPU_AFFINITY", false);
+}
+
+// Why ranks are not bound; "" when they are to be.
+std::string reason_not_to_bind(const Machine& machine, const LaunchSettings& settings) {
+  const auto asked = asked_affinity(settings);
+  if (asked == false) return "that was asked for";
+  if (!settings.on_cpu) return asked ? "each binds itself to those near its GPU" : "they use GPUs";
+  if (settings.num_processes == 1) return "there is one";
+  if (!asked && environment_names_cores()) return "the environment names cores for OpenMP";
+  if (machine.layout.empty()) return "the system does not say where its cores are";
+  const auto cores = std::min(machine.cores, static_cast<int>(machine.layout.size()));
+  if (settings.num_processes <= cores) return "";
+  return std::to_string(settings.num_processes) + " ranks on " + std::to_string(cores) +
+         (cores == 1 ? " core" : " cores") + " would wait for each other";
+}
+
+// On GPUs the ranks bind themselves, when asked to: only they know which GPU they take.
+void choose_cores(const Machine& machine, LaunchSettings& settings) {
+  const std::string reason = reason_not_to_bind(machine, settings);
+  if (!reason.empty()) {
+    const bool surprising =
+        settings.on_cpu && asked_affinity(settings).value_or(false) && settings.num_processes > 1;
+    (surprising ? settings.warnings : settings.notes)
+        .push_back("ranks are not bound to cores: " + reason);
+    return;
+  }
+  settings.cores = divide_cores(machine.layout, settings.num_processes);
+  for (std::size_t rank = 0; rank < settings.cores.size(); ++rank) {
+    settings.notes.push_back("rank " + std::to_string(rank) + " keeps to " +
+                             to_string(settings.cores[rank]));
+  }
+}
+
+// Threads of each rank that nobody set: its cores, or its part of them.
+std::int64_t default_threads(const Machine& machine, const LaunchSettings& settings) {
+  if (!settings.on_cpu) return 1;
+  const std::int64_t part = machine.cores / settings.num_processes;
+  return settings.cores.empty() ? part : std::min<std::int64_t>(part, fewest_cores(settings.cores));
+}
+
 void choose_threads(const LaunchRequest& request, const Machine& machine,
                     LaunchSettings& settings) {
   const auto asked = ranged(request, settings, "num_cpu_threads_per_process", {1, 65536});
   const auto outer = env_int("OMP_NUM_THREADS");
-  settings.threads_per_process = asked.value_or(static_cast<int>(std::max<std::int64_t>(
-      outer.value_or(settings.on_cpu ? machine.cores / settings.num_processes : 1), 1)));
+  settings.threads_per_process = asked.value_or(static_cast<int>(
+      std::max<std::int64_t>(outer.value_or(default_threads(machine, settings)), 1)));
 }
 
 void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
@@ -277,6 +330,12 @@ bool LaunchSettings::is_on(const std::string& name) const {
   return parse_bool(text(name)).value_or(false);
 }
 
+Machine this_machine() {
+  Machine machine{.gpus = gpu_count(), .cores = physical_cores()};
+  if (const auto allowed = allowed_cpus()) machine.layout = cpu_cores({}, allowed);
+  return machine;
+}
+
 LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine) {
   check_exclusive_flags(request);
   LaunchSettings settings;
@@ -286,6 +345,7 @@ LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machi
   take_defaults(settings);
   refuse_what_is_not_built(request, settings);
   choose_processes(request, machine, settings);
+  choose_cores(machine, settings);
   choose_threads(request, machine, settings);
   (void)ranged(request, settings, "main_process_port", {0, 65535});
   check_fsdp(request, settings);

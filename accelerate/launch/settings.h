@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/cpu_affinity.h"
 
 namespace accelerate {
 
 /// What the machine offers; a plan for another machine can be made from a struct like this.
 struct Machine {
   int gpus = 0;
-  int cores = 1;  ///< Physical ones.
+  int cores = 1;  ///< Physical ones, at most what the control group grants time for.
+  /// Where they are, see cpu_cores; empty when that is not known: then no rank is bound to cores.
+  std::vector<Core> layout = {};
 };
 
 struct LaunchRequest {
@@ -38,7 +41,10 @@ struct LaunchSettings {
   std::map<std::string, std::string> file_only;
   /// Keys of the file's deepspeed_config, and mixed_precision when the file decided it.
   std::vector<std::string> deepspeed_file_fields;
+  /// The cores of each rank on the CPU; empty when ranks are not bound, which `notes` explains.
+  std::vector<CoreShare> cores;
   std::vector<std::string> warnings;  ///< For the user, a sentence or block each.
+  std::vector<std::string> notes;     ///< For a user who asks for detail, a line each.
 
   [[nodiscard]] bool has(const std::string& name) const { return values.contains(name); }
   /// The value of a flag; "" when it has none.
@@ -46,6 +52,9 @@ struct LaunchSettings {
   /// Whether a boolean flag is on.
   [[nodiscard]] bool is_on(const std::string& name) const;
 };
+
+/// This machine: gpu_count(), physical_cores() and where the allowed ones are.
+[[nodiscard]] Machine this_machine();
 
 /// Merges and checks. Throws ConfigError, naming the flag or the file's key, for values that are
 /// not allowed, flags that exclude each other, and flags whose feature is not built yet.

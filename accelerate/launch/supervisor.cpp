@@ -88,13 +88,19 @@ class Supervisor {
     Rank rank;
     started_ = Clock::now();
     rank.child = detail::start_child({&plan_.argv, std::move(environment), index == 0,
-                                      signals_.mask_before(), signals_.pipe_action_before()});
+                                      signals_.mask_before(), signals_.pipe_action_before(),
+                                      binding_of(index)});
     guardian_.guard(rank.child.pid);
     rank.ended =
         detail::FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
     rank.result.rank = index;
     rank.result.pid = rank.child.pid;
     return rank;
+  }
+
+  [[nodiscard]] std::optional<CpuBinding> binding_of(int index) const {
+    if (plan_.cores.empty()) return std::nullopt;
+    return CpuBinding(plan_.cores[static_cast<std::size_t>(index)]);
   }
 
   // Ends and collects what was started, when not all could be.
@@ -247,6 +253,10 @@ int LaunchResult::exit_code() const {
 LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events) {
   if (plan.argv.empty() || plan.ranks.empty()) {
     throw LaunchError("there is nothing to launch: the plan has no program or no ranks");
+  }
+  if (!plan.cores.empty() && plan.cores.size() != plan.ranks.size()) {
+    throw LaunchError("the plan has " + std::to_string(plan.ranks.size()) +
+                      " ranks and cores for " + std::to_string(plan.cores.size()) + " of them");
   }
   return Supervisor(plan, events).run();
 }

@@ -90,7 +90,8 @@ PartialState::PartialState(const PartialStateOptions& options) {
   distributed_type_ = type_of(num_processes(), device_);
   if (options.communicator) return;  // a test's own group: the process is not ours to set up
   tell_base(*this);
-  if (device_.is_cpu()) share_cores(local_world_size_);
+  const auto cores = keep_to_cores(device_, local_rank_, local_world_size_);
+  if (device_.is_cpu()) share_cores(cores, local_world_size_);
 }
 
 std::string to_string(const PartialState& state) {

@@ -30,9 +30,9 @@ class PartialState {
  public:
   /// Joins the group that the environment describes (RANK, WORLD_SIZE, MASTER_ADDR, … as set by
   /// `accelerate launch`, torchrun or MPI); a group of one without them. [collective]
-  /// Sets the number of CPU threads to cores / ranks on this machine unless OMP_NUM_THREADS is set.
-  /// Throws ConfigError: an environment that asks for what is not there; CommError: ranks do not
-  /// meet.
+  /// Sets the CPU threads to cores / ranks on this machine unless OMP_NUM_THREADS is set; keeps to
+  /// its part of the cores when ACCELERATE_CPU_AFFINITY is. Throws ConfigError: an environment that
+  /// asks for what is not there; CommError: ranks do not meet.
   explicit PartialState(const PartialStateOptions& options = {});
 
   [[nodiscard]] DistributedType distributed_type() const { return distributed_type_; }

@@ -7,11 +7,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <set>
 
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
 #include "accelerate/launch/program.h"
+#include "accelerate/launch/topology.h"
 
 namespace accelerate::cli {
 namespace {
@@ -62,6 +64,16 @@ std::string gpu_names(const std::vector<Gpu>& gpus) {
   return join(names, ", ");
 }
 
+// " (CPUs 0-7 on 2 NUMA nodes)": what ranks on the CPU divide among them.
+std::string usable_cpus() {
+  const auto allowed = allowed_cpus();
+  if (!allowed) return {};
+  std::set<int> nodes;
+  for (const auto& core : cpu_cores({}, allowed)) nodes.insert(core.node);
+  return " (CPUs " + cpu_list_text(*allowed) + " on " + std::to_string(nodes.size()) +
+         (nodes.size() == 1 ? " NUMA node)" : " NUMA nodes)");
+}
+
 std::string configuration(const EnvOptions& options) {
   const bool named = !options.config_file.empty();
   const fs::path file = named ? fs::path(options.config_file) : default_config_file();
@@ -97,7 +109,7 @@ int run_env(const EnvOptions& options, std::ostream& out) {
       << "- PyTorch version: " << ACCELERATE_LIBTORCH << "\n"
       << "- PyTorch accelerator: " << (gpus.empty() ? "N/A" : "CUDA") << "\n"
       << "- System RAM: " << format_bytes(static_cast<double>(memory_bytes())) << "\n"
-      << "- CPU cores: " << physical_cores() << "\n";
+      << "- CPU cores: " << physical_cores() << usable_cpus() << "\n";
   if (!gpus.empty()) out << "- GPU type: " << gpu_names(gpus) << "\n";
   out << config;
   return 0;

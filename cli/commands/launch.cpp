@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 
-#include "accelerate/launch/hardware.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
@@ -46,12 +46,24 @@ LaunchEvents events_to(std::ostream& err, const LaunchPlan& plan) {
   };
   events.interrupted = [&](int signal) {
     err << note(signal_name(signal) + " goes to " + std::to_string(plan.ranks.size()) +
-                (plan.ranks.size() == 1 ? " rank, which has up to " : " ranks, which have up to ") + grace(plan) +
-                (signal == SIGINT ? " to end; Ctrl-C again kills them" : " to end"))
+                (plan.ranks.size() == 1 ? " rank, which has up to " : " ranks, which have up to ") +
+                grace(plan) + (signal == SIGINT ? " to end; Ctrl-C again kills them" : " to end"))
         << std::flush;
   };
   events.killing = [&] { err << note("killing the ranks that still run") << std::flush; };
   return events;
+}
+
+// Where each rank runs: to whoever debugs, and to whoever lets the logger speak.
+void tell_notes(const LaunchSettings& settings, std::ostream& err) {
+  const Logger logger = get_logger("accelerate.launch");
+  for (const auto& line : settings.notes) {
+    if (settings.is_on("debug")) {
+      err << note(line);
+    } else {
+      logger.info(line);
+    }
+  }
 }
 
 }  // namespace
@@ -67,10 +79,10 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
     return 0;
   }
   const bool quiet = arguments.flags.contains("quiet");
-  auto settings = merge_settings(read_request(std::move(arguments.flags)),
-                                 {.gpus = gpu_count(), .cores = physical_cores()});
+  auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
   const LaunchPlan plan = make_plan(settings, arguments.program);
   for (const auto& warning : settings.warnings) err << note(warning);
+  tell_notes(settings, err);
   err.flush();
   const LaunchResult result = launch(plan, quiet ? LaunchEvents{} : events_to(err, plan));
   if (!quiet) err << describe_others(result);

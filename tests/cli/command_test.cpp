@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "accelerate/base/text.h"
+#include "accelerate/launch/cpu_affinity.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/port.h"
 #include "tests/launch/support.h"
@@ -14,6 +15,7 @@
 namespace accelerate::testing {
 namespace {
 
+namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
@@ -22,7 +24,10 @@ class Command : public ::testing::Test {
  protected:
   Command() {
     options_.timeout = 10s;
-    options_.env = {{"HF_HOME", folder_.path() / "home"}, {"OMP_NUM_THREADS", ""}};
+    options_.env = {{"HF_HOME", folder_.path() / "home"},
+                    {"OMP_NUM_THREADS", ""},
+                    {"ACCELERATE_CPU_AFFINITY", ""},
+                    {"GOMP_CPU_AFFINITY", ""}};
     options_.working_directory = folder_.path();
   }
 
@@ -65,6 +70,89 @@ TEST_F(Command, GivesTheProgramItsArgumentsUntouched) {
   const auto result =
       accelerate({"launch", "--num_processes", "1", "/bin/echo", "--cpu", "-q", "--", "a b", ""});
   EXPECT_EQ(result.out, "--cpu -q -- a b \n");
+}
+
+class Affinity : public Command {
+ protected:
+  // The CPUs that each rank's threads may run on, from rank 0 up.
+  Words cpus_of_ranks(int ranks, Words before = {}, const Words& flags = {}) {
+    const fs::path reports = folder_.path() / std::to_string(reports_++);
+    fs::create_directory(reports);
+    Words words = std::move(before);
+    for (const auto& word : {accelerate_program(), std::string("launch"),
+                             "--num_processes=" + std::to_string(ranks)}) {
+      words.push_back(word);
+    }
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.insert(words.end(), {probe_program(), "cpus=" + reports.string()});
+    result_ = run_program(words, options_);
+    EXPECT_EQ(result_.exit_code, 0) << result_.err;
+    Words cpus;
+    for (int rank = 0; rank < ranks; ++rank) {
+      cpus.push_back(text_of(reports / std::to_string(rank)));
+    }
+    return cpus;
+  }
+
+  static Words expected(int ranks, const CpuList& allowed) {
+    Words cpus;
+    for (const auto& share : divide_cores(cpu_cores({}, allowed), ranks)) {
+      cpus.push_back(cpu_list_text(share.cpus));
+    }
+    return cpus;
+  }
+
+  void SetUp() override {
+    if (gpu_count() > 0) GTEST_SKIP() << "there are GPUs: ranks are bound on the CPU alone";
+    if (physical_cores() < 2) GTEST_SKIP() << "one core cannot be divided";
+  }
+
+  const CpuList allowed_ = allowed_cpus().value();
+  RunResult result_;
+  int reports_ = 0;
+};
+
+TEST_F(Affinity, EveryThreadOfARankKeepsToTheRanksCores) {
+  EXPECT_EQ(cpus_of_ranks(2), expected(2, allowed_));
+}
+
+TEST_F(Affinity, AProcessAloneMayRunEverywhere) {
+  EXPECT_EQ(cpus_of_ranks(1), (Words{cpu_list_text(allowed_)}));
+}
+
+TEST_F(Affinity, MoreRanksThanCoresMayRunEverywhere) {
+  const int many = physical_cores() + 1;
+  EXPECT_EQ(cpus_of_ranks(many, {}, {"--debug"}),
+            Words(static_cast<std::size_t>(many), cpu_list_text(allowed_)));
+  EXPECT_NE(result_.err.find("ranks are not bound to cores: "), std::string::npos) << result_.err;
+}
+
+TEST_F(Affinity, IsRefusedByAFlag) {
+  EXPECT_EQ(cpus_of_ranks(2, {}, {"--no_cpu_affinity"}), Words(2, cpu_list_text(allowed_)));
+}
+
+TEST_F(Affinity, StaysWithinWhatTheLauncherMayUse) {
+  const CpuList two = {allowed_.front(), allowed_.back()};
+  const Words taskset = {"taskset", "-c", cpu_list_text(two)};
+  if (run_program({"taskset", "--version"}).exit_code != 0) GTEST_SKIP() << "no taskset here";
+  EXPECT_EQ(cpus_of_ranks(2, taskset), expected(2, two));
+  const std::string one = std::to_string(allowed_.back());
+  EXPECT_EQ(cpus_of_ranks(2, {"taskset", "-c", one}), Words(2, one));
+}
+
+TEST_F(Affinity, IsToldWhenDebugging) {
+  const auto cpus = cpus_of_ranks(2, {}, {"--debug"});
+  EXPECT_NE(result_.err.find("rank 1 keeps to CPU"), std::string::npos) << result_.err;
+  options_.env["ACCELERATE_LOG_LEVEL"] = "info";
+  EXPECT_EQ(cpus_of_ranks(2), cpus);
+  EXPECT_NE(result_.err.find("rank 1 keeps to CPU"), std::string::npos) << result_.err;
+}
+
+TEST_F(Affinity, OfBothKindsIsRefused) {
+  const auto result = accelerate(
+      {"launch", "--enable_cpu_affinity", "--no_cpu_affinity", probe_program(), "exit=0"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.err.find("exclude each other"), std::string::npos) << result.err;
 }
 
 TEST_F(Command, GivesRankZeroItsInputAndTheOthersNone) {

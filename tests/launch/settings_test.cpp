@@ -38,6 +38,7 @@ class Settings : public ::testing::Test {
   }
 
   ScopedEnv threads_{"OMP_NUM_THREADS", nullptr};
+  ScopedEnv affinity_{"ACCELERATE_CPU_AFFINITY", nullptr};
 };
 
 TEST_F(Settings, StartOneRankAGpu) {
@@ -74,8 +75,86 @@ TEST_F(Settings, DivideTheCoresAmongRanksUnlessTold) {
   EXPECT_EQ(merge({{"num_processes", "2"}}).threads_per_process, 6);
 }
 
+// Two nodes of four cores.
+Machine two_nodes(int gpus = 0) {
+  Machine machine{.gpus = gpus, .cores = 8};
+  for (int cpu = 0; cpu < 8; ++cpu) machine.layout.push_back({{cpu}, cpu / 4});
+  return machine;
+}
+
+TEST_F(Settings, GiveEachRankOnTheCpuItsOwnCores) {
+  const auto settings = merge({{"num_processes", "3"}}, "", two_nodes());
+  ASSERT_EQ(settings.cores.size(), 3U);
+  EXPECT_EQ(settings.cores[1], (CoreShare{{2, 3}, 2, 0}));
+  EXPECT_EQ(settings.threads_per_process, 2);
+  EXPECT_EQ(settings.notes[2], "rank 2 keeps to CPUs 4-7 (4 cores, memory of node 1)");
+}
+
+TEST_F(Settings, StartNoMoreThreadsThanThePoorestRankHasCores) {
+  Machine machine{.gpus = 0, .cores = 10};
+  for (int cpu = 0; cpu < 10; ++cpu) machine.layout.push_back({{cpu}, cpu / 5});
+  EXPECT_EQ(merge({{"num_processes", "3"}}, "", machine).threads_per_process, 2);
+  EXPECT_EQ(
+      merge({{"num_processes", "3"}, {"no_cpu_affinity", "True"}}, "", machine).threads_per_process,
+      3);
+}
+
+struct Unbound {
+  Flags flags;
+  std::string file;
+  int gpus;
+  std::string note;
+};
+
+TEST_F(Settings, SayWhyRanksAreNotBound) {
+  const std::string two = "num_processes";
+  for (const Unbound& row :
+       {Unbound{{{two, "1"}}, "", 0, "there is one"},
+        Unbound{{{two, "9"}}, "", 0, "9 ranks on 8 cores would wait for each other"},
+        Unbound{{{two, "2"}, {"no_cpu_affinity", "True"}}, "", 0, "that was asked for"},
+        Unbound{{{two, "3"}, {"no_cpu_affinity", "True"}}, kFile, 0, "that was asked for"},
+        Unbound{{{two, "2"}}, "", 2, "they use GPUs"},
+        Unbound{{{two, "2"}, {"enable_cpu_affinity", "True"}}, "", 2, "near its GPU"}}) {
+    const auto settings = merge(row.flags, row.file, two_nodes(row.gpus));
+    EXPECT_TRUE(settings.cores.empty()) << row.note;
+    ASSERT_EQ(settings.notes.size(), 1U) << row.note;
+    EXPECT_NE(settings.notes[0].find(row.note), std::string::npos) << settings.notes[0];
+    EXPECT_TRUE(settings.warnings.empty()) << row.note;
+  }
+}
+
+TEST_F(Settings, WarnWhenTheBindingAskedForWouldHurt) {
+  const auto settings =
+      merge({{"num_processes", "9"}, {"enable_cpu_affinity", "True"}}, "", two_nodes());
+  ASSERT_EQ(settings.warnings.size(), 1U);
+  EXPECT_NE(settings.warnings[0].find("9 ranks on 8 cores"), std::string::npos);
+}
+
+TEST_F(Settings, LetTheControlGroupLimitHowManyRanksAreBound) {
+  Machine machine = two_nodes();
+  machine.cores = 2;
+  EXPECT_EQ(merge({{"num_processes", "2"}}, "", machine).cores.size(), 2U);
+  EXPECT_TRUE(merge({{"num_processes", "3"}}, "", machine).cores.empty());
+}
+
+TEST_F(Settings, LeaveCoresThatTheEnvironmentNamesAlone) {
+  const ScopedEnv named("GOMP_CPU_AFFINITY", "0-7");
+  EXPECT_TRUE(merge({{"num_processes", "2"}}, "", two_nodes()).cores.empty());
+  EXPECT_EQ(merge({{"num_processes", "2"}, {"enable_cpu_affinity", "True"}}, "", two_nodes())
+                .cores.size(),
+            2U);
+}
+
+TEST_F(Settings, TakeTheVariableForAffinityWhereNoFlagSpeaks) {
+  const ScopedEnv off("ACCELERATE_CPU_AFFINITY", "0");
+  EXPECT_TRUE(merge({{"num_processes", "2"}}, "", two_nodes()).cores.empty());
+  EXPECT_EQ(merge({}, kFile, two_nodes()).cores.size(), 3U);  // the file says true
+  const ScopedEnv bad("ACCELERATE_CPU_AFFINITY", "maybe");
+  EXPECT_THROW(merge({{"num_processes", "2"}}, "", two_nodes()), ConfigError);
+}
+
 TEST_F(Settings, TakeEveryKeyFromTheFileThoseWithDefaultsToo) {
-  const auto settings = merge({}, kFile);
+  const auto settings = merge({}, kFile, two_nodes());
   EXPECT_EQ(settings.num_processes, 3);
   EXPECT_TRUE(settings.use_cpu);
   EXPECT_EQ(settings.text("mixed_precision"), "bf16");
@@ -115,6 +194,8 @@ TEST_F(Settings, RefuseWhatIsNotAllowed) {
   expect_refused({{"num_processes", "-1"}}, "", "'-1'");
   expect_refused({{"num_processes", "100000"}}, "", "4096");
   expect_refused({{"cpu", "True"}, {"use_fsdp", "True"}}, "", "--cpu and --use_fsdp exclude");
+  expect_refused({{"enable_cpu_affinity", "True"}, {"no_cpu_affinity", "True"}}, "",
+                 "--enable_cpu_affinity and --no_cpu_affinity exclude");
   expect_refused({{"multi_gpu", "True"}, {"num_processes", "1"}}, "", "at least 2");
   expect_refused({{"multi_gpu", "True"}, {"gpu_ids", "3"}}, "", "'3'");
   expect_refused({{"gpu_ids", "0,x"}}, "", "'x' is no GPU");

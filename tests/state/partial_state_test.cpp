@@ -5,8 +5,10 @@
 #include <torch/torch.h>
 
 #include <iostream>
+#include <thread>
 
 #include "accelerate/base/process_identity.h"
+#include "accelerate/launch/cpu_affinity.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
@@ -29,6 +31,50 @@ RANK_MAIN(leave_the_group) {
     first.wait_for_everyone();
   }
   return 0;
+}
+
+// Prints the CPUs that a thread started later may run on, and LibTorch's threads.
+RANK_MAIN(keep_to_cores_as_asked) {
+  const PartialState first;
+  const PartialState second;  // divides nothing again
+  std::thread([] { std::cout << cpu_list_text(allowed_cpus().value()); }).join();
+  std::cout << " " << at::get_num_threads();
+  second.wait_for_everyone();
+  return 0;
+}
+
+class PartialStateCores : public ::testing::Test {
+ protected:
+  static std::vector<std::string> run(std::map<std::string, std::string> env) {
+    env.insert({{"ACCELERATE_USE_CPU", "1"}, {"OMP_NUM_THREADS", ""}});
+    std::vector<std::string> printed;
+    for (const auto& rank : testing::run_processes(2, "keep_to_cores_as_asked", {.env = env})) {
+      EXPECT_EQ(rank.exit_code, 0) << rank.err;
+      printed.push_back(rank.out);
+    }
+    return printed;
+  }
+
+  const CpuList allowed_ = allowed_cpus().value();
+  const std::vector<CoreShare> shares_ = divide_cores(cpu_cores({}, allowed_), 2);
+};
+
+TEST_F(PartialStateCores, AreDividedWhenTheVariableAsks) {
+  if (physical_cores() < 2) GTEST_SKIP() << "one core cannot be divided";
+  const std::string threads = std::string(" ").append(std::to_string(fewest_cores(shares_)));
+  EXPECT_EQ(run({{"ACCELERATE_CPU_AFFINITY", "1"}}),
+            (std::vector{cpu_list_text(shares_[0].cpus) + threads,
+                         cpu_list_text(shares_[1].cpus) + threads}));
+}
+
+TEST_F(PartialStateCores, AreLeftAloneOtherwise) {
+  const std::string all = cpu_list_text(allowed_);
+  const std::string threads =
+      std::string(" ").append(std::to_string(std::max(1, physical_cores() / 2)));
+  EXPECT_EQ(run({}), std::vector(2, all + threads));
+  // The launcher did it, and says so.
+  EXPECT_EQ(run({{"ACCELERATE_CPU_AFFINITY", "1"}, {"ACCELERATE_CPU_CORES", all}}),
+            std::vector(2, all + threads));
 }
 
 TEST(PartialState, StatesOfAProcessShareOneGroup) {

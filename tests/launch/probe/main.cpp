@@ -3,6 +3,7 @@
 // processes by it.
 //
 //   env=FOLDER      writes the environment to FOLDER/<rank>
+//   cpus=FOLDER     writes the CPUs that a thread it starts may run on to FOLDER/<rank>
 //   mark=FOLDER     makes the empty file FOLDER/<rank>, when the words before are done
 //   print=TEXT      writes TEXT and a line end to standard output
 //   flood=BYTES     writes that much to standard output
@@ -42,6 +43,20 @@ void write_environment(const std::string& folder) {
   for (char** entry = environ; *entry != nullptr; ++entry) file << *entry << '\0';
 }
 
+std::string own_thread_status(const std::string& key) {
+  std::ifstream file("/proc/thread-self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) return line.substr(line.find_first_not_of(" \t", key.size()));
+  }
+  return {};
+}
+
+void write_cpus(const std::string& folder) {
+  std::thread([&] {
+    std::ofstream(folder + "/" + rank()) << own_thread_status("Cpus_allowed_list:");
+  }).join();
+}
+
 void leave_child(bool deaf) {
   if (fork() != 0) return;
   if (deaf) signal(SIGTERM, SIG_IGN);
@@ -55,6 +70,7 @@ void close_all() {
 
 void act(const std::string& verb, const std::string& value) {
   if (verb == "env") write_environment(value);
+  if (verb == "cpus") write_cpus(value);
   if (verb == "mark") std::ofstream(value + "/" + rank());
   if (verb == "print") std::cout << value << std::endl;
   if (verb == "flood") std::cout << std::string(std::stoul(value), 'x') << std::flush;
