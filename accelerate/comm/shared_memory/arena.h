@@ -51,7 +51,7 @@ class SharedArena : public std::enable_shared_from_this<SharedArena> {
 
   /// An arena with one segment of 2 MiB. Throws CommError with what was found and the cure: no
   /// memory, RLIMIT_FSIZE, RLIMIT_NOFILE, a kernel or sandbox without memfd_create; UsageError in a
-  /// forked process. Cost: about 1 ms.
+  /// forked process. Cost: 1 to 2 ms.
   [[nodiscard]] static std::shared_ptr<SharedArena> create();
   ~SharedArena();
   SharedArena(const SharedArena&) = delete;
@@ -63,7 +63,7 @@ class SharedArena : public std::enable_shared_from_this<SharedArena> {
   /// `bytes` bytes, aligned to 64 and, from 64 KiB on, to 4096. They have been written before:
   /// by earlier users, or by the system with zeros. Zero bytes are a block, too. Throws as
   /// create(); then nothing has changed. Cost: below 1 us from free memory; a new segment is zeroed
-  /// by the system at about 0.3 ms a MiB.
+  /// by the system at about 1 ms a MiB.
   [[nodiscard]] Block allocate(std::size_t bytes);
 
   /// Where [data, data + bytes) lies when all of it is in one segment; nullopt for other memory.

@@ -22,7 +22,7 @@ class MemoryFile {
 
   /// Makes [offset, offset + bytes) part of the file, reserves memory for it and maps it. Where
   /// there is not enough memory nothing is kept, and no process is killed for it later. Cost: that
-  /// of zeroing the bytes, about 0.3 ms a MiB.
+  /// of zeroing the bytes, about 1 ms a MiB.
   [[nodiscard]] std::byte* add(std::uint64_t offset, std::uint64_t bytes);
 
   /// Gives the memory of mapped bytes back to the system. They stay mapped; whoever touches them

@@ -1,0 +1,228 @@
+// Steps: tell everybody how to find us, see whom we reach, introduce each other, read what each
+// wrote into its memory, and agree that all could.
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <utility>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/host_notes.h"
+#include "accelerate/comm/shared_memory/introductions.h"
+#include "accelerate/comm/shared_memory/peers.h"
+#include "accelerate/comm/shared_memory/process_fork.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr const char* kVersion = "1";
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+// What a rank brings.
+struct Offer {
+  HostCard card;
+  std::shared_ptr<SharedArena> arena;
+  SharedArena::Block proof;
+  Descriptor listener;
+};
+
+Offer make_offer(int size) {
+  Offer offer;
+  offer.card.version = kVersion;
+  offer.card.boot = boot_id();
+  try {
+    offer.card.socket = random_name();
+    offer.card.token = random_name();
+    offer.card.nonce = random_name();
+    offer.arena = SharedArena::create();
+    offer.proof = offer.arena->allocate(offer.card.nonce.size());
+    std::memcpy(offer.proof.data(), offer.card.nonce.data(), offer.card.nonce.size());
+    offer.listener = listen_locally(offer.card.socket, std::max(size, 16));
+  } catch (const CommError& error) {
+    offer.card.why_not = error.what();
+  }
+  return offer;
+}
+
+// Says why not when a card alone tells; every rank sees the same cards.
+std::string reason_in(const std::vector<HostCard>& cards) {
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    const std::string name = "rank " + std::to_string(rank);
+    if (cards[rank].version != cards[0].version) {
+      return name + " speaks version " + cards[rank].version +
+             " of the shared-memory protocol and "
+             "rank 0 version " +
+             cards[0].version + ": build all ranks from one source";
+    }
+    if (!cards[rank].why_not.empty()) return name + ": " + cards[rank].why_not;
+  }
+  return {};
+}
+
+std::string reason_in(const std::vector<HostVerdict>& verdicts) {
+  std::string of_another;
+  for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
+    if (verdicts[rank].why_not.empty()) continue;
+    const std::string reason = "rank " + std::to_string(rank) + ": " + verdicts[rank].why_not;
+    if (!verdicts[rank].because_of_another) return reason;
+    if (of_another.empty()) of_another = reason;
+  }
+  return of_another;
+}
+
+// One rank's way to its peers.
+class Meeting {
+ public:
+  Meeting(HostNotes& notes, Offer& offer, const std::vector<HostCard>& cards)
+      : notes_(notes), offer_(offer), cards_(cards) {}
+
+  [[nodiscard]] HostVerdict meet() {
+    HostVerdict verdict;
+    verdict.leader = notes_.rank();
+    try {
+      find_leader();
+      verdict.leader = leader_;
+      auto all = leader_ == notes_.rank() ? lead() : follow();
+      connection_.close();
+      peers_ = make_peers(std::move(all));
+      read_proofs();
+    } catch (const CannotShare& reason) {
+      verdict.why_not = reason.what();
+      verdict.because_of_another = reason.because_of_another;
+    } catch (const CommError& error) {
+      if (notes_.deadline().is_over()) throw;
+      verdict.why_not = error.what();
+    }
+    if (!verdict.why_not.empty()) leave();
+    return verdict;
+  }
+
+  [[nodiscard]] std::shared_ptr<LocalPeers> take_peers() { return std::move(peers_); }
+
+ private:
+  [[nodiscard]] const HostCard& card(int rank) const {
+    return cards_[static_cast<std::size_t>(rank)];
+  }
+
+  [[nodiscard]] Descriptor reach(int rank) const {
+    const HostCard& own = card(notes_.rank());
+    if (own.boot.empty() || card(rank).boot != own.boot) return {};
+    return connect_locally(card(rank).socket, notes_.deadline());
+  }
+
+  // The lowest rank that can be reached. All listen already, and reaching is mutual and transitive.
+  void find_leader() {
+    leader_ = notes_.rank();
+    for (int rank = 0; rank < notes_.rank(); ++rank) {
+      connection_ = reach(rank);
+      if (!connection_.valid()) continue;
+      leader_ = rank;
+      return;
+    }
+  }
+
+  [[nodiscard]] Introduction own_introduction() const {
+    Descriptor memory(::fcntl(offer_.arena->fd(), F_DUPFD_CLOEXEC, 0));
+    if (!memory.valid()) {
+      throw CommError("this process has as many files open as it may: raise `ulimit -n`.");
+    }
+    return {notes_.rank(), std::move(memory), ProcessHandle::self(), offer_.proof.extent()};
+  }
+
+  [[nodiscard]] std::vector<Introduction> lead() {
+    std::vector<int> members;
+    for (int rank = notes_.rank() + 1; rank < notes_.size(); ++rank) {
+      if (reach(rank).valid()) members.push_back(rank);
+    }
+    return lead_introductions(notes_, card(notes_.rank()), offer_.listener.get(), members,
+                              own_introduction());
+  }
+
+  [[nodiscard]] std::vector<Introduction> follow() {
+    return follow_introductions(notes_, leader_, card(leader_), connection_.get(),
+                                own_introduction());
+  }
+
+  [[nodiscard]] std::shared_ptr<LocalPeers> make_peers(std::vector<Introduction> all) {
+    std::vector<LocalPeers::Peer> peers;
+    int index = -1;
+    for (Introduction& one : all) {
+      if (one.rank < 0 || one.rank >= notes_.size()) {
+        throw CannotShare("rank " + std::to_string(one.rank) + " does not exist");
+      }
+      if (one.rank == notes_.rank()) index = static_cast<int>(peers.size());
+      ranks_.push_back(one.rank);
+      proofs_.push_back(one.proof);
+      peers.push_back({std::move(one.memory), std::move(one.process)});
+    }
+    if (index < 0) throw CannotShare("its leader passed on peers without itself");
+    return std::make_shared<LocalPeers>(offer_.arena, std::move(peers), index);
+  }
+
+  void read_proofs() {
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      const std::string& nonce = card(ranks_[i]).nonce;
+      if (proofs_[i].bytes == nonce.size() &&
+          std::memcmp(peers_->map(static_cast<int>(i), proofs_[i]), nonce.data(), nonce.size()) ==
+              0) {
+        continue;
+      }
+      throw CannotShare("it does not find in the memory of rank " + std::to_string(ranks_[i]) +
+                        " what that has written there");
+    }
+  }
+
+  // Peers that wait for us must not do so until the deadline.
+  void leave() {
+    connection_.close();
+    offer_.listener.close();
+    peers_.reset();
+  }
+
+  HostNotes& notes_;
+  Offer& offer_;
+  const std::vector<HostCard>& cards_;
+  int leader_ = 0;
+  Descriptor connection_;
+  std::shared_ptr<LocalPeers> peers_;
+  std::vector<int> ranks_;
+  std::vector<SharedExtent> proofs_;
+};
+
+std::vector<int> number_hosts(const std::vector<HostVerdict>& verdicts) {
+  std::map<int, int> numbers;  // by leader
+  std::vector<int> hosts;
+  for (const HostVerdict& verdict : verdicts) {
+    const int next = static_cast<int>(numbers.size());
+    hosts.push_back(numbers.emplace(verdict.leader, next).first->second);
+  }
+  return hosts;
+}
+
+}  // namespace
+
+Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                 std::chrono::milliseconds timeout) {
+  refuse_after_fork("meeting the ranks of this host");
+  const Deadline deadline(timeout);
+  HostNotes notes(store, rank, size, deadline);
+  Offer offer = make_offer(size);
+  const auto cards = notes.exchange(offer.card);
+  if (auto reason = reason_in(cards); !reason.empty()) return {{}, nullptr, std::move(reason)};
+  Meeting meeting(notes, offer, cards);
+  const auto verdicts = notes.exchange(meeting.meet());
+  if (auto reason = reason_in(verdicts); !reason.empty()) return {{}, nullptr, std::move(reason)};
+  return {number_hosts(verdicts), meeting.take_peers(), {}};
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,97 @@
+// Who shares this host, and how their memory is reached.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/descriptor.h"
+#include "accelerate/comm/shared_memory/arena.h"
+#include "accelerate/comm/shared_memory/extent.h"
+#include "accelerate/comm/shared_memory/interval_table.h"
+#include "accelerate/comm/shared_memory/process_handle.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace accelerate::detail {
+
+/// The processes (in tests: threads) of this host that one run is made of, seen from one of them.
+/// Thread-safe. Addresses from map() hold while this lives.
+class LocalPeers {
+ public:
+  struct Peer {
+    Descriptor memory;  ///< Its memory file.
+    ProcessHandle process;
+  };
+
+  /// `peers` in rank order; `index` is the place of this rank, whose memory is `arena`. Throws
+  /// CommError when a file could be made smaller by its owner, which would be a SIGBUS here.
+  LocalPeers(std::shared_ptr<SharedArena> arena, std::vector<Peer> peers, int index);
+  ~LocalPeers();
+  LocalPeers(const LocalPeers&) = delete;
+  LocalPeers& operator=(const LocalPeers&) = delete;
+
+  /// How many ranks of this run are on this host.
+  [[nodiscard]] int size() const { return static_cast<int>(peers_.size()); }
+  /// The place of this rank among them, in rank order.
+  [[nodiscard]] int index() const { return index_; }
+  /// This rank's own memory.
+  [[nodiscard]] const std::shared_ptr<SharedArena>& arena() const { return arena_; }
+
+  /// Where the bytes that `extent` names in the memory of `peer` are in this process. The first
+  /// call for a segment maps all of it. Throws CommError when the extent is not within its segment,
+  /// or the segment not within the peer's file, or it cannot be mapped. Cost: about 10 ns; for a
+  /// new segment, two system calls and its page tables, about 30 us a MiB.
+  [[nodiscard]] std::byte* map(int peer, const SharedExtent& extent);
+
+  /// Whether the process of `peer` still runs or is only stopped. Cost: a system call.
+  [[nodiscard]] bool is_alive(int peer) const noexcept;
+
+  /// "process 1234", with ", which is stopped" or ", which has died" where that is known.
+  [[nodiscard]] std::string describe(int peer) const;
+
+ private:
+  struct Mapped {
+    explicit Mapped(Peer p) : peer(std::move(p)) {}
+    Peer peer;
+    std::mutex mutex;        // of whoever maps
+    IntervalTable segments;  // offset in the file -> address
+  };
+
+  [[nodiscard]] std::byte* map_segment(int peer, const SharedExtent& extent);
+  void check(int peer, const SharedExtent& extent) const;
+
+  std::shared_ptr<SharedArena> arena_;
+  std::vector<std::unique_ptr<Mapped>> peers_;
+  int index_;
+};
+
+/// Which rank is on which host.
+struct Hosts {
+  std::vector<int> host_of;  ///< By rank; hosts are numbered in the order of their lowest ranks.
+  std::shared_ptr<LocalPeers> peers;  ///< Null when why_not is set.
+  std::string why_not;  ///< Why memory is not shared: the same on all ranks, which it names.
+};
+
+/// Finds out who shares this host, by passing memory files around and reading in them what their
+/// owners wrote. [collective] Ranks share a host when they were started by one boot of one kernel
+/// and reach each other's abstract sockets, so a network namespace is a host of its own.
+///
+/// When a single rank cannot take part (no memory, too few descriptors, another user, another
+/// version), all ranks get the same `why_not`, so that all of them do without, and `host_of` is
+/// empty. Throws CommError naming the ranks that did not come within `timeout`, and when the store
+/// fails; UsageError in a forked process. `store` must not have been used for this before.
+///
+/// Cost: two exchanges through the store, and on each host one message from every rank to the
+/// lowest and one or more back: a few ms. Leaves no thread, socket or key that anybody waits for.
+[[nodiscard]] Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                               std::chrono::milliseconds timeout);
+
+}  // namespace accelerate::detail
