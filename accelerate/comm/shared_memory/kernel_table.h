@@ -1,0 +1,30 @@
+// What kernels.cpp asks of the loops that are compiled once per instruction set. Plain data: a type
+// with inline functions could be compiled for one instruction set and linked into another.
+#pragma once
+
+namespace accelerate::detail {
+
+/// Sizes and counts are unsigned long, which is std::size_t here, as no header may be included.
+struct Reduction {
+  void* const* destinations;
+  unsigned long num_destinations;
+  const void* const* sources;
+  unsigned long num_sources;
+  unsigned long count;  ///< Elements.
+};
+
+using ReduceLoop = void (*)(const Reduction&);
+
+/// A row a dtype, a column a reduction, both as in kernels.cpp; null where there is no meaning.
+enum KernelType { kF32, kF64, kF16, kBF16, kBool, kU8, kI8, kI16, kI32, kI64, kNumKernelTypes };
+enum KernelOp { kSum, kMean, kMin, kMax, kProduct, kBand, kBor, kBxor, kNumKernelOps };
+
+struct KernelTable {
+  ReduceLoop loops[kNumKernelTypes][kNumKernelOps];
+};
+
+extern const KernelTable kernels_baseline;
+extern const KernelTable kernels_avx2;    ///< x86-64 only.
+extern const KernelTable kernels_avx512;  ///< x86-64 only.
+
+}  // namespace accelerate::detail

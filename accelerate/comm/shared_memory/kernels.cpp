@@ -1,0 +1,165 @@
+#include "accelerate/comm/shared_memory/kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
+#include "accelerate/comm/shared_memory/kernel_table.h"
+
+namespace accelerate::detail {
+namespace {
+
+static_assert(sizeof(unsigned long) == sizeof(std::size_t) && sizeof(long) == 8);
+
+struct Version {
+  std::string_view name;
+  const KernelTable* table;
+  bool (*runs_here)();
+};
+
+// Later ones are better where they run.
+constexpr Version kVersions[] = {
+    {"baseline", &kernels_baseline, [] { return true; }},
+#ifdef __x86_64__
+    {"avx2", &kernels_avx2,
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }},
+    {"avx512", &kernels_avx512,
+     [] {
+       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+     }},
+#endif
+};
+
+const KernelTable* best_table() {
+  const KernelTable* best = nullptr;
+  for (const auto& version : kVersions) {
+    if (version.runs_here()) best = version.table;
+  }
+  return best;
+}
+
+std::atomic<const KernelTable*>& table_in_use() {
+  static std::atomic<const KernelTable*> table{best_table()};
+  return table;
+}
+
+int row_of(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::ScalarType::Float:
+      return kF32;
+    case at::ScalarType::Double:
+      return kF64;
+    case at::ScalarType::Half:
+      return kF16;
+    case at::ScalarType::BFloat16:
+      return kBF16;
+    case at::ScalarType::Bool:
+      return kBool;
+    case at::ScalarType::Byte:
+      return kU8;
+    case at::ScalarType::Char:
+      return kI8;
+    case at::ScalarType::Short:
+      return kI16;
+    case at::ScalarType::Int:
+      return kI32;
+    case at::ScalarType::Long:
+      return kI64;
+    default:
+      return kNumKernelTypes;
+  }
+}
+
+int column_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return kSum;
+    case ReduceOp::mean:
+      return kMean;
+    case ReduceOp::min:
+      return kMin;
+    case ReduceOp::max:
+      return kMax;
+    case ReduceOp::product:
+      return kProduct;
+    case ReduceOp::band:
+      return kBand;
+    case ReduceOp::bor:
+      return kBor;
+    case ReduceOp::bxor:
+      return kBxor;
+  }
+  return kNumKernelOps;
+}
+
+#ifdef __x86_64__
+constexpr std::size_t kLine = 64;
+
+// Four stores fill one buffer of the processor, which then writes the line without reading it.
+void stream_lines(std::byte* destination, const std::byte* source, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += kLine) {
+    for (std::size_t part = at; part < at + kLine; part += sizeof(__m128i)) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(destination + part),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + part)));
+    }
+  }
+  _mm_sfence();  // a release store does not wait for such stores
+}
+#endif
+
+}  // namespace
+
+bool has_kernel(at::ScalarType dtype) {
+  return row_of(dtype) != kNumKernelTypes;
+}
+
+void reduce_elements(std::span<std::byte* const> destinations,
+                     std::span<const std::byte* const> sources, std::size_t count,
+                     at::ScalarType dtype, ReduceOp op) {
+  const KernelTable& table = *table_in_use().load(std::memory_order_relaxed);
+  const ReduceLoop loop = has_kernel(dtype) ? table.loops[row_of(dtype)][column_of(op)] : nullptr;
+  if (loop == nullptr || destinations.empty() || sources.empty()) {
+    throw std::logic_error("reduce_elements: a caller has not checked its arguments");
+  }
+  loop({reinterpret_cast<void* const*>(destinations.data()), destinations.size(),
+        reinterpret_cast<const void* const*>(sources.data()), sources.size(), count});
+}
+
+void copy_streaming(std::byte* destination, const std::byte* source, std::size_t bytes) {
+#ifdef __x86_64__
+  const std::size_t past_line = reinterpret_cast<std::uintptr_t>(destination) % kLine;
+  const std::size_t head = std::min(bytes, past_line == 0 ? 0 : kLine - past_line);
+  const std::size_t lines = (bytes - head) / kLine * kLine;
+  std::memcpy(destination, source, head);
+  stream_lines(destination + head, source + head, lines);
+  std::memcpy(destination + head + lines, source + head + lines, bytes - head - lines);
+#else
+  std::memcpy(destination, source, bytes);
+#endif
+}
+
+std::vector<std::string_view> kernel_versions() {
+  std::vector<std::string_view> names;
+  for (const auto& version : kVersions) {
+    if (version.runs_here()) names.push_back(version.name);
+  }
+  return names;
+}
+
+bool choose_kernels(std::string_view name) {
+  for (const auto& version : kVersions) {
+    if (version.name != name || !version.runs_here()) continue;
+    table_in_use().store(version.table, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace accelerate::detail
