@@ -49,9 +49,9 @@ class SharedArena : public std::enable_shared_from_this<SharedArena> {
     SharedExtent extent_{};
   };
 
-  /// An arena with one segment of 2 MiB. Throws CommError with what was found and the cure: no
+  /// An arena with one segment of 256 KiB. Throws CommError with what was found and the cure: no
   /// memory, RLIMIT_FSIZE, RLIMIT_NOFILE, a kernel or sandbox without memfd_create; UsageError in a
-  /// forked process. Cost: 1 to 2 ms.
+  /// forked process. Cost: below 1 ms.
   [[nodiscard]] static std::shared_ptr<SharedArena> create();
   ~SharedArena();
   SharedArena(const SharedArena&) = delete;

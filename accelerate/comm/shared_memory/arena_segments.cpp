@@ -10,9 +10,9 @@ namespace {
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kPageAlignedFrom = std::uint64_t{64} << 10;
-constexpr std::uint64_t kHugePage = 2 * kMiB;  // segments are whole ones, where there are such
-constexpr std::uint64_t kFirstSegment = 2 * kMiB;
-constexpr std::uint64_t kLeastSegment = 16 * kMiB;
+constexpr std::uint64_t kHugePage = 2 * kMiB;      // segments begin at one, where there are such
+constexpr std::uint64_t kFirstSegment = kMiB / 4;  // enough to meet the peers
+constexpr std::uint64_t kLeastSegment = 4 * kMiB;
 constexpr std::uint64_t kMostAhead = 1024 * kMiB;
 constexpr std::uint64_t kKeptIdle = 256 * kMiB;
 // More than any machine has, and far from overflow when it is rounded up.
@@ -87,9 +87,9 @@ void ArenaSegments::make_room(std::uint64_t bytes) {
   }
 }
 
-// A quarter of what there is ahead: then there are few segments, and little is taken in vain.
+// Half of what there is ahead: then there are few segments.
 std::uint64_t ArenaSegments::preferred_segment_bytes(std::uint64_t needed) const {
-  const std::uint64_t ahead = std::min(rounded_up(reserved_ / 4, kHugePage), kMostAhead);
+  const std::uint64_t ahead = std::min(rounded_up(reserved_ / 2, kHugePage), kMostAhead);
   return std::max({needed, kLeastSegment, ahead});
 }
 
@@ -115,7 +115,7 @@ void ArenaSegments::add_segment(std::uint64_t bytes) {
   by_offset_.add({end_, bytes, address});
   free_.give({end_, bytes, end_});
   reserved_ += bytes;
-  end_ += bytes;
+  end_ += rounded_up(bytes, kHugePage);
 }
 
 // The largest first: they are what one-off results leave behind.

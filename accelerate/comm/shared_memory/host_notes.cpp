@@ -14,8 +14,8 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr const char* kCard = "card";
-constexpr const char* kVerdict = "verdict";
+constexpr HostNotes::Kind kCard{"card", "come"};
+constexpr HostNotes::Kind kVerdict{"verdict", "said whether it reads its peers' memory"};
 
 std::string to_text(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
@@ -81,8 +81,8 @@ HostNotes::HostNotes(c10::intrusive_ptr<c10d::Store> store, int rank, int size,
                      const Deadline& deadline)
     : store_(std::move(store)), rank_(rank), size_(size), deadline_(deadline) {}
 
-std::string HostNotes::key(const char* kind, int rank) {
-  return std::string("accelerate/hosts/") + kind + "/" + std::to_string(rank);
+std::string HostNotes::key(const Kind& kind, int rank) {
+  return std::string("accelerate/hosts/") + kind.name + "/" + std::to_string(rank);
 }
 
 std::vector<HostCard> HostNotes::exchange(const HostCard& own) {
@@ -104,7 +104,7 @@ std::optional<HostVerdict> HostNotes::verdict_of(int rank) {
   });
 }
 
-std::vector<std::string> HostNotes::tell(const char* kind, const std::string& text) {
+std::vector<std::string> HostNotes::tell(const Kind& kind, const std::string& text) {
   return through_the_store([&] {
     store_->set(key(kind, rank_), std::vector<std::uint8_t>(text.begin(), text.end()));
     wait_for_all(kind);
@@ -121,7 +121,7 @@ std::vector<std::string> HostNotes::tell(const char* kind, const std::string& te
 }
 
 // Asked again and again rather than waited for: a wait that ends early makes c10d print a warning.
-void HostNotes::wait_for_all(const char* kind) {
+void HostNotes::wait_for_all(const Kind& kind) {
   constexpr std::chrono::microseconds kLongestPause{5'000};
   std::vector<std::string> keys;
   for (int rank = 0; rank < size_; ++rank) {
@@ -130,7 +130,7 @@ void HostNotes::wait_for_all(const char* kind) {
   auto next_report = kWaitSlice;
   for (std::chrono::microseconds pause{50}; !keys.empty() && !store_->check(keys);
        pause = std::min(pause * 3 / 2, kLongestPause)) {
-    if (deadline_.is_over()) throw_late(missing(kind), "told which host they are on");
+    if (deadline_.is_over()) throw_late(missing(kind), kind.deed);
     std::this_thread::sleep_for(pause);
     if (deadline_.waited() < next_report) continue;
     next_report += kWaitSlice;
@@ -141,7 +141,7 @@ void HostNotes::wait_for_all(const char* kind) {
   }
 }
 
-std::vector<int> HostNotes::missing(const char* kind) {
+std::vector<int> HostNotes::missing(const Kind& kind) {
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {
     if (!store_->check({key(kind, rank)})) ranks.push_back(rank);

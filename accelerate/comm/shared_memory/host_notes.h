@@ -44,6 +44,12 @@ struct CannotShare : std::runtime_error {
 /// store fails, and at the deadline with the ranks that have not come.
 class HostNotes {
  public:
+  /// What is exchanged, and what a rank has not done that is late with it.
+  struct Kind {
+    const char* name;
+    const char* deed;
+  };
+
   HostNotes(c10::intrusive_ptr<c10d::Store> store, int rank, int size, const Deadline& deadline);
 
   [[nodiscard]] int rank() const { return rank_; }
@@ -62,10 +68,10 @@ class HostNotes {
   [[noreturn]] void throw_late(const std::vector<int>& ranks, const std::string& what) const;
 
  private:
-  [[nodiscard]] std::vector<std::string> tell(const char* kind, const std::string& text);
-  void wait_for_all(const char* kind);
-  [[nodiscard]] std::vector<int> missing(const char* kind);
-  [[nodiscard]] static std::string key(const char* kind, int rank);
+  [[nodiscard]] std::vector<std::string> tell(const Kind& kind, const std::string& text);
+  void wait_for_all(const Kind& kind);
+  [[nodiscard]] std::vector<int> missing(const Kind& kind);
+  [[nodiscard]] static std::string key(const Kind& kind, int rank);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;

@@ -56,9 +56,11 @@ void append(std::string& bytes, const Entry& entry) {
   bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
 }
 
+// None when they are no whole entries.
 std::vector<Entry> entries_in(std::string_view bytes) {
+  if (bytes.size() % sizeof(Entry) != 0) return {};
   std::vector<Entry> entries(bytes.size() / sizeof(Entry));
-  std::memcpy(entries.data(), bytes.data(), entries.size() * sizeof(Entry));
+  std::memcpy(entries.data(), bytes.data(), bytes.size());
   return entries;
 }
 
@@ -261,8 +263,9 @@ std::vector<Introduction> follow_introductions(const HostNotes& notes, int leade
   for (std::size_t of = 1; all.size() < of;) {
     Message message = hear_from(notes, leader, connection);
     const auto entries = entries_in(message.bytes);
+    if (entries.empty()) throw CannotShare(name_of(leader) + " passed on what is no introduction");
     for (auto& one : introductions_in(entries, message)) all.push_back(std::move(one));
-    if (!entries.empty()) of = entries.front().of;
+    of = entries.front().of;
   }
   return all;
 }
