@@ -183,6 +183,9 @@ struct Sum {
   static V apply(V a, V b) {
     return static_cast<V>(a + b);
   }
+  // Only means sum signed integers; they too are modulo 2^bits.
+  static I32 apply(I32 a, I32 b) { return static_cast<I32>(U32(a) + U32(b)); }
+  static I64 apply(I64 a, I64 b) { return static_cast<I64>(U64(a) + U64(b)); }
 };
 struct Product {
   template <typename V>
