@@ -27,6 +27,15 @@ def original_versions(venv):
     return dict(zip(PINNED, found)) | {"Python": version}
 
 
+def check_package(venv, name):
+    """Throws BenchmarkError unless the Python of `venv` has the package."""
+    asked = subprocess.run([venv / "bin" / "python", "-c", f"import {name}"], capture_output=True, timeout=60,
+                           check=False)
+    if asked.returncode != 0:
+        raise BenchmarkError(f"{venv} has no {name}, which draws the plot: `{venv}/bin/python -m pip install -r "
+                             "benchmarks/requirements.txt`, or --quick, which draws none.")
+
+
 def check_build(setting, programs):
     """Throws BenchmarkError when our side has not been built."""
     for file in [setting.accelerate, *map(setting.program, programs)]:

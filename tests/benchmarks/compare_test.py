@@ -1,4 +1,5 @@
 """benchmarks/compare without the programs it measures: how it takes turns, sums up, judges, and refuses."""
+import json
 import os
 import pathlib
 import subprocess
@@ -14,8 +15,10 @@ import harness  # noqa: E402
 import machine  # noqa: E402
 import report  # noqa: E402
 from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
-from report import AtMost, Row, Times  # noqa: E402
-ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7}  # Every suite, and how many rows it has.
+from report import AtMost, Both, OfBound, Row, Times  # noqa: E402
+from suites import comm  # noqa: E402
+ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
+        "comm": 152}  # Every suite, and how many rows it has.
 
 # Stands for every program: reports what any of them would.
 REPORTING = """#!/bin/sh
@@ -23,8 +26,8 @@ echo some line before
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
  "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.1],
- "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
-"""
+ "backend": "gloo", "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
+""".replace("{COLLECTIVES}", json.dumps({name: [0.1] for name in [*comm.names_of(4), "memory"]}))
 
 
 def executable(path, text):
@@ -35,7 +38,7 @@ def executable(path, text):
 
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
-    for program in ("no_op", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
+    for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
                     "loader_epochs", "checkpoint"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
@@ -79,8 +82,20 @@ class Rows(unittest.TestCase):
                 (Summary(30, 99), None, AtMost(30), "met"), (Summary(30.1, 31), None, AtMost(30), "MISSED"),
                 (Summary(1, 1), Summary(6, 1), Times(6), "met"), (Summary(1, 1), Summary(5.9, 9), Times(6), "MISSED"),
                 (Summary(1, 1), Summary(2, 2), Times(2, True), "met"),
-                (Summary(1, 1), Summary(2, 1.9), Times(2, True), "MISSED"), (Summary(1, 1), None, None, "")]:
-            self.assertEqual(Row("row", "ms", ours, theirs, target).verdict(), verdict, (ours, theirs, target))
+                (Summary(1, 1), Summary(2, 1.9), Times(2, True), "MISSED"), (Summary(1, 1), None, None, ""),
+                (Summary(2, 9), None, OfBound(0.5), "met"), (Summary(2.1, 9), None, OfBound(0.5), "MISSED"),
+                (Summary(2, 9), Summary(8, 8), Both(Times(4), OfBound(0.5)), "met"),
+                (Summary(2, 9), Summary(7, 7), Both(Times(4), OfBound(0.5)), "MISSED")]:
+            row = Row("row", "ms", ours, theirs, target, bound=1)
+            self.assertEqual(row.verdict(), verdict, (ours, theirs, target))
+
+    def test_bounds_have_columns_where_any_row_has_one(self):
+        rows = [Row("bounded", "ms", Summary(4, 5), None, OfBound(0.7), 3), Row("not", "ms", Summary(4, 5))]
+        page = report.markdown("Title", [], rows, "How.")
+        self.assertIn("| of medians | bound | of bound | target |", page)
+        self.assertIn("|  | 3.00 | 0.75 | ≥ 0.7 of bound | met |", page)
+        self.assertEqual({line.count("|") for line in page.splitlines() if line.startswith("|")}, {13})
+        self.assertEqual(len(list(report.lines(rows))), 3)
 
     def test_the_table_is_aligned_and_has_a_line_a_row(self):
         rows = [Row("short", "ms", Summary(1.234, 20.05)), Row("a long name", "MB", Summary(123.4, 200),
@@ -130,6 +145,11 @@ class Refusals(WithFolder):
             with self.assertRaisesRegex(BenchmarkError, message):
                 machine.original_versions(self.folder / "venv")
 
+    def test_a_python_that_cannot_draw_is_refused_before_anything_is_measured(self):
+        executable(self.folder / "venv" / "bin" / "python", "#!/bin/sh\nexit 1\n")
+        with self.assertRaisesRegex(BenchmarkError, "has no matplotlib, .* -r benchmarks/requirements.txt"):
+            machine.check_package(self.folder / "venv", "matplotlib")
+
     def test_absent_originals_and_an_absent_build_are_refused(self):
         with self.assertRaisesRegex(BenchmarkError, "nothing to compare with; scripts/setup"):
             machine.original_versions(self.folder / "venv")
@@ -156,6 +176,7 @@ class Command(WithFolder):
         self.assertIn("| step on 1 rank against LibTorch alone | ms | 100 | 100 | 200 | 200 | 2.00× | 2.00× | ≥ 0.98×, "
                       "both | met |", pages["cv"])
         self.assertIn("torch 2.13.0+cpu, accelerate 1.15.0, Python 3.11.2", pages["launch"])
+        self.assertIn("Ours ran over gloo.](comm.png)", pages["comm"])
 
     def test_bad_words_are_refused_with_a_sentence(self):
         for words, code, message in [(["sorting"], 2, "invalid choice: 'sorting'"), ([], 2, "SUITE"),

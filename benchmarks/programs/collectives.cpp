@@ -1,0 +1,142 @@
+// Times every collective of the group it is launched in, on tensors of one size, and reports on
+// rank 0 the seconds of one call, block by block. A block ends with a barrier, so that a rank that
+// only sends does not count what it has merely begun. originals/collectives.py is the same in
+// Python.
+#include <ATen/ops/empty.h>
+#include <accelerate/accelerate.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <functional>
+
+#include "accelerate/state/partial_state.h"
+#include "benchmarks/programs/measure.h"
+
+namespace {
+
+using accelerate::Communicator;
+using accelerate::ReduceOp;
+
+struct Size {
+  std::int64_t bytes;  ///< Of a rank's tensor; of the whole where there are parts.
+  int blocks;
+  int calls;  ///< In a block.
+};
+
+class Collectives {
+ public:
+  Collectives(Communicator& group, Size size)
+      : group_(group),
+        size_(size),
+        numbers_(size.bytes / static_cast<std::int64_t>(sizeof(float))) {}
+
+  nlohmann::json seconds() {
+    time_reductions("", [this](std::int64_t numbers) { return private_tensor(numbers); });
+    time_reductions("_in_place", [this](std::int64_t numbers) { return shared_tensor(numbers); });
+    time_one_to_all();
+    time_exchanges();
+    time("barrier", size_.calls, [this] { group_.barrier(); });
+    time_memory();
+    return seconds_;
+  }
+
+ private:
+  using Maker = std::function<at::Tensor(std::int64_t numbers)>;
+
+  std::int64_t part() const { return numbers_ / group_.size(); }
+
+  // Zeros, written once: sums of them never grow, and every page is there.
+  static at::Tensor private_tensor(std::int64_t numbers) { return at::empty({numbers}).fill_(0); }
+
+  at::Tensor shared_tensor(std::int64_t numbers) { return shared_tensor_of(group_, numbers); }
+
+  // In the memory that the group's collectives use in place, of a communicator that has such.
+  template <typename Group>
+  static at::Tensor shared_tensor_of(Group& group, std::int64_t numbers) {
+    if constexpr (requires { group.empty(at::IntArrayRef{}, at::TensorOptions{}); }) {
+      return group.empty({numbers}, at::TensorOptions{}).fill_(0);
+    } else {
+      return private_tensor(numbers);
+    }
+  }
+
+  void time_reductions(const std::string& suffix, const Maker& make) {
+    const auto whole = make(numbers_), own = make(part());
+    time("all_reduce" + suffix, size_.calls,
+         [&] { group_.all_reduce(whole, ReduceOp::sum).wait(); });
+    time("reduce_scatter" + suffix, size_.calls,
+         [&] { group_.reduce_scatter(own, whole, ReduceOp::sum).wait(); });
+    time("all_gather" + suffix, size_.calls, [&] { group_.all_gather(whole, own).wait(); });
+  }
+
+  void time_one_to_all() {
+    const auto whole = private_tensor(numbers_), own = private_tensor(part());
+    std::vector<at::Tensor> parts;
+    if (group_.rank() == 0) parts = whole.split(part());
+    time("broadcast", size_.calls, [&] { group_.broadcast(whole, 0).wait(); });
+    time("reduce", size_.calls, [&] { group_.reduce(whole, 0, ReduceOp::sum).wait(); });
+    time("gather", size_.calls, [&] { group_.gather(parts, own, 0).wait(); });
+    time("scatter", size_.calls, [&] { group_.scatter(own, parts, 0).wait(); });
+  }
+
+  void time_exchanges() {
+    const auto whole = private_tensor(numbers_), other = private_tensor(numbers_);
+    time("all_to_all", size_.calls, [&] { group_.all_to_all(other, whole).wait(); });
+    // Even ranks send to their odd neighbour and get it back: two messages.
+    const int neighbour = group_.rank() ^ 1;
+    time("send", 2 * size_.calls, [&, turn = 0]() mutable {
+      const bool sends = (group_.rank() + turn++) % 2 == 0;
+      (sends ? group_.send(whole, neighbour) : group_.receive(other, neighbour)).wait();
+    });
+  }
+
+  // The bound: every rank reads and writes as many bytes of its own, in place.
+  void time_memory() {
+    const auto tensor = private_tensor(numbers_);
+    auto* numbers = tensor.mutable_data_ptr<float>();
+    constexpr std::int64_t kBytesOfABlock = 4 << 20;  // at least, for the barrier not to count
+    const auto passes = static_cast<int>(std::max<std::int64_t>(1, kBytesOfABlock / size_.bytes));
+    time("memory", passes * size_.calls, [&] {
+      for (std::int64_t i = 0; i < numbers_; ++i) numbers[i] += 1.0F;
+    });
+  }
+
+  template <typename Call>
+  void time(const std::string& name, int calls, Call call) {
+    const auto block = [&] {
+      for (int i = 0; i < calls; ++i) call();
+      group_.barrier();
+    };
+    block();  // does not count
+    for (int i = 0; i < size_.blocks; ++i) {
+      seconds_[name].push_back(bench::seconds_of(block) / calls);
+    }
+  }
+
+  Communicator& group_;
+  Size size_;
+  std::int64_t numbers_;
+  nlohmann::json seconds_;
+};
+
+void run(Size size) {
+  const accelerate::PartialState state({.cpu = true});
+  Communicator& group = *state.communicator();
+  if (group.size() % 2 != 0) throw std::invalid_argument("an even number of ranks is needed");
+  const auto seconds = Collectives(group, size).seconds();
+  if (group.rank() == 0) {
+    bench::report({{"seconds", seconds}, {"ranks", group.size()}, {"backend", group.backend()}});
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  const auto numbers = bench::numbers(argc, argv, {"KIB", "BLOCKS", "CALLS_PER_BLOCK"});
+  run({std::int64_t{numbers[0]} * 1024, numbers[1], numbers[2]});
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "bench_collectives: %s\n", error.what());
+  return 1;
+}
