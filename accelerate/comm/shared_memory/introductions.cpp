@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -156,12 +157,12 @@ class Reception {
   }
 
   void hear_whoever_spoke() {
-    std::erase_if(guests_, [this](Descriptor& guest) {
-      auto message = receive_message(guest.get());
-      if (!message) return false;
-      if (!message->closed) hear(guest, *message);
-      return true;  // introduced and moved from, or a stranger
-    });
+    for (auto guest = guests_.begin(); guest != guests_.end();) {
+      auto message = receive_message(guest->get());
+      if (message && !message->closed) hear(*guest, *message);
+      // Who has spoken is a member now, or a stranger.
+      guest = message ? guests_.erase(guest) : std::next(guest);
+    }
   }
 
   void hear(Descriptor& guest, Message& message) {

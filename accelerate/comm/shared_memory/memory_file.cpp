@@ -119,7 +119,7 @@ void MemoryFile::extend_to(std::uint64_t size) {
 void MemoryFile::reserve(std::uint64_t offset, std::uint64_t bytes) {
   // A signal makes the kernel undo the whole call: a program with a timer would never get a large
   // one through.
-  constexpr std::uint64_t kPiece = std::uint64_t{4} << 20;
+  constexpr std::uint64_t kPiece = std::uint64_t{256} << 10;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t piece = std::min(kPiece, bytes - done);
     if (::fallocate(fd(), 0, static_cast<off_t>(offset + done), static_cast<off_t>(piece)) == 0) {

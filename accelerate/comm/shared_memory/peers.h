@@ -23,7 +23,8 @@ class Store;
 namespace accelerate::detail {
 
 /// The processes (in tests: threads) of this host that one run is made of, seen from one of them.
-/// Thread-safe. Addresses from map() hold while this lives.
+/// Thread-safe. Addresses from map() hold while this lives. Keeps two file descriptors for each
+/// rank.
 class LocalPeers {
  public:
   struct Peer {

@@ -57,6 +57,8 @@ std::string entry_of(std::int32_t rank) {
   std::memcpy(bytes.data(), &rank, sizeof rank);
   std::memcpy(bytes.data() + 4, &pid, sizeof pid);
   std::memcpy(bytes.data() + 8, &process_space, sizeof process_space);
+  const SharedExtent nonce{0, 256 << 10, 0, 32};
+  std::memcpy(bytes.data() + 16, &nonce, sizeof nonce);
   return bytes;
 }
 
@@ -157,6 +159,7 @@ TEST_F(MeetHostsWithAnActor, ARankOfAnotherMachineIsAnotherHost) {
   begin(20s);
   auto card = own_card();
   card[1] = "another boot";
+  const auto listener = listen_locally(card[2], 4);
   show(card);
   judge({"1", "", ""});
   EXPECT_EQ(rank_0_.get(), "met");

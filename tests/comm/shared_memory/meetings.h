@@ -1,6 +1,8 @@
 // Meetings of ranks that are threads of the test, and what such a meeting may leave behind.
 #pragma once
 
+#include <fcntl.h>
+
 #include <barrier>
 #include <chrono>
 #include <filesystem>
@@ -44,6 +46,16 @@ inline void meet_as_threads(int n, const std::function<void(int, const detail::H
 
 inline std::ptrdiff_t open_descriptors() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+/// Descriptors that a program executed by this one would inherit.
+inline int inheritable_descriptors() {
+  int count = 0;
+  for (int fd = 0; fd < 4096; ++fd) {
+    const int flags = fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) ++count;
+  }
+  return count;
 }
 
 /// Sockets with our kind of name in this network namespace, whoever made them.

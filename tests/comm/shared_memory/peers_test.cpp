@@ -182,11 +182,18 @@ TEST(LocalPeers, LeaveNoDescriptorsBehind) {
   EXPECT_EQ(testing::open_descriptors(), before);
 }
 
-TEST(LocalPeers, KeepTwoDescriptorsForEachRankOnly) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  const auto before = testing::open_descriptors();
-  const auto hosts = meet_hosts(store, 0, 1, std::chrono::seconds(5));
-  EXPECT_EQ(testing::open_descriptors(), before + 3);  // the arena's own is one more
+TEST(LocalPeers, KeepTwoDescriptorsForEachRankAndLetNoProgramInheritThem) {
+  const auto open = testing::open_descriptors();
+  const auto inheritable = testing::inheritable_descriptors();
+  testing::Turnstile turnstile(2);
+  meet_as_threads(2, [&](int rank, const Hosts& hosts) {
+    turnstile.wait();
+    if (rank == 0) {
+      EXPECT_EQ(testing::open_descriptors(), open + 2 * (2 * 2 + 1));  // and one for the arena
+      EXPECT_EQ(testing::inheritable_descriptors(), inheritable);
+    }
+    turnstile.wait();
+  });
 }
 
 }  // namespace
