@@ -1,6 +1,8 @@
 #include "accelerate/comm/shared_memory/arena.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -376,6 +378,24 @@ TEST(SharedArena, IsNotTouchedByWhatAForkFrees) {
 TEST(SharedArena, WorksInAForkMadeBeforeAnyArena) {
   if (forked()) GTEST_SKIP() << "this is a fork";
   EXPECT_EQ(in_a_fork([] { return SharedArena::create()->allocate(10) ? 5 : 0; }), 5);
+}
+
+// As in a container; in a mount namespace of its own.
+RANK_MAIN(arena_beside_a_tiny_dev_shm) {
+  if (unshare(CLONE_NEWNS) != 0 ||
+      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+      mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
+    return 77;
+  }
+  const auto block = SharedArena::create()->allocate(100 * kMiB);
+  std::memset(block.data(), 1, block.size());
+  return 0;
+}
+
+TEST(SharedArena, DoesNotNeedDevShm) {
+  const auto result = run_processes(1, "arena_beside_a_tiny_dev_shm").front();
+  if (result.exit_code == 77) GTEST_SKIP() << "no right to make a mount namespace";
+  EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 TEST(SharedArena, LeavesNothingInDevShm) {
