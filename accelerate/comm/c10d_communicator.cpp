@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/call_checks.h"
+#include "accelerate/comm/composite.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/gloo.h"
 #include "accelerate/comm/nccl.h"
@@ -135,7 +137,9 @@ class C10dCommunicator final : public Communicator {
         [&](std::vector<at::Tensor>& tensors) {
           c10d::ReduceScatterOptions options;
           options.reduceOp = c10d_op(op);
-          return backend_->_reduce_scatter_base(out.tensor, tensors[0], options);
+          // Gloo would have the first dimensions agree; ours need only have the elements.
+          at::Tensor part = out.tensor.view({-1}), whole = tensors[0].view({-1});
+          return backend_->_reduce_scatter_base(part, whole, options);
         },
         std::move(out.finish));
   }
@@ -209,12 +213,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
-    for (const int rank : ranks) {
-      check_peer(rank);
-      if (std::count(ranks.begin(), ranks.end(), rank) > 1) {
-        throw UsageError("split: rank " + std::to_string(rank) + " is named more than once");
-      }
-    }
+    detail::check_members(ranks, size());
     C10dGroup sub = group_;
     const std::string name = "group" + std::to_string(splits_++) + "/";
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
@@ -309,20 +308,10 @@ class C10dCommunicator final : public Communicator {
     return bytes;
   }
 
-  void check_peer(int rank) const {
-    if (rank < 0 || rank >= size()) {
-      throw UsageError("rank " + std::to_string(rank) + " was named in a group of " +
-                       std::to_string(size()) + " ranks, which are 0 to " +
-                       std::to_string(size() - 1));
-    }
-  }
+  void check_peer(int rank) const { detail::check_peer(rank, size()); }
 
   void check_sizes(const char* what, const at::Tensor& part, const at::Tensor& whole) const {
-    if (whole.numel() != part.numel() * size() || whole.scalar_type() != part.scalar_type()) {
-      throw UsageError(std::string(what) + ": the whole is " + describe_tensor(whole) +
-                       " and a part is " + describe_tensor(part) + ", but the whole must be " +
-                       std::to_string(size()) + " parts of the same dtype");
-    }
+    detail::check_parts(what, part, whole, size());
   }
 
   template <typename Call>
@@ -402,6 +391,7 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
 void renew(Communicator& communicator) {
   auto& engine = const_cast<Communicator&>(detail::engine_behind(communicator));
   if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) c10d->renew();
+  if (auto* composite = dynamic_cast<detail::Composite*>(&engine)) composite->renew_parts();
 }
 
 void outlive(Communicator& whole, const Communicator& part) {
@@ -409,15 +399,24 @@ void outlive(Communicator& whole, const Communicator& part) {
   if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) {
     c10d->let_go(detail::engine_behind(part));
   }
+  if (auto* composite = dynamic_cast<detail::Composite*>(&engine)) {
+    composite->let_parts_go(detail::engine_behind(part));
+  }
 }
 
 c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {
-  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&detail::engine_behind(communicator));
+  const Communicator& engine = detail::engine_behind(communicator);
+  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&engine);
+  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
+  if (composite != nullptr) return c10d_backend(composite->of_all());
   return c10d != nullptr ? c10d->engine() : nullptr;
 }
 
 c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator) {
-  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&detail::engine_behind(communicator));
+  const Communicator& engine = detail::engine_behind(communicator);
+  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&engine);
+  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
+  if (composite != nullptr) return c10d_store(composite->of_all());
   return c10d != nullptr ? c10d->store() : nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <string>
+#include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
@@ -12,6 +13,7 @@
 #include "accelerate/comm/nccl.h"
 #include "accelerate/comm/socket.h"
 #include "accelerate/comm/staged_communicator.h"
+#include "accelerate/comm/store_connection.h"
 
 namespace accelerate {
 namespace {
@@ -44,7 +46,9 @@ Meeting open_store(const RendezvousOptions& options) {
                        {.main_process_only = false});
         });
   }
-  return {c10::make_intrusive<c10d::TCPStore>(options.master_addr, store), local};
+  auto connected = c10::make_intrusive<c10d::TCPStore>(options.master_addr, store);
+  detail::notice_lost_host(options.master_addr, options.master_port, options.timeout);
+  return {std::move(connected), local};
 }
 
 // Before anybody is met: all ranks fail alike.

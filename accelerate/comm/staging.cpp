@@ -62,14 +62,6 @@ at::Tensor stage(const at::Tensor& tensor, ReduceOp op) {
   return at::view_as_real(tensor);
 }
 
-void divide(at::Tensor tensor, int size) {
-  if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) {
-    tensor.div_(size, "trunc");
-  } else {
-    tensor.div_(size);
-  }
-}
-
 }  // namespace
 
 std::string describe_tensor(const at::Tensor& tensor) {
@@ -101,6 +93,14 @@ at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device) {
   return at::from_blob(
       tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())}, [keep = tensor](void*) {},
       at::TensorOptions().dtype(at::kByte).device(tensor.device()));
+}
+
+void divide(at::Tensor tensor, int size) {
+  if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) {
+    tensor.div_(size, "trunc");
+  } else {
+    tensor.div_(size);
+  }
 }
 
 Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,

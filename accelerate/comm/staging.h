@@ -20,6 +20,9 @@ void check_communicable(const at::Tensor& tensor, c10::DeviceType device = c10::
 /// the memory alive.
 [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device = c10::kCPU);
 
+/// `tensor` divided by `size` in place: what makes a mean of a sum. Integers round toward zero.
+void divide(at::Tensor tensor, int size);
+
 struct Staged {
   at::Tensor tensor;             ///< What the engine reduces: the tensor itself where it can.
   std::function<void()> finish;  ///< Copies back and divides; empty when there is nothing to do.

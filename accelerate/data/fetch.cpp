@@ -1,6 +1,5 @@
 #include "accelerate/data/fetch.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <pthread.h>
 
@@ -10,20 +9,10 @@
 
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/text.h"
-
-// Provided by the OpenMP runtime that LibTorch loads; absent in builds with another thread pool.
-extern "C" void omp_set_num_threads(int) __attribute__((weak));
+#include "accelerate/tensor/compat/one_core.h"
 
 namespace accelerate::detail {
 namespace {
-
-// at::set_num_threads would also change the default of threads started later; OpenMP's own setting
-// belongs to the calling thread. LibTorch overwrites it at a thread's first use, so that goes
-// first: asked for the number, LibTorch's own library does so (its inline twin has a flag of ours).
-void compute_on_one_core() {
-  static_cast<void>(at::get_num_threads());
-  if (omp_set_num_threads != nullptr) omp_set_num_threads(1);
-}
 
 void run_worker(std::size_t number, const std::function<void()>& work) {
   const std::string name = "data-worker-" + std::to_string(number);

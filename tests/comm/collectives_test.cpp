@@ -118,6 +118,17 @@ TEST_P(Collectives, ReduceScatterAndAllToAllExchangeParts) {
   });
 }
 
+TEST_P(Collectives, ReduceScatterTakesPartsOfAnyShape) {
+  const int n = GetParam();
+  run_ranks(n, [n](Communicator& comm) {
+    for (const auto dtype : {at::kFloat, at::kComplexFloat}) {
+      at::Tensor part = torch::zeros({2, 3}, dtype);
+      comm.reduce_scatter(part, torch::ones({n, 6}, dtype), ReduceOp::sum).wait();
+      EXPECT_TRUE(part.eq(torch::full({2, 3}, n, dtype)).all().item<bool>()) << dtype;
+    }
+  });
+}
+
 TEST_P(Collectives, ReduceGivesTheResultToOne) {
   const int n = GetParam();
   run_ranks(n, [n](Communicator& comm) {

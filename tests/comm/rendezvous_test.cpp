@@ -16,6 +16,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/comm/store_connection.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -55,6 +56,23 @@ RANK_MAIN(listen) {
   }
   comm->barrier();
   return shown.exit_code;
+}
+
+// The store's connection is found among the descriptors, also when it was made through IPv6.
+RANK_MAIN(count_connections_to_the_store) {
+  const auto options = options_here();
+  const auto comm = rendezvous(options);
+  std::cout << detail::notice_lost_host(options.master_addr, options.master_port, 1s) << " "
+            << detail::notice_lost_host("127.0.0.2", options.master_port, 1s);
+  comm->barrier();
+  return 0;
+}
+
+TEST(Rendezvous, WatchesItsConnectionToTheStore) {
+  for (const auto& rank : run_processes(2, "count_connections_to_the_store")) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.err;
+    EXPECT_EQ(rank.out, "1 0");
+  }
 }
 
 // Rank 1 ends as TEST_END says, before or after the group has met; the others expect a CommError.

@@ -124,8 +124,11 @@ std::vector<ProcessResult> run_processes(int n, const std::string& name,
                {"MASTER_PORT", std::to_string(port)},
                {"OMP_NUM_THREADS", "1"}};
     for (const auto& [key, value] : options.env) run.env[key] = value;
-    running.push_back(std::async(std::launch::async, [rank, run] {
-      RunResult result = run_program({executable()}, run);
+    std::vector<std::string> argv;
+    if (options.place) argv = options.place(rank, run.env);
+    argv.push_back(executable());
+    running.push_back(std::async(std::launch::async, [rank, run, argv] {
+      RunResult result = run_program(argv, run);
       return ProcessResult{rank, result.exit_code, result.timed_out, result.out, result.err};
     }));
   }

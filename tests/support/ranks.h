@@ -30,6 +30,9 @@ void run_ranks_shared(int n, const std::function<void(std::shared_ptr<Communicat
 struct ProcessesOptions {
   std::chrono::milliseconds time_limit{60'000};  ///< All processes are killed after it.
   std::map<std::string, std::string> env;        ///< Added to each rank's environment.
+  /// What differs from rank to rank: words before the program's, and more of the environment.
+  std::function<std::vector<std::string>(int rank, std::map<std::string, std::string>& env)> place =
+      {};
 };
 
 struct ProcessResult {

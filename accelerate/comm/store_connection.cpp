@@ -1,0 +1,86 @@
+#include "accelerate/comm/store_connection.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "accelerate/base/text.h"
+
+namespace accelerate::detail {
+namespace {
+
+using std::chrono::milliseconds;
+
+// "10.0.0.1 29500", also for an IPv4 address that was connected to through IPv6; empty for what is
+// no address of the internet.
+std::string numeric(const sockaddr* address, socklen_t length) {
+  constexpr std::string_view kMapped = "::ffff:";
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return {};
+  if (getnameinfo(address, length, host.data(), host.size(), port.data(), port.size(),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return {};
+  }
+  std::string_view name = host.data();
+  if (name.starts_with(kMapped)) name.remove_prefix(kMapped.size());
+  return std::string(name).append(" ").append(port.data());
+}
+
+std::set<std::string> addresses_of(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  std::set<std::string> texts;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    texts.insert(numeric(one->ai_addr, one->ai_addrlen));
+  }
+  return texts;
+}
+
+std::string peer_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  auto* peer = reinterpret_cast<sockaddr*>(&address);
+  return getpeername(fd, peer, &length) == 0 ? numeric(peer, length) : "";
+}
+
+void limit_silence(int fd, milliseconds limit) {
+  const auto set = [fd](int level, int name, int value) {
+    setsockopt(fd, level, name, &value, sizeof(value));
+  };
+  const auto seconds = static_cast<int>(limit.count() / 1000);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
+}
+
+}  // namespace
+
+int notice_lost_host(const std::string& host, int port, milliseconds limit) {
+  const auto wanted = addresses_of(host, port);
+  int connections = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const auto fd = parse_int(entry.path().filename().string());
+    if (!fd || !wanted.contains(peer_of(static_cast<int>(*fd)))) continue;
+    limit_silence(static_cast<int>(*fd),
+                  std::clamp<milliseconds>(limit, milliseconds(1'000), milliseconds(60'000)));
+    ++connections;
+  }
+  return connections;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,16 @@
+// The connections of c10d's TCP store, which it keeps to itself.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace accelerate::detail {
+
+/// Makes this process's connections to `host`:`port` fail when what was sent is not acknowledged
+/// for `limit` (at least a second, at most a minute), or when the peer is silent that long and does
+/// not answer probes either. Left to itself the kernel goes on for a quarter of an hour, and so
+/// would an error that wants to know from the store what became of the peers. A host that is there
+/// and busy acknowledges all the same. Returns how many connections there are.
+int notice_lost_host(const std::string& host, int port, std::chrono::milliseconds limit);
+
+}  // namespace accelerate::detail
