@@ -20,20 +20,25 @@ static_assert(sizeof(unsigned long) == sizeof(std::size_t) && sizeof(long) == 8)
 struct Version {
   std::string_view name;
   const KernelTable* table;
-  bool (*runs_here)();
+  bool (*runs_here)();  ///< Has what accelerate/CMakeLists.txt compiles the loops for.
 };
+
+#ifdef __x86_64__
+bool has_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+}
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+}
+#endif
 
 // Later ones are better where they run.
 constexpr Version kVersions[] = {
     {"baseline", &kernels_baseline, [] { return true; }},
 #ifdef __x86_64__
-    {"avx2", &kernels_avx2,
-     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }},
-    {"avx512", &kernels_avx512,
-     [] {
-       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-              __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-     }},
+    {"avx2", &kernels_avx2, has_avx2},
+    {"avx512", &kernels_avx512, has_avx512},
 #endif
 };
 
