@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
@@ -31,6 +32,10 @@ struct OperationQueue::State {
   std::exception_ptr failure;
   bool stopping = false;
   std::thread thread;
+  const pid_t process = getpid();
+
+  // In a child made by fork() the thread does not exist, and the mutex may be held for ever.
+  [[nodiscard]] bool is_of_parent() const { return getpid() != process; }
 
   [[nodiscard]] bool idle() const { return waiting.empty() && running == nullptr; }
 
@@ -93,6 +98,10 @@ OperationQueue::OperationQueue(std::function<void(const std::exception&)> on_fai
 }
 
 OperationQueue::~OperationQueue() {
+  if (state_->is_of_parent()) {
+    if (state_->thread.joinable()) state_->thread.detach();
+    return;
+  }
   {
     const std::lock_guard lock(state_->mutex);
     state_->stopping = true;
@@ -104,6 +113,11 @@ OperationQueue::~OperationQueue() {
 }
 
 Work OperationQueue::submit(std::function<void()> operation) {
+  if (state_->is_of_parent()) {
+    throw UsageError(
+        "a collective was begun in a process made by fork(), and the group belongs to its parent. "
+        "Fork before the group is made, or start the child as a program of its own.");
+  }
   auto ticket = std::make_shared<Ticket>();
   const std::lock_guard lock(state_->mutex);
   if (state_->failure) {
@@ -124,6 +138,7 @@ Work OperationQueue::submit(std::function<void()> operation) {
 }
 
 void OperationQueue::fail(std::exception_ptr failure) {
+  if (state_->is_of_parent()) return;
   {
     const std::lock_guard lock(state_->mutex);
     state_->fail_waiting(failure);
@@ -132,6 +147,7 @@ void OperationQueue::fail(std::exception_ptr failure) {
 }
 
 bool OperationQueue::idle_within(std::chrono::milliseconds limit) {
+  if (state_->is_of_parent()) return true;
   std::unique_lock lock(state_->mutex);
   return state_->changed.wait_for(lock, limit, [&] { return state_->idle(); });
 }

@@ -15,7 +15,8 @@ namespace accelerate::detail {
 /// takes no signals, computes on one core and has the identity of the thread that submitted first.
 ///
 /// The first operation that throws fails the queue: those behind it fail with the same exception,
-/// for peers do not meet any more. Threads: everything may be called from any thread.
+/// for peers do not meet any more. Threads: everything may be called from any thread. In a child
+/// made by fork() the queue is idle for ever, and submit() throws UsageError.
 class OperationQueue {
  public:
   /// `on_failure` is called once with the exception of a failed operation, on the queue's thread

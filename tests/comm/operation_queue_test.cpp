@@ -1,6 +1,8 @@
 #include "accelerate/comm/operation_queue.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <future>
 #include <thread>
@@ -26,14 +28,17 @@ class Queue : public ::testing::Test {
  protected:
   // An operation that runs until let_go().
   Work hold() {
-    auto work = queue_.submit([this] { gate_.get_future().wait(); });
-    while (queue_.idle_within(0ms)) std::this_thread::yield();
+    auto work = queue_.submit([this] {
+      begun_.set_value();
+      gate_.get_future().wait();
+    });
+    begun_.get_future().wait();
     return work;
   }
   void let_go() { gate_.set_value(); }
 
   std::vector<std::string> told_;
-  std::promise<void> gate_;
+  std::promise<void> begun_, gate_;
   OperationQueue queue_{[this](const std::exception& error) { told_.emplace_back(error.what()); }};
 };
 
@@ -107,13 +112,38 @@ TEST_F(Queue, HasTheIdentityOfItsUserAndTakesNoSignals) {
   EXPECT_TRUE(sigismember(&blocked, SIGTERM));
 }
 
+TEST(OperationQueue, BelongsToTheProcessThatMadeIt) {
+  auto queue = std::make_unique<OperationQueue>([](const std::exception&) {});
+  queue->submit([] {}).wait();
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    bool refused = false;
+    try {
+      (void)queue->submit([] {});
+    } catch (const UsageError&) {
+      refused = queue->idle_within(0ms);
+    }
+    queue.reset();
+    _exit(refused ? 7 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  queue->submit([] {}).wait();
+}
+
 TEST(OperationQueue, FailsWhatWasNotBegunWhenItEnds) {
-  std::promise<void> gate;
+  std::promise<void> begun, gate;
   Work running, waiting;
   std::thread opener;
   {
     OperationQueue queue([](const std::exception&) {});
-    running = queue.submit([&] { gate.get_future().wait(); });
+    running = queue.submit([&] {
+      begun.set_value();
+      gate.get_future().wait();
+    });
+    begun.get_future().wait();
     waiting = queue.submit([] {});
     opener = std::thread([&] {
       std::this_thread::sleep_for(50ms);
