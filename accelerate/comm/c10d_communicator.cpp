@@ -16,6 +16,7 @@
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/gloo.h"
 #include "accelerate/comm/nccl.h"
+#include "accelerate/comm/shared_memory/backend.h"
 #include "accelerate/comm/staged_communicator.h"
 #include "accelerate/comm/staging.h"
 
@@ -25,6 +26,25 @@ namespace {
 using detail::describe_tensor;
 using detail::GroupDiagnosis;
 
+// An operation as errors name it, put into words only when there is one.
+struct Sentence {
+  std::string name;
+  bool has_tensor = false;
+  c10::ScalarType dtype = c10::ScalarType::Byte;
+  at::DimVector sizes = {};
+
+  Sentence(std::string operation) : name(std::move(operation)) {}  // NOLINT: reads as its text
+  Sentence(const char* operation, const at::Tensor& tensor)
+      : name(operation), has_tensor(true), dtype(tensor.scalar_type()), sizes(tensor.sizes()) {}
+
+  [[nodiscard]] std::string text() const {
+    if (!has_tensor) return name;
+    std::ostringstream text;
+    text << name << " of " << c10::toString(dtype) << at::IntArrayRef(sizes);
+    return text.str();
+  }
+};
+
 // One c10d operation under way, with what is needed to say what went wrong.
 class C10dPending final : public Work::Pending {
  public:
@@ -33,7 +53,7 @@ class C10dPending final : public Work::Pending {
     bool orders_streams = false;  // the engine's work is ordered behind streams, not waited for
   };
 
-  C10dPending(c10::intrusive_ptr<c10d::Work> work, std::string what, Waiting waiting,
+  C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
               std::shared_ptr<GroupDiagnosis> diagnosis)
       : work_(std::move(work)),
         what_(std::move(what)),
@@ -41,13 +61,13 @@ class C10dPending final : public Work::Pending {
         diagnosis_(std::move(diagnosis)) {}
 
   void wait() override {
-    diagnosis_->throw_if_aborted(what_);
+    if (diagnosis_->aborted()) diagnosis_->throw_if_aborted(what_.text());
     if (waiting_.orders_streams) return order_streams();
-    detail::Waiting waiting(what_, *diagnosis_);
+    detail::Waiting waiting([this] { return what_.text(); }, *diagnosis_);
     // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
     while (
         !finished_within(waiting_.point_to_point ? diagnosis_->timeout() : waiting.next_slice())) {
-      diagnosis_->throw_if_aborted(what_);
+      diagnosis_->throw_if_aborted(what_.text());
       waiting.report_or_throw();
     }
   }
@@ -59,7 +79,7 @@ class C10dPending final : public Work::Pending {
     try {
       work_->wait();
     } catch (const std::exception& error) {
-      diagnosis_->throw_failure(what_, error);
+      diagnosis_->throw_failure(what_.text(), error);
     }
   }
 
@@ -70,12 +90,12 @@ class C10dPending final : public Work::Pending {
       if (!waiting_.point_to_point && !work_->isCompleted())
         return false;  // only this slice is over
       if (work_->isCompleted() && !work_->exception()) return true;
-      diagnosis_->throw_failure(what_, error);
+      diagnosis_->throw_failure(what_.text(), error);
     }
   }
 
   c10::intrusive_ptr<c10d::Work> work_;
-  std::string what_;
+  Sentence what_;
   Waiting waiting_;
   std::shared_ptr<GroupDiagnosis> diagnosis_;
 };
@@ -94,13 +114,16 @@ class C10dCommunicator final : public Communicator {
     } else if (!diagnosis_->aborted()) {
       diagnosis_->say_goodbye();
     }
-    // The engine's destructor waits for operations that will never end, so an aborted one is left
-    // be.
-    if (diagnosis_->aborted()) (void)backend_.release();
+    if (diagnosis_->aborted()) let_engine_go();
   }
 
   std::string_view backend() const override { return name_; }
   std::chrono::milliseconds timeout() const override { return group_.timeout; }
+
+  at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) override {
+    return group_.traits.empty ? group_.traits.empty(sizes, options)
+                               : Communicator::empty(sizes, options);
+  }
 
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
     auto staged = stage(tensor, op);
@@ -209,7 +232,8 @@ class C10dCommunicator final : public Communicator {
   void barrier() override {
     diagnosis_->throw_if_aborted("barrier");
     if (!group_.device.is_cpu()) return barrier_of_devices();
-    pending(run("barrier", [&] { return backend_->barrier(); }), "barrier", false, nullptr).wait();
+    const Sentence what("barrier");
+    pending(run(what, [&] { return backend_->barrier(); }), what, false, nullptr).wait();
   }
 
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
@@ -246,7 +270,7 @@ class C10dCommunicator final : public Communicator {
 
   void renew() {
     abort("the group is being connected anew");
-    (void)backend_.release();  // as in the destructor
+    let_engine_go();
     group_.store = c10::make_intrusive<c10d::PrefixStore>(
         "renewed" + std::to_string(renewals_++) + "/", first_store_);
     connect();
@@ -256,6 +280,16 @@ class C10dCommunicator final : public Communicator {
   const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
 
  private:
+  // The destructor of Gloo and of NCCL waits for operations that will never end, so an aborted
+  // engine is left be.
+  void let_engine_go() {
+    if (group_.traits.ends_when_aborted) {
+      backend_.reset();
+    } else {
+      (void)backend_.release();
+    }
+  }
+
   void connect() {
     diagnosis_ =
         std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size, group_.timeout);
@@ -274,11 +308,13 @@ class C10dCommunicator final : public Communicator {
     (void)one.item<int>();
   }
 
-  static c10d::ReduceOp c10d_op(ReduceOp op) {
+  [[nodiscard]] c10d::ReduceOp c10d_op(ReduceOp op) const {
     switch (op) {
-      case ReduceOp::sum:
       case ReduceOp::mean:
-        return c10d::ReduceOp::SUM;  // Gloo has no mean: the caller divides
+        if (group_.traits.has_mean) return c10d::ReduceOp::AVG;
+        return c10d::ReduceOp::SUM;  // stage() divides it.
+      case ReduceOp::sum:
+        return c10d::ReduceOp::SUM;
       case ReduceOp::min:
         return c10d::ReduceOp::MIN;
       case ReduceOp::max:
@@ -296,10 +332,13 @@ class C10dCommunicator final : public Communicator {
   }
 
   [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor) const {
-    return detail::as_bytes(tensor, group_.device.type());
+    if (!group_.traits.moves_every_dtype) return detail::as_bytes(tensor, group_.device.type());
+    detail::check_communicable(tensor, group_.device.type());
+    return tensor;
   }
   [[nodiscard]] detail::Staged stage(const at::Tensor& tensor, ReduceOp op) const {
-    return detail::stage_for_reduction(tensor, op, size(), group_.device.type());
+    return detail::stage_for_reduction(tensor, op, group_.traits.has_mean ? 1 : size(),
+                                       group_.device.type());
   }
 
   [[nodiscard]] std::vector<at::Tensor> all_as_bytes(const std::vector<at::Tensor>& tensors) const {
@@ -316,34 +355,44 @@ class C10dCommunicator final : public Communicator {
 
   template <typename Call>
   Work start(const char* what, at::Tensor tensor, Call call, std::function<void()> then = {}) {
-    diagnosis_->throw_if_aborted(what);
+    Sentence sentence(what, tensor);
+    refuse_when_aborted(sentence);
     if (tensor.numel() == 0) return {};
-    std::vector<at::Tensor> tensors = {tensor};
-    const std::string sentence = std::string(what) + " of " + describe_tensor(tensor);
-    return pending(run(sentence, [&] { return call(tensors); }), sentence, false, std::move(then));
+    std::vector<at::Tensor> tensors = {std::move(tensor)};
+    auto work = run(sentence, [&] { return call(tensors); });
+    return pending(std::move(work), std::move(sentence), false, std::move(then));
   }
 
   template <typename Call>
   Work start_point_to_point(const std::string& what, at::Tensor tensor, Call call) {
-    diagnosis_->throw_if_aborted(what);
-    std::vector<at::Tensor> tensors = {tensor};
-    return pending(run(what, [&] { return call(tensors); }), what, true, nullptr);
+    const Sentence sentence(what);
+    refuse_when_aborted(sentence);
+    std::vector<at::Tensor> tensors = {std::move(tensor)};
+    return pending(run(sentence, [&] { return call(tensors); }), sentence, true, nullptr);
+  }
+
+  void refuse_when_aborted(const Sentence& what) const {
+    if (diagnosis_->aborted()) diagnosis_->throw_if_aborted(what.text());
   }
 
   template <typename Call>
-  c10::intrusive_ptr<c10d::Work> run(const std::string& what, Call call) {
+  c10::intrusive_ptr<c10d::Work> run(const Sentence& what, Call call) {
     try {
       return call();
+    } catch (const UsageError&) {
+      throw;
     } catch (const std::exception& error) {
-      diagnosis_->throw_failure(what, error);
+      diagnosis_->throw_failure(what.text(), error);
     }
   }
 
-  Work pending(c10::intrusive_ptr<c10d::Work> work, std::string what, bool point_to_point,
+  Work pending(c10::intrusive_ptr<c10d::Work> work, Sentence what, bool point_to_point,
                std::function<void()> then) {
     return Work(std::make_unique<C10dPending>(
                     std::move(work), std::move(what),
-                    C10dPending::Waiting{point_to_point, !group_.device.is_cpu()}, diagnosis_),
+                    C10dPending::Waiting{point_to_point && !group_.traits.ends_when_aborted,
+                                         !group_.device.is_cpu()},
+                    diagnosis_),
                 std::move(then));
   }
 
@@ -368,7 +417,7 @@ std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::St
                                                      int rank, int size,
                                                      std::chrono::milliseconds timeout,
                                                      c10::Device device) {
-  C10dGroup group{std::move(store), rank, size, timeout, device, {}};
+  C10dGroup group{std::move(store), rank, size, timeout, device, {}, {}};
   group.make_backend = [timeout, device](const c10::intrusive_ptr<c10d::Store>& group_store,
                                          int group_rank, int group_size) {
     return detail::make_nccl_backend(group_store, {group_rank, group_size, timeout, device});
@@ -380,10 +429,25 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
                                                      int rank, int size,
                                                      std::chrono::milliseconds timeout,
                                                      const std::string& address) {
-  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}};
+  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
   group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,
                                           int group_rank, int group_size) {
     return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
+  };
+  return make_c10d_communicator(std::move(group));
+}
+
+std::shared_ptr<Communicator> make_shared_memory_communicator(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    std::shared_ptr<detail::LocalPeers> peers) {
+  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
+  group.traits = {.moves_every_dtype = true, .has_mean = true, .ends_when_aborted = true};
+  group.traits.empty = [peers](at::IntArrayRef sizes, const at::TensorOptions& options) {
+    return detail::empty_for_peers(*peers, sizes, options);
+  };
+  group.make_backend = [timeout, peers](const c10::intrusive_ptr<c10d::Store>& group_store,
+                                        int group_rank, int group_size) {
+    return detail::make_shared_memory_backend(group_store, group_rank, group_size, timeout, peers);
   };
   return make_c10d_communicator(std::move(group));
 }

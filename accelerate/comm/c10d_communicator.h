@@ -18,12 +18,26 @@ class Store;
 
 namespace accelerate {
 
+namespace detail {
+class LocalPeers;
+}
+
+/// What sets an engine apart from Gloo.
+struct C10dTraits {
+  bool moves_every_dtype = false;  ///< Else tensors that are only moved go as bytes.
+  bool has_mean = false;           ///< Else a mean is a sum that is divided after.
+  bool ends_when_aborted = false;  ///< Else its destructor waits for what will never end.
+  /// Memory that the engine uses where it is; LibTorch's allocator when empty.
+  std::function<at::Tensor(at::IntArrayRef, const at::TensorOptions&)> empty = {};
+};
+
 struct C10dGroup {
   c10::intrusive_ptr<c10d::Store> store;  ///< Shared by exactly the ranks of the group.
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};
   c10::Device device = c10::kCPU;  ///< Where the tensors lie that the engine takes.
+  C10dTraits traits = {};
   /// Makes the engine of a group; called again for sub-groups.
   std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>&, int rank,
                                                   int size)>
@@ -37,6 +51,12 @@ struct C10dGroup {
 [[nodiscard]] std::shared_ptr<Communicator> make_gloo_communicator(
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
     const std::string& address = "127.0.0.1");
+
+/// A group over memory of this host, which `peers` (of detail::meet_hosts) has all processes of.
+/// [collective]
+[[nodiscard]] std::shared_ptr<Communicator> make_shared_memory_communicator(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    std::shared_ptr<detail::LocalPeers> peers);
 
 /// Connects a group anew after it was aborted, on all its ranks; operations that were under way
 /// fail. Groups split off from it are aborted, and stay so. Does nothing for a group of one.

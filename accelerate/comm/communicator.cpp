@@ -1,31 +1,11 @@
 #include "accelerate/comm/communicator.h"
 
+#include <ATen/ops/empty.h>
+
 #include <exception>
 #include <utility>
 
 namespace accelerate {
-
-std::string_view to_string(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return "sum";
-    case ReduceOp::mean:
-      return "mean";
-    case ReduceOp::min:
-      return "min";
-    case ReduceOp::max:
-      return "max";
-    case ReduceOp::product:
-      return "product";
-    case ReduceOp::band:
-      return "band";
-    case ReduceOp::bor:
-      return "bor";
-    case ReduceOp::bxor:
-      return "bxor";
-  }
-  return "unknown";
-}
 
 struct Work::State {
   std::unique_ptr<Pending> pending;
@@ -53,6 +33,10 @@ void Work::wait() {
 
 bool Work::is_completed() const {
   return !state_ || !state_->pending || state_->pending->is_completed();
+}
+
+at::Tensor Communicator::empty(at::IntArrayRef sizes, const at::TensorOptions& options) {
+  return at::empty(sizes, options);
 }
 
 }  // namespace accelerate

@@ -1,6 +1,6 @@
-// A group of ranks and its collectives. One interface; the engines are a group of one, c10d's Gloo
-// across processes, and later shared memory and NCCL. A group of one is a normal group: callers
-// never ask whether they are distributed.
+// A group of ranks and its collectives. One interface; the engines are a group of one, shared
+// memory within a host, c10d's Gloo across hosts, and NCCL. A group of one is a normal group:
+// callers never ask whether they are distributed.
 //
 // Every operation is asynchronous: it returns a Work whose wait() makes the result visible. All
 // ranks of a group must issue the same operations in the same order with the same sizes and dtypes;
@@ -54,7 +54,7 @@ class Communicator {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  /// "single" or "gloo".
+  /// "single", "shared_memory", "gloo" or "nccl".
   [[nodiscard]] virtual std::string_view backend() const = 0;
   /// Limit of every wait.
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const = 0;
@@ -88,6 +88,11 @@ class Communicator {
   [[nodiscard]] virtual Work receive(at::Tensor tensor, int source, int tag = 0) = 0;
   /// Returns when every rank has arrived. [collective]
   virtual void barrier() = 0;
+
+  /// A tensor of any size and dtype, its contents undefined, in memory that this group's
+  /// collectives use where it is instead of copying it: gradient buckets, batches that travel.
+  /// Local. Throws CommError when there is no such memory left.
+  [[nodiscard]] virtual at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options);
 
   /// A group of `ranks` of this one, in that order; nullptr on ranks that are not in it.
   /// [collective over all ranks of this group]

@@ -67,7 +67,7 @@ std::string GroupDiagnosis::missing_ranks() {
 void GroupDiagnosis::wait_for_everyone_to_join() {
   std::vector<std::string> keys;
   for (int rank = 0; rank < size_; ++rank) keys.push_back(key("joined", rank));
-  Waiting waiting("joining the group", *this);
+  Waiting waiting([] { return "joining the group"; }, *this);
   try {
     store_->set(key("joined", rank_), to_bytes("1"));
     // Asked again and again rather than waited for: a wait that ends early makes c10d print a
@@ -158,7 +158,7 @@ void GroupDiagnosis::throw_timeout(const std::string& what) {
                   "larger timeout (InitProcessGroupKwargs).");
 }
 
-Waiting::Waiting(std::string what, GroupDiagnosis& diagnosis)
+Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis)
     : what_(std::move(what)), diagnosis_(diagnosis) {}
 
 std::chrono::milliseconds Waiting::next_slice() const {
@@ -168,7 +168,7 @@ std::chrono::milliseconds Waiting::next_slice() const {
 
 bool Waiting::report_is_due() {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_);
+  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_());
   if (waited < next_report_) return false;
   next_report_ += kWaitSlice;
   return true;
@@ -176,11 +176,11 @@ bool Waiting::report_is_due() {
 
 void Waiting::report_or_throw() {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_);
+  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_());
   if (waited < kWaitSlice) return;
   get_logger("accelerate.comm")
       .warning(diagnosis_.who() + " has waited " + format_duration(waited) + " for its peers: " +
-                   what_ + " (timeout " + format_duration(diagnosis_.timeout()) + ")",
+                   what_() + " (timeout " + format_duration(diagnosis_.timeout()) + ")",
                {.main_process_only = false});
 }
 

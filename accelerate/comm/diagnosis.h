@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <string>
 
 namespace c10d {
@@ -63,7 +64,8 @@ class GroupDiagnosis {
 /// Bookkeeping of one wait: slices of 5 s, a line in the log after each, an error at the timeout.
 class Waiting {
  public:
-  Waiting(std::string what, GroupDiagnosis& diagnosis);
+  /// `what` is asked when there is something to say.
+  Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis);
 
   [[nodiscard]] std::chrono::milliseconds next_slice() const;
   /// To be called when a slice is over and the result is not there.
@@ -73,7 +75,7 @@ class Waiting {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string what_;
+  std::function<std::string()> what_;
   GroupDiagnosis& diagnosis_;
   Clock::time_point start_ = Clock::now();
   std::chrono::milliseconds next_report_{5'000};

@@ -48,7 +48,7 @@ std::vector<at::Tensor> exchange_parcels(Communicator& communicator, const Parce
   for (const at::Tensor& other : exchange_alike(communicator, length, ranks)) {
     longest = std::max(longest, other.item<std::int64_t>());
   }
-  const at::Tensor bytes = at::empty({longest}, at::kByte);
+  const at::Tensor bytes = communicator.empty({longest}, at::kByte);
   parcel.pack(bytes);
   return exchange_alike(communicator, bytes, ranks);
 }

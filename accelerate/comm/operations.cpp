@@ -12,9 +12,10 @@ namespace accelerate {
 namespace detail {
 namespace {
 
-at::Tensor bytes_of(const std::string& text, std::size_t length) {
-  at::Tensor bytes = at::zeros({static_cast<int64_t>(length)}, at::kByte);
-  std::copy(text.begin(), text.end(), bytes.mutable_data_ptr<uint8_t>());
+at::Tensor bytes_of(Communicator& communicator, const std::string& text, std::size_t length) {
+  at::Tensor bytes = communicator.empty({static_cast<int64_t>(length)}, at::kByte);
+  auto* const end = std::copy(text.begin(), text.end(), bytes.mutable_data_ptr<uint8_t>());
+  std::fill(end, bytes.mutable_data_ptr<uint8_t>() + length, uint8_t{0});
   return bytes;
 }
 
@@ -36,8 +37,8 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
   const auto longest = lengths.max().item<int64_t>();
   std::vector<std::string> texts(static_cast<std::size_t>(communicator.size()));
   if (longest == 0) return texts;
-  const auto rows =
-      all_gather_rows(communicator, bytes_of(text, static_cast<std::size_t>(longest)));
+  const auto rows = all_gather_rows(
+      communicator, bytes_of(communicator, text, static_cast<std::size_t>(longest)));
   for (int rank = 0; rank < communicator.size(); ++rank) {
     texts[static_cast<std::size_t>(rank)] =
         text_of(rows[rank].narrow(0, 0, lengths[rank].item<int64_t>()));
@@ -236,7 +237,8 @@ std::string broadcast_bytes(Communicator& communicator, const std::string& bytes
   at::Tensor length = at::full({1}, static_cast<int64_t>(bytes.size()), at::kLong);
   communicator.broadcast(length, source).wait();
   const auto size = static_cast<std::size_t>(length.item<int64_t>());
-  at::Tensor data = detail::bytes_of(communicator.rank() == source ? bytes : std::string(), size);
+  at::Tensor data =
+      detail::bytes_of(communicator, communicator.rank() == source ? bytes : std::string(), size);
   communicator.broadcast(data, source).wait();
   return detail::text_of(data);
 }

@@ -11,6 +11,7 @@
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/nccl.h"
+#include "accelerate/comm/selection.h"
 #include "accelerate/comm/socket.h"
 #include "accelerate/comm/staged_communicator.h"
 #include "accelerate/comm/store_connection.h"
@@ -53,12 +54,14 @@ Meeting open_store(const RendezvousOptions& options) {
 
 // Before anybody is met: all ranks fail alike.
 std::string checked_backend(const EngineOptions& engine) {
-  if (engine.backend == "gloo") return engine.backend;
+  const bool is_of_cpu = engine.backend == "gloo" || engine.backend == "shared_memory";
+  if (is_of_cpu) return engine.backend;
   if (!engine.backend.empty() && engine.backend != "nccl") {
-    throw ConfigError("backend is '" + engine.backend + "'; allowed are gloo and nccl");
+    throw ConfigError("backend is '" + engine.backend +
+                      "'; allowed are gloo, shared_memory and nccl");
   }
   if (engine.device.is_cpu()) {
-    if (engine.backend.empty()) return "gloo";
+    if (engine.backend.empty()) return detail::comm_from_env();
     throw ConfigError("backend 'nccl' was asked for on the CPU; it needs a GPU. Use 'gloo'.");
   }
   if (!detail::has_nccl()) {
@@ -95,9 +98,9 @@ std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options,
                                            options.timeout, engine.device),
                     engine.device);
   }
-  auto gloo = make_gloo_communicator(std::move(store), options.rank, options.world_size,
-                                     options.timeout, meeting.local_address);
-  return engine.device.is_cpu() ? gloo : stage_on(std::move(gloo), c10::kCPU);
+  auto group = detail::connect_on_cpu(
+      store, {options.rank, options.world_size, options.timeout, meeting.local_address, backend});
+  return engine.device.is_cpu() ? group : stage_on(std::move(group), c10::kCPU);
 }
 
 }  // namespace accelerate

@@ -14,8 +14,9 @@ namespace accelerate {
 /// What a group runs on.
 struct EngineOptions {
   c10::Device device = c10::kCPU;  ///< Where this rank computes; tensors of others are copied.
-  /// "gloo" or "nccl"; empty: nccl when `device` is a GPU, else gloo. Gloo takes GPUs too, and
-  /// several ranks on one, at the cost of copies to the CPU and back.
+  /// "shared_memory", "gloo" or "nccl"; empty: nccl when `device` is a GPU, else what
+  /// ACCELERATE_COMM says, else shared memory on one host and Gloo on several. The first two take
+  /// GPUs too, and several ranks on one, at the cost of copies to the CPU and back.
   std::string backend = {};
 };
 

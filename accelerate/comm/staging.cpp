@@ -77,8 +77,8 @@ void check_communicable(const at::Tensor& tensor, c10::DeviceType device) {
     return;
   }
   std::ostringstream text;
-  text << "a collective over " << (device == c10::kCPU ? "Gloo" : "NCCL") << " needs a contiguous "
-       << (device == c10::kCPU ? "CPU" : "GPU") << " tensor, and this is "
+  text << "a collective " << (device == c10::kCPU ? "on the CPU" : "over NCCL")
+       << " needs a contiguous " << (device == c10::kCPU ? "CPU" : "GPU") << " tensor, and this is "
        << describe_tensor(tensor);
   if (tensor.defined()) {
     text << " on " << tensor.device() << (tensor.is_contiguous() ? "" : ", not contiguous")
@@ -108,7 +108,7 @@ Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
   check_communicable(tensor, device);
   check_bitwise(tensor, op, device);
   const at::Tensor staged = stage(tensor, op);
-  const bool mean = op == ReduceOp::mean;
+  const bool mean = op == ReduceOp::mean && size > 1;
   const bool copied = !staged.is_alias_of(tensor);
   if (!mean && !copied) return {staged, {}};
   return {staged, [tensor, staged, mean, copied, size] {

@@ -16,10 +16,12 @@
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/comm/c10d_communicator.h"
+#include "accelerate/comm/shared_memory/peers.h"
 #include "tests/support/support.h"
 
 namespace accelerate::testing {
@@ -35,6 +37,12 @@ std::map<std::string, std::function<int()>>& rank_mains() {
 std::shared_ptr<Communicator> join_as(int rank, int n, const c10::intrusive_ptr<c10d::Store>& store,
                                       const RanksOptions& options) {
   if (n == 1) return single_communicator();
+  if (options.engine == Engine::shared_memory) {
+    const auto hosts = detail::meet_hosts(c10::make_intrusive<c10d::PrefixStore>("hosts", store),
+                                          rank, n, options.timeout);
+    if (!hosts.peers) throw std::runtime_error("memory cannot be shared: " + hosts.why_not);
+    return make_shared_memory_communicator(store, rank, n, options.timeout, hosts.peers);
+  }
   return make_gloo_communicator(store, rank, n, options.timeout);
 }
 
@@ -62,6 +70,20 @@ std::string executable() {
 }
 
 }  // namespace
+
+std::string_view to_string(Engine engine) {
+  return engine == Engine::gloo ? "gloo" : "shared_memory";
+}
+
+Engine usual_engine() {
+  const char* wish = std::getenv("ACCELERATE_TEST_COMM");
+  const std::string name = wish == nullptr ? "gloo" : wish;
+  for (const Engine engine : {Engine::gloo, Engine::shared_memory}) {
+    if (name == to_string(engine)) return engine;
+  }
+  throw std::runtime_error("ACCELERATE_TEST_COMM is '" + name +
+                           "'; allowed are gloo and shared_memory");
+}
 
 void run_ranks_shared(int n, const std::function<void(std::shared_ptr<Communicator>)>& body,
                       const RanksOptions& options) {

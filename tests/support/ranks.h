@@ -6,20 +6,31 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
 
 namespace accelerate::testing {
 
+enum class Engine { gloo, shared_memory };
+
+/// "gloo", …
+[[nodiscard]] std::string_view to_string(Engine engine);
+
+/// What the ranks of run_ranks talk through when a test does not say: Gloo, or what
+/// ACCELERATE_TEST_COMM names.
+[[nodiscard]] Engine usual_engine();
+
 struct RanksOptions {
   std::chrono::milliseconds timeout{20'000};  ///< Of every collective.
+  Engine engine = usual_engine();
 };
 
-/// Runs `body` on `n` threads, each with a Gloo communicator over loopback and an identity of its
-/// own. The first exception of a rank is rethrown here (with the rank in its context) once all have
-/// ended; EXPECT_ and ASSERT_ work inside. No default random generator: LibTorch shares it between
-/// threads.
+/// Runs `body` on `n` threads, each with a communicator (Gloo's over loopback) and an identity of
+/// its own. The first exception of a rank is rethrown here (with the rank in its context) once all
+/// have ended; EXPECT_ and ASSERT_ work inside. No default random generator: LibTorch shares it
+/// between threads.
 void run_ranks(int n, const std::function<void(Communicator&)>& body,
                const RanksOptions& options = {});
 

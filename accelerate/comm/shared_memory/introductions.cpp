@@ -59,7 +59,7 @@ void append(std::string& bytes, const Entry& entry) {
 
 // None when they are no whole entries.
 std::vector<Entry> entries_in(std::string_view bytes) {
-  if (bytes.empty() || bytes.size() % sizeof(Entry) != 0) return {};
+  if (bytes.size() % sizeof(Entry) != 0) return {};
   std::vector<Entry> entries(bytes.size() / sizeof(Entry));
   std::memcpy(entries.data(), bytes.data(), bytes.size());
   return entries;

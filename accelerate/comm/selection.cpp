@@ -1,0 +1,104 @@
+#include "accelerate/comm/selection.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+#include <vector>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/comm/c10d_communicator.h"
+#include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/shared_memory/peers.h"
+
+namespace accelerate::detail {
+namespace {
+
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+StorePtr part_of(const StorePtr& store, const char* name) {
+  return c10::make_intrusive<c10d::PrefixStore>(name, store);
+}
+
+// Before anybody connects, so that ranks of different minds do not wait for each other.
+void require_equal_wishes(const StorePtr& store, const SelectionOptions& options) {
+  const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
+  const std::string mine = options.wish.empty() ? "-" : options.wish;
+  store->set(key(options.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
+  GroupDiagnosis(store, options.rank, options.size, options.timeout).wait_for_everyone_to_join();
+  for (int rank = 0; rank < options.size; ++rank) {
+    const auto bytes = store->get(key(rank));
+    const std::string theirs(bytes.begin(), bytes.end());
+    const auto first = store->get(key(0));
+    if (theirs == std::string(first.begin(), first.end())) continue;
+    const auto name = [](const std::string& wish) {
+      return wish == "-" ? std::string("nothing") : "'" + wish + "'";
+    };
+    throw ConfigError("ACCELERATE_COMM asks for " + name({first.begin(), first.end()}) +
+                      " on rank 0 and for " + name(theirs) + " on rank " + std::to_string(rank) +
+                      "; all ranks need the same");
+  }
+}
+
+std::string who_is_where(const Hosts& hosts) {
+  const int count = 1 + *std::max_element(hosts.host_of.begin(), hosts.host_of.end());
+  std::string text;
+  for (int host = 0; host < count; ++host) {
+    std::string ranks;
+    for (std::size_t rank = 0; rank < hosts.host_of.size(); ++rank) {
+      if (hosts.host_of[rank] == host) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    }
+    text += (text.empty() ? "" : "; ") + std::string("host ") + std::to_string(host + 1) +
+            " has rank " + ranks;
+  }
+  return text;
+}
+
+bool is_one_host(const Hosts& hosts) {
+  return std::all_of(hosts.host_of.begin(), hosts.host_of.end(),
+                     [](int host) { return host == 0; });
+}
+
+}  // namespace
+
+std::string comm_from_env() {
+  const auto wish = env("ACCELERATE_COMM");
+  if (!wish || wish->empty()) return "";
+  if (*wish == "gloo" || *wish == "shared_memory") return *wish;
+  throw ConfigError("ACCELERATE_COMM is '" + *wish +
+                    "'; allowed are gloo and shared_memory, or nothing for what suits");
+}
+
+std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
+                                             const SelectionOptions& options) {
+  const auto log = get_logger("accelerate.comm");
+  const auto connect_gloo = [&] {
+    return make_gloo_communicator(store, options.rank, options.size, options.timeout,
+                                  options.address);
+  };
+  require_equal_wishes(part_of(store, "selection"), options);
+  if (options.wish == "gloo") return connect_gloo();
+  const Hosts hosts =
+      meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.timeout);
+  const bool can_share = hosts.why_not.empty() && is_one_host(hosts);
+  if (can_share) {
+    log.info(std::to_string(options.size) + " ranks talk through shared memory");
+    return make_shared_memory_communicator(store, options.rank, options.size, options.timeout,
+                                           hosts.peers);
+  }
+  const std::string reason = hosts.why_not.empty()
+                                 ? "the ranks are on several hosts (" + who_is_where(hosts) + ")"
+                                 : hosts.why_not;
+  if (options.wish == "shared_memory") {
+    throw ConfigError("ACCELERATE_COMM asks for shared_memory, which cannot be: " + reason);
+  }
+  if (hosts.why_not.empty()) {
+    log.info("the ranks talk through Gloo: " + reason);
+  } else {
+    log.warning("the ranks talk through Gloo, which is slower than shared memory: " + reason);
+  }
+  return connect_gloo();
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,479 @@
+#include "accelerate/comm/shared_memory/backend.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <algorithm>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/in_place_collectives.h"
+#include "accelerate/comm/shared_memory/kernels.h"
+#include "accelerate/comm/shared_memory/shared_group.h"
+#include "accelerate/comm/shared_memory/staged_collectives.h"
+
+namespace accelerate::detail {
+namespace {
+
+using c10d::OpType;
+using Tensors = std::vector<at::Tensor>;
+using Addresses = std::vector<std::byte*>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+class SharedMemoryWork final : public c10d::Work {
+ public:
+  SharedMemoryWork(std::shared_ptr<SharedGroup> group, std::shared_ptr<Pending> call, int rank,
+                   OpType type, Tensors outputs, std::chrono::milliseconds timeout)
+      : Work(rank, type),
+        group_(std::move(group)),
+        call_(std::move(call)),
+        outputs_(std::move(outputs)),
+        timeout_(timeout) {}
+
+  bool isCompleted() override { return group_->engine().poll(*call_); }
+  bool isSuccess() const override { return call_->is_done() && !call_->error(); }
+  std::exception_ptr exception() const override {
+    return call_->is_done() ? call_->error() : nullptr;
+  }
+  bool wait(std::chrono::milliseconds timeout) override {
+    const auto limit = timeout == kNoTimeout ? timeout_ : timeout;
+    if (group_->engine().wait(*call_, limit)) return true;
+    throw CommError("the operation was not finished within " + std::to_string(limit.count()) +
+                    " ms");
+  }
+  void synchronize() override { (void)wait(kNoTimeout); }
+  void abort() override { group_->engine().abort("an operation was aborted"); }
+  Tensors result() override { return outputs_; }
+
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    auto future =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    group_->engine().when_done(*call_, [call = call_, future, outputs = outputs_] {
+      if (call->error()) {
+        future->setError(call->error());
+      } else {
+        future->markCompleted(c10::IValue(outputs));
+      }
+    });
+    return future;
+  }
+
+ private:
+  std::shared_ptr<SharedGroup> group_;
+  std::shared_ptr<Pending> call_;
+  Tensors outputs_;
+  std::chrono::milliseconds timeout_;
+};
+
+ReduceOp checked_op(const c10d::ReduceOp& op) {
+  switch (op) {
+    case c10d::ReduceOp::SUM:
+      return ReduceOp::sum;
+    case c10d::ReduceOp::AVG:
+      return ReduceOp::mean;
+    case c10d::ReduceOp::MIN:
+      return ReduceOp::min;
+    case c10d::ReduceOp::MAX:
+      return ReduceOp::max;
+    case c10d::ReduceOp::PRODUCT:
+      return ReduceOp::product;
+    case c10d::ReduceOp::BAND:
+      return ReduceOp::band;
+    case c10d::ReduceOp::BOR:
+      return ReduceOp::bor;
+    case c10d::ReduceOp::BXOR:
+      return ReduceOp::bxor;
+    default:
+      throw UsageError(
+          "the shared-memory collectives reduce by SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR and "
+          "BXOR, not by PREMUL_SUM");
+  }
+}
+
+const at::Tensor& checked(const at::Tensor& tensor) {
+  if (tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
+      tensor.is_contiguous()) {
+    return tensor;
+  }
+  throw UsageError("a collective through shared memory needs a contiguous, dense CPU tensor");
+}
+
+template <typename Any>
+const Any& only(const std::vector<Any>& list) {
+  if (list.size() == 1) return list.front();
+  throw UsageError("a collective on the CPU takes one tensor (or list) a rank, not " +
+                   std::to_string(list.size()));
+}
+
+Reduction reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const Reduction reduction{tensor.scalar_type(), checked_op(op)};
+  const bool bits = reduction.op == ReduceOp::band || reduction.op == ReduceOp::bor ||
+                    reduction.op == ReduceOp::bxor;
+  if (!has_kernel(reduction.dtype) ||
+      (bits && !at::isIntegralType(reduction.dtype, /*includeBool=*/true))) {
+    throw UsageError(std::string("tensors of ") + c10::toString(reduction.dtype) +
+                     " have no reduction '" + std::string(to_string(reduction.op)) + "'");
+  }
+  return reduction;
+}
+
+std::byte* data_of(const at::Tensor& tensor) {
+  return static_cast<std::byte*>(tensor.data_ptr());
+}
+Part part_of(const at::Tensor& tensor) {
+  return {data_of(checked(tensor)), tensor.nbytes()};
+}
+Addresses parts_of(const at::Tensor& whole, int size) {
+  const std::size_t bytes = checked(whole).nbytes() / static_cast<std::size_t>(size);
+  Addresses parts;
+  for (int rank = 0; rank < size; ++rank) {
+    parts.push_back(data_of(whole) + static_cast<std::size_t>(rank) * bytes);
+  }
+  return parts;
+}
+// Of `size` tensors as large as `like`.
+Addresses addresses_of(const Tensors& tensors, const at::Tensor& like, int size) {
+  const bool fits = tensors.size() == static_cast<std::size_t>(size) &&
+                    std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
+                      return checked(tensor).numel() == like.numel() &&
+                             tensor.scalar_type() == like.scalar_type();
+                    });
+  if (!fits) {
+    throw UsageError("a list of tensors must have one for each of the " + std::to_string(size) +
+                     " ranks, alike in size and dtype");
+  }
+  Addresses addresses;
+  for (const auto& tensor : tensors) addresses.push_back(data_of(tensor));
+  return addresses;
+}
+
+bool lie_side_by_side(const Addresses& parts, std::size_t bytes) {
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i] != parts[0] + i * bytes) return false;
+  }
+  return !parts.empty();
+}
+
+class SharedMemoryBackend final : public c10d::Backend {
+ public:
+  SharedMemoryBackend(std::shared_ptr<SharedGroup> group, int rank, int size,
+                      std::chrono::milliseconds timeout)
+      : Backend(rank, size), group_(std::move(group)), timeout_(timeout) {}
+  ~SharedMemoryBackend() override { group_->engine().leave(); }
+
+  const std::string getBackendName() const override { return "shared_memory"; }
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+  void abort() override { group_->engine().abort("it gave up"); }
+  void shutdown() override { group_->engine().leave(); }
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    const at::Tensor tensor = only(tensors);
+    const Part part = part_of(tensor);
+    const Reduction reduction = reduction_of(tensor, options.reduceOp);
+    return start(OpType::ALLREDUCE, call_of(CallKind::all_reduce, tensor, reduction.op), kEveryone,
+                 {tensor}, {tensor}, [seat = seat(), part, reduction](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_all_reduce(seat, part, reduction)
+                              : in_place_all_reduce(seat, in_place, part.bytes, reduction);
+                 });
+  }
+
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
+    const at::Tensor tensor = only(tensors);
+    const Part part = part_of(tensor);
+    const Reduction reduction = reduction_of(tensor, options.reduceOp);
+    const int root = checked_rank(options.rootRank);
+    return start(OpType::REDUCE, call_of(CallKind::reduce, tensor, reduction.op, root), kNobody,
+                 {tensor}, {tensor}, [seat = seat(), part, reduction, root](const Addresses&) {
+                   return staged_reduce(seat, part, reduction, root);
+                 });
+  }
+
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override {
+    check_whole(output, input);
+    return reduce_scatter_parts(output, input, parts_of(input, size_), {input}, options.reduceOp);
+  }
+
+  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                         const c10d::ReduceScatterOptions& options) override {
+    const at::Tensor output = only(outputs);
+    return reduce_scatter_parts(output, {}, addresses_of(only(inputs), output, size_), only(inputs),
+                                options.reduceOp);
+  }
+
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions&) override {
+    check_whole(input, output);
+    return all_gather_parts(parts_of(output, size_), {output}, input);
+  }
+
+  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions&) override {
+    const at::Tensor input = only(inputs);
+    return all_gather_parts(addresses_of(only(outputs), input, size_), only(outputs), input);
+  }
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    const at::Tensor tensor = only(tensors);
+    const Part part = part_of(tensor);
+    const int root = checked_rank(options.rootRank);
+    return start(OpType::BROADCAST, call_of(CallKind::broadcast, tensor, {}, root), root, {tensor},
+                 {tensor}, [seat = seat(), part, root](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_broadcast(seat, part, root)
+                              : in_place_broadcast(seat, part,
+                                                   in_place[static_cast<std::size_t>(root)], root);
+                 });
+  }
+
+  WorkPtr gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override {
+    const at::Tensor input = only(inputs);
+    const Part part = part_of(input);
+    const int root = checked_rank(options.rootRank);
+    const Tensors results = root == rank_ ? only(outputs) : Tensors{};
+    const Addresses addresses = root == rank_ ? addresses_of(results, input, size_) : Addresses{};
+    return start(OpType::GATHER, call_of(CallKind::gather, input, {}, root), kEveryone, results,
+                 {input}, [seat = seat(), addresses, part, root](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_gather(seat, addresses, part, root)
+                              : in_place_gather(seat, addresses, in_place, part.bytes, root);
+                 });
+  }
+
+  WorkPtr scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                  const c10d::ScatterOptions& options) override {
+    const at::Tensor output = only(outputs);
+    const Part part = part_of(output);
+    const int root = checked_rank(options.rootRank);
+    Tensors keep = root == rank_ ? only(inputs) : Tensors{};
+    const Addresses addresses = root == rank_ ? addresses_of(keep, output, size_) : Addresses{};
+    Call call{CallKind::scatter, output.scalar_type(), {}, false, root, part.bytes, {}};
+    if (lie_side_by_side(addresses, part.bytes)) {
+      locate(call, addresses.front(), part.bytes * addresses.size());
+    }
+    return start(OpType::SCATTER, call, root, {output}, std::move(keep),
+                 [seat = seat(), addresses, part, root](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_scatter(seat, part, addresses, root)
+                              : in_place_scatter(seat, part,
+                                                 in_place[static_cast<std::size_t>(root)], root);
+                 });
+  }
+
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_rows,
+                        std::vector<int64_t>& input_rows, const c10d::AllToAllOptions&) override {
+    if (!output_rows.empty() || !input_rows.empty()) {
+      return all_to_all_uneven(split(output, output_rows), split(input, input_rows),
+                               {output, input});
+    }
+    const std::size_t bytes = checked(input).nbytes() / static_cast<std::size_t>(size_);
+    if (input.numel() % size_ != 0 || checked(output).nbytes() != input.nbytes()) {
+      throw UsageError("all_to_all needs an input and an output of the same size, which the " +
+                       std::to_string(size_) + " ranks divide without remainder");
+    }
+    Call call = call_of(CallKind::all_to_all, input);
+    return start(OpType::ALLTOALL_BASE, call, kEveryone, {output}, {input},
+                 [seat = seat(), output, input, bytes](const Addresses& in_place) {
+                   if (!in_place.empty()) {
+                     return in_place_all_to_all(seat, data_of(output), in_place, bytes);
+                   }
+                   return staged_all_to_all(seat, equal_parts(output, seat.size),
+                                            equal_parts(input, seat.size), bytes);
+                 });
+  }
+
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions&) override {
+    std::vector<Part> out, in;
+    for (const auto& tensor : outputs) out.push_back(part_of(tensor));
+    for (const auto& tensor : inputs) in.push_back(part_of(tensor));
+    Tensors keep = outputs;
+    keep.insert(keep.end(), inputs.begin(), inputs.end());
+    return all_to_all_uneven(std::move(out), std::move(in), std::move(keep));
+  }
+
+  WorkPtr barrier(const c10d::BarrierOptions&) override {
+    return start(OpType::BARRIER, Call{}, kNobody, {}, {},
+                 [](const Addresses&) { return staged_barrier(); });
+  }
+
+  WorkPtr send(Tensors& tensors, int destination, int tag) override {
+    const at::Tensor tensor = only(tensors);
+    const Part part = part_of(tensor);
+    return start_message(OpType::SEND,
+                         {Message::Way::send, checked_other(destination), tag, tensor.scalar_type(),
+                          part, where(part.data, part.bytes)},
+                         tensor);
+  }
+
+  WorkPtr recv(Tensors& tensors, int source, int tag) override {
+    const at::Tensor tensor = only(tensors);
+    return start_message(
+        OpType::RECV,
+        {Message::Way::receive, checked_other(source), tag, tensor.scalar_type(), part_of(tensor)},
+        tensor);
+  }
+
+ private:
+  [[nodiscard]] Seat seat() const { return {rank_, size_, group_->block().slot_bytes()}; }
+
+  [[nodiscard]] int checked_rank(std::int64_t rank) const {
+    if (rank >= 0 && rank < size_) return static_cast<int>(rank);
+    throw UsageError("rank " + std::to_string(rank) + " was named in a group of " +
+                     std::to_string(size_) + " ranks");
+  }
+  [[nodiscard]] int checked_other(int rank) const {
+    if (checked_rank(rank) != rank_) return rank;
+    throw UsageError("rank " + std::to_string(rank) + " cannot send to or receive from itself");
+  }
+  void check_whole(const at::Tensor& part, const at::Tensor& whole) const {
+    if (checked(whole).numel() == checked(part).numel() * size_ &&
+        whole.scalar_type() == part.scalar_type()) {
+      return;
+    }
+    throw UsageError("the whole must be " + std::to_string(size_) + " parts of the same dtype");
+  }
+
+  [[nodiscard]] std::optional<SharedExtent> where(const void* data, std::size_t bytes) const {
+    if (bytes < Operation::kInPlaceFrom) return std::nullopt;
+    return group_->peers().arena()->find(data, bytes);
+  }
+  // Tells the peers where the call's memory lies, when it is in the arena.
+  void locate(Call& call, const void* data, std::size_t bytes) const {
+    const auto extent = where(data, bytes);
+    call.in_arena = extent.has_value();
+    if (extent) call.where = *extent;
+  }
+
+  // `read` is what peers would read.
+  [[nodiscard]] Call call_of(CallKind kind, const at::Tensor& read, ReduceOp op = {},
+                             int root = -1) const {
+    Call call{kind, read.scalar_type(), op, false, root, read.nbytes(), {}};
+    locate(call, read.data_ptr(), read.nbytes());
+    return call;
+  }
+
+  WorkPtr reduce_scatter_parts(const at::Tensor& output, const at::Tensor& whole_input,
+                               Addresses inputs, Tensors keep, const c10d::ReduceOp& op) {
+    const Part part = part_of(output);
+    const Reduction reduction = reduction_of(output, op);
+    Call call = whole_input.defined() ? call_of(CallKind::reduce_scatter, whole_input, reduction.op)
+                                      : Call{CallKind::reduce_scatter,
+                                             reduction.dtype,
+                                             reduction.op,
+                                             false,
+                                             -1,
+                                             part.bytes * static_cast<std::size_t>(size_),
+                                             {}};
+    return start(OpType::REDUCE_SCATTER, call, kEveryone, {output}, std::move(keep),
+                 [seat = seat(), part, inputs, reduction](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_reduce_scatter(seat, part, inputs, reduction)
+                              : in_place_reduce_scatter(seat, part, in_place, reduction);
+                 });
+  }
+
+  WorkPtr all_gather_parts(Addresses outputs, Tensors results, const at::Tensor& input) {
+    const Part part = part_of(input);
+    return start(
+        OpType::ALLGATHER, call_of(CallKind::all_gather, input), kEveryone, std::move(results),
+        {input}, [seat = seat(), outputs, part](const Addresses& in_place) {
+          return in_place.empty() ? staged_all_gather(seat, outputs, part)
+                                  : in_place_all_gather(seat, outputs, in_place, part.bytes);
+        });
+  }
+
+  [[nodiscard]] static std::vector<Part> equal_parts(const at::Tensor& whole, int size) {
+    std::vector<Part> parts;
+    const std::size_t bytes = whole.nbytes() / static_cast<std::size_t>(size);
+    for (std::byte* data : parts_of(whole, size)) parts.push_back({data, bytes});
+    return parts;
+  }
+
+  // Rows of dimension 0; equal numbers when `rows` is empty.
+  [[nodiscard]] std::vector<Part> split(const at::Tensor& whole,
+                                        const std::vector<int64_t>& rows) const {
+    if (rows.empty() && checked(whole).numel() % size_ == 0) return equal_parts(whole, size_);
+    std::int64_t all = 0;
+    for (const std::int64_t count : rows) all += count;
+    if (rows.size() != static_cast<std::size_t>(size_) || whole.dim() == 0 ||
+        all != whole.size(0) ||
+        std::any_of(rows.begin(), rows.end(), [](auto n) { return n < 0; })) {
+      throw UsageError("all_to_all was given numbers of rows that do not divide the tensor's " +
+                       std::to_string(whole.dim() == 0 ? 1 : whole.size(0)) + " rows among " +
+                       std::to_string(size_) + " ranks");
+    }
+    const std::size_t row = all == 0 ? 0 : checked(whole).nbytes() / static_cast<std::size_t>(all);
+    std::vector<Part> parts;
+    std::byte* next = data_of(whole);
+    for (const std::int64_t count : rows) {
+      parts.push_back({next, static_cast<std::size_t>(count) * row});
+      next += parts.back().bytes;
+    }
+    return parts;
+  }
+
+  // Every rank makes as many rounds as the largest part of any needs, so that is found out first.
+  WorkPtr all_to_all_uneven(std::vector<Part> outputs, std::vector<Part> inputs, Tensors keep) {
+    if (outputs.size() != static_cast<std::size_t>(size_) || inputs.size() != outputs.size()) {
+      throw UsageError("all_to_all needs one input and one output for each of the " +
+                       std::to_string(size_) + " ranks");
+    }
+    std::size_t largest = 0;
+    for (const Part& part : outputs) largest = std::max(largest, part.bytes);
+    for (const Part& part : inputs) largest = std::max(largest, part.bytes);
+    Tensors agreed{at::full({1}, static_cast<std::int64_t>(largest), at::kLong)};
+    c10d::AllreduceOptions maximum;
+    maximum.reduceOp = c10d::ReduceOp::MAX;
+    (void)allreduce(agreed, maximum);
+    Call call{CallKind::all_to_all, at::kByte, {}, false, -1, 0, {}};
+    return start(OpType::ALLTOALL, call, kNobody, {}, std::move(keep),
+                 [seat = seat(), outputs, inputs, agreed](const Addresses&) {
+                   return staged_all_to_all(
+                       seat, outputs, inputs,
+                       static_cast<std::size_t>(agreed.front().item<std::int64_t>()));
+                 });
+  }
+
+  WorkPtr start(OpType type, const Call& call, int read_in_place, Tensors results, Tensors inputs,
+                Operation::Make make) {
+    auto keep = std::make_shared<std::pair<Tensors, Tensors>>(results, std::move(inputs));
+    auto operation = std::make_shared<Operation>(call, read_in_place, std::move(make), keep);
+    group_->engine().start(operation);
+    return c10::make_intrusive<SharedMemoryWork>(group_, operation, rank_, type, std::move(results),
+                                                 timeout_);
+  }
+
+  WorkPtr start_message(OpType type, Message::Letter letter, const at::Tensor& tensor) {
+    auto message = std::make_shared<Message>(letter, std::make_shared<at::Tensor>(tensor));
+    group_->engine().start(message);
+    return c10::make_intrusive<SharedMemoryWork>(group_, message, rank_, type, Tensors{tensor},
+                                                 timeout_);
+  }
+
+  std::shared_ptr<SharedGroup> group_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
+    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+    std::chrono::milliseconds timeout, const std::shared_ptr<LocalPeers>& peers) {
+  return c10::make_intrusive<SharedMemoryBackend>(
+      std::make_shared<SharedGroup>(*store, rank, size, peers), rank, size, timeout);
+}
+
+at::Tensor empty_for_peers(LocalPeers& peers, at::IntArrayRef sizes,
+                           const at::TensorOptions& options) {
+  const std::size_t bytes = static_cast<std::size_t>(c10::multiply_integers(sizes)) *
+                            c10::elementSize(at::typeMetaToScalarType(options.dtype()));
+  if (!options.device().is_cpu() || bytes < Operation::kInPlaceFrom) {
+    return at::empty(sizes, options);
+  }
+  return peers.arena()->empty(sizes, options);
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,62 @@
+#include "accelerate/comm/shared_memory/control_block.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace accelerate::detail {
+namespace {
+
+// Two ranks' slots stay in the second-level cache of a core, and many ranks' in the third.
+constexpr std::size_t kLargestSlot = std::size_t{256} << 10;
+constexpr std::size_t kSmallestSlot = std::size_t{16} << 10;
+constexpr std::size_t kSlotsOfAll = std::size_t{8} << 20;
+
+std::size_t slot_bytes_for(int size) {
+  const std::size_t share = kSlotsOfAll / (kSlots * static_cast<std::size_t>(size));
+  return std::clamp(share / kSmallestSlot * kSmallestSlot, kSmallestSlot, kLargestSlot);
+}
+
+std::size_t mail_slot_bytes_for(int size) {
+  return slot_bytes_for(size) / 4;
+}
+
+}  // namespace
+
+ControlBlock::ControlBlock(std::byte* base, int size)
+    : size_(size),
+      slot_bytes_(slot_bytes_for(size)),
+      mail_slot_bytes_(mail_slot_bytes_for(size)),
+      lines_(reinterpret_cast<RankLines*>(base)),
+      slots_(base + static_cast<std::size_t>(size) * sizeof(RankLines)),
+      mail_(slots_ + static_cast<std::size_t>(size) * kSlots * slot_bytes_) {}
+
+std::size_t ControlBlock::bytes_for(int size) {
+  const auto ranks = static_cast<std::size_t>(size);
+  return ranks * (sizeof(RankLines) + kSlots * (slot_bytes_for(size) + mail_slot_bytes_for(size)));
+}
+
+void ControlBlock::begin(std::byte* base, int size) {
+  for (int rank = 0; rank < size; ++rank) {
+    new (base + static_cast<std::size_t>(rank) * sizeof(RankLines)) RankLines();
+  }
+}
+
+void ControlBlock::leave(int rank, Standing standing, const std::string& reason) const noexcept {
+  RankLines& own = lines(rank);
+  const std::size_t length = std::min(reason.size(), sizeof(own.reason) - 1);
+  std::memcpy(own.reason, reason.data(), length);
+  own.reason[length] = '\0';
+  own.standing.store(standing, std::memory_order_release);
+  for (Counter* counter :
+       {&own.posted, &own.filled, &own.reduced, &own.drained, &own.posted_messages}) {
+    counter->wake();
+  }
+}
+
+std::string ControlBlock::reason(int rank) const {
+  const RankLines& theirs = lines(rank);
+  return {theirs.reason, strnlen(theirs.reason, sizeof(theirs.reason))};
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,308 @@
+#include "accelerate/comm/shared_memory/engine.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/process_fork.h"
+
+namespace accelerate::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+// How often a wait looks whether its peers are alive.
+constexpr std::chrono::nanoseconds kLook = 100ms;
+// A wait for one call also has to serve others, whose counters it does not sleep on.
+constexpr std::chrono::nanoseconds kServe = 100us;
+// How long a call may go unserved before the helper takes over, and how often the helper finds
+// nothing to do before it sleeps until it is woken, which costs its caller a system call.
+constexpr std::chrono::nanoseconds kUnserved = 1ms;
+constexpr int kIdleLooks = 50;
+
+// Memory that a peer may still be writing to must never be used for anything else.
+void keep_forever(std::shared_ptr<void> memory) {
+  static auto* const kept = new std::vector<std::shared_ptr<void>>();
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(memory));
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& exception) {
+    return exception.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
+}  // namespace
+
+Engine::Engine(ControlBlock block, int rank, std::unique_ptr<GroupPeers> peers,
+               std::chrono::nanoseconds spin)
+    : peers_(std::move(peers)), group_{block, rank, *peers_}, spin_(spin), mailbox_(group_) {}
+
+// --- calls
+// ------------------------------------------------------------------------------------------
+void Engine::refuse_when_broken() const {
+  refuse_after_fork("a collective");
+  if (broken_) std::rethrow_exception(broken_);
+}
+
+void Engine::start(const std::shared_ptr<Operation>& operation) {
+  Lock lock(mutex_);
+  refuse_when_broken();
+  operations_.push_back(operation);
+  serve(lock, *operation);
+}
+
+void Engine::start(const std::shared_ptr<Message>& message) {
+  Lock lock(mutex_);
+  refuse_when_broken();
+  mailbox_.add(message);
+  serve(lock, *message);
+}
+
+void Engine::serve(Lock& lock, const Pending& call) {
+  (void)advance(&call);
+  if (!call.is_done()) wake_helper();
+  run_followers(lock);
+}
+
+bool Engine::poll(Pending& call) {
+  if (call.is_done()) return true;
+  Lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock() && !forked()) {
+    (void)advance(&call);
+    run_followers(lock);
+  }
+  return call.is_done();
+}
+
+bool Engine::wait(Pending& call, std::chrono::milliseconds limit) {
+  Lock lock(mutex_);
+  const auto end = Clock::now() + std::min<Clock::duration>(limit, 24h * 365);
+  auto next_look = Clock::now() + kLook;
+  while (!call.is_done()) {
+    refuse_after_fork("the wait for a collective");
+    const auto blocked = advance(&call);
+    run_followers(lock);
+    if (call.is_done() || !blocked) continue;
+    const auto sleep = longest_sleep();
+    ++waiting_;
+    lock.unlock();
+    (void)watch(*blocked, spin_, sleep);
+    lock.lock();
+    --waiting_;
+    const auto now = Clock::now();
+    if (now >= end && !call.is_done()) return false;
+    if (now < next_look) continue;
+    next_look = now + kLook;
+    look_for_trouble(*blocked);
+    run_followers(lock);
+  }
+  if (call.error()) std::rethrow_exception(call.error());
+  return true;
+}
+
+void Engine::when_done(Pending& call, std::function<void()> then) {
+  {
+    const Lock lock(mutex_);
+    if (!call.is_done()) {
+      call.then_ = std::move(then);
+      wake_helper();
+      return;
+    }
+  }
+  then();
+}
+
+void Engine::abort(const std::string& reason) noexcept {
+  if (forked()) return;
+  Lock lock(mutex_);
+  fail(std::make_exception_ptr(CommError("the group was aborted")), Standing::gave_up, reason);
+  run_followers(lock);
+}
+
+void Engine::leave() noexcept {
+  if (std::exchange(has_left_, true)) return;
+  if (forked()) {  // The group and the helper are the parent's.
+    (void)helper_.release();
+    return;
+  }
+  stop_helper();
+  Lock lock(mutex_);
+  const bool idle = operations_.empty() && mailbox_.empty();
+  fail(std::make_exception_ptr(CommError("the group ended while this operation was under way")),
+       idle ? Standing::left : Standing::gave_up, idle ? "" : "it left with operations under way");
+  run_followers(lock);
+}
+
+// --- progress
+// ---------------------------------------------------------------------------------------
+std::optional<Blocked> Engine::advance(const Pending* wanted) {
+  if (broken_) return std::nullopt;
+  try {
+    const auto of_operations = advance_operations();
+    if (mailbox_.empty()) return of_operations;
+    std::vector<std::shared_ptr<Message>> done;
+    const auto of_messages = mailbox_.advance(wanted, done);
+    for (const auto& message : done) finish(*message, nullptr);
+    const bool wants_operation = dynamic_cast<const Operation*>(wanted) != nullptr;
+    return of_operations && (wants_operation || !of_messages) ? of_operations : of_messages;
+  } catch (...) {
+    const auto error = std::current_exception();
+    fail(error, Standing::gave_up, text_of(error));
+    return std::nullopt;
+  }
+}
+
+std::optional<Blocked> Engine::advance_operations() {
+  while (!operations_.empty()) {
+    const auto operation = operations_.front();
+    if (auto blocked = operation->advance(group_, calls_, rounds_)) return blocked;
+    ++calls_;
+    rounds_ += operation->rounds();
+    operations_.pop_front();
+    finish(*operation, nullptr);
+  }
+  return std::nullopt;
+}
+
+// Followers may call again, so they run without the lock.
+void Engine::run_followers(Lock& lock) {
+  while (!followers_.empty()) {
+    const auto followers = std::exchange(followers_, {});
+    lock.unlock();
+    for (const auto& follower : followers) follower();
+    lock.lock();
+  }
+}
+
+std::chrono::nanoseconds Engine::longest_sleep() const {
+  const std::size_t served = mailbox_.size() + (operations_.empty() ? 0 : 1);
+  return served > 1 ? kServe : kLook;
+}
+
+void Engine::finish(Pending& call, const std::exception_ptr& error) {
+  call.error_ = error;
+  call.keep_.reset();
+  if (call.then_) followers_.push_back(std::move(call.then_));
+  call.done_.store(true, std::memory_order_release);
+}
+
+// --- failures
+// ---------------------------------------------------------------------------------------
+void Engine::look_for_trouble(const Blocked& blocked) {
+  if (broken_) return;
+  try {
+    for (int peer = 0; peer < group_.size(); ++peer) {
+      if (peer == group_.rank) continue;
+      if (!operations_.empty()) operations_.front()->compare_with(group_, peer);
+      look_at(peer, blocked);
+    }
+  } catch (...) {
+    const auto error = std::current_exception();
+    fail(error, Standing::gave_up, text_of(error));
+  }
+}
+
+void Engine::look_at(int peer, const Blocked& blocked) const {
+  const auto standing = group_.block.lines(peer).standing.load(std::memory_order_acquire);
+  const bool alive = peers_->is_alive(peer);
+  // What it did before it left or died still counts, so the counter is looked at after that.
+  const bool is_awaited = peer == blocked.rank && !blocked.counter->reached(blocked.target);
+  const std::string name = "rank " + std::to_string(peer);
+  if (standing == Standing::gave_up) {
+    throw CommError(name + " gave up: " + group_.block.reason(peer));
+  }
+  if (standing == Standing::left) {
+    if (is_awaited) throw CommError(name + " had left the group with a clean exit");
+    return;
+  }
+  if (!alive) throw CommError(name + ", " + peers_->describe(peer) + ", has died");
+}
+
+void Engine::fail(const std::exception_ptr& error, Standing standing,
+                  const std::string& reason) noexcept {
+  if (!broken_) {
+    broken_ = error;
+    group_.block.leave(group_.rank, standing, reason);
+  }
+  for (const auto& operation : std::exchange(operations_, {})) {
+    if (operation->is_in_place()) keep_forever(operation->keep_);
+    finish(*operation, broken_);
+  }
+  for (const auto& message : mailbox_.take_all()) {
+    if (message->is_in_place()) keep_forever(message->keep_);
+    finish(*message, broken_);
+  }
+}
+
+// --- the thread that takes over
+// ---------------------------------------------------------------------
+void Engine::wake_helper() {
+  if (helping_) return;
+  helping_ = true;
+  if (helper_) {
+    wake_.notify_one();
+  } else {
+    helper_ = std::make_unique<std::thread>([this] { help(); });
+  }
+}
+
+void Engine::help() {
+  Lock lock(mutex_);
+  int idle_looks = 0;
+  while (!stopping_) {
+    if (!helping_) {
+      wake_.wait(lock, [this] { return helping_ || stopping_; });
+      idle_looks = 0;
+    }
+    // Whoever waits serves all; and a call just made is probably waited for soon.
+    if (waiting_ > 0 || idle_looks == 0)
+      wake_.wait_for(lock, kUnserved, [this] { return stopping_; });
+    if (stopping_ || waiting_ > 0) continue;
+    const auto blocked = advance(nullptr);
+    run_followers(lock);
+    if (operations_.empty() && mailbox_.empty()) {
+      helping_ = ++idle_looks < kIdleLooks;
+      if (helping_) wake_.wait_for(lock, kUnserved, [this] { return stopping_; });
+      continue;
+    }
+    idle_looks = 1;
+    const bool can_sleep = blocked && longest_sleep() == kLook;
+    if (!can_sleep) {
+      wake_.wait_for(lock, kServe, [this] { return stopping_; });
+      continue;
+    }
+    lock.unlock();
+    const bool reached = blocked->counter->sleep_until(blocked->target, kLook);
+    lock.lock();
+    if (!reached) look_for_trouble(*blocked);
+    run_followers(lock);
+  }
+}
+
+void Engine::stop_helper() {
+  {
+    const Lock lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+  }
+  if (!helper_) return;
+  // It may sleep on any peer's counter.
+  for (int peer = 0; peer < group_.size(); ++peer) {
+    RankLines& lines = group_.block.lines(peer);
+    for (Counter* counter : {&lines.posted, &lines.filled, &lines.reduced, &lines.drained}) {
+      counter->wake();
+    }
+  }
+  helper_->join();
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,91 @@
+// Runs the calls of one rank: collectives in the order they were made, messages beside them, by
+// whoever has time. start() makes what progress it can and returns; wait() makes the rest; and when
+// nobody waits for a while, a sleeping thread takes over, so that a rank that is busy elsewhere
+// does not keep its peers. Needs no LibTorch beyond dtypes, so that a thread sanitizer sees all of
+// it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "accelerate/comm/shared_memory/mailbox.h"
+#include "accelerate/comm/shared_memory/operation.h"
+
+namespace accelerate::detail {
+
+class Engine {
+ public:
+  /// `block` is the group's and outlives this; `rank` is this one's. A wait stays awake for `spin`
+  /// before it sleeps: nothing where ranks share cores.
+  Engine(ControlBlock block, int rank, std::unique_ptr<GroupPeers> peers,
+         std::chrono::nanoseconds spin);
+  ~Engine() { leave(); }
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Never waits for a peer. Throws CommError when the group has failed, UsageError in a forked
+  /// child.
+  void start(const std::shared_ptr<Operation>& operation);
+  void start(const std::shared_ptr<Message>& message);
+
+  /// Waits at most `limit`. Returns whether `call` is done. Throws its error.
+  bool wait(Pending& call, std::chrono::milliseconds limit);
+  /// Makes what progress there is. Returns whether `call` is done.
+  bool poll(Pending& call);
+  /// `then` runs, on any thread, when `call` is done; at once if it is.
+  void when_done(Pending& call, std::function<void()> then);
+
+  /// Fails what is under way and what comes, here and, with `reason`, at the peers.
+  void abort(const std::string& reason) noexcept;
+  /// The end of this rank's part in the group, which peers can tell from an abort when nothing is
+  /// under way. No thread of the engine runs after it.
+  void leave() noexcept;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void refuse_when_broken() const;
+  void serve(Lock& lock, const Pending& call);
+  std::optional<Blocked> advance(const Pending* wanted);
+  std::optional<Blocked> advance_operations();
+  [[nodiscard]] std::chrono::nanoseconds longest_sleep() const;
+  void run_followers(Lock& lock);
+  void look_for_trouble(const Blocked& blocked);
+  void look_at(int peer, const Blocked& blocked) const;
+  void finish(Pending& call, const std::exception_ptr& error);
+  void fail(const std::exception_ptr& error, Standing standing, const std::string& reason) noexcept;
+
+  void wake_helper();
+  void help();
+  void stop_helper();
+
+  std::unique_ptr<GroupPeers> peers_;
+  Group group_;
+  std::chrono::nanoseconds spin_;
+
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<Operation>> operations_;
+  Mailbox mailbox_;
+  std::uint32_t calls_ = 0;   // Operations that have ended.
+  std::uint32_t rounds_ = 0;  // Their rounds.
+  std::exception_ptr broken_;
+  std::vector<std::function<void()>> followers_;  // Of calls that are done; run without the lock.
+  int waiting_ = 0;
+
+  std::condition_variable wake_;
+  std::unique_ptr<std::thread> helper_;
+  bool helping_ = false;
+  bool stopping_ = false;
+  bool has_left_ = false;
+};
+
+}  // namespace accelerate::detail

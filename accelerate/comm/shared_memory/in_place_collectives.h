@@ -1,0 +1,37 @@
+// Collectives on memory that every rank sees: one round, nothing is staged. Each rank reduces its
+// slice from everyone's memory and writes the result to everyone's.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "accelerate/comm/shared_memory/rounds.h"
+#include "accelerate/comm/shared_memory/staged_collectives.h"
+
+namespace accelerate::detail {
+
+/// tensors[r] is that of rank r, in this process; each `bytes` long.
+std::unique_ptr<Rounds> in_place_all_reduce(const Seat& seat, std::vector<std::byte*> tensors,
+                                            std::size_t bytes, Reduction reduction);
+/// `output`, private, becomes the reduction of everyone's inputs[r] + seat.rank * output.bytes.
+std::unique_ptr<Rounds> in_place_reduce_scatter(const Seat& seat, Part output,
+                                                std::vector<std::byte*> inputs,
+                                                Reduction reduction);
+/// outputs[r], private, becomes inputs[r].
+std::unique_ptr<Rounds> in_place_all_gather(const Seat& seat, std::vector<std::byte*> outputs,
+                                            std::vector<std::byte*> inputs, std::size_t bytes);
+/// `tensor` becomes `source`, the memory of rank `root`.
+std::unique_ptr<Rounds> in_place_broadcast(const Seat& seat, Part tensor, const std::byte* source,
+                                           int root);
+/// `output` becomes part seat.rank of `source`, the memory of rank `root`.
+std::unique_ptr<Rounds> in_place_scatter(const Seat& seat, Part output, const std::byte* source,
+                                         int root);
+/// On `root` outputs[r], private, becomes inputs[r]; elsewhere `outputs` is empty.
+std::unique_ptr<Rounds> in_place_gather(const Seat& seat, std::vector<std::byte*> outputs,
+                                        std::vector<std::byte*> inputs, std::size_t bytes,
+                                        int root);
+/// Part r of `output`, private, becomes part seat.rank of inputs[r]; a part has `bytes`.
+std::unique_ptr<Rounds> in_place_all_to_all(const Seat& seat, std::byte* output,
+                                            std::vector<std::byte*> inputs, std::size_t bytes);
+
+}  // namespace accelerate::detail

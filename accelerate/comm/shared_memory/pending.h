@@ -1,0 +1,35 @@
+// A call under way on one rank.
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace accelerate::detail {
+
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  [[nodiscard]] bool is_done() const { return done_.load(std::memory_order_acquire); }
+  /// Of one that is done; null when it succeeded.
+  [[nodiscard]] const std::exception_ptr& error() const { return error_; }
+
+ protected:
+  /// `keep` lives until the call has ended.
+  explicit Pending(std::shared_ptr<void> keep) : keep_(std::move(keep)) {}
+
+ private:
+  friend class Engine;
+
+  std::atomic<bool> done_ = false;
+  std::exception_ptr error_;
+  std::function<void()> then_;
+  std::shared_ptr<void> keep_;
+};
+
+}  // namespace accelerate::detail

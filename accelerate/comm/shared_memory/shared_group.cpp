@@ -1,0 +1,130 @@
+#include "accelerate/comm/shared_memory/shared_group.h"
+
+#include <sched.h>
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <list>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace accelerate::detail {
+namespace {
+
+// Long enough for a peer that is about to come, short beside what sleeping and waking cost.
+constexpr std::chrono::microseconds kSpin{50};
+
+std::string mine_key(int rank) {
+  return "shared_memory/" + std::to_string(rank);
+}
+
+void set(c10d::Store& store, const std::string& key, const nlohmann::json& value) {
+  const std::string text = value.dump();
+  store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+nlohmann::json get(c10d::Store& store, const std::string& key) {
+  const auto bytes = store.get(key);
+  return nlohmann::json::parse(bytes.begin(), bytes.end());
+}
+
+std::vector<int> own_cores() {
+  cpu_set_t allowed;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  }
+  return cores;
+}
+
+// Blocks whose ranks have not all left.
+class Retired {
+ public:
+  void add(SharedArena::Block memory, const ControlBlock& block) {
+    const std::lock_guard lock(mutex_);
+    blocks_.push_back({std::move(memory), block});
+    std::erase_if(blocks_, [](const Entry& entry) { return everyone_left(entry.block); });
+  }
+
+ private:
+  struct Entry {
+    SharedArena::Block memory;
+    ControlBlock block;
+  };
+  static bool everyone_left(const ControlBlock& block) {
+    for (int rank = 0; rank < block.size(); ++rank) {
+      if (block.lines(rank).standing.load(std::memory_order_acquire) == Standing::taking_part) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::mutex mutex_;
+  std::list<Entry> blocks_;
+};
+
+Retired& retired() {
+  static auto* const blocks = new Retired();  // Outlives whatever ends with the program.
+  return *blocks;
+}
+
+class PeersOfGroup final : public GroupPeers {
+ public:
+  PeersOfGroup(std::shared_ptr<LocalPeers> peers, std::vector<int> index)
+      : peers_(std::move(peers)), index_(std::move(index)) {}
+
+  bool is_alive(int rank) const noexcept override { return peers_->is_alive(at(rank)); }
+  std::string describe(int rank) const override { return peers_->describe(at(rank)); }
+  std::byte* map(int rank, const SharedExtent& extent) override {
+    return peers_->map(at(rank), extent);
+  }
+
+ private:
+  int at(int rank) const { return index_[static_cast<std::size_t>(rank)]; }
+  std::shared_ptr<LocalPeers> peers_;
+  std::vector<int> index_;  // Among the host's processes, by rank of the group.
+};
+
+}  // namespace
+
+SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
+                         const std::shared_ptr<LocalPeers>& peers)
+    : peers_(peers) {
+  nlohmann::json mine = {{"index", peers->index()}, {"cores", own_cores()}};
+  if (rank == 0) {
+    memory_ = peers->arena()->allocate(ControlBlock::bytes_for(size));
+    ControlBlock::begin(memory_.data(), size);
+    const SharedExtent& extent = memory_.extent();
+    mine["block"] = {extent.segment_offset, extent.segment_bytes, extent.offset, extent.bytes};
+  }
+  set(store, mine_key(rank), mine);
+  std::vector<int> index;
+  std::vector<bool> cores(CPU_SETSIZE);
+  SharedExtent extent;
+  for (int peer = 0; peer < size; ++peer) {
+    const auto theirs = get(store, mine_key(peer));
+    index.push_back(theirs.at("index"));
+    for (const int core : theirs.at("cores")) cores.at(static_cast<std::size_t>(core)) = true;
+    if (peer != 0) continue;
+    const auto& where = theirs.at("block");
+    extent = {where.at(0), where.at(1), where.at(2), where.at(3)};
+  }
+  const auto available = std::count(cores.begin(), cores.end(), true);
+  block_ = std::make_unique<ControlBlock>(peers->map(index.front(), extent), size);
+  engine_ = std::make_unique<Engine>(
+      *block_, rank, std::make_unique<PeersOfGroup>(peers, std::move(index)),
+      available >= size ? std::chrono::nanoseconds(kSpin) : std::chrono::nanoseconds(0));
+}
+
+SharedGroup::~SharedGroup() {
+  engine_->leave();
+  if (memory_) retired().add(std::move(memory_), *block_);
+}
+
+}  // namespace accelerate::detail
