@@ -59,12 +59,11 @@ void DispatchChannel::deal(const std::vector<ParcelWriter>& parts, const LoaderP
         .remainder = progress.remainder,
         .step_samples = progress.step_samples,
         .step_ranks = progress.step_ranks});
-  std::vector<at::Tensor> parcels(parts.size());
-  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-    parcels[rank] = bytes(size);
-    if (rank > 0) parts[rank].pack(parcels[rank]);
-  }
-  communicator_->scatter(bytes(size), parcels, 0).wait();
+  // One after the other, in memory that the ranks can take them from.
+  const auto all = communicator_->empty({static_cast<std::int64_t>(parts.size()), size}, at::kByte);
+  const std::vector<at::Tensor> parcels = all.unbind();
+  for (std::size_t rank = 1; rank < parts.size(); ++rank) parts[rank].pack(parcels[rank]);
+  communicator_->scatter(parcels[0], parcels, 0).wait();
 }
 
 void DispatchChannel::finish() {

@@ -46,7 +46,7 @@ std::multimap<std::string, unsigned long long> blocked_signals() {
 }
 
 TEST(CommFailures, AConnectionClosedByAPeerRaisesNoSignalThatWouldEndTheProcess) {
-  run_ranks(2, [](Communicator& comm) {
+  const auto body = [](Communicator& comm) {
     constexpr auto kBit = 1ULL << (SIGPIPE - 1);
     comm.barrier();
     int of_gloo = 0;
@@ -60,7 +60,8 @@ TEST(CommFailures, AConnectionClosedByAPeerRaisesNoSignalThatWouldEndTheProcess)
     pthread_sigmask(SIG_BLOCK, nullptr, &own);
     EXPECT_FALSE(sigismember(&own, SIGPIPE)) << "the user's thread is as it was";
     comm.barrier();
-  });
+  };
+  run_ranks(2, body, {.engine = testing::Engine::gloo});
 }
 
 TEST(CommFailures, ALateRankIsATimeoutThatNamesTheOperation) {

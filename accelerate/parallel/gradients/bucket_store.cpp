@@ -81,8 +81,7 @@ void BucketStore::renew_memory(Bucket& bucket) {
   const auto& example = slots[bucket.slots.front()].parameter;
   const auto tensor_options =
       at::TensorOptions().dtype(example.scalar_type()).device(example.device());
-  auto flat = options_.allocate ? options_.allocate(bucket.numel, tensor_options)
-                                : at::zeros({bucket.numel}, tensor_options);
+  auto flat = options_.allocate(bucket.numel, tensor_options);
   bucket.content.gradients.clear();
   for (const std::size_t i : bucket.slots) {
     slots[i].place = place_in(flat, slots[i].offset, slots[i].parameter);

@@ -44,8 +44,7 @@ struct Bucket {
 struct BucketStoreOptions {
   BucketLimits limits = {};
   bool gradient_as_bucket_view = false;
-  std::function<at::Tensor(std::int64_t numel, const at::TensorOptions& options)> allocate =
-      nullptr;
+  std::function<at::Tensor(std::int64_t numel, const at::TensorOptions& options)> allocate;
 };
 
 class BucketStore {

@@ -37,12 +37,20 @@ struct GradientReducer::Impl {
         options(std::move(reducer_options)),
         frozen(leaves(parameters, false)),
         store(leaves(parameters, true),
-              {options.limits, options.gradient_as_bucket_view, options.allocate}),
+              {options.limits, options.gradient_as_bucket_view, allocator()}),
         usage(store.slots.size(), communicator->size()) {
     hooks.reserve(store.slots.size());
     for (std::size_t i = 0; i < store.slots.size(); ++i) {
       hooks.emplace_back(store.slots[i].parameter, [this, i] { on_gradient(i); });
     }
+  }
+
+  // Where the group reduces in place, unless told otherwise.
+  std::function<at::Tensor(std::int64_t, const at::TensorOptions&)> allocator() const {
+    if (options.allocate) return options.allocate;
+    return [group = communicator](std::int64_t numel, const at::TensorOptions& tensor_options) {
+      return group->empty({numel}, tensor_options).zero_();
+    };
   }
 
   // --- the start of a step ----------------------------------------------------------------------

@@ -37,7 +37,8 @@ struct GradientReducerOptions {
   bool static_graph = false;
   /// A gradient kept beyond its step is overwritten by a later one, instead of keeping its memory.
   bool gradient_as_bucket_view = false;
-  /// Memory of a bucket: `numel` elements of `options`. Default: LibTorch's allocator.
+  /// Memory of a bucket: `numel` elements of `options`. Default: Communicator::empty, where buckets
+  /// are reduced in place.
   std::function<at::Tensor(std::int64_t numel, const at::TensorOptions& options)> allocate =
       nullptr;
 };
