@@ -10,6 +10,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/hierarchical_communicator.h"
 #include "accelerate/comm/shared_memory/peers.h"
 
 namespace accelerate::detail {
@@ -41,23 +42,60 @@ void require_equal_wishes(const StorePtr& store, const SelectionOptions& options
   }
 }
 
+int count_hosts(const Hosts& hosts) {
+  return 1 + *std::max_element(hosts.host_of.begin(), hosts.host_of.end());
+}
+
+std::vector<int> ranks_of(const Hosts& hosts, int host) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < hosts.host_of.size(); ++rank) {
+    if (hosts.host_of[rank] == host) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
 std::string who_is_where(const Hosts& hosts) {
-  const int count = 1 + *std::max_element(hosts.host_of.begin(), hosts.host_of.end());
   std::string text;
-  for (int host = 0; host < count; ++host) {
+  for (int host = 0; host < count_hosts(hosts); ++host) {
     std::string ranks;
-    for (std::size_t rank = 0; rank < hosts.host_of.size(); ++rank) {
-      if (hosts.host_of[rank] == host) ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+    for (const int rank : ranks_of(hosts, host)) {
+      ranks += (ranks.empty() ? " " : ", ") + std::to_string(rank);
     }
     text += (text.empty() ? "" : "; ") + std::string("host ") + std::to_string(host + 1) +
-            " has rank " + ranks;
+            " has rank" + ranks;
   }
   return text;
 }
 
-bool is_one_host(const Hosts& hosts) {
-  return std::all_of(hosts.host_of.begin(), hosts.host_of.end(),
-                     [](int host) { return host == 0; });
+// A leader that misses another host says so before the ranks that wait for it miss their leader.
+std::chrono::milliseconds of_leaders(std::chrono::milliseconds timeout) {
+  return timeout - std::min<std::chrono::milliseconds>(timeout / 10, std::chrono::seconds(5));
+}
+
+std::shared_ptr<Communicator> connect_hosts(const StorePtr& store, const SelectionOptions& options,
+                                            const Hosts& hosts) {
+  const int host = hosts.host_of[static_cast<std::size_t>(options.rank)];
+  const auto here = ranks_of(hosts, host);
+  const int place = hosts.peers->index();
+  Hierarchy parts;
+  parts.host_of = hosts.host_of;
+  parts.flat = make_gloo_communicator(part_of(store, "flat"), options.rank, options.size,
+                                      options.timeout, options.address);
+  parts.inside = here.size() == 1
+                     ? single_communicator()
+                     : make_shared_memory_communicator(
+                           part_of(store, ("inside/" + std::to_string(host)).c_str()), place,
+                           static_cast<int>(here.size()), options.timeout, hosts.peers);
+  if (place == 0) {
+    parts.between = make_gloo_communicator(part_of(store, "between"), host, count_hosts(hosts),
+                                           of_leaders(options.timeout), options.address);
+  }
+  return make_hierarchical_communicator(std::move(parts));
+}
+
+void refuse_if_wished(const SelectionOptions& options, const std::string& reason) {
+  if (options.wish != "shared_memory") return;
+  throw ConfigError("ACCELERATE_COMM asks for shared_memory, which cannot be: " + reason);
 }
 
 }  // namespace
@@ -81,24 +119,26 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
   if (options.wish == "gloo") return connect_gloo();
   const Hosts hosts =
       meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.timeout);
-  const bool can_share = hosts.why_not.empty() && is_one_host(hosts);
-  if (can_share) {
+  if (!hosts.why_not.empty()) {
+    refuse_if_wished(options, hosts.why_not);
+    log.warning("the ranks talk through Gloo, which is slower than shared memory: " +
+                hosts.why_not);
+    return connect_gloo();
+  }
+  const int count = count_hosts(hosts);
+  if (count == 1) {
     log.info(std::to_string(options.size) + " ranks talk through shared memory");
     return make_shared_memory_communicator(store, options.rank, options.size, options.timeout,
                                            hosts.peers);
   }
-  const std::string reason = hosts.why_not.empty()
-                                 ? "the ranks are on several hosts (" + who_is_where(hosts) + ")"
-                                 : hosts.why_not;
-  if (options.wish == "shared_memory") {
-    throw ConfigError("ACCELERATE_COMM asks for shared_memory, which cannot be: " + reason);
+  if (count == options.size) {
+    refuse_if_wished(options, "every rank is on a host of its own");
+    log.info("the ranks talk through Gloo: every one is on a host of its own");
+    return connect_gloo();
   }
-  if (hosts.why_not.empty()) {
-    log.info("the ranks talk through Gloo: " + reason);
-  } else {
-    log.warning("the ranks talk through Gloo, which is slower than shared memory: " + reason);
-  }
-  return connect_gloo();
+  log.info("the ranks talk through shared memory, and between hosts through Gloo: " +
+           who_is_where(hosts));
+  return connect_hosts(store, options, hosts);
 }
 
 }  // namespace accelerate::detail

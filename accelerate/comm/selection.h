@@ -27,10 +27,10 @@ struct SelectionOptions {
 /// What ACCELERATE_COMM asks for: "gloo", "shared_memory", or empty. Throws ConfigError.
 [[nodiscard]] std::string comm_from_env();
 
-/// A group over shared memory when all ranks prove to be on one host, else over Gloo. Says which at
-/// level info, and at level warning why memory could not be shared where it should. [collective]
-/// Throws CommError; ConfigError on all ranks: their wishes differ, or shared memory is wished for
-/// and cannot be.
+/// A group over shared memory where ranks prove to be on one host, over Gloo between hosts. Says
+/// which at level info, and at level warning why memory could not be shared where it should.
+/// [collective] Throws CommError; ConfigError on all ranks: their wishes differ, or shared memory
+/// is wished for and no two ranks have any.
 [[nodiscard]] std::shared_ptr<Communicator> connect_on_cpu(
     const c10::intrusive_ptr<c10d::Store>& store, const SelectionOptions& options);
 

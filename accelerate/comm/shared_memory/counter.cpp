@@ -1,6 +1,7 @@
 #include "accelerate/comm/shared_memory/counter.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,7 +29,7 @@ void pause() {
 #endif
 }
 
-constexpr int kLooksBetweenClocks = 32;
+constexpr int kLooksBetweenClocks = 128;
 
 }  // namespace
 
@@ -60,6 +61,7 @@ bool watch(const Blocked& blocked, std::chrono::nanoseconds spin, std::chrono::n
         pause();
         if (blocked.counter->reached(blocked.target)) return true;
       }
+      sched_yield();  // The peer may have been put on this core.
     } while (std::chrono::steady_clock::now() < end);
   }
   return blocked.counter->sleep_until(blocked.target, limit);
