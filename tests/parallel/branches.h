@@ -41,7 +41,7 @@ struct Branches {
   DistributedDataParallel engine;
 };
 
-constexpr RanksOptions kSoon{.timeout = std::chrono::seconds(5)};
+inline const RanksOptions kSoon{.timeout = std::chrono::seconds(5)};
 
 inline std::string usage_error_of(const std::function<void()>& call) {
   try {
