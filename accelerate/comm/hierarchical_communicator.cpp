@@ -84,6 +84,10 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
   std::string_view backend() const override { return name_; }
   milliseconds timeout() const override { return flat_->timeout(); }
 
+  at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) override {
+    return levels_.inside.communicator()->empty(sizes, options);
+  }
+
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
     auto staged = stage(tensor, op);
     return submit("all_reduce", tensor, [this, op, staged = std::move(staged)] {

@@ -103,8 +103,9 @@ class Affinity : public Command {
   }
 
   void SetUp() override {
-    if (gpu_count() > 0) GTEST_SKIP() << "there are GPUs: ranks are bound on the CPU alone";
-    if (physical_cores() < 2) GTEST_SKIP() << "one core cannot be divided";
+    if (gpu_count() > 0)
+      GTEST_SKIP() << "needs a machine with no GPU: on GPUs ranks are bound when they ask";
+    if (physical_cores() < 2) GTEST_SKIP() << "needs two cores";
   }
 
   const CpuList allowed_ = allowed_cpus().value();

@@ -285,13 +285,13 @@ TEST_P(CollectiveSuite, AMixOfOperationsInFlight) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, CollectiveSuite,
-                         ::testing::Values(Setting{Engine::gloo, 1}, Setting{Engine::gloo, 2},
-                                           Setting{Engine::gloo, 3},
-                                           Setting{Engine::shared_memory, 2},
-                                           Setting{Engine::shared_memory, 3},
-                                           Setting{Engine::shared_memory, 5}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Engines, CollectiveSuite,
+    ::testing::Values(Setting{Engine::gloo, 1}, Setting{Engine::gloo, 2}, Setting{Engine::gloo, 3},
+                      Setting{Engine::shared_memory, 2}, Setting{Engine::shared_memory, 3},
+                      Setting{Engine::shared_memory, 5}, Setting{Engine::hierarchy, 2},
+                      Setting{Engine::hierarchy, 5}),
+    name_of);
 
 }  // namespace
 }  // namespace accelerate

@@ -245,7 +245,7 @@ TEST(CpuAffinity, PrefersMemoryOfTheNodeUnlessSomeoneHasChosen) {
   const unsigned long node = 1;
   bool permitted = false;
   on_a_thread([&] { permitted = syscall(SYS_set_mempolicy, MPOL_PREFERRED, &node, 65UL) == 0; });
-  if (!permitted) GTEST_SKIP() << "this sandbox forbids set_mempolicy";
+  if (!permitted) GTEST_SKIP() << "no NUMA policy may be set in this sandbox";
   on_a_thread([&] {
     CpuBinding({{0}, 1, std::nullopt}).prefer_memory();
     EXPECT_EQ(memory_policy(), MPOL_DEFAULT);

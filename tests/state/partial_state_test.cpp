@@ -60,7 +60,7 @@ class PartialStateCores : public ::testing::Test {
 };
 
 TEST_F(PartialStateCores, AreDividedWhenTheVariableAsks) {
-  if (physical_cores() < 2) GTEST_SKIP() << "one core cannot be divided";
+  if (physical_cores() < 2) GTEST_SKIP() << "needs two cores";
   const std::string threads = std::string(" ").append(std::to_string(fewest_cores(shares_)));
   EXPECT_EQ(run({{"ACCELERATE_CPU_AFFINITY", "1"}}),
             (std::vector{cpu_list_text(shares_[0].cpus) + threads,

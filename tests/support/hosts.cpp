@@ -1,11 +1,13 @@
 #include "tests/support/hosts.h"
 
+#include <stdexcept>
+
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/host_layout.h"
-#include "tests/support/ranks.h"
+#include "accelerate/comm/shared_memory/peers.h"
 
 namespace accelerate::testing {
 namespace {
@@ -15,14 +17,20 @@ struct Seat {
   int rank;
   int size;
   std::chrono::milliseconds timeout;
+  Engine engine = Engine::gloo;
   std::string address = "127.0.0.1";
 };
 
 std::shared_ptr<Communicator> join(const Communicator& flat, const Seat& seat) {
   if (seat.size == 1) return single_communicator();
-  return make_gloo_communicator(
-      c10::make_intrusive<c10d::PrefixStore>(seat.prefix, c10d_store(flat)), seat.rank, seat.size,
-      seat.timeout, seat.address);
+  auto store = c10::make_intrusive<c10d::PrefixStore>(seat.prefix, c10d_store(flat));
+  if (seat.engine == Engine::gloo) {
+    return make_gloo_communicator(store, seat.rank, seat.size, seat.timeout, seat.address);
+  }
+  const auto hosts = detail::meet_hosts(c10::make_intrusive<c10d::PrefixStore>("hosts/", store),
+                                        seat.rank, seat.size, seat.timeout);
+  if (!hosts.peers) throw std::runtime_error("memory cannot be shared: " + hosts.why_not);
+  return make_shared_memory_communicator(store, seat.rank, seat.size, seat.timeout, hosts.peers);
 }
 
 }  // namespace
@@ -35,10 +43,10 @@ std::shared_ptr<Communicator> hierarchy_over(const std::shared_ptr<Communicator>
   const auto mine = layout.members(layout.host()).size();
   parts.inside =
       join(*flat, {"inside" + std::to_string(layout.host()) + "/", layout.place_of(flat->rank()),
-                   static_cast<int>(mine), options.timeout});
+                   static_cast<int>(mine), options.timeout, options.inside});
   if (layout.leads() && layout.hosts() > 1) {
     parts.between = join(*flat, {"between/", layout.host(), layout.hosts(),
-                                 options.timeout * 9 / 10, options.address});
+                                 options.timeout * 9 / 10, Engine::gloo, options.address});
   }
   return make_hierarchical_communicator(std::move(parts));
 }
@@ -56,7 +64,7 @@ void run_hosts(const std::vector<int>& host_of,
                        throw;
                      }
                    },
-                   {.timeout = options.timeout});
+                   {.timeout = options.timeout, .engine = Engine::gloo});
 }
 
 std::string layout_name(const std::vector<int>& host_of) {

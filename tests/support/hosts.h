@@ -8,16 +8,18 @@
 #include <vector>
 
 #include "accelerate/comm/hierarchical_communicator.h"
+#include "tests/support/ranks.h"
 
 namespace accelerate::testing {
 
 struct HostsOptions {
   std::chrono::milliseconds timeout{20'000};  ///< Of the group; between hosts nine tenths of it.
   std::int64_t chunk_bytes = 4096;
+  Engine inside = Engine::gloo;       ///< What the ranks of a host talk through.
   std::string address = "127.0.0.1";  ///< Of this host, for the connections between hosts.
 };
 
-/// A hierarchy over `flat` that believes `host_of`, all of it over Gloo. [collective]
+/// A hierarchy over `flat` that believes `host_of`. [collective]
 std::shared_ptr<Communicator> hierarchy_over(const std::shared_ptr<Communicator>& flat,
                                              const std::vector<int>& host_of,
                                              const HostsOptions& options = {});

@@ -22,6 +22,7 @@
 #include "accelerate/base/process_identity.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/shared_memory/peers.h"
+#include "tests/support/hosts.h"
 #include "tests/support/support.h"
 
 namespace accelerate::testing {
@@ -43,7 +44,13 @@ std::shared_ptr<Communicator> join_as(int rank, int n, const c10::intrusive_ptr<
     if (!hosts.peers) throw std::runtime_error("memory cannot be shared: " + hosts.why_not);
     return make_shared_memory_communicator(store, rank, n, options.timeout, hosts.peers);
   }
-  return make_gloo_communicator(store, rank, n, options.timeout);
+  auto flat = make_gloo_communicator(store, rank, n, options.timeout);
+  if (options.engine == Engine::gloo) return flat;
+  std::vector<int> host_of;
+  for (int other = 0; other < n; ++other) host_of.push_back(other % 2);
+  return hierarchy_over(
+      flat, host_of,
+      {.timeout = options.timeout, .chunk_bytes = 1 << 20, .inside = Engine::shared_memory});
 }
 
 void run_one(int rank, int n, const c10::intrusive_ptr<c10d::Store>& store,
@@ -72,17 +79,25 @@ std::string executable() {
 }  // namespace
 
 std::string_view to_string(Engine engine) {
-  return engine == Engine::gloo ? "gloo" : "shared_memory";
+  switch (engine) {
+    case Engine::gloo:
+      return "gloo";
+    case Engine::shared_memory:
+      return "shared_memory";
+    case Engine::hierarchy:
+      return "hierarchy";
+  }
+  return "unknown";
 }
 
 Engine usual_engine() {
   const char* wish = std::getenv("ACCELERATE_TEST_COMM");
   const std::string name = wish == nullptr ? "gloo" : wish;
-  for (const Engine engine : {Engine::gloo, Engine::shared_memory}) {
+  for (const Engine engine : {Engine::gloo, Engine::shared_memory, Engine::hierarchy}) {
     if (name == to_string(engine)) return engine;
   }
   throw std::runtime_error("ACCELERATE_TEST_COMM is '" + name +
-                           "'; allowed are gloo and shared_memory");
+                           "'; allowed are gloo, shared_memory and hierarchy");
 }
 
 void run_ranks_shared(int n, const std::function<void(std::shared_ptr<Communicator>)>& body,

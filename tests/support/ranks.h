@@ -13,7 +13,8 @@
 
 namespace accelerate::testing {
 
-enum class Engine { gloo, shared_memory };
+/// The hierarchy has two hosts, on which ranks take turns, with shared memory inside.
+enum class Engine { gloo, shared_memory, hierarchy };
 
 /// "gloo", …
 [[nodiscard]] std::string_view to_string(Engine engine);
