@@ -1,14 +1,19 @@
 #include "cli/commands/env.h"
 
 #include <gnu/libc-version.h>
+#include <sys/mman.h>
 #include <sys/utsname.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <set>
 
+#include "accelerate/base/descriptor.h"
+#include "accelerate/base/environment.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
@@ -74,6 +79,22 @@ std::string usable_cpus() {
          (nodes.size() == 1 ? " NUMA node)" : " NUMA nodes)");
 }
 
+// What a launched group will talk through, as far as this machine alone decides it.
+std::string communication() {
+  const std::string wish = env("ACCELERATE_COMM").value_or("");
+  if (wish == "gloo") return "Gloo (ACCELERATE_COMM)";
+  if (!wish.empty() && wish != "shared_memory") {
+    return "'" + wish +
+           "', which is not known (ACCELERATE_COMM; allowed are gloo and shared_memory)";
+  }
+  const Descriptor memory(memfd_create("accelerate-env", MFD_CLOEXEC));
+  if (!memory.valid()) {
+    return std::string("Gloo (no memory files: ") + std::strerror(errno) + ")";
+  }
+  return std::string("shared memory on a host, Gloo between hosts") +
+         (wish.empty() ? "" : " (ACCELERATE_COMM)");
+}
+
 std::string configuration(const EnvOptions& options) {
   const bool named = !options.config_file.empty();
   const fs::path file = named ? fs::path(options.config_file) : default_config_file();
@@ -109,7 +130,8 @@ int run_env(const EnvOptions& options, std::ostream& out) {
       << "- PyTorch version: " << ACCELERATE_LIBTORCH << "\n"
       << "- PyTorch accelerator: " << (gpus.empty() ? "N/A" : "CUDA") << "\n"
       << "- System RAM: " << format_bytes(static_cast<double>(memory_bytes())) << "\n"
-      << "- CPU cores: " << physical_cores() << usable_cpus() << "\n";
+      << "- CPU cores: " << physical_cores() << usable_cpus() << "\n"
+      << "- Communication on the CPU: " << communication() << "\n";
   if (!gpus.empty()) out << "- GPU type: " << gpu_names(gpus) << "\n";
   out << config;
   return 0;

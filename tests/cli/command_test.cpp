@@ -232,7 +232,7 @@ TEST_F(Command, PrintsTheEnvironment) {
   const auto result = accelerate({"env"});
   EXPECT_EQ(result.exit_code, 0);
   for (const char* line : {"- `Accelerate` version: ", "- Platform: Linux-",
-                           "- System RAM: ", "- `Accelerate` default config:\n\tNot found\n"}) {
+                           "- System RAM: ", "- Communication on the CPU: ", "- `Accelerate` default config:\n\tNot found\n"}) {
     EXPECT_NE(result.out.find(line), std::string::npos) << result.out;
   }
 }

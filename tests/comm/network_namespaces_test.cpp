@@ -65,7 +65,9 @@ void print_results(Communicator& comm) {
 }
 
 RANK_MAIN(collectives_between_hosts) {
-  print_results(*default_group());
+  const auto comm = default_group();
+  if (comm->backend() != "shared_memory+gloo") std::cout << comm->backend() << " ";
+  print_results(*comm);
   return 0;
 }
 

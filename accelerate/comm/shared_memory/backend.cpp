@@ -162,6 +162,8 @@ class SharedMemoryBackend final : public c10d::Backend {
       : Backend(rank, size), group_(std::move(group)), timeout_(timeout) {}
   ~SharedMemoryBackend() override { group_->engine().leave(); }
 
+  [[nodiscard]] const std::shared_ptr<SharedGroup>& group() const { return group_; }
+
   const std::string getBackendName() const override { return "shared_memory"; }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void abort() override { group_->engine().abort("it gave up"); }
@@ -464,6 +466,11 @@ c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
     std::chrono::milliseconds timeout, const std::shared_ptr<LocalPeers>& peers) {
   return c10::make_intrusive<SharedMemoryBackend>(
       std::make_shared<SharedGroup>(*store, rank, size, peers), rank, size, timeout);
+}
+
+std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend) {
+  auto* const ours = dynamic_cast<SharedMemoryBackend*>(&backend);
+  return ours != nullptr ? ours->group() : nullptr;
 }
 
 at::Tensor empty_for_peers(LocalPeers& peers, at::IntArrayRef sizes,

@@ -15,6 +15,7 @@ class Store;
 namespace accelerate::detail {
 
 class LocalPeers;
+class SharedGroup;
 
 /// A group of ranks of this host, which share `store`; `peers` has the processes of all of them.
 /// Takes contiguous CPU tensors of every dtype; reduces those that kernels.h names. Tensors of
@@ -23,6 +24,9 @@ class LocalPeers;
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     std::chrono::milliseconds timeout, const std::shared_ptr<LocalPeers>& peers);
+
+/// The group of a backend that make_shared_memory_backend made; null for others.
+[[nodiscard]] std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend);
 
 /// A tensor in memory that the peers can reach; in LibTorch's own below the size from which that
 /// matters, and for other devices.

@@ -121,6 +121,13 @@ void Engine::when_done(Pending& call, std::function<void()> then) {
   then();
 }
 
+void Engine::require_progress(const Blocked& blocked) {
+  Lock lock(mutex_);
+  look_for_trouble(blocked);
+  run_followers(lock);
+  refuse_when_broken();
+}
+
 void Engine::abort(const std::string& reason) noexcept {
   if (forked()) return;
   Lock lock(mutex_);

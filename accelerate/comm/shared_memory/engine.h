@@ -45,6 +45,10 @@ class Engine {
   /// `then` runs, on any thread, when `call` is done; at once if it is.
   void when_done(Pending& call, std::function<void()> then);
 
+  /// For waits of other kinds: throws CommError when the rank that `blocked` names will never come,
+  /// or the group has failed.
+  void require_progress(const Blocked& blocked);
+
   /// Fails what is under way and what comes, here and, with `reason`, at the peers.
   void abort(const std::string& reason) noexcept;
   /// The end of this rank's part in the group, which peers can tell from an abort when nothing is

@@ -104,21 +104,20 @@ SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
     mine["block"] = {extent.segment_offset, extent.segment_bytes, extent.offset, extent.bytes};
   }
   set(store, mine_key(rank), mine);
-  std::vector<int> index;
   std::vector<bool> cores(CPU_SETSIZE);
   SharedExtent extent;
   for (int peer = 0; peer < size; ++peer) {
     const auto theirs = get(store, mine_key(peer));
-    index.push_back(theirs.at("index"));
+    index_.push_back(theirs.at("index"));
     for (const int core : theirs.at("cores")) cores.at(static_cast<std::size_t>(core)) = true;
     if (peer != 0) continue;
     const auto& where = theirs.at("block");
     extent = {where.at(0), where.at(1), where.at(2), where.at(3)};
   }
   const auto available = std::count(cores.begin(), cores.end(), true);
-  block_ = std::make_unique<ControlBlock>(peers->map(index.front(), extent), size);
+  block_ = std::make_unique<ControlBlock>(peers->map(index_.front(), extent), size);
   engine_ = std::make_unique<Engine>(
-      *block_, rank, std::make_unique<PeersOfGroup>(peers, std::move(index)),
+      *block_, rank, std::make_unique<PeersOfGroup>(peers, index_),
       available >= size ? std::chrono::nanoseconds(kSpin) : std::chrono::nanoseconds(0));
 }
 

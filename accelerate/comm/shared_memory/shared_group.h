@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "accelerate/comm/shared_memory/engine.h"
 #include "accelerate/comm/shared_memory/peers.h"
@@ -25,11 +26,16 @@ class SharedGroup {
   SharedGroup& operator=(const SharedGroup&) = delete;
 
   [[nodiscard]] Engine& engine() { return *engine_; }
+  /// Where `extent` of the memory of `rank`, of this group, lies in this process.
+  [[nodiscard]] std::byte* map(int rank, const SharedExtent& extent) {
+    return peers_->map(index_[static_cast<std::size_t>(rank)], extent);
+  }
   [[nodiscard]] LocalPeers& peers() { return *peers_; }
   [[nodiscard]] const ControlBlock& block() const { return *block_; }
 
  private:
   std::shared_ptr<LocalPeers> peers_;
+  std::vector<int> index_;     // Of each rank among the host's processes.
   SharedArena::Block memory_;  // Of the first rank.
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ControlBlock> block_;

@@ -1,0 +1,147 @@
+#include "accelerate/comm/shared_memory/window.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/comm/c10d_communicator.h"
+#include "accelerate/comm/shared_memory/backend.h"
+#include "accelerate/comm/shared_memory/shared_group.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::microseconds kSpin{20};
+constexpr std::chrono::milliseconds kLook{100};
+
+// Even: the epoch doubled; odd: the epoch before is over, the next not there yet.
+std::uint32_t stamp_of(std::uint32_t epoch) {
+  return 2 * epoch;
+}
+
+}  // namespace
+
+struct SharedWindow::Header {
+  alignas(detail::kCacheLine) detail::Counter stamp;
+  static constexpr std::size_t kBytes = 4096;  // The window begins on a page of its own.
+};
+
+std::shared_ptr<SharedWindow> SharedWindow::create(Communicator& communicator, std::size_t bytes) {
+  const auto backend = c10d_backend(communicator);
+  auto group = backend ? detail::group_behind(*backend) : nullptr;
+  if (!group) {
+    throw UsageError("a SharedWindow needs ranks that share memory, and this group talks through " +
+                     std::string(communicator.backend()));
+  }
+  std::shared_ptr<SharedWindow> window(
+      new SharedWindow(std::move(group), communicator.timeout(), communicator.rank(), bytes));
+  const auto extent =
+      window->group_->peers().arena()->find(window->memory_.data_ptr(), window->memory_.nbytes());
+  // Where it is, told to everyone.
+  const at::Tensor mine = at::empty({4}, at::kLong);
+  auto* const words = mine.mutable_data_ptr<std::int64_t>();
+  words[0] = static_cast<std::int64_t>(extent->segment_offset);
+  words[1] = static_cast<std::int64_t>(extent->segment_bytes);
+  words[2] = static_cast<std::int64_t>(extent->offset);
+  words[3] = static_cast<std::int64_t>(extent->bytes);
+  const at::Tensor all = at::empty({communicator.size(), 4}, at::kLong);
+  communicator.all_gather(all, mine).wait();
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    const auto* const row = all[rank].const_data_ptr<std::int64_t>();
+    const auto word = [row](int i) { return static_cast<std::uint64_t>(row[i]); };
+    if (word(3) != window->memory_.nbytes()) {
+      throw CommError("SharedWindow: rank " + std::to_string(communicator.rank()) + " asks for " +
+                      std::to_string(bytes) + " bytes and rank " + std::to_string(rank) + " for " +
+                      std::to_string(word(3) - Header::kBytes));
+    }
+    window->peers_.push_back(window->group_->map(rank, {word(0), word(1), word(2), word(3)}));
+  }
+  communicator.barrier();  // Nobody gives its memory up before all have mapped it.
+  return window;
+}
+
+SharedWindow::SharedWindow(std::shared_ptr<detail::SharedGroup> group,
+                           std::chrono::milliseconds timeout, int rank, std::size_t bytes)
+    : group_(std::move(group)),
+      timeout_(timeout),
+      rank_(rank),
+      bytes_(bytes),
+      memory_(group_->peers().arena()->empty({static_cast<std::int64_t>(Header::kBytes + bytes)},
+                                             at::kByte)),
+      local_(memory_.narrow(0, Header::kBytes, static_cast<std::int64_t>(bytes))) {
+  new (memory_.data_ptr()) Header();
+}
+
+SharedWindow::~SharedWindow() {
+  if (!peers_.empty()) open();  // A late reader gets an error, not what comes after.
+}
+
+SharedWindow::Header& SharedWindow::header(int rank) const {
+  return *reinterpret_cast<Header*>(peers_.at(static_cast<std::size_t>(rank)));
+}
+
+void SharedWindow::open() {
+  auto& stamp = header(rank_).stamp;
+  if (stamp.value() % 2 == 1) return;
+  stamp.raise_to(stamp.value() + 1);
+  // What is written from here on must not be seen before the stamp.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+void SharedWindow::publish(std::uint32_t epoch) {
+  auto& stamp = header(rank_).stamp;
+  if (epoch > UINT32_MAX / 4 || stamp_of(epoch) <= stamp.value()) {
+    throw UsageError("SharedWindow: epoch " + std::to_string(epoch) +
+                     " was published after epoch " + std::to_string(stamp.value() / 2) +
+                     "; epochs rise, up to 2^30");
+  }
+  stamp.raise_to(stamp_of(epoch));
+}
+
+std::uint32_t SharedWindow::epoch(int rank) const {
+  return header(rank).stamp.value() / 2;
+}
+
+void SharedWindow::wait_for(int rank, std::uint32_t epoch) {
+  detail::Counter& stamp = header(rank).stamp;
+  const detail::Blocked blocked{&stamp, stamp_of(epoch), rank};
+  const auto end = Clock::now() + timeout_;
+  while (!detail::watch(blocked, kSpin, kLook)) {
+    group_->engine().require_progress(blocked);
+    if (Clock::now() < end) continue;
+    throw CommError("SharedWindow: rank " + std::to_string(rank) + " has not published epoch " +
+                    std::to_string(epoch) + " within " + std::to_string(timeout_.count()) +
+                    " ms; its last is " + std::to_string(stamp.value() / 2));
+  }
+}
+
+void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std::uint32_t epoch) {
+  if (rank < 0 || rank >= static_cast<int>(peers_.size()) || !to.is_contiguous() ||
+      !to.device().is_cpu() || offset > bytes_ || to.nbytes() > bytes_ - offset) {
+    throw UsageError("SharedWindow: bytes " + std::to_string(offset) + " to " +
+                     std::to_string(offset + to.nbytes()) + " of rank " + std::to_string(rank) +
+                     " were asked for; there are " + std::to_string(bytes_) + " bytes on each of " +
+                     std::to_string(peers_.size()) +
+                     " ranks, and they go to a contiguous tensor on the CPU");
+  }
+  wait_for(rank, epoch);
+  detail::Counter& stamp = header(rank).stamp;
+  const bool before = stamp.value() == stamp_of(epoch);
+  std::memcpy(to.data_ptr(), peers_[static_cast<std::size_t>(rank)] + Header::kBytes + offset,
+              to.nbytes());
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (before && stamp.value() == stamp_of(epoch)) return;
+  throw CommError("SharedWindow: rank " + std::to_string(rank) + " went on from epoch " +
+                  std::to_string(epoch) + " while rank " + std::to_string(rank_) +
+                  " read it; all that need an epoch must have read it before its owner goes on");
+}
+
+}  // namespace accelerate
