@@ -12,7 +12,7 @@ namespace {
 
 using testing::run_ranks_shared;
 
-constexpr testing::RanksOptions kSoon{.timeout = std::chrono::seconds(10)};
+const testing::RanksOptions kSoon{.timeout = std::chrono::seconds(10)};
 
 // loss = weight · factor, trained by plain SGD with rate 1.
 struct Model {

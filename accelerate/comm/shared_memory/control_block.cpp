@@ -36,9 +36,16 @@ std::size_t ControlBlock::bytes_for(int size) {
   return ranks * (sizeof(RankLines) + kSlots * (slot_bytes_for(size) + mail_slot_bytes_for(size)));
 }
 
-void ControlBlock::begin(std::byte* base, int size) {
+void ControlBlock::begin(std::byte* base, int size, std::uint32_t first) {
   for (int rank = 0; rank < size; ++rank) {
-    new (base + static_cast<std::size_t>(rank) * sizeof(RankLines)) RankLines();
+    auto* lines = new (base + static_cast<std::size_t>(rank) * sizeof(RankLines)) RankLines();
+    for (Counter* counter : {&lines->posted, &lines->filled, &lines->reduced, &lines->drained,
+                             &lines->posted_messages}) {
+      counter->raise_to(first);
+    }
+    for (Post& post : lines->posts) {
+      for (Counter* counter : {&post.filled, &post.taken, &post.drained}) counter->raise_to(first);
+    }
   }
 }
 

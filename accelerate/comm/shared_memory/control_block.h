@@ -21,10 +21,12 @@ inline constexpr std::size_t kCacheLine = 64;
 /// How a rank stands to its group.
 enum class Standing : std::uint32_t { taking_part, gave_up, left };
 
-/// A message that its sender offers and its receiver takes. The sender writes all but the last two
-/// counters, which are the receiver's; counters go on from one message to the next.
+/// A message that its sender offers and its receiver takes. The last two counters are the
+/// receiver's; counters go on from one message to the next.
 struct Post {
-  /// Zero while there is no message; else address_of(). Set when the rest may be read.
+  /// address_of() from the offer, when the rest may be read, until its receiver takes it and sets
+  /// it to zero: a receiver that finds its address finds a message that it has not taken, and
+  /// nobody changes the post before it does. model/messages.pml.
   alignas(kCacheLine) std::atomic<std::uint64_t> address{0};
   std::uint32_t number = 0;        ///< Counts the sender's messages.
   std::uint32_t taken_before = 0;  ///< `taken` when the message was offered.
@@ -66,8 +68,8 @@ class ControlBlock {
   ControlBlock(std::byte* base, int size);
 
   [[nodiscard]] static std::size_t bytes_for(int size);
-  /// By the rank that owns the memory, before any peer looks at it.
-  static void begin(std::byte* base, int size);
+  /// By the rank that owns the memory, before any peer looks at it. Counters begin at `first`.
+  static void begin(std::byte* base, int size, std::uint32_t first = 0);
 
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }

@@ -1,6 +1,7 @@
 #include "accelerate/comm/shared_memory/engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -44,25 +45,35 @@ std::string text_of(const std::exception_ptr& error) {
 
 Engine::Engine(ControlBlock block, int rank, std::unique_ptr<GroupPeers> peers,
                std::chrono::nanoseconds spin)
-    : peers_(std::move(peers)), group_{block, rank, *peers_}, spin_(spin), mailbox_(group_) {}
+    : peers_(std::move(peers)),
+      group_{block, rank, *peers_},
+      spin_(spin),
+      mailbox_(group_),
+      calls_(group_.own().posted.value()),
+      rounds_(group_.own().drained.value()) {}
 
 // --- calls
 // ------------------------------------------------------------------------------------------
-void Engine::refuse_when_broken() const {
+// A lock for a new call. In a forked child the mutex may be held by a thread of the parent.
+Engine::Lock Engine::lock_for_call() {
   refuse_after_fork("a collective");
+  Lock lock(mutex_);
+  refuse_when_broken();
+  return lock;
+}
+
+void Engine::refuse_when_broken() const {
   if (broken_) std::rethrow_exception(broken_);
 }
 
 void Engine::start(const std::shared_ptr<Operation>& operation) {
-  Lock lock(mutex_);
-  refuse_when_broken();
+  Lock lock = lock_for_call();
   operations_.push_back(operation);
   serve(lock, *operation);
 }
 
 void Engine::start(const std::shared_ptr<Message>& message) {
-  Lock lock(mutex_);
-  refuse_when_broken();
+  Lock lock = lock_for_call();
   mailbox_.add(message);
   serve(lock, *message);
 }
@@ -84,11 +95,11 @@ bool Engine::poll(Pending& call) {
 }
 
 bool Engine::wait(Pending& call, std::chrono::milliseconds limit) {
+  if (!call.is_done()) refuse_after_fork("the wait for a collective");
   Lock lock(mutex_);
-  const auto end = Clock::now() + std::min<Clock::duration>(limit, 24h * 365);
+  const auto end = Clock::now() + std::min<std::chrono::milliseconds>(limit, 24h * 365);
   auto next_look = Clock::now() + kLook;
   while (!call.is_done()) {
-    refuse_after_fork("the wait for a collective");
     const auto blocked = advance(&call);
     run_followers(lock);
     if (call.is_done() || !blocked) continue;
@@ -113,7 +124,7 @@ void Engine::when_done(Pending& call, std::function<void()> then) {
   {
     const Lock lock(mutex_);
     if (!call.is_done()) {
-      call.then_ = std::move(then);
+      call.followers_.push_back(std::move(then));
       wake_helper();
       return;
     }
@@ -122,7 +133,7 @@ void Engine::when_done(Pending& call, std::function<void()> then) {
 }
 
 void Engine::require_progress(const Blocked& blocked) {
-  Lock lock(mutex_);
+  Lock lock = lock_for_call();
   look_for_trouble(blocked);
   run_followers(lock);
   refuse_when_broken();
@@ -180,12 +191,13 @@ std::optional<Blocked> Engine::advance_operations() {
   return std::nullopt;
 }
 
-// Followers may call again, so they run without the lock.
+// Followers may call again, so they run, and what they hold ends, without the lock.
 void Engine::run_followers(Lock& lock) {
   while (!followers_.empty()) {
-    const auto followers = std::exchange(followers_, {});
+    auto followers = std::exchange(followers_, {});
     lock.unlock();
     for (const auto& follower : followers) follower();
+    followers.clear();
     lock.lock();
   }
 }
@@ -198,7 +210,8 @@ std::chrono::nanoseconds Engine::longest_sleep() const {
 void Engine::finish(Pending& call, const std::exception_ptr& error) {
   call.error_ = error;
   call.keep_.reset();
-  if (call.then_) followers_.push_back(std::move(call.then_));
+  std::move(call.followers_.begin(), call.followers_.end(), std::back_inserter(followers_));
+  call.followers_.clear();
   call.done_.store(true, std::memory_order_release);
 }
 
@@ -219,9 +232,9 @@ void Engine::look_for_trouble(const Blocked& blocked) {
 }
 
 void Engine::look_at(int peer, const Blocked& blocked) const {
-  const auto standing = group_.block.lines(peer).standing.load(std::memory_order_acquire);
+  // What it did before it died still counts, and before it left, so those are looked at in turn.
   const bool alive = peers_->is_alive(peer);
-  // What it did before it left or died still counts, so the counter is looked at after that.
+  const auto standing = group_.block.lines(peer).standing.load(std::memory_order_acquire);
   const bool is_awaited = peer == blocked.rank && !blocked.counter->reached(blocked.target);
   const std::string name = "rank " + std::to_string(peer);
   if (standing == Standing::gave_up) {

@@ -42,7 +42,8 @@ class Engine {
   bool wait(Pending& call, std::chrono::milliseconds limit);
   /// Makes what progress there is. Returns whether `call` is done.
   bool poll(Pending& call);
-  /// `then` runs, on any thread, when `call` is done; at once if it is.
+  /// `then` runs, on any thread, when `call` is done; at once if it is. It may make calls, but not
+  /// end the engine.
   void when_done(Pending& call, std::function<void()> then);
 
   /// For waits of other kinds: throws CommError when the rank that `blocked` names will never come,
@@ -57,6 +58,7 @@ class Engine {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  [[nodiscard]] Lock lock_for_call();
   void refuse_when_broken() const;
   void serve(Lock& lock, const Pending& call);
   std::optional<Blocked> advance(const Pending* wanted);
@@ -79,8 +81,8 @@ class Engine {
   std::mutex mutex_;
   std::deque<std::shared_ptr<Operation>> operations_;
   Mailbox mailbox_;
-  std::uint32_t calls_ = 0;   // Operations that have ended.
-  std::uint32_t rounds_ = 0;  // Their rounds.
+  std::uint32_t calls_;   // Operations that have ended, as `posted`.
+  std::uint32_t rounds_;  // Their rounds, as `drained`.
   std::exception_ptr broken_;
   std::vector<std::function<void()>> followers_;  // Of calls that are done; run without the lock.
   int waiting_ = 0;

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <stdexcept>
 
-#ifdef __x86_64__
+// ThreadSanitizer does not see stores that pass the caches by.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define ACCELERATE_STREAMS
 #include <emmintrin.h>
 #endif
 
@@ -23,7 +25,8 @@ struct Version {
   bool (*runs_here)();  ///< Has what accelerate/CMakeLists.txt compiles the loops for.
 };
 
-#ifdef __x86_64__
+#if defined(__x86_64__) && !defined(ACCELERATE_BASELINE_KERNELS)
+#define ACCELERATE_AVX_KERNELS
 bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
 }
@@ -36,7 +39,7 @@ bool has_avx512() {
 // Later ones are better where they run.
 constexpr Version kVersions[] = {
     {"baseline", &kernels_baseline, [] { return true; }},
-#ifdef __x86_64__
+#ifdef ACCELERATE_AVX_KERNELS
     {"avx2", &kernels_avx2, has_avx2},
     {"avx512", &kernels_avx512, has_avx512},
 #endif
@@ -104,7 +107,7 @@ int column_of(ReduceOp op) {
   return kNumKernelOps;
 }
 
-#ifdef __x86_64__
+#ifdef ACCELERATE_STREAMS
 constexpr std::size_t kLine = 64;
 
 // Four stores fill one buffer of the processor, which then writes the line without reading it.
@@ -138,7 +141,7 @@ void reduce_elements(std::span<std::byte* const> destinations,
 }
 
 void copy_streaming(std::byte* destination, const std::byte* source, std::size_t bytes) {
-#ifdef __x86_64__
+#ifdef ACCELERATE_STREAMS
   const std::size_t past_line = reinterpret_cast<std::uintptr_t>(destination) % kLine;
   const std::size_t head = std::min(bytes, past_line == 0 ? 0 : kLine - past_line);
   const std::size_t lines = (bytes - head) / kLine * kLine;

@@ -83,16 +83,16 @@ std::optional<Blocked> Mailbox::send(Message& message) {
   if (!post.drained.reached(end)) return Blocked{&post.drained, end, peer};
   if (in_slots_ == &message) in_slots_ = nullptr;
   post.filled.raise_to(end);
-  post.address.store(0, std::memory_order_release);
+  in_use_.reset(static_cast<std::size_t>(&post - group_.own().posts));
   return std::nullopt;
 }
 
-Post* Mailbox::offer(const Message& message) {
-  auto& posts = group_.own().posts;
-  Post* const post = std::find_if(std::begin(posts), std::end(posts), [](const Post& candidate) {
-    return candidate.address.load(std::memory_order_relaxed) == 0;
-  });
-  if (post == std::end(posts)) return nullptr;
+Post* Mailbox::offer(Message& message) {
+  if (in_use_.all()) return nullptr;
+  std::size_t place = 0;
+  while (in_use_[place]) ++place;
+  in_use_.set(place);
+  Post* const post = &group_.own().posts[place];
   const Message::Letter& letter = message.letter_;
   post->number = offered_++;
   post->taken_before = post->taken.value();
@@ -101,7 +101,7 @@ Post* Mailbox::offer(const Message& message) {
   post->bytes = letter.part.bytes;
   post->in_place = letter.where && letter.part.bytes >= Operation::kInPlaceFrom;
   post->where = letter.where.value_or(SharedExtent{});
-  const_cast<Message&>(message).pieces_ = post->in_place ? 1 : pieces_of(message);
+  message.pieces_ = post->in_place ? 1 : pieces_of(message);
   post->address.store(Post::address_of(letter.peer, letter.tag), std::memory_order_release);
   group_.own().posted_messages.raise_to(offered_);
   return post;
@@ -113,7 +113,7 @@ std::optional<Blocked> Mailbox::receive(Message& message) {
   RankLines& theirs = group_.block.lines(message.letter_.peer);
   if (message.post_ == nullptr) {
     const std::uint32_t seen = theirs.posted_messages.value();
-    Post* const post = is_first_of_its_kind(message) ? find(message) : nullptr;
+    Post* const post = is_first_of_its_kind(message) ? find_first(message) : nullptr;
     if (post == nullptr) {
       return Blocked{&theirs.posted_messages, seen + 1, message.letter_.peer};
     }
@@ -151,13 +151,18 @@ bool Mailbox::is_first_of_its_kind(const Message& message) const {
   return true;
 }
 
-Post* Mailbox::find(const Message& message) const {
+// A look through the posts may pass one before a message is offered there, and see a later message
+// in another; whoever sees that sees, in a second look, all that were offered before it.
+Post* Mailbox::find_first(const Message& message) const {
+  return look_for(message) == nullptr ? nullptr : look_for(message);
+}
+
+Post* Mailbox::look_for(const Message& message) const {
   const std::uint64_t wanted = Post::address_of(group_.rank, message.letter_.tag);
   Post* first = nullptr;
   for (Post& post : group_.block.lines(message.letter_.peer).posts) {
     // Only this rank takes posts that have its address, so the rest stays as it is.
     if (post.address.load(std::memory_order_acquire) != wanted) continue;
-    if (post.taken.reached(post.taken_before + 1)) continue;
     const bool earlier =
         first == nullptr || static_cast<std::int32_t>(post.number - first->number) < 0;
     if (earlier) first = &post;
@@ -175,6 +180,7 @@ void Mailbox::take(Message& message, Post& post) const {
   }
   message.post_ = &post;
   message.pieces_ = pieces_of(message);
+  post.address.store(0, std::memory_order_relaxed);  // the sender looks after `taken`
   post.taken.raise_to(post.taken_before + 1);
 }
 

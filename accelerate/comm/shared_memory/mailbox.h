@@ -3,6 +3,7 @@
 // slots. Neither is done before both are: a send waits for its receive.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <list>
 #include <memory>
@@ -43,7 +44,8 @@ class Message final : public Pending {
 /// The messages of one rank that are under way.
 class Mailbox {
  public:
-  explicit Mailbox(const Group& group) : group_(group) {}
+  explicit Mailbox(const Group& group)
+      : group_(group), offered_(group.own().posted_messages.value()), turns_(offered_) {}
 
   void add(std::shared_ptr<Message> message) { messages_.push_back(std::move(message)); }
   [[nodiscard]] std::size_t size() const { return messages_.size(); }
@@ -59,16 +61,18 @@ class Mailbox {
   std::optional<Blocked> advance(Message& message);
   std::optional<Blocked> send(Message& message);
   std::optional<Blocked> receive(Message& message);
-  Post* offer(const Message& message);
-  Post* find(const Message& message) const;
+  Post* offer(Message& message);
+  Post* find_first(const Message& message) const;
+  Post* look_for(const Message& message) const;
   void take(Message& message, Post& post) const;
   [[nodiscard]] bool is_first_of_its_kind(const Message& message) const;
   [[nodiscard]] std::uint32_t pieces_of(const Message& message) const;
 
   const Group& group_;
   std::list<std::shared_ptr<Message>> messages_;
-  std::uint32_t offered_ = 0;
-  std::uint32_t turns_ = 0;            // Mail slots that were filled.
+  std::bitset<kPosts> in_use_;         // Of this rank's posts.
+  std::uint32_t offered_;              // As posted_messages.
+  std::uint32_t turns_;                // Mail slots that were filled.
   const Message* in_slots_ = nullptr;  // The one message that is in them.
 };
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace accelerate::detail {
 
@@ -28,7 +29,7 @@ class Pending {
 
   std::atomic<bool> done_ = false;
   std::exception_ptr error_;
-  std::function<void()> then_;
+  std::vector<std::function<void()>> followers_;
   std::shared_ptr<void> keep_;
 };
 
