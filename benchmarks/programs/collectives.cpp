@@ -51,14 +51,9 @@ class Collectives {
 
   at::Tensor shared_tensor(std::int64_t numbers) { return shared_tensor_of(group_, numbers); }
 
-  // In the memory that the group's collectives use in place, of a communicator that has such.
-  template <typename Group>
-  static at::Tensor shared_tensor_of(Group& group, std::int64_t numbers) {
-    if constexpr (requires { group.empty(at::IntArrayRef{}, at::TensorOptions{}); }) {
-      return group.empty({numbers}, at::TensorOptions{}).fill_(0);
-    } else {
-      return private_tensor(numbers);
-    }
+  // In the memory that the group's collectives use in place.
+  static at::Tensor shared_tensor_of(Communicator& group, std::int64_t numbers) {
+    return group.empty({numbers}, at::TensorOptions{}).fill_(0);
   }
 
   void time_reductions(const std::string& suffix, const Maker& make) {

@@ -9,16 +9,14 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/shared_memory/in_place_collectives.h"
-#include "accelerate/comm/shared_memory/kernels.h"
 #include "accelerate/comm/shared_memory/shared_group.h"
 #include "accelerate/comm/shared_memory/staged_collectives.h"
+#include "accelerate/comm/shared_memory/tensor_parts.h"
 
 namespace accelerate::detail {
 namespace {
 
 using c10d::OpType;
-using Tensors = std::vector<at::Tensor>;
-using Addresses = std::vector<std::byte*>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 class SharedMemoryWork final : public c10d::Work {
@@ -65,95 +63,6 @@ class SharedMemoryWork final : public c10d::Work {
   Tensors outputs_;
   std::chrono::milliseconds timeout_;
 };
-
-ReduceOp checked_op(const c10d::ReduceOp& op) {
-  switch (op) {
-    case c10d::ReduceOp::SUM:
-      return ReduceOp::sum;
-    case c10d::ReduceOp::AVG:
-      return ReduceOp::mean;
-    case c10d::ReduceOp::MIN:
-      return ReduceOp::min;
-    case c10d::ReduceOp::MAX:
-      return ReduceOp::max;
-    case c10d::ReduceOp::PRODUCT:
-      return ReduceOp::product;
-    case c10d::ReduceOp::BAND:
-      return ReduceOp::band;
-    case c10d::ReduceOp::BOR:
-      return ReduceOp::bor;
-    case c10d::ReduceOp::BXOR:
-      return ReduceOp::bxor;
-    default:
-      throw UsageError(
-          "the shared-memory collectives reduce by SUM, AVG, MIN, MAX, PRODUCT, BAND, BOR and "
-          "BXOR, not by PREMUL_SUM");
-  }
-}
-
-const at::Tensor& checked(const at::Tensor& tensor) {
-  if (tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided &&
-      tensor.is_contiguous()) {
-    return tensor;
-  }
-  throw UsageError("a collective through shared memory needs a contiguous, dense CPU tensor");
-}
-
-template <typename Any>
-const Any& only(const std::vector<Any>& list) {
-  if (list.size() == 1) return list.front();
-  throw UsageError("a collective on the CPU takes one tensor (or list) a rank, not " +
-                   std::to_string(list.size()));
-}
-
-Reduction reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  const Reduction reduction{tensor.scalar_type(), checked_op(op)};
-  const bool bits = reduction.op == ReduceOp::band || reduction.op == ReduceOp::bor ||
-                    reduction.op == ReduceOp::bxor;
-  if (!has_kernel(reduction.dtype) ||
-      (bits && !at::isIntegralType(reduction.dtype, /*includeBool=*/true))) {
-    throw UsageError(std::string("tensors of ") + c10::toString(reduction.dtype) +
-                     " have no reduction '" + std::string(to_string(reduction.op)) + "'");
-  }
-  return reduction;
-}
-
-std::byte* data_of(const at::Tensor& tensor) {
-  return static_cast<std::byte*>(tensor.data_ptr());
-}
-Part part_of(const at::Tensor& tensor) {
-  return {data_of(checked(tensor)), tensor.nbytes()};
-}
-Addresses parts_of(const at::Tensor& whole, int size) {
-  const std::size_t bytes = checked(whole).nbytes() / static_cast<std::size_t>(size);
-  Addresses parts;
-  for (int rank = 0; rank < size; ++rank) {
-    parts.push_back(data_of(whole) + static_cast<std::size_t>(rank) * bytes);
-  }
-  return parts;
-}
-// Of `size` tensors as large as `like`.
-Addresses addresses_of(const Tensors& tensors, const at::Tensor& like, int size) {
-  const bool fits = tensors.size() == static_cast<std::size_t>(size) &&
-                    std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& tensor) {
-                      return checked(tensor).numel() == like.numel() &&
-                             tensor.scalar_type() == like.scalar_type();
-                    });
-  if (!fits) {
-    throw UsageError("a list of tensors must have one for each of the " + std::to_string(size) +
-                     " ranks, alike in size and dtype");
-  }
-  Addresses addresses;
-  for (const auto& tensor : tensors) addresses.push_back(data_of(tensor));
-  return addresses;
-}
-
-bool lie_side_by_side(const Addresses& parts, std::size_t bytes) {
-  for (std::size_t i = 1; i < parts.size(); ++i) {
-    if (parts[i] != parts[0] + i * bytes) return false;
-  }
-  return !parts.empty();
-}
 
 class SharedMemoryBackend final : public c10d::Backend {
  public:
@@ -385,13 +294,6 @@ class SharedMemoryBackend final : public c10d::Backend {
           return in_place.empty() ? staged_all_gather(seat, outputs, part)
                                   : in_place_all_gather(seat, outputs, in_place, part.bytes);
         });
-  }
-
-  [[nodiscard]] static std::vector<Part> equal_parts(const at::Tensor& whole, int size) {
-    std::vector<Part> parts;
-    const std::size_t bytes = whole.nbytes() / static_cast<std::size_t>(size);
-    for (std::byte* data : parts_of(whole, size)) parts.push_back({data, bytes});
-    return parts;
   }
 
   // Rows of dimension 0; equal numbers when `rows` is empty.
