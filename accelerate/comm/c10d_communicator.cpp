@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <exception>
-#include <sstream>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/c10d_pending.h"
 #include "accelerate/comm/call_checks.h"
 #include "accelerate/comm/composite.h"
 #include "accelerate/comm/diagnosis.h"
@@ -23,82 +23,10 @@
 namespace accelerate {
 namespace {
 
+using detail::C10dPending;
 using detail::describe_tensor;
 using detail::GroupDiagnosis;
-
-// An operation as errors name it, put into words only when there is one.
-struct Sentence {
-  std::string name;
-  bool has_tensor = false;
-  c10::ScalarType dtype = c10::ScalarType::Byte;
-  at::DimVector sizes = {};
-
-  Sentence(std::string operation) : name(std::move(operation)) {}  // NOLINT: reads as its text
-  Sentence(const char* operation, const at::Tensor& tensor)
-      : name(operation), has_tensor(true), dtype(tensor.scalar_type()), sizes(tensor.sizes()) {}
-
-  [[nodiscard]] std::string text() const {
-    if (!has_tensor) return name;
-    std::ostringstream text;
-    text << name << " of " << c10::toString(dtype) << at::IntArrayRef(sizes);
-    return text.str();
-  }
-};
-
-// One c10d operation under way, with what is needed to say what went wrong.
-class C10dPending final : public Work::Pending {
- public:
-  struct Waiting {
-    bool point_to_point = false;
-    bool orders_streams = false;  // the engine's work is ordered behind streams, not waited for
-  };
-
-  C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
-              std::shared_ptr<GroupDiagnosis> diagnosis)
-      : work_(std::move(work)),
-        what_(std::move(what)),
-        waiting_(waiting),
-        diagnosis_(std::move(diagnosis)) {}
-
-  void wait() override {
-    if (diagnosis_->aborted()) diagnosis_->throw_if_aborted(what_.text());
-    if (waiting_.orders_streams) return order_streams();
-    detail::Waiting waiting([this] { return what_.text(); }, *diagnosis_);
-    // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
-    while (
-        !finished_within(waiting_.point_to_point ? diagnosis_->timeout() : waiting.next_slice())) {
-      diagnosis_->throw_if_aborted(what_.text());
-      waiting.report_or_throw();
-    }
-  }
-
-  bool is_completed() const override { return work_->isCompleted(); }
-
- private:
-  void order_streams() {
-    try {
-      work_->wait();
-    } catch (const std::exception& error) {
-      diagnosis_->throw_failure(what_.text(), error);
-    }
-  }
-
-  bool finished_within(std::chrono::milliseconds slice) {
-    try {
-      return work_->wait(slice);
-    } catch (const std::exception& error) {
-      if (!waiting_.point_to_point && !work_->isCompleted())
-        return false;  // only this slice is over
-      if (work_->isCompleted() && !work_->exception()) return true;
-      diagnosis_->throw_failure(what_.text(), error);
-    }
-  }
-
-  c10::intrusive_ptr<c10d::Work> work_;
-  Sentence what_;
-  Waiting waiting_;
-  std::shared_ptr<GroupDiagnosis> diagnosis_;
-};
+using detail::Sentence;
 
 class C10dCommunicator final : public Communicator {
  public:

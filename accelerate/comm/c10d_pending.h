@@ -1,0 +1,55 @@
+// What a C10dCommunicator waits for.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "accelerate/comm/communicator.h"
+#include "accelerate/comm/diagnosis.h"
+
+namespace accelerate::detail {
+
+/// An operation as errors name it, put into words only when there is one.
+struct Sentence {
+  Sentence(std::string operation) : name(std::move(operation)) {}  // NOLINT: reads as its text
+  /// "all_reduce of Float[4]"
+  Sentence(const char* operation, const at::Tensor& tensor)
+      : name(operation), has_tensor(true), dtype(tensor.scalar_type()), sizes(tensor.sizes()) {}
+
+  [[nodiscard]] std::string text() const;
+
+  std::string name;
+  bool has_tensor = false;
+  c10::ScalarType dtype = c10::ScalarType::Byte;
+  at::DimVector sizes = {};
+};
+
+/// One c10d operation under way, with what is needed to say what went wrong.
+class C10dPending final : public Work::Pending {
+ public:
+  struct Waiting {
+    bool point_to_point = false;
+    bool orders_streams = false;  ///< The engine's work is ordered behind streams, not waited for.
+  };
+
+  C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
+              std::shared_ptr<GroupDiagnosis> diagnosis);
+
+  void wait() override;
+  [[nodiscard]] bool is_completed() const override { return work_->isCompleted(); }
+
+ private:
+  void order_streams();
+  bool finished_within(std::chrono::milliseconds slice);
+
+  c10::intrusive_ptr<c10d::Work> work_;
+  Sentence what_;
+  Waiting waiting_;
+  std::shared_ptr<GroupDiagnosis> diagnosis_;
+};
+
+}  // namespace accelerate::detail
