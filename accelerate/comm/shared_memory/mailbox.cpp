@@ -10,6 +10,11 @@
 namespace accelerate::detail {
 namespace {
 
+// The piece of a message that begins at `begin`; an empty message has no address.
+void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 std::string size_of(c10::ScalarType dtype, std::size_t bytes) {
   return std::to_string(bytes / c10::elementSize(dtype)) + " elements of " + c10::toString(dtype);
 }
@@ -74,8 +79,8 @@ std::optional<Blocked> Mailbox::send(Message& message) {
       const std::uint32_t free = post.drained_before + message.moved_ + 1 - kSlots;
       if (!post.drained.reached(free)) return Blocked{&post.drained, free, peer};
       const std::size_t begin = message.moved_ * room;
-      std::memcpy(group_.block.mail_slot(group_.rank, turns_++), message.letter_.part.data + begin,
-                  std::min(room, message.letter_.part.bytes - begin));
+      copy_piece(group_.block.mail_slot(group_.rank, turns_++), message.letter_.part.data + begin,
+                 std::min(room, message.letter_.part.bytes - begin));
       post.filled.raise_to(post.drained_before + message.moved_ + 1);
     }
   }
@@ -131,9 +136,9 @@ std::optional<Blocked> Mailbox::receive(Message& message) {
     const std::uint32_t target = post.drained_before + message.moved_ + 1;
     if (!post.filled.reached(target)) return Blocked{&post.filled, target, message.letter_.peer};
     const std::size_t begin = message.moved_ * room;
-    std::memcpy(to + begin,
-                group_.block.mail_slot(message.letter_.peer, post.first_turn + message.moved_),
-                std::min(room, message.letter_.part.bytes - begin));
+    copy_piece(to + begin,
+               group_.block.mail_slot(message.letter_.peer, post.first_turn + message.moved_),
+               std::min(room, message.letter_.part.bytes - begin));
     post.drained.raise_to(target);
   }
   return std::nullopt;

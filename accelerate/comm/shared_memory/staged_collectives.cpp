@@ -15,7 +15,8 @@ constexpr std::size_t kReducedByAll = std::size_t{16} << 10;
 // Results from here on do not fit the cache beside the rest; stores then pass it by.
 constexpr std::size_t kStreamed = std::size_t{4} << 20;
 
-void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streamed) {
+// Nothing may come from nowhere: empty tensors have no address.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, bool streamed = false) {
   if (to == from || bytes == 0) return;
   if (streamed) {
     copy_streaming(to, from, bytes);
@@ -58,7 +59,7 @@ class ReducedByAll final : public Rounds {
         reduction_(reduction) {}
 
   void fill(std::uint32_t, std::byte* own_slot) override {
-    std::memcpy(own_slot, tensor_.data, tensor_.bytes);
+    copy_bytes(own_slot, tensor_.data, tensor_.bytes);
   }
   void drain(std::uint32_t, const Slots& slots) override {
     if (needs().filled_to_drain != kEveryone) return;
@@ -93,8 +94,8 @@ class ReducedInSlices final : public Rounds {
   void fill(std::uint32_t round, std::byte* own_slot) override {
     const std::byte* piece = tensor_.data + pieces_.offset(round);
     const Slice own = slice_of(round, seat_.rank);
-    std::memcpy(own_slot, piece, own.begin);
-    std::memcpy(own_slot + own.end, piece + own.end, pieces_.length(round) - own.end);
+    copy_bytes(own_slot, piece, own.begin);
+    copy_bytes(own_slot + own.end, piece + own.end, pieces_.length(round) - own.end);
   }
 
   void reduce(std::uint32_t round, const Slots& slots) override {
@@ -120,8 +121,8 @@ class ReducedInSlices final : public Rounds {
     for (int peer = 0; peer < seat_.size; ++peer) {
       if (peer == seat_.rank) continue;
       const Slice theirs = slice_of(round, peer);
-      copy(piece + theirs.begin, slots.of(peer) + theirs.begin, theirs.end - theirs.begin,
-           tensor_.bytes >= kStreamed);
+      copy_bytes(piece + theirs.begin, slots.of(peer) + theirs.begin, theirs.end - theirs.begin,
+                 tensor_.bytes >= kStreamed);
     }
   }
 
@@ -158,9 +159,9 @@ class StagedReduceScatter final : public Rounds {
   void fill(std::uint32_t round, std::byte* own_slot) override {
     for (int peer = 0; peer < seat_.size; ++peer) {
       if (peer == seat_.rank) continue;
-      std::memcpy(own_slot + place_of(peer, seat_.rank, room_),
-                  inputs_[static_cast<std::size_t>(peer)] + pieces_.offset(round),
-                  pieces_.length(round));
+      copy_bytes(own_slot + place_of(peer, seat_.rank, room_),
+                 inputs_[static_cast<std::size_t>(peer)] + pieces_.offset(round),
+                 pieces_.length(round));
     }
   }
 
@@ -199,7 +200,7 @@ class StagedAllGather final : public Rounds {
 
   void fill(std::uint32_t round, std::byte* own_slot) override {
     const std::byte* piece = input_.data + pieces_.offset(round);
-    std::memcpy(own_slot, piece, pieces_.length(round));
+    copy_bytes(own_slot, piece, pieces_.length(round));
     if (keeps()) put(round, seat_.rank, piece);
   }
   void drain(std::uint32_t round, const Slots& slots) override {
@@ -212,8 +213,8 @@ class StagedAllGather final : public Rounds {
  private:
   [[nodiscard]] bool keeps() const { return needs().filled_to_drain == kEveryone; }
   void put(std::uint32_t round, int rank, const std::byte* piece) {
-    copy(outputs_[static_cast<std::size_t>(rank)] + pieces_.offset(round), piece,
-         pieces_.length(round), outputs_.size() * input_.bytes >= kStreamed);
+    copy_bytes(outputs_[static_cast<std::size_t>(rank)] + pieces_.offset(round), piece,
+               pieces_.length(round), outputs_.size() * input_.bytes >= kStreamed);
   }
 
   Seat seat_;
@@ -234,13 +235,13 @@ class StagedBroadcast final : public Rounds {
 
   void fill(std::uint32_t round, std::byte* own_slot) override {
     if (gives_) {
-      std::memcpy(own_slot, tensor_.data + pieces_.offset(round), pieces_.length(round));
+      copy_bytes(own_slot, tensor_.data + pieces_.offset(round), pieces_.length(round));
     }
   }
   void drain(std::uint32_t round, const Slots& slots) override {
     if (gives_) return;
-    copy(tensor_.data + pieces_.offset(round), slots.of(root_), pieces_.length(round),
-         tensor_.bytes >= kStreamed);
+    copy_bytes(tensor_.data + pieces_.offset(round), slots.of(root_), pieces_.length(round),
+               tensor_.bytes >= kStreamed);
   }
 
  private:
@@ -268,16 +269,17 @@ class StagedScatter final : public Rounds {
     for (int peer = 0; peer < seat_.size; ++peer) {
       const std::byte* piece = inputs_[static_cast<std::size_t>(peer)] + begin;
       if (peer == root_) {
-        copy(output_.data + begin, piece, length, false);
+        copy_bytes(output_.data + begin, piece, length);
       } else {
-        std::memcpy(own_slot + place_of(peer, root_, room_), piece, length);
+        copy_bytes(own_slot + place_of(peer, root_, room_), piece, length);
       }
     }
   }
   void drain(std::uint32_t round, const Slots& slots) override {
     if (seat_.rank == root_) return;
-    copy(output_.data + pieces_.offset(round), slots.of(root_) + place_of(seat_.rank, root_, room_),
-         pieces_.length(round), output_.bytes >= kStreamed);
+    copy_bytes(output_.data + pieces_.offset(round),
+               slots.of(root_) + place_of(seat_.rank, root_, room_), pieces_.length(round),
+               output_.bytes >= kStreamed);
   }
 
  private:
@@ -307,10 +309,10 @@ class StagedAllToAll final : public Rounds {
       if (length == 0) continue;
       const std::byte* piece = part.data + pieces.offset(round);
       if (peer == seat_.rank) {
-        copy(outputs_[static_cast<std::size_t>(peer)].data + pieces.offset(round), piece, length,
-             false);
+        copy_bytes(outputs_[static_cast<std::size_t>(peer)].data + pieces.offset(round), piece,
+                   length);
       } else {
-        std::memcpy(own_slot + place_of(peer, seat_.rank, room_), piece, length);
+        copy_bytes(own_slot + place_of(peer, seat_.rank, room_), piece, length);
       }
     }
   }
@@ -320,8 +322,9 @@ class StagedAllToAll final : public Rounds {
       const Pieces pieces(part.bytes, room_);
       const std::size_t length = pieces.length(round);
       if (peer == seat_.rank || length == 0) continue;
-      copy(part.data + pieces.offset(round), slots.of(peer) + place_of(seat_.rank, peer, room_),
-           length, part.bytes >= kStreamed);
+      copy_bytes(part.data + pieces.offset(round),
+                 slots.of(peer) + place_of(seat_.rank, peer, room_), length,
+                 part.bytes >= kStreamed);
     }
   }
 
