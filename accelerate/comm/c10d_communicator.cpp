@@ -17,6 +17,7 @@
 #include "accelerate/comm/gloo.h"
 #include "accelerate/comm/nccl.h"
 #include "accelerate/comm/shared_memory/backend.h"
+#include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/staged_communicator.h"
 #include "accelerate/comm/staging.h"
 
@@ -37,6 +38,10 @@ class C10dCommunicator final : public Communicator {
   }
 
   ~C10dCommunicator() override {
+    if (detail::forked()) {
+      let_everything_be();
+      return;
+    }
     if (std::uncaught_exceptions() > exceptions_at_start_) {
       abort("it left because of an exception");
     } else if (!diagnosis_->aborted()) {
@@ -166,6 +171,7 @@ class C10dCommunicator final : public Communicator {
 
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
     detail::check_members(ranks, size());
+    detail::refuse_after_fork("split");
     C10dGroup sub = group_;
     const std::string name = "group" + std::to_string(splits_++) + "/";
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
@@ -174,16 +180,19 @@ class C10dCommunicator final : public Communicator {
     sub.size = static_cast<int>(ranks.size());
     if (sub.size == 1) return single_communicator();
     sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
-    auto part = make_c10d_communicator(std::move(sub));
+    if (group_.traits.require_presence_of) {
+      sub.look = [this, ranks] { group_.traits.require_presence_of(*backend_, ranks); };
+    }
+    auto part = joined(std::move(sub));
     parts_.push_back(part);
     return part;
   }
 
   void abort(const std::string& reason) noexcept override {
-    if (diagnosis_->aborted()) return;
+    if (diagnosis_->aborted() || detail::forked()) return;
     diagnosis_->announce_failure(reason);
     try {
-      backend_->abort();
+      detail::abort_because(*backend_, reason);
     } catch (const std::exception&) {
       // The connections are as closed as they can be.
     }
@@ -218,10 +227,34 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
+  [[nodiscard]] std::shared_ptr<C10dCommunicator> joined(C10dGroup sub) {
+    try {
+      auto part = std::make_shared<C10dCommunicator>(std::move(sub));
+      part->group_.look = nullptr;  // This one may be gone when the part is renewed.
+      return part;
+    } catch (const CommError& error) {
+      // The first to know tells the others, who would only see it leave.
+      if (group_.traits.require_presence_of) detail::abort_because(*backend_, error.what());
+      throw;
+    }
+  }
+
+  // In a forked child: the connections are the parent's, and so are the threads behind them.
+  void let_everything_be() {
+    (void)backend_.release();
+    (void)group_.store.release();
+  }
+
   void connect() {
     diagnosis_ =
         std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size, group_.timeout);
-    diagnosis_->wait_for_everyone_to_join();
+    try {
+      diagnosis_->wait_for_everyone_to_join(group_.look);
+    } catch (const std::exception&) {
+      if (group_.look)
+        group_.look();  // Knows better than the store, which may have died with a rank.
+      throw;
+    }
     try {
       backend_ = group_.make_backend(group_.store, group_.rank, group_.size);
     } catch (const std::exception& error) {
@@ -319,6 +352,7 @@ class C10dCommunicator final : public Communicator {
     return Work(std::make_unique<C10dPending>(
                     std::move(work), std::move(what),
                     C10dPending::Waiting{point_to_point && !group_.traits.ends_when_aborted,
+                                         group_.traits.require_presence_of != nullptr,
                                          !group_.device.is_cpu()},
                     diagnosis_),
                 std::move(then));
@@ -370,6 +404,7 @@ std::shared_ptr<Communicator> make_shared_memory_communicator(
     std::shared_ptr<detail::LocalPeers> peers) {
   C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
   group.traits = {.moves_every_dtype = true, .has_mean = true, .ends_when_aborted = true};
+  group.traits.require_presence_of = detail::require_presence_of;
   group.traits.empty = [peers](at::IntArrayRef sizes, const at::TensorOptions& options) {
     return detail::empty_for_peers(*peers, sizes, options);
   };

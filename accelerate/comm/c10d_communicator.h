@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "accelerate/comm/communicator.h"
 
@@ -29,6 +30,8 @@ struct C10dTraits {
   bool ends_when_aborted = false;  ///< Else its destructor waits for what will never end.
   /// Memory that the engine uses where it is; LibTorch's allocator when empty.
   std::function<at::Tensor(at::IntArrayRef, const at::TensorOptions&)> empty = {};
+  /// Throws CommError when one of the ranks has given up, left or died, where the engine can tell.
+  std::function<void(c10d::Backend&, const std::vector<int>&)> require_presence_of = {};
 };
 
 struct C10dGroup {
@@ -42,6 +45,8 @@ struct C10dGroup {
   std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>&, int rank,
                                                   int size)>
       make_backend;
+  /// Asked while ranks join; throws when that is in vain. Of a sub-group.
+  std::function<void()> look = {};
 };
 
 /// Joins `group` and returns its communicator. [collective] Throws CommError.

@@ -3,6 +3,8 @@
 #include <sstream>
 #include <utility>
 
+#include "accelerate/base/error.h"
+
 namespace accelerate::detail {
 
 std::string Sentence::text() const {
@@ -26,7 +28,17 @@ void C10dPending::wait() {
   // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
   while (!finished_within(waiting_.point_to_point ? diagnosis_->timeout() : waiting.next_slice())) {
     diagnosis_->throw_if_aborted(what_.text());
-    waiting.report_or_throw();
+    report_or_give_up(waiting);
+  }
+}
+
+// The result of an operation that nobody waits for any more must not come after all.
+void C10dPending::report_or_give_up(detail::Waiting& waiting) {
+  try {
+    waiting.report_or_throw(late_);
+  } catch (const CommError&) {
+    if (waiting_.names_late_ranks) work_->abort();
+    throw;
   }
 }
 
@@ -41,8 +53,13 @@ void C10dPending::order_streams() {
 bool C10dPending::finished_within(std::chrono::milliseconds slice) {
   try {
     return work_->wait(slice);
+  } catch (const UsageError&) {
+    throw;
   } catch (const std::exception& error) {
-    if (!waiting_.point_to_point && !work_->isCompleted()) return false;  // only this slice is over
+    if (!waiting_.point_to_point && !work_->isCompleted()) {  // only this slice is over
+      if (waiting_.names_late_ranks) late_ = error.what();
+      return false;
+    }
     if (work_->isCompleted() && !work_->exception()) return true;
     diagnosis_->throw_failure(what_.text(), error);
   }

@@ -33,6 +33,7 @@ class C10dPending final : public Work::Pending {
  public:
   struct Waiting {
     bool point_to_point = false;
+    bool names_late_ranks = false;  ///< In the error of a wait that ends early.
     bool orders_streams = false;  ///< The engine's work is ordered behind streams, not waited for.
   };
 
@@ -43,6 +44,7 @@ class C10dPending final : public Work::Pending {
   [[nodiscard]] bool is_completed() const override { return work_->isCompleted(); }
 
  private:
+  void report_or_give_up(detail::Waiting& waiting);
   void order_streams();
   bool finished_within(std::chrono::milliseconds slice);
 
@@ -50,6 +52,7 @@ class C10dPending final : public Work::Pending {
   Sentence what_;
   Waiting waiting_;
   std::shared_ptr<GroupDiagnosis> diagnosis_;
+  std::string late_;  // What the engine says of ranks that have not come.
 };
 
 }  // namespace accelerate::detail

@@ -64,7 +64,7 @@ std::string GroupDiagnosis::missing_ranks() {
   return join(missing, ", ");
 }
 
-void GroupDiagnosis::wait_for_everyone_to_join() {
+void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < size_; ++rank) keys.push_back(key("joined", rank));
   Waiting waiting([] { return "joining the group"; }, *this);
@@ -74,6 +74,7 @@ void GroupDiagnosis::wait_for_everyone_to_join() {
     // warning.
     while (!store_->check(keys)) {
       std::this_thread::sleep_for(kJoinPoll);
+      if (look) look();
       if (waiting.report_is_due()) {
         get_logger("accelerate.comm")
             .warning(who() + " waits for rank " + missing_ranks() + " to join",
@@ -145,8 +146,9 @@ void GroupDiagnosis::throw_failure(const std::string& what, const std::exception
                        : known));
 }
 
-void GroupDiagnosis::throw_timeout(const std::string& what) {
-  const std::string missing = peer_sentences();
+void GroupDiagnosis::throw_timeout(const std::string& what, const std::string& known) {
+  // A stopped rank 0 answers no questions.
+  const std::string missing = known.empty() ? peer_sentences() : " It waits: " + known + ".";
   const std::string start = what + " on " + who() + " was not finished within the timeout of " +
                             format_duration(timeout_) + ".";
   if (missing.find("never joined") != std::string::npos) {
@@ -174,9 +176,9 @@ bool Waiting::report_is_due() {
   return true;
 }
 
-void Waiting::report_or_throw() {
+void Waiting::report_or_throw(const std::string& known) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_());
+  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_(), known);
   if (waited < kWaitSlice) return;
   get_logger("accelerate.comm")
       .warning(diagnosis_.who() + " has waited " + format_duration(waited) + " for its peers: " +

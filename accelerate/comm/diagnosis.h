@@ -25,8 +25,8 @@ class GroupDiagnosis {
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
   /// Returns when all ranks have come; logs the missing ones every 5 s. Throws CommError that names
-  /// them when the timeout is over.
-  void wait_for_everyone_to_join();
+  /// them when the timeout is over, and what `look`, asked every few ms, throws.
+  void wait_for_everyone_to_join(const std::function<void()>& look = {});
 
   /// Marks a clean exit, so that peers can tell it from a crash. Never throws.
   void say_goodbye() noexcept;
@@ -41,8 +41,9 @@ class GroupDiagnosis {
   /// Throws CommError: `what` failed, why, and what is known about the peers.
   [[noreturn]] void throw_failure(const std::string& what, const std::exception& error);
 
-  /// Throws CommError: `what` was not finished within the timeout.
-  [[noreturn]] void throw_timeout(const std::string& what);
+  /// Throws CommError: `what` was not finished within the timeout. `known`, what the engine says
+  /// about that, stands for what the store knows.
+  [[noreturn]] void throw_timeout(const std::string& what, const std::string& known = "");
 
   /// "rank 1 of 2"
   [[nodiscard]] std::string who() const;
@@ -68,8 +69,8 @@ class Waiting {
   Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis);
 
   [[nodiscard]] std::chrono::milliseconds next_slice() const;
-  /// To be called when a slice is over and the result is not there.
-  void report_or_throw();
+  /// To be called when a slice is over and the result is not there; `known` as for throw_timeout.
+  void report_or_throw(const std::string& known = "");
   /// For waits that poll: true every 5 s. Throws CommError when the timeout is over.
   [[nodiscard]] bool report_is_due();
 

@@ -62,6 +62,8 @@ void limit_silence(int fd, milliseconds limit) {
   };
   const auto seconds = static_cast<int>(limit.count() / 1000);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+  const timeval answer{seconds, 0};  // A host that is stopped keeps the connection alive.
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &answer, sizeof(answer));
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));

@@ -37,11 +37,10 @@ class SharedMemoryWork final : public c10d::Work {
   bool wait(std::chrono::milliseconds timeout) override {
     const auto limit = timeout == kNoTimeout ? timeout_ : timeout;
     if (group_->engine().wait(*call_, limit)) return true;
-    throw CommError("the operation was not finished within " + std::to_string(limit.count()) +
-                    " ms");
+    throw CommError(group_->engine().describe_awaited());
   }
   void synchronize() override { (void)wait(kNoTimeout); }
-  void abort() override { group_->engine().abort("an operation was aborted"); }
+  void abort() override { group_->engine().abort("it gave up waiting for an operation"); }
   Tensors result() override { return outputs_; }
 
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
@@ -77,6 +76,7 @@ class SharedMemoryBackend final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void abort() override { group_->engine().abort("it gave up"); }
   void shutdown() override { group_->engine().leave(); }
+  Engine& engine() { return group_->engine(); }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     const at::Tensor tensor = only(tensors);
@@ -373,6 +373,15 @@ c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
 std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend) {
   auto* const ours = dynamic_cast<SharedMemoryBackend*>(&backend);
   return ours != nullptr ? ours->group() : nullptr;
+}
+
+void require_presence_of(c10d::Backend& backend, const std::vector<int>& ranks) {
+  dynamic_cast<SharedMemoryBackend&>(backend).engine().require_presence_of(ranks);
+}
+
+void abort_because(c10d::Backend& backend, const std::string& reason) {
+  auto* const ours = dynamic_cast<SharedMemoryBackend*>(&backend);
+  ours != nullptr ? ours->engine().abort(reason) : backend.abort();
 }
 
 at::Tensor empty_for_peers(LocalPeers& peers, at::IntArrayRef sizes,

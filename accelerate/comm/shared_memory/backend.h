@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace c10d {
 class Backend;
@@ -27,6 +29,13 @@ class SharedGroup;
 
 /// The group of a backend that make_shared_memory_backend made; null for others.
 [[nodiscard]] std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend);
+
+/// Of a backend that make_shared_memory_backend() made: throws CommError when one of `ranks` has
+/// given up, left or died.
+void require_presence_of(c10d::Backend& backend, const std::vector<int>& ranks);
+
+/// Aborts, and tells the peers `reason` where the backend can.
+void abort_because(c10d::Backend& backend, const std::string& reason);
 
 /// A tensor in memory that the peers can reach; in LibTorch's own below the size from which that
 /// matters, and for other devices.

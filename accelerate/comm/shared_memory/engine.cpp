@@ -85,9 +85,9 @@ void Engine::serve(Lock& lock, const Pending& call) {
 }
 
 bool Engine::poll(Pending& call) {
-  if (call.is_done()) return true;
+  if (call.is_done() || forked()) return call.is_done();
   Lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock() && !forked()) {
+  if (lock.owns_lock()) {
     (void)advance(&call);
     run_followers(lock);
   }
@@ -110,10 +110,13 @@ bool Engine::wait(Pending& call, std::chrono::milliseconds limit) {
     lock.lock();
     --waiting_;
     const auto now = Clock::now();
-    if (now >= end && !call.is_done()) return false;
+    if (now >= end && !call.is_done()) {
+      awaited_ = blocked->rank;
+      return false;
+    }
     if (now < next_look) continue;
     next_look = now + kLook;
-    look_for_trouble(*blocked);
+    if (!blocked->counter->reached(blocked->target)) look_for_trouble(*blocked);
     run_followers(lock);
   }
   if (call.error()) std::rethrow_exception(call.error());
@@ -121,6 +124,7 @@ bool Engine::wait(Pending& call, std::chrono::milliseconds limit) {
 }
 
 void Engine::when_done(Pending& call, std::function<void()> then) {
+  refuse_after_fork("a callback of a collective");
   {
     const Lock lock(mutex_);
     if (!call.is_done()) {
@@ -232,19 +236,37 @@ void Engine::look_for_trouble(const Blocked& blocked) {
 }
 
 void Engine::look_at(int peer, const Blocked& blocked) const {
+  // What it did before it left still counts, so the counter is looked at after that.
+  const auto is_awaited = [&] {
+    return peer == blocked.rank && !blocked.counter->reached(blocked.target);
+  };
+  look_at(peer, is_awaited);
+}
+
+void Engine::look_at(int peer, const std::function<bool()>& is_awaited) const {
   // What it did before it died still counts, and before it left, so those are looked at in turn.
   const bool alive = peers_->is_alive(peer);
   const auto standing = group_.block.lines(peer).standing.load(std::memory_order_acquire);
-  const bool is_awaited = peer == blocked.rank && !blocked.counter->reached(blocked.target);
   const std::string name = "rank " + std::to_string(peer);
   if (standing == Standing::gave_up) {
     throw CommError(name + " gave up: " + group_.block.reason(peer));
   }
   if (standing == Standing::left) {
-    if (is_awaited) throw CommError(name + " had left the group with a clean exit");
+    if (is_awaited()) throw CommError(name + " had left the group with a clean exit");
     return;
   }
-  if (!alive) throw CommError(name + ", " + peers_->describe(peer) + ", has died");
+  if (!alive) throw CommError(name + ", " + peers_->describe(peer));
+}
+
+void Engine::require_presence_of(const std::vector<int>& ranks) const {
+  for (const int peer : ranks) {
+    if (peer != group_.rank) look_at(peer, [] { return true; });
+  }
+}
+
+std::string Engine::describe_awaited() const {
+  const int peer = awaited_;
+  return "rank " + std::to_string(peer) + ", " + peers_->describe(peer) + ", has not come so far";
 }
 
 void Engine::fail(const std::exception_ptr& error, Standing standing,

@@ -5,6 +5,7 @@
 // it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -52,6 +53,10 @@ class Engine {
 
   /// Fails what is under way and what comes, here and, with `reason`, at the peers.
   void abort(const std::string& reason) noexcept;
+  /// Throws CommError when one of `ranks` has given up, left or died.
+  void require_presence_of(const std::vector<int>& ranks) const;
+  /// Whom the last wait that came to its limit was waiting for.
+  [[nodiscard]] std::string describe_awaited() const;
   /// The end of this rank's part in the group, which peers can tell from an abort when nothing is
   /// under way. No thread of the engine runs after it.
   void leave() noexcept;
@@ -67,6 +72,7 @@ class Engine {
   void run_followers(Lock& lock);
   void look_for_trouble(const Blocked& blocked);
   void look_at(int peer, const Blocked& blocked) const;
+  void look_at(int peer, const std::function<bool()>& is_awaited) const;
   void finish(Pending& call, const std::exception_ptr& error);
   void fail(const std::exception_ptr& error, Standing standing, const std::string& reason) noexcept;
 
@@ -86,6 +92,7 @@ class Engine {
   std::exception_ptr broken_;
   std::vector<std::function<void()>> followers_;  // Of calls that are done; run without the lock.
   int waiting_ = 0;
+  std::atomic<int> awaited_ = 0;
 
   std::condition_variable wake_;
   std::unique_ptr<std::thread> helper_;

@@ -5,6 +5,18 @@
 #include "accelerate/base/error.h"
 
 namespace accelerate::detail {
+namespace {
+
+void require_equal(const Group& group, int peer, std::uint32_t number) {
+  const Call& mine = group.own().calls[number % kCallsKept];
+  const Call& theirs = group.block.lines(peer).calls[number % kCallsKept];
+  if (agree(theirs, mine)) return;
+  throw CommError("the ranks call different operations as number " + std::to_string(number + 1) +
+                  " of the group: rank " + std::to_string(group.rank) + " calls " + describe(mine) +
+                  ", rank " + std::to_string(peer) + " calls " + describe(theirs));
+}
+
+}  // namespace
 
 std::optional<Blocked> Group::blocked_on(int who, Counter RankLines::* counter,
                                          std::uint32_t target) const {
@@ -139,13 +151,14 @@ void Operation::compare(const Group& group, int who) {
 
 void Operation::compare_with(const Group& group, int peer) const {
   if (peer == group.rank || !posted_) return;
-  RankLines& theirs = group.block.lines(peer);
-  if (!theirs.posted.reached(number_ + 1)) return;
-  const Call& call = theirs.calls[number_ % kCallsKept];
-  if (agree(call, call_)) return;
-  throw CommError("the ranks call different operations as number " + std::to_string(number_ + 1) +
-                  " of the group: rank " + std::to_string(group.rank) + " calls " +
-                  describe(call_) + ", rank " + std::to_string(peer) + " calls " + describe(call));
+  if (!group.block.lines(peer).posted.reached(number_ + 1)) return;
+  require_equal(group, peer, number_);
+  // A call with a root ends without a look at everyone, so it is looked at now; a peer is never so
+  // far ahead that these are gone.
+  for (std::uint32_t n = 1; n < kSlots && n <= number_; ++n) {
+    if (group.own().calls[(number_ - n) % kCallsKept].root < 0) return;
+    require_equal(group, peer, number_ - n);
+  }
 }
 
 }  // namespace accelerate::detail

@@ -12,6 +12,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/process_fork.h"
+
 namespace accelerate::detail {
 namespace {
 
@@ -30,6 +33,16 @@ void set(c10d::Store& store, const std::string& key, const nlohmann::json& value
 nlohmann::json get(c10d::Store& store, const std::string& key) {
   const auto bytes = store.get(key);
   return nlohmann::json::parse(bytes.begin(), bytes.end());
+}
+
+// The others wait for it, so they learn when there is none.
+SharedArena::Block memory_for(int size, LocalPeers& peers, c10d::Store& store) {
+  try {
+    return peers.arena()->allocate(ControlBlock::bytes_for(size));
+  } catch (const CommError& error) {
+    set(store, mine_key(0), {{"error", error.what()}});
+    throw;
+  }
 }
 
 std::vector<int> own_cores() {
@@ -98,7 +111,7 @@ SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
     : peers_(peers) {
   nlohmann::json mine = {{"index", peers->index()}, {"cores", own_cores()}};
   if (rank == 0) {
-    memory_ = peers->arena()->allocate(ControlBlock::bytes_for(size));
+    memory_ = memory_for(size, *peers, store);
     ControlBlock::begin(memory_.data(), size);
     const SharedExtent& extent = memory_.extent();
     mine["block"] = {extent.segment_offset, extent.segment_bytes, extent.offset, extent.bytes};
@@ -108,6 +121,10 @@ SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
   SharedExtent extent;
   for (int peer = 0; peer < size; ++peer) {
     const auto theirs = get(store, mine_key(peer));
+    if (theirs.contains("error")) {
+      throw CommError("rank " + std::to_string(peer) +
+                      " has no memory for the group: " + theirs.at("error").get<std::string>());
+    }
     index_.push_back(theirs.at("index"));
     for (const int core : theirs.at("cores")) cores.at(static_cast<std::size_t>(core)) = true;
     if (peer != 0) continue;
@@ -123,6 +140,8 @@ SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
 
 SharedGroup::~SharedGroup() {
   engine_->leave();
+  // Its destructor would wait for a thread that only the parent has.
+  if (forked()) (void)engine_.release();
   if (memory_) retired().add(std::move(memory_), *block_);
 }
 
