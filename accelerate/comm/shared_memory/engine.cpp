@@ -52,8 +52,7 @@ Engine::Engine(ControlBlock block, int rank, std::unique_ptr<GroupPeers> peers,
       calls_(group_.own().posted.value()),
       rounds_(group_.own().drained.value()) {}
 
-// --- calls
-// ------------------------------------------------------------------------------------------
+// --- calls ---
 // A lock for a new call. In a forked child the mutex may be held by a thread of the parent.
 Engine::Lock Engine::lock_for_call() {
   refuse_after_fork("a collective");
@@ -164,8 +163,7 @@ void Engine::leave() noexcept {
   run_followers(lock);
 }
 
-// --- progress
-// ---------------------------------------------------------------------------------------
+// --- progress ---
 std::optional<Blocked> Engine::advance(const Pending* wanted) {
   if (broken_) return std::nullopt;
   try {
@@ -219,8 +217,7 @@ void Engine::finish(Pending& call, const std::exception_ptr& error) {
   call.done_.store(true, std::memory_order_release);
 }
 
-// --- failures
-// ---------------------------------------------------------------------------------------
+// --- failures ---
 void Engine::look_for_trouble(const Blocked& blocked) {
   if (broken_) return;
   try {
@@ -285,8 +282,7 @@ void Engine::fail(const std::exception_ptr& error, Standing standing,
   }
 }
 
-// --- the thread that takes over
-// ---------------------------------------------------------------------
+// --- the thread that takes over ---
 void Engine::wake_helper() {
   if (helping_) return;
   helping_ = true;

@@ -52,8 +52,7 @@ std::uint32_t Mailbox::pieces_of(const Message& message) const {
       1, static_cast<std::uint32_t>((message.letter_.part.bytes + piece - 1) / piece));
 }
 
-// --- the sender
-// -------------------------------------------------------------------------------------
+// --- the sender ---
 std::optional<Blocked> Mailbox::send(Message& message) {
   if (message.post_ == nullptr) message.post_ = offer(message);
   if (message.post_ == nullptr) {  // The first post to be drained makes room.
@@ -112,8 +111,7 @@ Post* Mailbox::offer(Message& message) {
   return post;
 }
 
-// --- the receiver
-// -----------------------------------------------------------------------------------
+// --- the receiver ---
 std::optional<Blocked> Mailbox::receive(Message& message) {
   RankLines& theirs = group_.block.lines(message.letter_.peer);
   if (message.post_ == nullptr) {
