@@ -20,11 +20,15 @@
 namespace accelerate {
 namespace {
 
-// What allocators and cuDNN say; those of the original, so that what it retries is retried here.
-constexpr std::array<std::string_view, 5> kOutOfMemoryTexts = {
-    " out of memory.", "MPS backend out of memory", "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED.",
+// What allocators and cuDNN say; those of the original, so that what it retries is retried here,
+// and the last that of the memory which ranks share.
+constexpr std::array<std::string_view, 6> kOutOfMemoryTexts = {
+    " out of memory.",
+    "MPS backend out of memory",
+    "cuDNN error: CUDNN_STATUS_NOT_SUPPORTED.",
     "DefaultCPUAllocator: can't allocate memory",
-    "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed"};
+    "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed",
+    "of shared memory: "};
 
 // Whether `holds` is true of `error` or of one that is nested in it.
 template <typename Predicate>

@@ -93,6 +93,7 @@ TEST(FindExecutableBatchSize, RecognisesMemoryThatRanOutAndNothingElse) {
   };
   EXPECT_TRUE(says("CUDA out of memory. Tried to allocate 20.00 MiB"));
   EXPECT_TRUE(says("MPS backend out of memory (MPS allocated: 1 GB)"));
+  EXPECT_TRUE(says("cannot reserve 4.00 GB of shared memory: this machine has 3.00 GB left"));
   EXPECT_TRUE(says("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear"));
   EXPECT_TRUE(says("FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed for size 1"));
   EXPECT_FALSE(says("the disk is out of space"));

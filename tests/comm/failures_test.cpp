@@ -155,6 +155,22 @@ TEST(CommFailures, DestructionWithWorkInFlightDoesNotWaitForTheTimeout) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 15s);
 }
 
+// Gloo cannot tell; shared memory compares all calls, those of nothing too.
+TEST(CommFailures, AnEmptyTensorWhereAnotherRankHasNoneIsADisagreement) {
+  run_ranks(2,
+            [](Communicator& comm) {
+              const auto text = comm_error_of([&] {
+                for (int i = 0; i < 2; ++i) {
+                  at::Tensor tensor = torch::ones({comm.rank() == 0 && i == 0 ? 0 : 5});
+                  comm.all_reduce(tensor, ReduceOp::sum).wait();
+                }
+              });
+              EXPECT_NE(text.find("of 0 elements of Float"), std::string::npos) << text;
+              EXPECT_NE(text.find("of 5 elements of Float"), std::string::npos) << text;
+            },
+            {.engine = testing::Engine::shared_memory});
+}
+
 TEST(CommFailures, DisagreementListsEveryRanksShapesOnEveryRank) {
   run_ranks(3, [](Communicator& comm) {
     const at::Tensor mine = comm.rank() == 1 ? torch::ones({1, 2, 5}) : torch::ones({1, 5});

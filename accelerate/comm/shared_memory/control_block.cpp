@@ -14,7 +14,11 @@ constexpr std::size_t kSlotsOfAll = std::size_t{8} << 20;
 
 std::size_t slot_bytes_for(int size) {
   const std::size_t share = kSlotsOfAll / (kSlots * static_cast<std::size_t>(size));
-  return std::clamp(share / kSmallestSlot * kSmallestSlot, kSmallestSlot, kLargestSlot);
+  // Some collectives have a line for every peer in a slot.
+  const std::size_t lines = (static_cast<std::size_t>(size) * kCacheLine + kSmallestSlot - 1) /
+                            kSmallestSlot * kSmallestSlot;
+  return std::clamp(share / kSmallestSlot * kSmallestSlot, std::max(kSmallestSlot, lines),
+                    std::max(kLargestSlot, lines));
 }
 
 std::size_t mail_slot_bytes_for(int size) {

@@ -56,8 +56,9 @@ struct RankLines {
   alignas(kCacheLine) Counter reduced;  ///< Rounds whose slice this rank has reduced.
   alignas(kCacheLine) Counter drained;  ///< Rounds of which this rank reads nothing any more.
   alignas(kCacheLine) std::atomic<Standing> standing{Standing::taking_part};
-  char reason[4 * kCacheLine - sizeof(std::atomic<Standing>)]{};  ///< Why it gave up.
-  alignas(kCacheLine) Call calls[kCallsKept]{};                   ///< By number modulo kCallsKept.
+  std::atomic<std::uint32_t> gone{0};  ///< Set when no thread of the rank looks here any more.
+  char reason[4 * kCacheLine - 2 * sizeof(std::uint32_t)]{};  ///< Why it gave up.
+  alignas(kCacheLine) Call calls[kCallsKept]{};               ///< By number modulo kCallsKept.
   alignas(kCacheLine) Counter posted_messages;
   Post posts[kPosts]{};
 };

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/error.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 
@@ -286,10 +288,12 @@ void Engine::fail(const std::exception_ptr& error, Standing standing,
 void Engine::wake_helper() {
   if (helping_) return;
   helping_ = true;
-  if (helper_) {
-    wake_.notify_one();
-  } else {
+  if (helper_) return wake_.notify_one();
+  const BlockedSignals blocked;
+  try {
     helper_ = std::make_unique<std::thread>([this] { help(); });
+  } catch (const std::system_error&) {
+    helping_ = false;  // Without threads left, those who wait make all the progress.
   }
 }
 
@@ -336,7 +340,8 @@ void Engine::stop_helper() {
   // It may sleep on any peer's counter.
   for (int peer = 0; peer < group_.size(); ++peer) {
     RankLines& lines = group_.block.lines(peer);
-    for (Counter* counter : {&lines.posted, &lines.filled, &lines.reduced, &lines.drained}) {
+    for (Counter* counter :
+         {&lines.posted, &lines.filled, &lines.reduced, &lines.drained, &lines.posted_messages}) {
       counter->wake();
     }
   }

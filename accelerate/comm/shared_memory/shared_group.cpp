@@ -1,6 +1,7 @@
 #include "accelerate/comm/shared_memory/shared_group.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -55,13 +56,13 @@ std::vector<int> own_cores() {
   return cores;
 }
 
-// Blocks whose ranks have not all left.
+// Blocks at which some rank may still look.
 class Retired {
  public:
   void add(SharedArena::Block memory, const ControlBlock& block) {
     const std::lock_guard lock(mutex_);
     blocks_.push_back({std::move(memory), block});
-    std::erase_if(blocks_, [](const Entry& entry) { return everyone_left(entry.block); });
+    std::erase_if(blocks_, [](const Entry& entry) { return is_deserted(entry.block); });
   }
 
  private:
@@ -69,11 +70,9 @@ class Retired {
     SharedArena::Block memory;
     ControlBlock block;
   };
-  static bool everyone_left(const ControlBlock& block) {
+  static bool is_deserted(const ControlBlock& block) {
     for (int rank = 0; rank < block.size(); ++rank) {
-      if (block.lines(rank).standing.load(std::memory_order_acquire) == Standing::taking_part) {
-        return false;
-      }
+      if (block.lines(rank).gone.load(std::memory_order_acquire) == 0) return false;
     }
     return true;
   }
@@ -108,7 +107,7 @@ class PeersOfGroup final : public GroupPeers {
 
 SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
                          const std::shared_ptr<LocalPeers>& peers)
-    : peers_(peers) {
+    : peers_(peers), rank_(rank) {
   nlohmann::json mine = {{"index", peers->index()}, {"cores", own_cores()}};
   if (rank == 0) {
     memory_ = memory_for(size, *peers, store);
@@ -131,7 +130,10 @@ SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
     const auto& where = theirs.at("block");
     extent = {where.at(0), where.at(1), where.at(2), where.at(3)};
   }
-  const auto available = std::count(cores.begin(), cores.end(), true);
+  // Others of the host may share the cores of a small group.
+  const auto available =
+      std::min<std::int64_t>(std::count(cores.begin(), cores.end(), true),
+                             sysconf(_SC_NPROCESSORS_ONLN) - peers->size() + size);
   block_ = std::make_unique<ControlBlock>(peers->map(index_.front(), extent), size);
   engine_ = std::make_unique<Engine>(
       *block_, rank, std::make_unique<PeersOfGroup>(peers, index_),
@@ -140,8 +142,11 @@ SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
 
 SharedGroup::~SharedGroup() {
   engine_->leave();
-  // Its destructor would wait for a thread that only the parent has.
-  if (forked()) (void)engine_.release();
+  if (forked()) {  // Its destructor would wait for a thread that only the parent has.
+    (void)engine_.release();
+    return;
+  }
+  block_->lines(rank_).gone.store(1, std::memory_order_release);
   if (memory_) retired().add(std::move(memory_), *block_);
 }
 

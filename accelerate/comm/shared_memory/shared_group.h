@@ -35,6 +35,7 @@ class SharedGroup {
 
  private:
   std::shared_ptr<LocalPeers> peers_;
+  int rank_;
   std::vector<int> index_;     // Of each rank among the host's processes.
   SharedArena::Block memory_;  // Of the first rank.
   std::unique_ptr<Engine> engine_;

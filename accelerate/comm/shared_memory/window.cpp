@@ -81,15 +81,19 @@ SharedWindow::SharedWindow(std::shared_ptr<detail::SharedGroup> group,
 }
 
 SharedWindow::~SharedWindow() {
-  if (!peers_.empty()) open();  // A late reader gets an error, not what comes after.
+  open();  // A reader that is late, though none must be, gets an error.
 }
 
 SharedWindow::Header& SharedWindow::header(int rank) const {
   return *reinterpret_cast<Header*>(peers_.at(static_cast<std::size_t>(rank)));
 }
 
+SharedWindow::Header& SharedWindow::own_header() {
+  return *static_cast<Header*>(memory_.data_ptr());
+}
+
 void SharedWindow::open() {
-  auto& stamp = header(rank_).stamp;
+  auto& stamp = own_header().stamp;
   if (stamp.value() % 2 == 1) return;
   stamp.raise_to(stamp.value() + 1);
   // What is written from here on must not be seen before the stamp.
@@ -97,7 +101,7 @@ void SharedWindow::open() {
 }
 
 void SharedWindow::publish(std::uint32_t epoch) {
-  auto& stamp = header(rank_).stamp;
+  auto& stamp = own_header().stamp;
   if (epoch > UINT32_MAX / 4 || stamp_of(epoch) <= stamp.value()) {
     throw UsageError("SharedWindow: epoch " + std::to_string(epoch) +
                      " was published after epoch " + std::to_string(stamp.value() / 2) +

@@ -33,6 +33,7 @@ class SharedWindow {
   /// Communicator::empty. The communicator's group must outlive it.
   [[nodiscard]] static std::shared_ptr<SharedWindow> create(Communicator& communicator,
                                                             std::size_t bytes);
+  /// No peer may read from it any more: let a collective come before.
   ~SharedWindow();
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
@@ -61,6 +62,7 @@ class SharedWindow {
   SharedWindow(std::shared_ptr<detail::SharedGroup> group, std::chrono::milliseconds timeout,
                int rank, std::size_t bytes);
   [[nodiscard]] Header& header(int rank) const;
+  [[nodiscard]] Header& own_header();
   void wait_for(int rank, std::uint32_t epoch);
 
   std::shared_ptr<detail::SharedGroup> group_;

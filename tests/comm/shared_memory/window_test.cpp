@@ -121,6 +121,17 @@ TEST(SharedWindow, RefusesWhatIsOutsideEpochsThatFallAndGroupsWithoutSharedMemor
       {.engine = Engine::gloo});
 }
 
+TEST(SharedWindow, DifferentSizesAreAnErrorOnEveryRank) {
+  run_ranks(
+      3,
+      [](Communicator& comm) {
+        const auto text =
+            comm_error_of([&] { (void)SharedWindow::create(comm, comm.rank() == 1 ? 200 : 100); });
+        EXPECT_NE(text.find("bytes and rank"), std::string::npos) << text;
+      },
+      kShared);
+}
+
 TEST(SharedWindow, AnEpochThatNeverComesIsAnErrorAtTheTimeout) {
   run_ranks(2,
             [](Communicator& comm) {
