@@ -82,11 +82,11 @@ TEST(PartialState, StatesOfAProcessShareOneGroup) {
       testing::run_processes(2, "states_share_one_group", {.env = {{"ACCELERATE_USE_CPU", "1"}}});
   for (const auto& rank : ranks) {
     EXPECT_EQ(rank.exit_code, 0) << rank.err;
-    EXPECT_EQ(
-        rank.out,
-        "Distributed environment: MULTI_CPU  Backend: gloo\nNum processes: 2\nProcess index: " +
-            std::to_string(rank.rank) + "\nLocal process index: " + std::to_string(rank.rank) +
-            "\nDevice: cpu\n");
+    EXPECT_EQ(rank.out,
+              "Distributed environment: MULTI_CPU  Backend: shared_memory\nNum processes: "
+              "2\nProcess index: " +
+                  std::to_string(rank.rank) +
+                  "\nLocal process index: " + std::to_string(rank.rank) + "\nDevice: cpu\n");
   }
 }
 

@@ -354,8 +354,8 @@ TEST(Profiler, EveryRankWritesAFileThatSaysWhoseItIs) {
     const auto trace = read_json(folder.path() / ("profile_" + std::to_string(rank) + ".json"));
     const auto names = names_in(trace);
     EXPECT_EQ(count(names, "aten::mm"), 1);
-    EXPECT_EQ(trace.at("distributedInfo").dump(),
-              R"({"backend":"gloo","rank":)" + std::to_string(rank) + R"(,"world_size":2})");
+    EXPECT_EQ(trace.at("distributedInfo").dump(), R"({"backend":"shared_memory","rank":)" +
+                                                      std::to_string(rank) + R"(,"world_size":2})");
     for (const auto& event : trace.at("traceEvents"))
       if (event.value("name", "") == "aten::mm") processes.insert(event.at("pid").dump());
   }

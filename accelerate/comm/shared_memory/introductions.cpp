@@ -76,7 +76,8 @@ ProcessHandle process_of(const Entry& entry, Descriptor pidfd) {
 }
 
 // The introductions in a message, each with its descriptors.
-std::vector<Introduction> introductions_in(const std::vector<Entry>& entries, Message& message) {
+std::vector<Introduction> introductions_in(const std::vector<Entry>& entries,
+                                           SocketMessage& message) {
   std::vector<Introduction> all;
   auto next = message.descriptors.begin();
   const auto take = [&] {
@@ -165,7 +166,7 @@ class Reception {
     }
   }
 
-  void hear(Descriptor& guest, Message& message) {
+  void hear(Descriptor& guest, SocketMessage& message) {
     const std::string_view bytes = message.bytes;
     if (!bytes.starts_with(card_.token)) return;
     const auto entries = entries_in(bytes.substr(card_.token.size()));
@@ -205,7 +206,7 @@ class Reception {
 };
 
 // The next message of the leader.
-Message hear_from(const HostNotes& notes, int leader, int connection) {
+SocketMessage hear_from(const HostNotes& notes, int leader, int connection) {
   for (;;) {
     if (auto message = receive_message(connection)) {
       if (message->closed) {
@@ -262,7 +263,7 @@ std::vector<Introduction> follow_introductions(const HostNotes& notes, int leade
   }
   std::vector<Introduction> all;
   for (std::size_t of = 1; all.size() < of;) {
-    Message message = hear_from(notes, leader, connection);
+    SocketMessage message = hear_from(notes, leader, connection);
     const auto entries = entries_in(message.bytes);
     if (entries.empty()) throw CannotShare(name_of(leader) + " passed on what is no introduction");
     for (auto& one : introductions_in(entries, message)) all.push_back(std::move(one));

@@ -292,7 +292,7 @@ struct Tile {
   using Going = accelerate::detail::How<typename How::Combine, Keep>;
   static constexpr Size kSize = kTileBytes / sizeof(Sum);
 
-  const Reduction& work;
+  const KernelWork& work;
   Size at;
   Size count;
 
@@ -339,7 +339,7 @@ struct Tile {
 // within the cache and no faster beyond it, and to halve the speed in place, where the lines are in
 // the cache already: `micro_collective_kernels --benchmark_filter=to_several`.
 template <typename Kind, typename Op, typename Finish>
-void reduce(const Reduction& work) {
+void reduce(const KernelWork& work) {
   using Work = Tile<Kind, How<Op, Finish>>;
   using Element = typename Kind::Element;
   for (Size at = 0; at < work.count; at += Work::kSize) {

@@ -5,7 +5,7 @@
 namespace accelerate::detail {
 
 /// Sizes and counts are unsigned long, which is std::size_t here, as no header may be included.
-struct Reduction {
+struct KernelWork {
   void* const* destinations;
   unsigned long num_destinations;
   const void* const* sources;
@@ -13,7 +13,7 @@ struct Reduction {
   unsigned long count;  ///< Elements.
 };
 
-using ReduceLoop = void (*)(const Reduction&);
+using ReduceLoop = void (*)(const KernelWork&);
 
 /// A row a dtype, a column a reduction, both as in kernels.cpp; null where there is no meaning.
 enum KernelType { kF32, kF64, kF16, kBF16, kBool, kU8, kI8, kI16, kI32, kI64, kNumKernelTypes };

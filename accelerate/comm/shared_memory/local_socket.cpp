@@ -160,8 +160,8 @@ bool send_message(int connection, std::string_view message, const std::vector<in
   return true;
 }
 
-std::optional<Message> receive_message(int connection) {
-  Message message;
+std::optional<SocketMessage> receive_message(int connection) {
+  SocketMessage message;
   message.bytes.resize(kMostMessageBytes);
   iovec bytes{message.bytes.data(), message.bytes.size()};
   alignas(cmsghdr) Control control{};

@@ -54,7 +54,7 @@ class Deadline {
 [[nodiscard]] bool send_message(int connection, std::string_view message,
                                 const std::vector<int>& descriptors, const Deadline& deadline);
 
-struct Message {
+struct SocketMessage {
   bool closed = false;      ///< The peer has gone; there is no more.
   bool is_complete = true;  ///< False when we could not take its descriptors (RLIMIT_NOFILE).
   std::string bytes;
@@ -62,7 +62,7 @@ struct Message {
 };
 
 /// The message that waits, of at most kMostMessageBytes; nullopt when none does.
-[[nodiscard]] std::optional<Message> receive_message(int connection);
+[[nodiscard]] std::optional<SocketMessage> receive_message(int connection);
 
 inline constexpr std::size_t kMostDescriptors = 64;  // Linux takes 253
 inline constexpr std::size_t kMostMessageBytes = std::size_t{16} << 10;
