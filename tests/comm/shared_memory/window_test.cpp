@@ -136,8 +136,9 @@ TEST(SharedWindow, AnEpochThatNeverComesIsAnErrorAtTheTimeout) {
   run_ranks(2,
             [](Communicator& comm) {
               const auto window = SharedWindow::create(comm, 100);
-              const auto text = comm_error_of(
-                  [&] { window->read(1 - comm.rank(), 0, torch::empty({1}, at::kByte), 7); });
+              if (comm.rank() == 1) return std::this_thread::sleep_for(2s);  // It has not left.
+              const auto text =
+                  comm_error_of([&] { window->read(1, 0, torch::empty({1}, at::kByte), 7); });
               EXPECT_NE(text.find("has not published epoch 7 within 500 ms; its last is 0"),
                         std::string::npos)
                   << text;
