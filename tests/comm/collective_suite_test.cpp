@@ -75,7 +75,7 @@ at::Tensor reduced(int ranks, std::int64_t count, at::ScalarType dtype, ReduceOp
 
 // Floats at the edges of a vector, a cache line, a page; of what all ranks reduce alone (16 KiB)
 // and what is used in place (64 KiB); of one slot (256 KiB, 16 KiB apart for many ranks), of the
-// ring of slots (1 MiB), and of streamed stores (4 MiB).
+// ring of slots (1 MiB), and beyond; streamed stores (16 MiB) have a test of their own.
 std::vector<std::int64_t> sizes() {
   std::vector<std::int64_t> all = {1, 2, 3, 5, 15, 17, 1023};
   for (const std::int64_t edge : {4096, 16384, 65536, 262144}) {
@@ -164,6 +164,18 @@ TEST_P(CollectiveSuite, Reduce) {
     comm.reduce(tensor, root, ReduceOp::sum).wait();
     if (comm.rank() != root) return;
     EXPECT_TRUE(tensor.equal(reduced(comm.size(), count, at::kFloat, ReduceOp::sum)));
+  });
+}
+
+TEST_P(CollectiveSuite, ResultsThatPassTheCacheBy) {
+  on_ranks([](Communicator& comm) {
+    const std::int64_t count = (std::int64_t{4} << 20) + 13;
+    auto tensor = mine(comm, Memory::other, count);
+    comm.all_reduce(tensor, ReduceOp::sum).wait();
+    EXPECT_TRUE(tensor.equal(reduced(comm.size(), count, at::kFloat, ReduceOp::sum)));
+    tensor.copy_(values(comm.rank(), count, at::kFloat));
+    comm.broadcast(tensor, 0).wait();
+    EXPECT_TRUE(tensor.equal(values(0, count, at::kFloat)));
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 // Up to here one round in which everybody reads everything beats two in which each reads a slice.
 constexpr std::size_t kReducedByAll = std::size_t{16} << 10;
 // Results from here on do not fit the cache beside the rest; stores then pass it by.
-constexpr std::size_t kStreamed = std::size_t{4} << 20;
+constexpr std::size_t kStreamed = std::size_t{16} << 20;
 
 // Nothing may come from nowhere: empty tensors have no address.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, bool streamed = false) {
