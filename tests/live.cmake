@@ -2,8 +2,9 @@
 add_subdirectory(install)
 
 if(Python3_Interpreter_FOUND)
-  add_test(NAME tools.check_layers
-           COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/check_layers_test.py")
+  foreach(tool check_layers check_names)
+    add_test(NAME tools.${tool} COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/${tool}_test.py")
+  endforeach()
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
   add_test(NAME benchmarks.compare
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")

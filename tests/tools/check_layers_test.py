@@ -1,11 +1,8 @@
 """The layer check finds each fault that it promises to find, and none in a sound tree."""
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools" / "check_layers.py"
+from trees import check
+
 SOUND = {
     "accelerate/accelerate.h": '#pragma once\n#include "accelerate/comm/a.h"\n',
     "accelerate/base/a.h": "#pragma once\n#include <string>\n",
@@ -31,24 +28,15 @@ FAULTS = [
 ]
 
 
-def check(files):
-    with tempfile.TemporaryDirectory() as root:
-        for name, text in files.items():
-            path = pathlib.Path(root, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text + "\n", encoding="utf-8")
-        return subprocess.run([sys.executable, TOOL, root], capture_output=True, text=True, check=False)
-
-
 class CheckLayers(unittest.TestCase):
     def test_passes_a_sound_tree(self):
-        result = check(SOUND)
+        result = check("check_layers.py", SOUND)
         self.assertEqual((result.returncode, result.stdout), (0, f"{len(SOUND)} files checked, 0 faults\n"))
 
     def test_names_file_and_fault(self):
         for name, text, words in FAULTS:
             with self.subTest(name=name, words=words):
-                result = check(SOUND | {name: text})
+                result = check("check_layers.py", SOUND | {name: text})
                 self.assertEqual(result.returncode, 1)
                 self.assertIn(words, result.stdout)
                 self.assertIn(name, result.stdout)
