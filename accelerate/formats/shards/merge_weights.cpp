@@ -14,19 +14,16 @@
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/shards/shard_catalogue.h"
 #include "accelerate/formats/shards/shard_files.h"
+#include "accelerate/formats/weights/digits.h"
 
 namespace accelerate {
 namespace {
 
 using Path = std::filesystem::path;
 
-bool all_digits(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // "model", "model_1", ….
 bool is_model(std::string_view stem) {
-  return stem == "model" || (stem.starts_with("model_") && all_digits(stem.substr(6)));
+  return stem == "model" || (stem.starts_with("model_") && detail::all_digits(stem.substr(6)));
 }
 
 // How the weights of one model lie in a folder.

@@ -1,14 +1,13 @@
 #include "accelerate/formats/shards/shard_files.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/shards/sharding_info.h"
+#include "accelerate/formats/weights/digits.h"
 
 namespace accelerate {
 namespace {
@@ -16,15 +15,8 @@ namespace {
 constexpr std::string_view kPrefix = "shard-";
 constexpr std::string_view kSuffix = ".safetensors";
 
-std::string five_digits(std::size_t number) {
-  std::array<char, 24> digits{};
-  std::snprintf(digits.data(), digits.size(), "%05zu", number);
-  return digits.data();
-}
-
 std::optional<std::size_t> number_of(std::string_view digits) {
-  const bool plain = digits.size() >= 5 && digits.size() <= 12 &&
-                     std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
+  const bool plain = digits.size() >= 5 && digits.size() <= 12 && detail::all_digits(digits);
   const auto number = plain ? parse_int(digits) : std::nullopt;
   if (!number || *number < 1) return std::nullopt;
   return static_cast<std::size_t>(*number);
@@ -112,8 +104,8 @@ void deal_rows(const TensorSpec& tensor, std::uint64_t begin, std::uint64_t size
 }  // namespace
 
 std::string ShardFileName::text() const {
-  return std::string(kPrefix) + five_digits(writer) + "-" + stem + "-" + five_digits(number) +
-         "-of-" + five_digits(count) + std::string(kSuffix);
+  return std::string(kPrefix) + detail::five_digits(writer) + "-" + stem + "-" +
+         detail::five_digits(number) + "-of-" + detail::five_digits(count) + std::string(kSuffix);
 }
 
 std::optional<ShardFileName> ShardFileName::parse(std::string_view name) {

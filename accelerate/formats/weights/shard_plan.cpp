@@ -1,25 +1,18 @@
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <set>
 #include <utility>
 
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
+#include "accelerate/formats/weights/digits.h"
 #include "accelerate/formats/weights/weight_index.h"
 
 namespace accelerate {
 namespace {
 
-std::string five_digits(std::size_t number) {
-  std::array<char, 24> digits{};
-  std::snprintf(digits.data(), digits.size(), "%05zu", number);
-  return digits.data();
-}
-
-bool all_digits(std::string_view text) {
-  return text.size() >= 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+bool is_number(std::string_view text) {
+  return text.size() >= 5 && detail::all_digits(text);
 }
 
 void check_unique(const std::vector<ShardItem>& items) {
@@ -47,7 +40,7 @@ void add(WeightShard& shard, const ShardItem& item) {
 
 std::string ShardNames::file_name(std::size_t number, std::size_t count) const {
   if (count == 1) return stem + extension;
-  return stem + "-" + five_digits(number) + "-of-" + five_digits(count) + extension;
+  return stem + "-" + detail::five_digits(number) + "-of-" + detail::five_digits(count) + extension;
 }
 
 bool ShardNames::is_own(std::string_view file_name) const {
@@ -57,8 +50,8 @@ bool ShardNames::is_own(std::string_view file_name) const {
   if (file_name.size() < extension.size()) return false;
   file_name.remove_suffix(extension.size());
   const std::size_t of = file_name.find("-of-");
-  return of != std::string_view::npos && all_digits(file_name.substr(0, of)) &&
-         all_digits(file_name.substr(of + 4));
+  return of != std::string_view::npos && is_number(file_name.substr(0, of)) &&
+         is_number(file_name.substr(of + 4));
 }
 
 std::vector<WeightShard> plan_shards(const std::vector<ShardItem>& items,
