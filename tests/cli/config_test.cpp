@@ -8,21 +8,17 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/config/cluster_config.h"
+#include "tests/support/files.h"
 #include "tests/support/support.h"
 
 namespace accelerate::cli {
 namespace {
 
 using testing::accelerate_program;
+using testing::file_text;
 using testing::run_program;
 using testing::RunResult;
 using testing::TemporaryFolder;
-
-std::string file_text(const std::filesystem::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

@@ -4,12 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
 
-#include "accelerate/formats/manifest.h"
+#include "tests/formats/merge_support.h"
 #include "tests/formats/safetensors_support.h"
-#include "tests/formats/shard_support.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
@@ -17,82 +14,24 @@
 namespace accelerate {
 namespace {
 
+using testing::add_manifest;
+using testing::file_text;
+using testing::names_in;
+using testing::put_shards;
+using testing::specs;
 using testing::TemporaryFolder;
+using testing::whole_file;
+using testing::wholes;
+using testing::write_shards;
 using Path = std::filesystem::path;
 using Names = std::vector<std::string>;
-using Wholes = std::map<std::string, std::vector<std::byte>>;
-
-std::string file_text(const Path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-Names names(const Path& folder) {
-  return real_file_system().list(folder);
-}
-
-const std::vector<TensorSpec>& specs() {
-  static const std::vector<TensorSpec> all = {{"fc.weight", DType::f32, {40, 30}},
-                                              {"fc.bias", DType::bf16, {40}},
-                                              {"norm.count", DType::i64, {}},
-                                              {"none", DType::f32, {0, 3}},
-                                              {"tiles", DType::f64, {6, 10}}};
-  return all;
-}
-
-Wholes wholes(std::size_t first = 0, const std::string& prefix = "") {
-  Wholes all;
-  for (const auto& spec : specs()) all[prefix + spec.name] = testing::counted(spec, first++);
-  return all;
-}
-
-// What save_tensors makes of the same tensors.
-std::string whole_file(std::size_t first = 0) {
-  const TemporaryFolder home;
-  const auto all = wholes(first);
-  std::vector<StoredTensor> tensors;
-  for (const auto& spec : specs()) tensors.push_back({spec, all.at(spec.name)});
-  write_safetensors(real_file_system(), home.path() / "x", tensors,
-                    {.metadata = {{"format", "pt"}}});
-  return file_text(home.path() / "x");
-}
-
-// Three ranks: rows of the matrix, the rest on the first two, "tiles" in four.
-void write_shards(const Path& folder, const std::string& stem = "model", std::size_t first = 0) {
-  std::filesystem::create_directories(folder);
-  std::vector<TensorSpec> named = specs();
-  const std::string prefix = stem == "model" ? "" : stem + ":";
-  for (auto& spec : named) spec.name = prefix + spec.name;
-  const auto tiles = named.back();
-  named.pop_back();
-  auto ranks = deal_to_ranks(named, 3, 200);
-  for (int i = 0; i < 4; ++i)
-    ranks[i % 3].push_back({tiles, {{i / 2 * 2, i % 2 * 7}, {i / 2 * 2 + 2, i % 2 == 0 ? 7 : 3}}});
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    testing::write_parts(folder, stem, rank, ranks[rank], wholes(first, prefix));
-}
-
-void put_shards(testing::CrashFileSystem& disk) {
-  const TemporaryFolder home;
-  write_shards(home.path());
-  for (const auto& name : names(home.path()))
-    disk.put("/data/in/" + name, file_text(home.path() / name));
-}
-
-void add_manifest(const Path& folder) {
-  Manifest manifest{.num_processes = 3, .files = {}};
-  for (const auto& name : names(folder))
-    manifest.files.push_back(manifest_file(real_file_system(), folder, name));
-  write_manifest(real_file_system(), folder, manifest);
-}
 
 TEST(MergeWeights, GivesTheFileOfAnUnshardedSaveByteForByte) {
   const TemporaryFolder home;
   write_shards(home.path() / "in");
-  EXPECT_EQ(names(home.path() / "in").size(), 4U);  // One rank has two tiles.
+  EXPECT_EQ(names_in(home.path() / "in").size(), 4U);  // One rank has two tiles.
   const auto merged = merge_weights(home.path() / "in", home.path() / "a" / "out");
-  EXPECT_EQ(names(home.path() / "a" / "out"), Names{"model.safetensors"});
+  EXPECT_EQ(names_in(home.path() / "a" / "out"), Names{"model.safetensors"});
   EXPECT_EQ(file_text(home.path() / "a" / "out" / "model.safetensors"), whole_file());
   EXPECT_EQ(merged.source_files, 4U);
   EXPECT_EQ(merged.written.tensors, specs().size());
@@ -102,7 +41,7 @@ TEST(MergeWeights, DealsToSeveralFilesAndBack) {
   const TemporaryFolder home;
   write_shards(home.path() / "in");
   merge_weights(home.path() / "in", home.path() / "several", {.max_shard_bytes = 1000});
-  EXPECT_EQ(names(home.path() / "several"),
+  EXPECT_EQ(names_in(home.path() / "several"),
             (Names{"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
                    "model.safetensors.index.json"}));
   merge_weights(home.path() / "several", home.path() / "one");
@@ -177,169 +116,12 @@ TEST(MergeWeights, PassesTensorsThroughASmallBuffer) {
   }
 }
 
-// --- what is refused ----------------------------------------------------------------------------
-
-struct Refusal {
-  const char* what;
-  std::function<void(const Path& folder)> prepare;
-  MergeWeightsOptions options;
-  const char* says;
-};
-
-void touch(const Path& path) {
-  std::ofstream(path) << "x";
-}
-
-TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
-  const auto state = [](const Path& folder) {
-    write_shards(folder);
-    add_manifest(folder);
-  };
-  const Refusal cases[] = {
-      {"nothing", [](const Path&) {}, {}, "there is no folder"},
-      {"a file", touch, {}, "is a file; what is merged is a folder"},
-      {"an empty folder",
-       [](const Path& p) { std::filesystem::create_directory(p); },
-       {},
-       "holds no weights"},
-      {"an index of nothing",
-       [](const Path& p) {
-         std::filesystem::create_directory(p);
-         std::ofstream(p / "model.safetensors.index.json") << R"({"weight_map":{}})";
-       },
-       {},
-       "weight_map is empty"},
-      {"an index that names another file",
-       [](const Path& p) {
-         std::filesystem::create_directory(p);
-         for (const char* name : {"x.safetensors", "y.safetensors"})
-           write_safetensors(real_file_system(), p / name,
-                             {{{name, DType::u8, {1}}, testing::as_bytes("1")}});
-         std::ofstream(p / "model.safetensors.index.json") << weight_index_text(
-             {.files = {{"x.safetensors", "x.safetensors"}, {"y.safetensors", "x.safetensors"}}});
-       },
-       {},
-       "says that 'y.safetensors' is in x.safetensors, which does not have it"},
-      {"a folder above the shards",
-       [](const Path& p) {
-         std::filesystem::create_directories(p / "logs");
-         write_shards(p / "sharded");
-       },
-       {},
-       "holds no weights: neither shards (shard-00001-model-…) nor model.safetensors nor its "
-       "index. Its subfolder 'sharded' does: merge "},
-      {"a link to a folder to be removed",
-       [](const Path& p) {
-         write_shards(p.parent_path() / "real");
-         std::filesystem::create_directory_symlink("real", p);
-       },
-       {.remove_source = true},
-       "in is a symbolic link to "},
-      {"pickled shards",
-       [](const Path& p) {
-         std::filesystem::create_directory(p);
-         touch(p / ".metadata");
-         touch(p / "__0_0.distcp");
-       },
-       {},
-       "Python pickle, which is never run here. Merge it by the merge-weights of Python"},
-      {"a folder of FSDP",
-       [](const Path& p) { std::filesystem::create_directories(p / "pytorch_model_fsdp_0"); },
-       {},
-       "'pytorch_model_fsdp_0': a checkpoint of torch.distributed.checkpoint"},
-      {"a file of torch.save",
-       [](const Path& p) {
-         std::filesystem::create_directory(p);
-         touch(p / "pytorch_model.bin");
-       },
-       {},
-       "`accelerate convert` makes safetensors of it"},
-      {"two models",
-       [](const Path& p) {
-         write_shards(p);
-         write_shards(p, "model_1");
-       },
-       {},
-       "several models: model, model_1. Name one with --model"},
-      {"another model",
-       [](const Path& p) { write_shards(p); },
-       {.model = "model_2"},
-       "no weights of 'model_2'; its models: model"},
-      {"shards and a whole file",
-       [](const Path& p) {
-         write_shards(p);
-         touch(p / "model.safetensors");
-       },
-       {},
-       "holds both 'model.safetensors' and 'shard-00001-model-"},
-      {"a missing shard of a state",
-       [&](const Path& p) {
-         state(p);
-         std::filesystem::remove(p / "shard-00002-model-00001-of-00001.safetensors");
-       },
-       {},
-       "is damaged: 'shard-00002-model-00001-of-00001.safetensors' is missing"},
-      {"a missing shard",
-       [](const Path& p) {
-         write_shards(p);
-         std::filesystem::remove(p / "shard-00003-model-00001-of-00001.safetensors");
-       },
-       {},
-       "of it is in none of the 3 files"},
-      {"a changed shard of a state",
-       [&](const Path& p) {
-         state(p);
-         std::fstream file(p / "shard-00002-model-00001-of-00001.safetensors");
-         file.seekp(-1, std::ios::end);
-         file.put('!');
-       },
-       {},
-       "its checksum is"},
-      {"another model in a folder to be removed",
-       [](const Path& p) {
-         write_shards(p);
-         write_shards(p, "model_1");
-       },
-       {.model = "model", .remove_source = true},
-       "also holds model_1, which would be lost"},
-      {"notes in a folder to be removed",
-       [&](const Path& p) {
-         state(p);
-         touch(p / "notes.txt");
-       },
-       {.remove_source = true},
-       "holds 'notes.txt', which is no part of what is merged"},
-  };
-  for (const auto& row : cases) {
-    const TemporaryFolder home;
-    const Path in = home.path() / "in", out = home.path() / "out";
-    row.prepare(in);
-    try {
-      merge_weights(in, out, row.options);
-      ADD_FAILURE() << row.what << " was taken";
-    } catch (const CheckpointError& error) {
-      EXPECT_NE(describe(error).find(row.says), std::string::npos)
-          << row.what << ": " << describe(error);
-    }
-    EXPECT_FALSE(std::filesystem::exists(out)) << row.what;
-  }
-}
-
-TEST(MergeWeights, TheOutputLiesOutsideOfTheSource) {
-  const TemporaryFolder home;
-  write_shards(home.path() / "in");
-  for (const char* out : {"in", "in/", "in/deep/er", "in/../in", "./in/x"})
-    EXPECT_THROW(merge_weights(home.path() / "in", home.path() / out), UsageError) << out;
-  for (const char* out : {"in2", "in/../other", "."})
-    EXPECT_NO_THROW(merge_weights(home.path() / "in", home.path() / out)) << out;
-}
-
 TEST(MergeWeights, RemovesTheSourceWhenAsked) {
   const TemporaryFolder home;
   write_shards(home.path() / "in");
   add_manifest(home.path() / "in");
   merge_weights(home.path() / "in", home.path() / "out", {.remove_source = true});
-  EXPECT_EQ(names(home.path()), Names{"out"});
+  EXPECT_EQ(names_in(home.path()), Names{"out"});
   EXPECT_EQ(file_text(home.path() / "out" / "model.safetensors"), whole_file());
 }
 
@@ -354,10 +136,10 @@ TEST(MergeWeights, ALinkToTheSourceIsMergedAndNotRemoved) {
                  CheckpointError)
         << in;
   }
-  EXPECT_EQ(names(home.path() / "real" / "in").size(), 4U);
-  EXPECT_EQ(names(home.path()), (Names{"above", "link", "out", "real"}));
+  EXPECT_EQ(names_in(home.path() / "real" / "in").size(), 4U);
+  EXPECT_EQ(names_in(home.path()), (Names{"above", "link", "out", "real"}));
   merge_weights(home.path() / "above" / "in", home.path() / "out", {.remove_source = true});
-  EXPECT_EQ(names(home.path() / "real"), Names{});
+  EXPECT_EQ(names_in(home.path() / "real"), Names{});
 }
 
 // Whose folders are mount points, say.
