@@ -25,20 +25,16 @@ StorePtr part_of(const StorePtr& store, const char* name) {
 // Before anybody connects, so that ranks of different minds do not wait for each other.
 void require_equal_wishes(const StorePtr& store, const SelectionOptions& options) {
   const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
-  const std::string mine = options.wish.empty() ? "-" : options.wish;
+  const std::string mine = options.wish.empty() ? "nothing" : "'" + options.wish + "'";
   store->set(key(options.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
   GroupDiagnosis(store, options.rank, options.size, options.timeout).wait_for_everyone_to_join();
-  for (int rank = 0; rank < options.size; ++rank) {
-    const auto bytes = store->get(key(rank));
-    const std::string theirs(bytes.begin(), bytes.end());
-    const auto first = store->get(key(0));
-    if (theirs == std::string(first.begin(), first.end())) continue;
-    const auto name = [](const std::string& wish) {
-      return wish == "-" ? std::string("nothing") : "'" + wish + "'";
-    };
-    throw ConfigError("ACCELERATE_COMM asks for " + name({first.begin(), first.end()}) +
-                      " on rank 0 and for " + name(theirs) + " on rank " + std::to_string(rank) +
-                      "; all ranks need the same");
+  const auto first = store->get(key(0));
+  for (int rank = 1; rank < options.size; ++rank) {
+    const auto theirs = store->get(key(rank));
+    if (theirs == first) continue;
+    throw ConfigError("ACCELERATE_COMM asks for " + std::string(first.begin(), first.end()) +
+                      " on rank 0 and for " + std::string(theirs.begin(), theirs.end()) +
+                      " on rank " + std::to_string(rank) + "; all ranks need the same");
   }
 }
 
