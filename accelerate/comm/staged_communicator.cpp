@@ -18,6 +18,10 @@ class StagedCommunicator final : public Communicator {
   std::string_view backend() const override { return engine_->backend(); }
   std::chrono::milliseconds timeout() const override { return engine_->timeout(); }
 
+  at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) override {
+    return engine_->empty(sizes, options);
+  }
+
   Work all_reduce(at::Tensor tensor, ReduceOp op) override {
     const auto near = fetch(tensor);
     return back(engine_->all_reduce(near, op), tensor, near);
@@ -73,11 +77,16 @@ class StagedCommunicator final : public Communicator {
   bool is_near(const at::Tensor& tensor) const {
     return !tensor.defined() || tensor.device() == device_;
   }
+  // Copies lie in the engine's own memory, where it has some, so that it does not copy once more.
   at::Tensor fetch(const at::Tensor& tensor) const {
-    return is_near(tensor) ? tensor : tensor.to(device_);
+    if (is_near(tensor)) return tensor;
+    if (!tensor.is_contiguous()) return tensor.to(device_);  // for the engine to refuse
+    const at::NoGradGuard no_grad;
+    return room_for(tensor).copy_(tensor);
   }
   at::Tensor room_for(const at::Tensor& tensor) const {
-    return is_near(tensor) ? tensor : at::empty(tensor.sizes(), tensor.options().device(device_));
+    if (is_near(tensor)) return tensor;
+    return engine_->empty(tensor.sizes(), tensor.options().device(device_));
   }
 
   static Work back(Work work, std::vector<at::Tensor> there, std::vector<at::Tensor> near) {

@@ -11,7 +11,8 @@ namespace accelerate {
 
 /// A communicator over `engine`, which takes tensors on `device` only: others are copied there, and
 /// results back by wait(). So models on GPUs train over Gloo, and small integers on the CPU travel
-/// over NCCL. Cost: those copies; none for tensors that lie on `device`.
+/// over NCCL. Cost: those copies, into memory of engine->empty(); none for tensors that lie on
+/// `device`.
 [[nodiscard]] std::shared_ptr<Communicator> stage_on(std::shared_ptr<Communicator> engine,
                                                      c10::Device device);
 

@@ -1,10 +1,11 @@
-// What needs a GPU: one rank over NCCL, two processes on one GPU over Gloo. tools/gpu_check runs
-// these.
+// What needs a GPU: one rank over NCCL, two processes on one GPU over engines of the CPU.
+// tools/gpu_check runs these.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/base/environment.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/nccl.h"
 #include "accelerate/comm/staged_communicator.h"
@@ -113,8 +114,8 @@ std::vector<at::Tensor> train(Accelerator& accelerator) {
 constexpr double kTolerance = 1e-4;
 
 RANK_MAIN(two_on_one_gpu) {
-  Accelerator accelerator(
-      {.dataloader_config = {.split_batches = true}, .init_process_group = {.backend = "gloo"}});
+  Accelerator accelerator({.dataloader_config = {.split_batches = true},
+                           .init_process_group = {.backend = *env("TEST_BACKEND")}});
   if (accelerator.device() != kGpu) return 2;
   if (accelerator.distributed_type() != DistributedType::MULTI_GPU) return 3;
   const auto weights = train(accelerator);
@@ -127,15 +128,19 @@ RANK_MAIN(two_on_one_gpu) {
   return ::testing::Test::HasFailure() ? 5 : 0;
 }
 
-TEST(GlooOnGpus, TwoProcessesOnOneGpuTrainWhatOneTrainsOnTheCpu) {
+class EngineOfTheCpu : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EngineOfTheCpu, LetsTwoProcessesOnOneGpuTrainWhatOneTrainsOnTheCpu) {
   NEED_GPU();
-  for (const auto& result :
-       testing::run_processes(2, "two_on_one_gpu",
-                              {.time_limit = std::chrono::seconds(110),
-                               .env = {{"ACCELERATE_TORCH_DEVICE", "cuda:0"}}})) {
+  const testing::ProcessesOptions options = {
+      .time_limit = std::chrono::seconds(110),
+      .env = {{"ACCELERATE_TORCH_DEVICE", "cuda:0"}, {"TEST_BACKEND", GetParam()}}};
+  for (const auto& result : testing::run_processes(2, "two_on_one_gpu", options)) {
     EXPECT_EQ(result.exit_code, 0) << result.rank << "\n" << result.err;
   }
 }
+INSTANTIATE_TEST_SUITE_P(OnGpus, EngineOfTheCpu, ::testing::Values("gloo", "shared_memory"),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(Gpu, OneProcessTrainsWhatTheCpuTrains) {
   NEED_GPU();
