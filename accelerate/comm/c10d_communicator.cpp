@@ -14,8 +14,6 @@
 #include "accelerate/comm/call_checks.h"
 #include "accelerate/comm/composite.h"
 #include "accelerate/comm/diagnosis.h"
-#include "accelerate/comm/gloo.h"
-#include "accelerate/comm/nccl.h"
 #include "accelerate/comm/shared_memory/backend.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/staged_communicator.h"
@@ -270,28 +268,8 @@ class C10dCommunicator final : public Communicator {
   }
 
   [[nodiscard]] c10d::ReduceOp c10d_op(ReduceOp op) const {
-    switch (op) {
-      case ReduceOp::mean:
-        if (group_.traits.has_mean) return c10d::ReduceOp::AVG;
-        return c10d::ReduceOp::SUM;  // stage() divides it.
-      case ReduceOp::sum:
-        return c10d::ReduceOp::SUM;
-      case ReduceOp::min:
-        return c10d::ReduceOp::MIN;
-      case ReduceOp::max:
-        return c10d::ReduceOp::MAX;
-      case ReduceOp::product:
-        return c10d::ReduceOp::PRODUCT;
-      case ReduceOp::band:
-        return c10d::ReduceOp::BAND;
-      case ReduceOp::bor:
-        return c10d::ReduceOp::BOR;
-      case ReduceOp::bxor:
-        return c10d::ReduceOp::BXOR;
-    }
-    return c10d::ReduceOp::SUM;
+    return detail::c10d_op(op, group_.traits.has_mean);
   }
-
   [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor) const {
     if (!group_.traits.moves_every_dtype) return detail::as_bytes(tensor, group_.device.type());
     detail::check_communicable(tensor, group_.device.type());
@@ -374,46 +352,6 @@ class C10dCommunicator final : public Communicator {
 
 std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group) {
   return std::make_shared<C10dCommunicator>(std::move(group));
-}
-
-std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::Store> store,
-                                                     int rank, int size,
-                                                     std::chrono::milliseconds timeout,
-                                                     c10::Device device) {
-  C10dGroup group{std::move(store), rank, size, timeout, device, {}, {}};
-  group.make_backend = [timeout, device](const c10::intrusive_ptr<c10d::Store>& group_store,
-                                         int group_rank, int group_size) {
-    return detail::make_nccl_backend(group_store, {group_rank, group_size, timeout, device});
-  };
-  return make_c10d_communicator(std::move(group));
-}
-
-std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store,
-                                                     int rank, int size,
-                                                     std::chrono::milliseconds timeout,
-                                                     const std::string& address) {
-  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
-  group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,
-                                          int group_rank, int group_size) {
-    return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
-  };
-  return make_c10d_communicator(std::move(group));
-}
-
-std::shared_ptr<Communicator> make_shared_memory_communicator(
-    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
-    std::shared_ptr<detail::LocalPeers> peers) {
-  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
-  group.traits = {.moves_every_dtype = true, .has_mean = true, .ends_when_aborted = true};
-  group.traits.require_presence_of = detail::require_presence_of;
-  group.traits.empty = [peers](at::IntArrayRef sizes, const at::TensorOptions& options) {
-    return detail::empty_for_peers(*peers, sizes, options);
-  };
-  group.make_backend = [timeout, peers](const c10::intrusive_ptr<c10d::Store>& group_store,
-                                        int group_rank, int group_size) {
-    return detail::make_shared_memory_backend(group_store, group_rank, group_size, timeout, peers);
-  };
-  return make_c10d_communicator(std::move(group));
 }
 
 void renew(Communicator& communicator) {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <sstream>
 
@@ -101,6 +102,28 @@ void divide(at::Tensor tensor, int size) {
   } else {
     tensor.div_(size);
   }
+}
+
+c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean) {
+  switch (op) {
+    case ReduceOp::mean:
+      return has_mean ? c10d::ReduceOp::AVG : c10d::ReduceOp::SUM;
+    case ReduceOp::sum:
+      return c10d::ReduceOp::SUM;
+    case ReduceOp::min:
+      return c10d::ReduceOp::MIN;
+    case ReduceOp::max:
+      return c10d::ReduceOp::MAX;
+    case ReduceOp::product:
+      return c10d::ReduceOp::PRODUCT;
+    case ReduceOp::band:
+      return c10d::ReduceOp::BAND;
+    case ReduceOp::bor:
+      return c10d::ReduceOp::BOR;
+    case ReduceOp::bxor:
+      return c10d::ReduceOp::BXOR;
+  }
+  return c10d::ReduceOp::SUM;
 }
 
 Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,

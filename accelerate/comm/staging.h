@@ -8,6 +8,10 @@
 
 #include "accelerate/comm/communicator.h"
 
+namespace c10d {
+struct ReduceOp;
+}
+
 namespace accelerate::detail {
 
 /// "float[2, 3]".
@@ -22,6 +26,10 @@ void check_communicable(const at::Tensor& tensor, c10::DeviceType device = c10::
 
 /// `tensor` divided by `size` in place: what makes a mean of a sum. Integers round toward zero.
 void divide(at::Tensor tensor, int size);
+
+/// What c10d calls `op`. A mean is its sum unless the engine `has_mean`: stage_for_reduction
+/// divides.
+[[nodiscard]] c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean);
 
 struct Staged {
   at::Tensor tensor;             ///< What the engine reduces: the tensor itself where it can.

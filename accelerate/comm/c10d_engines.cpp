@@ -1,0 +1,56 @@
+// The groups that a C10dCommunicator is made over: what each engine can, and how one is made.
+#include <chrono>
+#include <memory>
+#include <string>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+
+#include "accelerate/comm/c10d_communicator.h"
+#include "accelerate/comm/gloo.h"
+#include "accelerate/comm/nccl.h"
+#include "accelerate/comm/shared_memory/backend.h"
+
+namespace accelerate {
+
+std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::Store> store,
+                                                     int rank, int size,
+                                                     std::chrono::milliseconds timeout,
+                                                     c10::Device device) {
+  C10dGroup group{std::move(store), rank, size, timeout, device, {}, {}};
+  group.make_backend = [timeout, device](const c10::intrusive_ptr<c10d::Store>& group_store,
+                                         int group_rank, int group_size) {
+    return detail::make_nccl_backend(group_store, {group_rank, group_size, timeout, device});
+  };
+  return make_c10d_communicator(std::move(group));
+}
+
+std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store,
+                                                     int rank, int size,
+                                                     std::chrono::milliseconds timeout,
+                                                     const std::string& address) {
+  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
+  group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,
+                                          int group_rank, int group_size) {
+    return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
+  };
+  return make_c10d_communicator(std::move(group));
+}
+
+std::shared_ptr<Communicator> make_shared_memory_communicator(
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    std::shared_ptr<detail::LocalPeers> peers) {
+  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
+  group.traits = {.moves_every_dtype = true, .has_mean = true, .ends_when_aborted = true};
+  group.traits.require_presence_of = detail::require_presence_of;
+  group.traits.empty = [peers](at::IntArrayRef sizes, const at::TensorOptions& options) {
+    return detail::empty_for_peers(*peers, sizes, options);
+  };
+  group.make_backend = [timeout, peers](const c10::intrusive_ptr<c10d::Store>& group_store,
+                                        int group_rank, int group_size) {
+    return detail::make_shared_memory_backend(group_store, group_rank, group_size, timeout, peers);
+  };
+  return make_c10d_communicator(std::move(group));
+}
+
+}  // namespace accelerate
