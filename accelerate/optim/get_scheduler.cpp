@@ -124,9 +124,9 @@ Scheduler make_warmup_stable_decay(const Request& request) {
                     kwargs.num_cycles.value_or(0.5)}));
 }
 
-Scheduler make_plateau(const Request& request) {
-  const SchedulerKwargs& set = request.kwargs;
-  ReduceLROnPlateauOptions options;
+// What both kinds of plateau take.
+template <typename Options>
+void take_plateau(const SchedulerKwargs& set, Options& options) {
   options.mode = set.mode.value_or(options.mode);
   options.factor = set.factor.value_or(options.factor);
   options.patience = set.patience.value_or(options.patience);
@@ -135,22 +135,20 @@ Scheduler make_plateau(const Request& request) {
   options.cooldown = set.cooldown.value_or(options.cooldown);
   options.min_lr = set.min_lr.value_or(options.min_lr);
   options.eps = set.eps.value_or(options.eps);
+}
+
+Scheduler make_plateau(const Request& request) {
+  ReduceLROnPlateauOptions options;
+  take_plateau(request.kwargs, options);
   return std::make_shared<ReduceLROnPlateau>(request.optimizer, options);
 }
 
 Scheduler make_greedy(const Request& request) {
   const SchedulerKwargs& set = request.kwargs;
   GreedyLROptions options;
-  options.mode = set.mode.value_or(options.mode);
-  options.factor = set.factor.value_or(options.factor);
-  options.patience = set.patience.value_or(options.patience);
-  options.threshold = set.threshold.value_or(options.threshold);
-  options.threshold_mode = set.threshold_mode.value_or(options.threshold_mode);
-  options.cooldown = set.cooldown.value_or(options.cooldown);
+  take_plateau(set, options);
   options.warmup = set.warmup.value_or(options.warmup);
-  options.min_lr = set.min_lr.value_or(options.min_lr);
   options.max_lr = set.max_lr.value_or(options.max_lr);
-  options.eps = set.eps.value_or(options.eps);
   options.smooth = set.smooth.value_or(options.smooth);
   options.window_size = set.window_size.value_or(options.window_size);
   options.reset_start = set.reset_start.value_or(options.reset_start);
