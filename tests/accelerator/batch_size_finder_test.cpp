@@ -8,11 +8,13 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
 
+using testing::kind_and_message_of;
 using testing::run_ranks;
 using testing::run_ranks_shared;
 using Sizes = std::vector<std::int64_t>;
@@ -33,15 +35,6 @@ Sizes sizes_until(std::int64_t fits, const BatchSizeOptions& options = {}) {
       options);
   search();
   return tried;
-}
-
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(error.kind()) + ": " + describe(error);
-  }
-  return "nothing was thrown";
 }
 
 TEST(FindExecutableBatchSize, ShrinksByATenthUntilItFits) {
@@ -70,7 +63,7 @@ TEST(FindExecutableBatchSize, PassesArgumentsOnAndReturnsTheResult) {
 }
 
 TEST(FindExecutableBatchSize, SaysWhatItTriedWhenNotEvenOneSampleFits) {
-  const auto text = message_of([] { sizes_until(0, {.starting_batch_size = 3}); });
+  const auto text = kind_and_message_of([] { sizes_until(0, {.starting_batch_size = 3}); });
   EXPECT_NE(text.find("UsageError: no batch size fits into memory: 3, 2, 1 were tried"),
             std::string::npos)
       << text;
@@ -123,15 +116,15 @@ TEST(FindExecutableBatchSize, RecognisesLibTorchsOwnError) {
 
 TEST(FindExecutableBatchSize, RefusesWhatCannotBeSearched) {
   const auto stays = [](std::int64_t n) { return n; };
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(kind_and_message_of([] {
               sizes_until(1, {.starting_batch_size = -2});
             }).find("starting_batch_size is -2; a number of samples from 1 up"),
             std::string::npos);
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(kind_and_message_of([] {
               sizes_until(1, {.starting_batch_size = 0});
             }).find("the search began with 0"),
             std::string::npos);
-  EXPECT_NE(message_of([&] {
+  EXPECT_NE(kind_and_message_of([&] {
               sizes_until(1, {.starting_batch_size = 2, .reduce_batch_size_fn = stays});
             }).find("reduce_batch_size_fn made 2 of 2; a smaller number"),
             std::string::npos);
@@ -185,7 +178,7 @@ TEST(FindExecutableBatchSize, ARankInsideASyncBatchNormIsFreedWhenItsPeerRunsOut
         accelerator,
         [&](std::int64_t batch_size) {
           if (comm->rank() == 0) run_out_of_memory();
-          errors.push_back(message_of([&] { (void)model(torch::ones({batch_size, 2})); }));
+          errors.push_back(kind_and_message_of([&] { (void)model(torch::ones({batch_size, 2})); }));
           throw CommError(errors.back());
         },
         {.starting_batch_size = 2});
@@ -203,7 +196,7 @@ TEST(FindExecutableBatchSize, AFailureOnOneRankEndsTheSearchOnAll) {
       if (comm.rank() == 1) throw DataError("sample 17 is broken");
       comm.barrier();
     });
-    const auto text = message_of([&] { search(); });
+    const auto text = kind_and_message_of([&] { search(); });
     const std::string expected =
         comm.rank() == 1
             ? "DataError: sample 17 is broken"
@@ -217,7 +210,7 @@ TEST(FindExecutableBatchSize, RanksThatBeginWithDifferentSizesAreTold) {
   run_ranks(2, [](Communicator& comm) {
     auto search = find_executable_batch_size(comm, [](std::int64_t) {},
                                              {.starting_batch_size = 8 + comm.rank()});
-    const auto text = message_of([&] { search(); });
+    const auto text = kind_and_message_of([&] { search(); });
     EXPECT_NE(text.find("rank 0: find_executable_batch_size of batch size 8"), std::string::npos)
         << text;
   });

@@ -4,11 +4,13 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
 
+using testing::message_of;
 using testing::run_ranks_shared;
 
 struct Regression {
@@ -154,16 +156,6 @@ TEST(JoinUnevenInputs, AnExceptionOfOneRankHoldsNobodyUp) {
       {.timeout = std::chrono::seconds(10)});
 }
 
-std::string usage_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no UsageError";
-  return "";
-}
-
 TEST(JoinUnevenInputs, BadInputIsAUsageErrorWithTheCure) {
   Accelerator accelerator({.communicator = single_communicator()});
   torch::nn::Linear net(1, 1);
@@ -171,19 +163,21 @@ TEST(JoinUnevenInputs, BadInputIsAUsageErrorWithTheCure) {
   auto model = accelerator.prepare(net);
   auto synchronised = accelerator.prepare(norm);
   const JoinOptions uneven{.even_batches = false};
-  EXPECT_NE(usage_error_of([&] { (void)accelerator.join_uneven_inputs(uneven); }).find("no model"),
+  EXPECT_NE(message_of<UsageError>([&] {
+              (void)accelerator.join_uneven_inputs(uneven);
+            }).find("no model"),
             std::string::npos);
-  EXPECT_NE(usage_error_of([&] {
+  EXPECT_NE(message_of<UsageError>([&] {
               (void)accelerator.join_uneven_inputs(uneven, synchronised);
             }).find("SyncBatchNorm"),
             std::string::npos);
   EXPECT_NO_THROW((void)accelerator.join_uneven_inputs({.even_batches = true}, synchronised));
   auto scope = accelerator.join_uneven_inputs(uneven, model);
-  EXPECT_NE(usage_error_of([&] {
+  EXPECT_NE(message_of<UsageError>([&] {
               (void)accelerator.join_uneven_inputs(uneven, model);
             }).find("give all models to one scope"),
             std::string::npos);
-  EXPECT_NE(usage_error_of([&] {
+  EXPECT_NE(message_of<UsageError>([&] {
               accelerator.backward(model(numbers(2)).sum(), {.num_items = 2});
             }).find("leave num_items out"),
             std::string::npos);

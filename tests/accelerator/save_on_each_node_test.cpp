@@ -8,12 +8,14 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
+#include "tests/support/files.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
 
+using testing::names_in;
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 using Names = std::vector<std::string>;
@@ -26,12 +28,6 @@ struct Count {
   [[nodiscard]] StateDict state_dict() const { return {{"value", value}}; }
   void load_state_dict(const StateDict& state) { value = state.at("value").to<std::int64_t>(); }
 };
-
-Names names(const Path& folder) {
-  auto all = real_file_system().list(folder);
-  std::erase(all, ".lock");
-  return all;
-}
 
 Path disk_of(const Path& home, int node) {
   return home / ("disk_" + std::to_string(node));
@@ -112,17 +108,17 @@ TEST_F(SaveOnEachNode, EveryDiskHasAllButTheRandomStatesOfOtherMachines) {
   for (const int node : {0, 1}) {
     const auto first = "random_states_" + std::to_string(2 * node);
     const auto second = "random_states_" + std::to_string(2 * node + 1);
-    EXPECT_EQ(names(disk(node) / "state"),
+    EXPECT_EQ(names_in(disk(node) / "state"),
               (Names{"accelerator.json", "custom_checkpoint.json", "manifest.json",
                      "model.safetensors", first + ".json", first + ".safetensors", second + ".json",
                      second + ".safetensors"}));
-    EXPECT_EQ(names(disk(node)), Names{"state"});
+    EXPECT_EQ(names_in(disk(node)), Names{"state"});
   }
 }
 
 TEST_F(SaveOnEachNode, TheNewestIsTheNewestThatAllDisksHave) {
   EXPECT_EQ(on_two_nodes("number"), all("3\n"));
-  EXPECT_EQ(names(disk(1) / "checkpoints"), (Names{"checkpoint_2", "checkpoint_3"}));
+  EXPECT_EQ(names_in(disk(1) / "checkpoints"), (Names{"checkpoint_2", "checkpoint_3"}));
   // As if the power of one machine had gone before its last save had its name.
   std::filesystem::remove_all(disk(1) / "checkpoints" / "checkpoint_3");
   EXPECT_EQ(on_two_nodes("number: load"), all("2\n"));
@@ -148,8 +144,8 @@ TEST_F(SaveOnEachNode, AFailureOnOneDiskIsEveryonesAndBothKeepWhatTheyHad) {
   for (const auto& said : on_two_nodes("fail on rank 3"))
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "no room", said);
   EXPECT_EQ(on_two_nodes("load"), all("1\n"));
-  EXPECT_EQ(names(disk(0)), Names{"state"});
-  EXPECT_EQ(names(disk(1)), Names{"state"});
+  EXPECT_EQ(names_in(disk(0)), Names{"state"});
+  EXPECT_EQ(names_in(disk(1)), Names{"state"});
 }
 
 TEST_F(SaveOnEachNode, ShardsNeedOneFileSystem) {

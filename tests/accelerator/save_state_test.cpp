@@ -7,6 +7,8 @@
 #include <stdexcept>
 
 #include "accelerate/accelerate.h"
+#include "tests/support/errors.h"
+#include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
@@ -14,16 +16,12 @@
 namespace accelerate {
 namespace {
 
+using testing::message_of;
+using testing::names_in;
 using testing::run_ranks_shared;
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 using Names = std::vector<std::string>;
-
-Names names(const Path& folder) {
-  auto all = real_file_system().list(folder);
-  std::erase(all, ".lock");
-  return all;
-}
 
 torch::nn::Linear line(double weight, int outputs = 1) {
   torch::nn::Linear net(2, outputs);
@@ -57,7 +55,7 @@ TEST(SaveState, NumbersCheckpointsKeepsTheNewestAndGoesOnFromIt) {
                 home.path() / "checkpoints" / ("checkpoint_" + std::to_string(count.value)));
     }
   }
-  EXPECT_EQ(names(home.path() / "checkpoints"), (Names{"checkpoint_10", "checkpoint_11"}));
+  EXPECT_EQ(names_in(home.path() / "checkpoints"), (Names{"checkpoint_10", "checkpoint_11"}));
   Count resumed;
   Accelerator accelerator(numbered_in(home.path(), 2));
   accelerator.register_for_checkpointing(resumed);
@@ -98,7 +96,7 @@ TEST(SaveState, WritesTheFilesThatTheDocumentationNames) {
     accelerator.save_state(home.path() / "a");
     accelerator.load_state(home.path() / "a");
   });
-  EXPECT_EQ(names(home.path() / "a"),
+  EXPECT_EQ(names_in(home.path() / "a"),
             (Names{"accelerator.json", "custom_checkpoint.json", "dataloader.json", "manifest.json",
                    "model.safetensors", "model_1.safetensors", "note_0", "note_1", "optimizer.json",
                    "optimizer_1.json", "random_states_0.json", "random_states_0.safetensors",
@@ -286,15 +284,6 @@ struct Stubborn {
   void load_state_dict(const StateDict&) { throw std::runtime_error("the vocabulary differs"); }
 };
 
-std::string refused(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const CheckpointError& error) {
-    return describe(error);
-  }
-  return {};
-}
-
 TEST(SaveState, WhatAnObjectThrowsIsACheckpointErrorWithItsNameFolderAndText) {
   const TemporaryFolder home;
   const Path folder = home.path() / "a";
@@ -302,9 +291,9 @@ TEST(SaveState, WhatAnObjectThrowsIsACheckpointErrorWithItsNameFolderAndText) {
   Stubborn stubborn;
   accelerator.register_for_checkpointing(stubborn);
   accelerator.save_state(folder);
-  const auto loading = refused([&] { accelerator.load_state(folder); });
+  const auto loading = message_of<CheckpointError>([&] { accelerator.load_state(folder); });
   stubborn.saves = false;
-  const auto saving = refused([&] { accelerator.save_state(folder); });
+  const auto saving = message_of<CheckpointError>([&] { accelerator.save_state(folder); });
   for (const auto& said : {loading, saving})
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'custom_checkpoint'", said);
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, folder.string(), loading);
@@ -332,8 +321,8 @@ TEST(SaveState, OfASparseTensorIsRefusedByItsNameOnAllRanks) {
           accelerator.register_for_checkpointing(graph);
         }
         auto prepared = accelerator.prepare(net);
-        const auto said =
-            refused([&] { accelerator.save_state(home.path() / "a", {.sharded = sharded}); });
+        const auto said = message_of<CheckpointError>(
+            [&] { accelerator.save_state(home.path() / "a", {.sharded = sharded}); });
         EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot save 'adjacency'", said);
         EXPECT_PRED_FORMAT2(::testing::IsSubstring, "densify it", said);
       });

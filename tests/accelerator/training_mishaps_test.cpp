@@ -5,10 +5,13 @@
 #include <torch/torch.h>
 
 #include "accelerate/accelerate.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
+
+using testing::message_of;
 
 // One weight of 0, a rate of 1, two micro-batches a step: a step of good micro-batches is -1.
 struct Loop {
@@ -55,16 +58,6 @@ struct Loop {
 };
 using Fails = Loop::Fails;
 
-template <typename Call>
-std::string message_of(const Call& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError";
-}
-
 TEST(TrainingMishaps, AMicroBatchThatFailsBeforeItsBackwardIsRunAgain) {
   Loop loop;
   loop.micro_batch();
@@ -80,7 +73,8 @@ TEST(TrainingMishaps, AMicroBatchThatFailsAfterItsBackwardCannotBeSteppedOn) {
     loop.micro_batch();
     EXPECT_THROW(loop.micro_batch(fails), DataError);
     const double before = loop.weight();
-    EXPECT_NE(message_of([&] { loop.micro_batch(); }).find("zero_grad()"), std::string::npos);
+    EXPECT_NE(message_of<UsageError>([&] { loop.micro_batch(); }).find("zero_grad()"),
+              std::string::npos);
     EXPECT_EQ(loop.weight(), before);
     loop.optimizer.zero_grad();
     loop.micro_batch();
@@ -106,7 +100,8 @@ TEST(TrainingMishaps, ABackwardThatFailsSpoilsTheGradientsOutsideOfAWindowToo) {
   const auto used_up = loop.loss().pow(2);
   used_up.backward();
   EXPECT_THROW(loop.accelerator.backward(used_up), c10::Error);
-  EXPECT_NE(message_of([&] { loop.optimizer.step(); }).find("zero_grad()"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { loop.optimizer.step(); }).find("zero_grad()"),
+            std::string::npos);
   loop.net->zero_grad();  // drops them as well
   loop.accelerator.backward(loop.loss());
   loop.optimizer.step();
@@ -142,7 +137,7 @@ TEST(TrainingMishaps, CountedLossesOfOneMicroBatchAreAddedUpBeforeTheirBackward)
   const BackwardOptions two{.num_items = 2};
   loop.accelerator.backward(loop.loss(), two);
   const auto again = [&] { loop.accelerator.backward(loop.loss(), two); };
-  EXPECT_NE(message_of(again).find("add the losses"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>(again).find("add the losses"), std::string::npos);
   EXPECT_EQ(loop.gradient(), 0.5);
   loop.optimizer.step();
   loop.optimizer.zero_grad();
@@ -166,7 +161,7 @@ TEST(TrainingMishaps, LossesThatCannotBeDifferentiatedAreRefusedInWords) {
        },
        "NoGradGuard"}};
   for (const auto& [bad, said] : table) {
-    const auto text = message_of([&, &bad = bad] { loop.accelerator.backward(bad()); });
+    const auto text = message_of<UsageError>([&, &bad = bad] { loop.accelerator.backward(bad()); });
     EXPECT_NE(text.find(said), std::string::npos) << text;
   }
   loop.micro_batch();
@@ -180,7 +175,7 @@ TEST(TrainingMishaps, AWindowInsideAWindowIsRefused) {
     const auto outer = loop.accelerator.accumulate(loop.model);
     const auto inner = loop.accelerator.accumulate(loop.model);
   };
-  EXPECT_NE(message_of(nested).find("accumulate(first, second)"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>(nested).find("accumulate(first, second)"), std::string::npos);
   loop.micro_batch();
   loop.micro_batch();
   EXPECT_EQ(loop.weight(), -1.0);
@@ -201,7 +196,7 @@ TEST(TrainingMishaps, ScaledGradientsAreNotAddedToUnscaledOnes) {
   Loop loop({.mixed_precision = MixedPrecision::fp16}, 1);
   loop.accelerator.backward(loop.loss());
   loop.accelerator.clip_grad_norm_(loop.model.parameters(), 10.0);
-  const auto text = message_of([&] { loop.accelerator.backward(loop.loss()); });
+  const auto text = message_of<UsageError>([&] { loop.accelerator.backward(loop.loss()); });
   EXPECT_NE(text.find("after the last backward"), std::string::npos) << text;
   EXPECT_THROW(loop.optimizer.step(), UsageError);
   loop.optimizer.zero_grad();

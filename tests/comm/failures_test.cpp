@@ -13,23 +13,15 @@
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/operations.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::message_of;
 using testing::run_ranks;
-
-std::string comm_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const CommError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no CommError";
-  return "";
-}
 
 // The signals that a thread of this process blocks, by the thread's name.
 std::multimap<std::string, unsigned long long> blocked_signals() {
@@ -73,7 +65,7 @@ TEST(CommFailures, ALateRankIsATimeoutThatNamesTheOperation) {
               }
               at::Tensor tensor = torch::ones({4});
               const auto text =
-                  comm_error_of([&] { comm.all_reduce(tensor, ReduceOp::sum).wait(); });
+                  message_of<CommError>([&] { comm.all_reduce(tensor, ReduceOp::sum).wait(); });
               EXPECT_NE(text.find("all_reduce of Float[4]"), std::string::npos) << text;
               EXPECT_NE(text.find("rank 0 of 2"), std::string::npos) << text;
             },
@@ -88,7 +80,7 @@ TEST(CommFailures, ARankThatGivesUpTellsItsPeersWhy) {
                 EXPECT_THROW(comm.barrier(), CommError);
                 return;
               }
-              const auto text = comm_error_of([&] { comm.barrier(); });
+              const auto text = message_of<CommError>([&] { comm.barrier(); });
               EXPECT_NE(text.find("Rank 1 gave up: the dataset is empty"), std::string::npos)
                   << text;
             },
@@ -102,7 +94,7 @@ TEST(CommFailures, ARankThatGivesUpTellsTheGroupsThatWereSplitOffUnlessTheyOutli
     if (comm.rank() == 1) comm.abort("out of memory");
     if (comm.rank() == 0) {
       for (auto* group : {part.get(), deeper.get()}) {
-        const auto text = comm_error_of([&] { group->barrier(); });
+        const auto text = message_of<CommError>([&] { group->barrier(); });
         EXPECT_NE(text.find("Rank 1 gave up: out of memory"), std::string::npos) << text;
       }
     }
@@ -114,7 +106,7 @@ TEST(CommFailures, ARankThatLeavesCleanlyIsToldFromACrash) {
   run_ranks(2,
             [](Communicator& comm) {
               if (comm.rank() == 1) return;
-              const auto text = comm_error_of([&] {
+              const auto text = message_of<CommError>([&] {
                 for (int i = 0; i < 100; ++i) comm.barrier();
               });
               EXPECT_NE(text.find("Rank 1 had left the group with a clean exit"), std::string::npos)
@@ -159,7 +151,7 @@ TEST(CommFailures, DestructionWithWorkInFlightDoesNotWaitForTheTimeout) {
 TEST(CommFailures, AnEmptyTensorWhereAnotherRankHasNoneIsADisagreement) {
   run_ranks(2,
             [](Communicator& comm) {
-              const auto text = comm_error_of([&] {
+              const auto text = message_of<CommError>([&] {
                 for (int i = 0; i < 2; ++i) {
                   at::Tensor tensor = torch::ones({comm.rank() == 0 && i == 0 ? 0 : 5});
                   comm.all_reduce(tensor, ReduceOp::sum).wait();
@@ -174,7 +166,7 @@ TEST(CommFailures, AnEmptyTensorWhereAnotherRankHasNoneIsADisagreement) {
 TEST(CommFailures, DisagreementListsEveryRanksShapesOnEveryRank) {
   run_ranks(3, [](Communicator& comm) {
     const at::Tensor mine = comm.rank() == 1 ? torch::ones({1, 2, 5}) : torch::ones({1, 5});
-    const auto text = comm_error_of([&] { (void)gather(comm, mine); });
+    const auto text = message_of<CommError>([&] { (void)gather(comm, mine); });
     EXPECT_NE(text.find("rank 0: gather of Float[1, 5]"), std::string::npos) << text;
     EXPECT_NE(text.find("rank 1: gather of Float[1, 2, 5]"), std::string::npos) << text;
     EXPECT_NE(text.find("rank 2: gather of Float[1, 5]"), std::string::npos) << text;
@@ -185,7 +177,7 @@ TEST(CommFailures, DisagreementListsEveryRanksShapesOnEveryRank) {
 TEST(CommFailures, DifferentOperationsAreADisagreement) {
   run_ranks(2, [](Communicator& comm) {
     const at::Tensor tensor = torch::ones({2});
-    const auto text = comm_error_of(
+    const auto text = message_of<CommError>(
         [&] { comm.rank() == 0 ? (void)gather(comm, tensor) : (void)reduce(comm, tensor); });
     EXPECT_NE(text.find("rank 1: reduce(mean) of Float[2]"), std::string::npos) << text;
   });

@@ -11,6 +11,7 @@
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/hierarchical_communicator.h"
 #include "accelerate/comm/rendezvous.h"
+#include "tests/support/errors.h"
 #include "tests/support/hosts.h"
 #include "tests/support/ranks.h"
 
@@ -18,20 +19,10 @@ namespace accelerate {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::message_of;
 using testing::run_hosts;
 
 const std::vector<int> kTwoHosts = {0, 0, 1, 1};
-
-// All that the error of `call` says.
-std::string comm_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const CommError& error) {
-    return describe(error);
-  }
-  ADD_FAILURE() << "no CommError";
-  return "";
-}
 
 void expect_part(const std::string& text, const char* part) {
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
@@ -46,7 +37,7 @@ TEST(HierarchyFailures, ARankThatGivesUpIsNamedOnEveryHost) {
   run_hosts(kTwoHosts, [](const auto& comm) {
     comm->barrier();
     if (comm->rank() == 3) return comm->abort("the disk is full");
-    const auto text = comm_error_of([&] { all_reduce(*comm); });
+    const auto text = message_of<CommError>([&] { all_reduce(*comm); });
     expect_part(text, "all_reduce of Float[4] failed");
     expect_part(text, "inside host 1 (its ranks count from 0 and are 2, 3 of all)");
     expect_part(text, "the disk is full");
@@ -79,7 +70,7 @@ TEST(HierarchyFailures, ALateRankIsATimeoutThatNamesTheLevel) {
                 std::this_thread::sleep_for(3s);
                 return;
               }
-              const auto text = comm_error_of([&] { all_reduce(*comm); });
+              const auto text = message_of<CommError>([&] { all_reduce(*comm); });
               expect_part(text, comm->rank() == 2 ? "inside host 1" : "between the hosts");
             },
             {.timeout = 1s});
@@ -92,7 +83,7 @@ TEST(HierarchyFailures, LaterWorkSaysWhyTheFirstFailed) {
     at::Tensor a = torch::ones({4}), b = torch::ones({5});
     auto first = comm->all_reduce(a, ReduceOp::sum);
     auto second = comm->all_reduce(b, ReduceOp::sum);
-    const auto text = comm_error_of([&] { second.wait(); });
+    const auto text = message_of<CommError>([&] { second.wait(); });
     expect_part(text, "all_reduce of Float[4]");
     expect_part(text, "out of memory");
     EXPECT_THROW(first.wait(), CommError);
@@ -117,8 +108,8 @@ TEST(HierarchyFailures, DestructionWithWorkInFlightDoesNotWaitForTheTimeout) {
                               if (comm->rank() != 1) comm.reset();
                               everyone_is_gone.arrive_and_wait();
                               if (flat->rank() != 1) {
-          EXPECT_THROW(abandoned.wait(), CommError);
-        }
+                                EXPECT_THROW(abandoned.wait(), CommError);
+                              }
                             },
                             {.timeout = 60s});
   EXPECT_LT(std::chrono::steady_clock::now() - start, 30s);
@@ -142,8 +133,10 @@ TEST(HierarchyFailures, AnAbortEndsThePartsUnlessTheyOutliveIt) {
     outlive(*comm, *apart);
     apart->barrier();
     if (comm->rank() == 2) comm->abort("lost its GPU");
-    if (comm->rank() < 2) expect_part(comm_error_of([&] { across->barrier(); }), "lost its GPU");
-    if (comm->rank() == 3) expect_part(comm_error_of([&] { within->barrier(); }), "lost its GPU");
+    if (comm->rank() < 2)
+      expect_part(message_of<CommError>([&] { across->barrier(); }), "lost its GPU");
+    if (comm->rank() == 3)
+      expect_part(message_of<CommError>([&] { within->barrier(); }), "lost its GPU");
     apart->barrier();
   });
 }
@@ -167,7 +160,7 @@ RANK_MAIN(lose_a_rank_of_another_host) {
   const auto comm = testing::hierarchy_over(rendezvous(rendezvous_options_from_env()), kTwoHosts);
   comm->barrier();
   if (comm->rank() == 3) raise(SIGKILL);
-  std::cout << comm_error_of([&] {
+  std::cout << message_of<CommError>([&] {
     for (int i = 0; i < 1000; ++i) all_reduce(*comm, 5000);
   });
   return 0;

@@ -7,11 +7,13 @@
 #include "accelerate/comm/objects.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/tensor_checks.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
 namespace {
 
+using testing::kind_and_message_of;
 using testing::run_ranks;
 using Data = std::map<std::string, at::Tensor>;
 
@@ -26,15 +28,6 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Ops, ::testing::Values(1, 2, 3, 4));
 // size() values that count on over the ranks: 1, 2 and 3, 4 on two.
 at::Tensor create_tensor(const Communicator& comm) {
   return torch::arange(comm.size()) + 1.0 + comm.size() * comm.rank();
-}
-
-std::string error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(error.kind()) + ": " + error.what();
-  }
-  return "nothing was thrown";
 }
 
 void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
@@ -119,7 +112,7 @@ TEST_P(Ops, CopyTensorToDevicesNeedsNoShapeElsewhere) {
     const auto got =
         copy_tensor_to_devices(comm, comm.rank() == 0 ? torch::tensor({1, 2, 3}) : at::Tensor());
     EXPECT_TRUE(got.equal(torch::tensor({1, 2, 3})));
-    expect_parts(error_of([&] { (void)copy_tensor_to_devices(comm); }),
+    expect_parts(kind_and_message_of([&] { (void)copy_tensor_to_devices(comm); }),
                  {"CommError", "none brought one"});
   });
 }
@@ -127,7 +120,7 @@ TEST_P(Ops, CopyTensorToDevicesNeedsNoShapeElsewhere) {
 TEST(OpsDisagree, CopyTensorToDevicesNamesTheRanksThatBroughtOne) {
   run_ranks(3, [](Communicator& comm) {
     const auto mine = comm.rank() > 0 ? torch::ones({1}) : at::Tensor();
-    expect_parts(error_of([&] { (void)copy_tensor_to_devices(comm, mine); }),
+    expect_parts(kind_and_message_of([&] { (void)copy_tensor_to_devices(comm, mine); }),
                  {"CommError", "ranks 1, 2 brought one each"});
   });
 }
@@ -166,15 +159,16 @@ TEST(OpsDisagree, EveryRankLearnsTheOperationAndAllShapes) {
         {[&] { (void)broadcast_object(comm, 7, comm.rank()); },
          {"rank 0: broadcast_object from rank 0", "rank 1: broadcast_object from rank 1"}},
     };
-    for (const auto& one : cases) expect_parts(error_of(one.call), one.parts);
+    for (const auto& one : cases) expect_parts(kind_and_message_of(one.call), one.parts);
     EXPECT_EQ(gather(comm, torch::ones({1})).size(0), 2) << "the group works afterwards";
   });
 }
 
 TEST(OpsDisagree, DebugModeNamesATensorOnAnotherDevice) {
   const auto meta = torch::ones({2}, at::kMeta);
-  expect_parts(error_of([&] { require_device({torch::ones({1}), meta}, c10::kCPU, "gather"); }),
-               {"UsageError: gather", "on meta", "computes on cpu", "send_to_device"});
+  expect_parts(
+      kind_and_message_of([&] { require_device({torch::ones({1}), meta}, c10::kCPU, "gather"); }),
+      {"UsageError: gather", "on meta", "computes on cpu", "send_to_device"});
   require_device({at::Tensor(), torch::ones({1})}, c10::kCPU, "gather");
 }
 

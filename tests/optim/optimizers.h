@@ -113,6 +113,15 @@ inline std::vector<OptimizerCase> all_cases() {
   return all;
 }
 
+/// A class of the user's own, which has options of the user's own and steps nowhere.
+template <typename Options>
+struct OwnOptimizer final : torch::optim::Optimizer {
+  OwnOptimizer()
+      : Optimizer(std::vector<at::Tensor>{torch::ones({1}, torch::requires_grad())},
+                  std::make_unique<Options>()) {}
+  at::Tensor step(LossClosure /*closure*/) override { return {}; }
+};
+
 /// Leaves with the values and strides of `tensors`.
 inline std::vector<at::Tensor> leaves_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> leaves;

@@ -43,16 +43,6 @@ struct Branches {
 
 inline const RanksOptions kSoon{.timeout = std::chrono::seconds(5)};
 
-inline std::string usage_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no UsageError";
-  return "";
-}
-
 inline bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -3,15 +3,16 @@
 #include <torch/torch.h>
 
 #include "tests/parallel/branches.h"
+#include "tests/support/errors.h"
 
 namespace accelerate {
 namespace {
 
 using testing::Branches;
 using testing::kSoon;
+using testing::message_of;
 using testing::run_ranks_shared;
 using testing::says;
-using testing::usage_error_of;
 
 TEST(TriggerSyncInBackward, TheNextBackwardSynchronisesUnderNoSyncAndOnlyThat) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
@@ -136,7 +137,7 @@ TEST(StaticGraph, AGraphThatChangesIsAUsageErrorThatNamesTheParameter) {
       [](const std::shared_ptr<Communicator>& comm) {
         Branches replica(comm, {.static_graph = true});
         replica.backward(replica.use(replica.left, 1));
-        const auto more = usage_error_of([&] {
+        const auto more = message_of<UsageError>([&] {
           replica.backward(replica.use(replica.left, 1) + replica.use(replica.right, 1));
         });
         EXPECT_TRUE(says(more, "'1.weight' came 1 times in this backward and 0 times")) << more;
@@ -147,7 +148,8 @@ TEST(StaticGraph, AGraphThatChangesIsAUsageErrorThatNamesTheParameter) {
       [](const std::shared_ptr<Communicator>& comm) {
         Branches replica(comm, {.static_graph = true});
         replica.backward(replica.use(replica.left, 1) + replica.use(replica.right, 1));
-        const auto fewer = usage_error_of([&] { replica.backward(replica.use(replica.left, 1)); });
+        const auto fewer =
+            message_of<UsageError>([&] { replica.backward(replica.use(replica.left, 1)); });
         EXPECT_TRUE(says(fewer, "fewer gradients than in the first step: 1.weight")) << fewer;
       },
       kSoon);
@@ -162,7 +164,8 @@ TEST(StaticGraph, ARankWithoutInputsInTheFirstStepMayNotUseWhatNoOtherDoes) {
     } else {
       replica.engine.begin_shadow({});
       replica.engine.finish_shadow();
-      const auto text = usage_error_of([&] { replica.backward(replica.use(replica.right, 1)); });
+      const auto text =
+          message_of<UsageError>([&] { replica.backward(replica.use(replica.right, 1)); });
       EXPECT_TRUE(says(text, "on no rank in the first step of the others")) << text;
       EXPECT_TRUE(says(text, "1.weight")) << text;
     }

@@ -4,14 +4,15 @@
 
 #include "accelerate/parallel/gradients/comm_hooks.h"
 #include "tests/parallel/branches.h"
+#include "tests/support/errors.h"
 
 namespace accelerate {
 namespace {
 
 using testing::Branches;
+using testing::message_of;
 using testing::run_ranks_shared;
 using testing::says;
-using testing::usage_error_of;
 
 TEST(CommHook, OfTheProgramSeesBucketsInOrderAndDecidesWhatGradientsBecome) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
@@ -114,7 +115,7 @@ TEST(RunBackward, IsOverHoweverItFails) {
     other->weight.requires_grad_(true);
     const auto loss = replica.use(replica.left, 1);
     const auto expect_over = [&] {
-      const auto text = usage_error_of([&] { loss.backward({}, /*retain_graph=*/true); });
+      const auto text = message_of<UsageError>([&] { loss.backward({}, /*retain_graph=*/true); });
       EXPECT_TRUE(says(text, "computed by loss.backward()")) << text;
     };
     EXPECT_THROW(run_backward({&replica.engine}, {.loss = loss}, [] { throw 7; }), int);

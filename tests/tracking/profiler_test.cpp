@@ -14,6 +14,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/state/partial_state.h"
+#include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
@@ -25,6 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using detail::average_by_key;
 using detail::TraceEvent;
+using testing::message_of;
 using testing::TemporaryFolder;
 
 void work(int times = 1) {
@@ -53,15 +55,6 @@ std::int64_t calls_of(const std::vector<OperatorStats>& operators, const std::st
   return found == operators.end() ? 0 : found->calls;
 }
 
-std::string usage_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "no UsageError";
-}
-
 TEST(ProfileSchedule, DoesInEveryStepWhatTheOriginalDoes) {
   std::istringstream lines(testing::read_reference("profiler_schedule.txt"));
   int rows = 0;
@@ -85,7 +78,7 @@ TEST(ProfileSchedule, RefusesNumbersThatMakeNoCycle) {
                                      {.warmup = -1},
                                      {.repeat = -1},
                                      {.skip_first = -2}}) {
-    EXPECT_NE(usage_error_of([&] {
+    EXPECT_NE(message_of<UsageError>([&] {
                 Profiler profiler({.schedule_option = bad});
               }).find("active must be 1 or more"),
               std::string::npos);
@@ -161,7 +154,7 @@ TEST(Profiler, AScheduleThatEndsInItsWarmupOrWaitGivesNoTrace) {
     EXPECT_EQ(traces, 0) << steps;
   }
   Profiler profiler({.schedule_option = ProfileSchedule{.wait = 1}});
-  EXPECT_NE(usage_error_of([&] { (void)profiler.trace(); }).find("no finished trace yet"),
+  EXPECT_NE(message_of<UsageError>([&] { (void)profiler.trace(); }).find("no finished trace yet"),
             std::string::npos);
 }
 
@@ -180,22 +173,24 @@ TEST(Profiler, AnExceptionEndsItAndTheTraceIsThere) {
 
 TEST(Profiler, ThereCanBeOneInAProcess) {
   Profiler profiler;
-  EXPECT_NE(
-      usage_error_of([] { Profiler second; }).find("a profiler is running in this process already"),
-      std::string::npos);
+  EXPECT_NE(message_of<UsageError>([] {
+              Profiler second;
+            }).find("a profiler is running in this process already"),
+            std::string::npos);
   work();
   profiler.stop();
   EXPECT_EQ(calls_of(profiler.key_averages(), "aten::mm"), 1) << "the first goes on";
-  EXPECT_NE(usage_error_of([&] { profiler.step(); }).find("after stop()"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>([&] { profiler.step(); }).find("after stop()"),
+            std::string::npos);
 }
 
 TEST(Profiler, RefusesActivitiesThatAreNotThere) {
-  EXPECT_NE(usage_error_of([] {
+  EXPECT_NE(message_of<UsageError>([] {
               Profiler none({.activities = std::vector<ProfilerActivity>{}});
             }).find("activities are empty"),
             std::string::npos);
   if (torch::cuda::is_available()) return;
-  EXPECT_NE(usage_error_of([] {
+  EXPECT_NE(message_of<UsageError>([] {
               Profiler cuda({.activities = std::vector{ProfilerActivity::cuda}});
             }).find("sees no GPU"),
             std::string::npos);

@@ -1,31 +1,19 @@
 #include "accelerate/comm/shared_memory/arena.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
 #include <random>
 #include <set>
 #include <thread>
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/shared_memory/memory_file.h"
-#include "tests/support/ranks.h"
 
 namespace accelerate::detail {
 namespace {
-
-using testing::run_processes;
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
@@ -271,152 +259,6 @@ TEST(SharedArena, RefusesTensorsThatCannotLieInIt) {
   EXPECT_THROW((void)arena->empty({1}, at::TensorOptions().pinned_memory(true)), UsageError);
   EXPECT_ANY_THROW((void)arena->empty({-1}, at::kFloat));
   EXPECT_ANY_THROW((void)arena->empty({INT64_MAX, INT64_MAX}, at::kFloat));
-}
-
-std::string message_of(SharedArena& arena, std::size_t bytes) {
-  try {
-    (void)arena.allocate(bytes);
-  } catch (const CommError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
-TEST(SharedArena, SaysHowMuchMemoryThereIsWhenThereIsNotEnough) {
-  const auto arena = SharedArena::create();
-  const auto before = arena->bytes_reserved();
-  for (const std::size_t bytes : {std::size_t{1} << 50, SIZE_MAX}) {
-    const auto message = message_of(*arena, bytes);
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, " left. Use fewer ranks", message);
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "ACCELERATE_COMM=gloo", message);
-  }
-  EXPECT_EQ(arena->bytes_reserved(), before);
-  EXPECT_TRUE(arena->allocate(kMiB));  // and goes on
-}
-
-void limit(int resource, rlim_t most) {
-  rlimit before{};
-  getrlimit(static_cast<__rlimit_resource>(resource), &before);
-  const rlimit now{most, before.rlim_max};
-  setrlimit(static_cast<__rlimit_resource>(resource), &now);
-}
-
-RANK_MAIN(arena_within_a_file_size_limit) {
-  limit(RLIMIT_FSIZE, 8 * kMiB);
-  const auto arena = SharedArena::create();
-  const auto small = arena->allocate(4 * kMiB);  // a segment of 16 MiB would be too large
-  std::cout << message_of(*arena, 16 * kMiB) << std::endl;
-  return 0;
-}
-
-RANK_MAIN(arena_without_address_space) {
-  const auto arena = SharedArena::create();
-  limit(RLIMIT_AS, 1 * kMiB);
-  const auto message = message_of(*arena, 64 * kMiB);
-  limit(RLIMIT_AS, RLIM_INFINITY);
-  std::cout << message << std::endl;
-  return 0;
-}
-
-RANK_MAIN(arena_without_descriptors) {
-  limit(RLIMIT_NOFILE, 0);
-  try {
-    (void)SharedArena::create();
-  } catch (const CommError& error) {
-    std::cout << error.what() << std::endl;
-  }
-  return 0;
-}
-
-TEST(SharedArena, NamesTheLimitThatItMeets) {
-  const std::map<std::string, std::string> cases = {
-      {"arena_within_a_file_size_limit", "ulimit -f unlimited"},
-      {"arena_without_address_space", "ulimit -v"},
-      {"arena_without_descriptors", "ulimit -n"}};
-  for (const auto& [body, expected] : cases) {
-    const auto result = run_processes(1, body).front();
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, expected, result.out);
-  }
-}
-
-// Exit code of a fork that runs `body`.
-int in_a_fork(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = -1;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-TEST(SharedArena, IsRefusedToAForkOfItsProcess) {
-  const auto arena = SharedArena::create();
-  EXPECT_EQ(in_a_fork([&] {
-              try {
-                (void)arena->allocate(10);
-              } catch (const UsageError&) {
-                return 7;
-              }
-              return 0;
-            }),
-            7);
-  EXPECT_FALSE(forked());
-}
-
-TEST(SharedArena, IsNotTouchedByWhatAForkFrees) {
-  const auto arena = SharedArena::create();
-  auto block = arena->allocate(300 * kMiB);
-  std::memset(block.data(), 9, block.size());
-  EXPECT_EQ(in_a_fork([&] {
-              block.reset();
-              return 0;
-            }),
-            0);
-  EXPECT_TRUE(all_bytes_are(block, 9));
-}
-
-TEST(SharedArena, WorksInAForkMadeBeforeAnyArena) {
-  if (forked()) GTEST_SKIP() << "this is a fork";
-  EXPECT_EQ(in_a_fork([] { return SharedArena::create()->allocate(10) ? 5 : 0; }), 5);
-}
-
-// As in a container; in a mount namespace of its own.
-RANK_MAIN(arena_beside_a_tiny_dev_shm) {
-  if (unshare(CLONE_NEWNS) != 0 ||
-      mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
-      mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
-    return 77;
-  }
-  const auto block = SharedArena::create()->allocate(100 * kMiB);
-  std::memset(block.data(), 1, block.size());
-  return 0;
-}
-
-TEST(SharedArena, DoesNotNeedDevShm) {
-  const auto result = run_processes(1, "arena_beside_a_tiny_dev_shm").front();
-  if (result.exit_code == 77) GTEST_SKIP() << "no right to make a mount namespace";
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-}
-
-TEST(SharedArena, LeavesNothingInDevShm) {
-  const auto names = [] {
-    std::set<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      all.insert(entry.path().filename());
-    }
-    return all;
-  };
-  const auto before = names();
-  const auto arena = SharedArena::create();
-  EXPECT_EQ(names(), before);
-}
-
-TEST(MemoryFile, CannotBeMadeSmallerUnderItsPeers) {
-  MemoryFile file;
-  std::byte* address = file.add(0, 8192);
-  EXPECT_NE(ftruncate(file.fd(), 4096), 0);
-  EXPECT_EQ(file_bytes(file.fd()), 8192U);
-  unmap_shared(reinterpret_cast<std::uint64_t>(address), 8192);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/rendezvous.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
@@ -17,18 +18,10 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::Engine;
+using testing::message_of;
 using testing::run_ranks;
 
 constexpr testing::RanksOptions kShared{.timeout = 20s, .engine = Engine::shared_memory};
-
-std::string comm_error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const CommError& error) {
-    return error.what();
-  }
-  return "no CommError";
-}
 
 TEST(SharedWindow, IsReadByAnyRankAsOfAnEpochWhileItsOwnerDoesNothing) {
   run_ranks(
@@ -87,7 +80,7 @@ TEST(SharedWindow, AReadThatTheOwnerOvertakesIsAnErrorAndNeverAMixture) {
           const auto copy = torch::empty({4 << 20}, at::kByte);
           while (window->epoch(0) < 300) {
             const std::uint32_t epoch = window->epoch(0) + 1;
-            const auto text = comm_error_of([&] { window->read(0, 0, copy, epoch); });
+            const auto text = message_of<CommError>([&] { window->read(0, 0, copy, epoch); });
             if (text == "no CommError") {
               EXPECT_TRUE(copy.eq(static_cast<int>(epoch % 251)).all().item<bool>());
             } else {
@@ -125,8 +118,8 @@ TEST(SharedWindow, DifferentSizesAreAnErrorOnEveryRank) {
   run_ranks(
       3,
       [](Communicator& comm) {
-        const auto text =
-            comm_error_of([&] { (void)SharedWindow::create(comm, comm.rank() == 1 ? 200 : 100); });
+        const auto text = message_of<CommError>(
+            [&] { (void)SharedWindow::create(comm, comm.rank() == 1 ? 200 : 100); });
         EXPECT_NE(text.find("bytes and rank"), std::string::npos) << text;
       },
       kShared);
@@ -137,8 +130,8 @@ TEST(SharedWindow, AnEpochThatNeverComesIsAnErrorAtTheTimeout) {
             [](Communicator& comm) {
               const auto window = SharedWindow::create(comm, 100);
               if (comm.rank() == 1) return std::this_thread::sleep_for(2s);  // It has not left.
-              const auto text =
-                  comm_error_of([&] { window->read(1, 0, torch::empty({1}, at::kByte), 7); });
+              const auto text = message_of<CommError>(
+                  [&] { window->read(1, 0, torch::empty({1}, at::kByte), 7); });
               EXPECT_NE(text.find("has not published epoch 7 within 500 ms; its last is 0"),
                         std::string::npos)
                   << text;
@@ -150,7 +143,7 @@ RANK_MAIN(window_of_a_dead_rank) {
   const auto comm = rendezvous(rendezvous_options_from_env());
   const auto window = SharedWindow::create(*comm, 100);
   if (comm->rank() == 1) raise(SIGKILL);
-  std::cout << comm_error_of([&] { window->read(1, 0, torch::empty({1}, at::kByte), 1); });
+  std::cout << message_of<CommError>([&] { window->read(1, 0, torch::empty({1}, at::kByte), 1); });
   return 0;
 }
 
