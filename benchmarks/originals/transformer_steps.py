@@ -3,7 +3,6 @@
 usage: transformer_steps.py WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK
 """
 import sys
-import time
 
 import torch
 from accelerate import Accelerator
@@ -15,7 +14,7 @@ import measure
 WIDTH, HEADS, LAYERS, TOKENS, BATCH_SIZE = 512, 8, 6, 64, 4
 
 
-def main(warm_up_steps, blocks, steps_per_block):
+def main(*blocks):
     accelerator = Accelerator(cpu=True)
     set_seed(42)
     net = nn.TransformerEncoder(nn.TransformerEncoderLayer(WIDTH, HEADS, dropout=0.0), LAYERS)
@@ -28,12 +27,7 @@ def main(warm_up_steps, blocks, steps_per_block):
             optimizer.step()
             optimizer.zero_grad()
 
-    train(warm_up_steps)
-    block_seconds = []
-    for _ in range(blocks):
-        start = time.perf_counter()
-        train(steps_per_block)
-        block_seconds.append(time.perf_counter() - start)
+    block_seconds = measure.block_seconds(train, *blocks)
     if accelerator.is_main_process:
         measure.report(block_seconds=block_seconds, ranks=accelerator.num_processes)
     accelerator.end_training()

@@ -127,11 +127,9 @@ void run(Size size) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const auto numbers = bench::numbers(argc, argv, {"KIB", "BLOCKS", "CALLS_PER_BLOCK"});
-  run({std::int64_t{numbers[0]} * 1024, numbers[1], numbers[2]});
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "bench_collectives: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return bench::run_with_numbers(argc, argv, {"KIB", "BLOCKS", "CALLS_PER_BLOCK"},
+                                 [](const std::vector<int>& numbers) {
+                                   run({std::int64_t{numbers[0]} * 1024, numbers[1], numbers[2]});
+                                 });
 }

@@ -41,11 +41,8 @@ void run(int epochs, int workers, bool prepared) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const auto numbers = bench::numbers(argc, argv, {"EPOCHS", "WORKERS", "PREPARED"});
-  run(numbers[0], numbers[1], numbers[2] != 0);
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "bench_loader_epochs: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return bench::run_with_numbers(
+      argc, argv, {"EPOCHS", "WORKERS", "PREPARED"},
+      [](const std::vector<int>& numbers) { run(numbers[0], numbers[1], numbers[2] != 0); });
 }

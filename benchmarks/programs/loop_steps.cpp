@@ -117,11 +117,8 @@ void run(int warm_up_steps, int steps) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const auto numbers = bench::numbers(argc, argv, {"WARM_UP_STEPS", "STEPS"});
-  run(numbers[0], numbers[1]);
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "bench_loop_steps: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return bench::run_with_numbers(
+      argc, argv, {"WARM_UP_STEPS", "STEPS"},
+      [](const std::vector<int>& numbers) { run(numbers[0], numbers[1]); });
 }

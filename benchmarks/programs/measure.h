@@ -27,6 +27,23 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+/// How many steps are timed: none of the first, then `blocks` times `steps_per_block` as one, for
+/// single steps of a rank may borrow time from their neighbours: ranks only meet once a step.
+struct TimedBlocks {
+  int warm_up_steps, blocks, steps_per_block;
+};
+
+/// How long each block takes; `train(steps)` trains.
+template <typename Train>
+std::vector<double> block_seconds(const TimedBlocks& timed, Train&& train) {
+  train(timed.warm_up_steps);
+  std::vector<double> seconds;
+  for (int i = 0; i < timed.blocks; ++i) {
+    seconds.push_back(seconds_of([&] { train(timed.steps_per_block); }));
+  }
+  return seconds;
+}
+
 /// A line of /proc/self/status that counts KiB, e.g. VmRSS (resident now) or VmHWM (at most so
 /// far).
 inline std::int64_t status_kib(const std::string& key) {
@@ -61,6 +78,24 @@ inline std::vector<int> numbers(int argc, char** argv, const std::vector<std::st
     values.push_back(std::stoi(word));
   }
   return values;
+}
+
+/// main() of a program: `run` with its arguments, whole numbers that `names` names.
+template <typename Run>
+int run_with_numbers(int argc, char** argv, const std::vector<std::string>& names, Run&& run) try {
+  run(numbers(argc, argv, names));
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+  return 1;
+}
+
+/// main() of a program that times blocks: `run` with the TimedBlocks of its arguments.
+template <typename Run>
+int run_timed_blocks(int argc, char** argv, Run&& run) {
+  return run_with_numbers(
+      argc, argv, {"WARM_UP_STEPS", "BLOCKS", "STEPS_PER_BLOCK"},
+      [&](const std::vector<int>& values) { run(TimedBlocks{values[0], values[1], values[2]}); });
 }
 
 }  // namespace bench

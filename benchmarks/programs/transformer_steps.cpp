@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kWidth = 512, kHeads = 8, kLayers = 6, kTokens = 64, kBatchSize = 4;
 
-void run(int warm_up_steps, int blocks, int steps_per_block) {
+void run(const bench::TimedBlocks& timed) {
   accelerate::Accelerator accelerator({.cpu = true});
   accelerate::set_seed(42);
   const auto layer = torch::nn::TransformerEncoderLayer(
@@ -28,11 +28,7 @@ void run(int warm_up_steps, int blocks, int steps_per_block) {
     }
   };
 
-  train(warm_up_steps);
-  std::vector<double> seconds;
-  for (int i = 0; i < blocks; ++i) {
-    seconds.push_back(bench::seconds_of([&] { train(steps_per_block); }));
-  }
+  const auto seconds = bench::block_seconds(timed, train);
   const int ranks = accelerator.num_processes();
   if (accelerator.is_main_process()) bench::report({{"block_seconds", seconds}, {"ranks", ranks}});
   accelerator.end_training();
@@ -40,11 +36,6 @@ void run(int warm_up_steps, int blocks, int steps_per_block) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const auto numbers = bench::numbers(argc, argv, {"WARM_UP_STEPS", "BLOCKS", "STEPS_PER_BLOCK"});
-  run(numbers[0], numbers[1], numbers[2]);
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "bench_transformer_steps: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return bench::run_timed_blocks(argc, argv, run);
 }
