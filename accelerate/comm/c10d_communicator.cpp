@@ -182,6 +182,7 @@ class C10dCommunicator final : public Communicator {
       sub.look = [this, ranks] { group_.traits.require_presence_of(*backend_, ranks); };
     }
     auto part = joined(std::move(sub));
+    std::erase_if(parts_, [](const auto& weak) { return weak.expired(); });
     parts_.push_back(part);
     return part;
   }
@@ -253,9 +254,14 @@ class C10dCommunicator final : public Communicator {
         group_.look();  // Knows better than the store, which may have died with a rank.
       throw;
     }
+    const auto look = [this] {
+      if (group_.look) group_.look();
+      diagnosis_->throw_if_a_peer_failed();
+    };
     try {
-      backend_ = group_.make_backend(group_.store, group_.rank, group_.size);
+      backend_ = group_.make_backend(group_, look);
     } catch (const std::exception& error) {
+      diagnosis_->announce_failure(detail::first_line(error));
       diagnosis_->throw_failure("connecting to the other ranks", error);
     }
   }

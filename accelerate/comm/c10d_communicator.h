@@ -41,10 +41,10 @@ struct C10dGroup {
   std::chrono::milliseconds timeout{std::chrono::minutes(30)};
   c10::Device device = c10::kCPU;  ///< Where the tensors lie that the engine takes.
   C10dTraits traits = {};
-  /// Makes the engine of a group; called again for sub-groups.
-  std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Store>&, int rank,
-                                                  int size)>
-      make_backend;
+  /// Makes the engine of a group; called again for sub-groups. May ask `look` while it waits.
+  std::function<c10::intrusive_ptr<c10d::Backend>(const C10dGroup&,
+                                                  const std::function<void()>& look)>
+      make_backend = {};
   /// Asked while ranks join; throws when that is in vain. Of a sub-group.
   std::function<void()> look = {};
 };

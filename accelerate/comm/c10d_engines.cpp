@@ -10,6 +10,7 @@
 #include "accelerate/comm/gloo.h"
 #include "accelerate/comm/nccl.h"
 #include "accelerate/comm/shared_memory/backend.h"
+#include "accelerate/comm/shared_memory/shared_group.h"
 
 namespace accelerate {
 
@@ -17,10 +18,9 @@ std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::St
                                                      int rank, int size,
                                                      std::chrono::milliseconds timeout,
                                                      c10::Device device) {
-  C10dGroup group{std::move(store), rank, size, timeout, device, {}, {}};
-  group.make_backend = [timeout, device](const c10::intrusive_ptr<c10d::Store>& group_store,
-                                         int group_rank, int group_size) {
-    return detail::make_nccl_backend(group_store, {group_rank, group_size, timeout, device});
+  C10dGroup group{std::move(store), rank, size, timeout, device};
+  group.make_backend = [](const C10dGroup& made, const std::function<void()>&) {
+    return detail::make_nccl_backend(made.store, {made.rank, made.size, made.timeout, made.device});
   };
   return make_c10d_communicator(std::move(group));
 }
@@ -29,10 +29,9 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
                                                      int rank, int size,
                                                      std::chrono::milliseconds timeout,
                                                      const std::string& address) {
-  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
-  group.make_backend = [timeout, address](const c10::intrusive_ptr<c10d::Store>& group_store,
-                                          int group_rank, int group_size) {
-    return detail::make_gloo_backend(group_store, {group_rank, group_size, timeout, address});
+  C10dGroup group{std::move(store), rank, size, timeout};
+  group.make_backend = [address](const C10dGroup& made, const std::function<void()>&) {
+    return detail::make_gloo_backend(made.store, {made.rank, made.size, made.timeout, address});
   };
   return make_c10d_communicator(std::move(group));
 }
@@ -40,15 +39,15 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
 std::shared_ptr<Communicator> make_shared_memory_communicator(
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
     std::shared_ptr<detail::LocalPeers> peers) {
-  C10dGroup group{std::move(store), rank, size, timeout, c10::kCPU, {}, {}};
+  C10dGroup group{std::move(store), rank, size, timeout};
   group.traits = {.moves_every_dtype = true, .has_mean = true, .ends_when_aborted = true};
   group.traits.require_presence_of = detail::require_presence_of;
   group.traits.empty = [peers](at::IntArrayRef sizes, const at::TensorOptions& options) {
     return detail::empty_for_peers(*peers, sizes, options);
   };
-  group.make_backend = [timeout, peers](const c10::intrusive_ptr<c10d::Store>& group_store,
-                                        int group_rank, int group_size) {
-    return detail::make_shared_memory_backend(group_store, group_rank, group_size, timeout, peers);
+  group.make_backend = [peers](const C10dGroup& made, const std::function<void()>& look) {
+    return detail::make_shared_memory_backend(
+        {*made.store, made.rank, made.size, made.timeout, look}, peers);
   };
   return make_c10d_communicator(std::move(group));
 }

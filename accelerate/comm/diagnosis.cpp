@@ -112,6 +112,13 @@ void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
   }
 }
 
+void GroupDiagnosis::throw_if_a_peer_failed() {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_ || !store_->check({key("failed", rank)})) continue;
+    throw CommError("rank " + std::to_string(rank) + " failed");
+  }
+}
+
 std::string GroupDiagnosis::peer_sentences() noexcept {
   std::string text;
   try {

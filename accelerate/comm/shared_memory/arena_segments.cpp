@@ -78,12 +78,12 @@ void ArenaSegments::make_room(std::uint64_t bytes) {
   const std::uint64_t needed = rounded_up(bytes, kHugePage);
   const std::uint64_t preferred = preferred_segment_bytes(needed);
   try {
-    if (!restore_a_released_segment(bytes)) add_segment(preferred);
+    if (!restore_a_released_segment(bytes, std::max(preferred, 2 * needed))) add_segment(preferred);
   } catch (const CommError&) {
     // Memory that we hold ourselves, in segments too small, may be what is missing.
     if (idle_.empty() && preferred == needed) throw;
     release_idle_segments(0);
-    if (!restore_a_released_segment(bytes)) add_segment(needed);
+    if (!restore_a_released_segment(bytes, needed)) add_segment(needed);
   }
 }
 
@@ -93,10 +93,11 @@ std::uint64_t ArenaSegments::preferred_segment_bytes(std::uint64_t needed) const
   return std::max({needed, kLeastSegment, ahead});
 }
 
-bool ArenaSegments::restore_a_released_segment(std::uint64_t bytes) {
+// Of those that hold `bytes` the smallest; none larger than `most`, whose memory may not be there.
+bool ArenaSegments::restore_a_released_segment(std::uint64_t bytes, std::uint64_t most) {
   auto best = released_.end();
   for (auto it = released_.begin(); it != released_.end(); ++it) {
-    const bool fits = it->second >= bytes;
+    const bool fits = it->second >= bytes && it->second <= most;
     if (fits && (best == released_.end() || it->second < best->second)) best = it;
   }
   if (best == released_.end()) return false;

@@ -35,7 +35,7 @@ class ArenaSegments {
 
  private:
   void make_room(std::uint64_t bytes);
-  bool restore_a_released_segment(std::uint64_t bytes);
+  bool restore_a_released_segment(std::uint64_t bytes, std::uint64_t most);
   void add_segment(std::uint64_t bytes);
   [[nodiscard]] std::uint64_t preferred_segment_bytes(std::uint64_t needed) const;
   void release_idle_segments(std::uint64_t most);

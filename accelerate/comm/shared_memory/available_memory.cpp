@@ -1,5 +1,6 @@
 #include "accelerate/comm/shared_memory/available_memory.h"
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -16,11 +17,14 @@ struct Version {
   const char* folder;  // below sys/fs/cgroup
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // line of memory.stat
+  std::array<const char*, 3> reclaimable;  // lines of memory.stat, or null
 };
-constexpr Version kFirst{"memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                         "total_inactive_file"};
-constexpr Version kSecond{"", "memory.max", "memory.current", "inactive_file"};
+constexpr Version kFirst{"memory",
+                         "memory.limit_in_bytes",
+                         "memory.usage_in_bytes",
+                         {"total_inactive_file", "total_active_file", nullptr}};
+constexpr Version kSecond{
+    "", "memory.max", "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}};
 
 // The number after the word `name` (with or without a colon) in a file of such lines.
 std::optional<std::uint64_t> value_of(const fs::path& path, const std::string& name) {
@@ -40,13 +44,21 @@ std::optional<std::uint64_t> number_in(const fs::path& path) {
   return value_of(path, "");
 }
 
+std::uint64_t reclaimable_in(const fs::path& folder, const Version& version) {
+  std::uint64_t bytes = 0;
+  for (const char* line : version.reclaimable) {
+    if (line == nullptr) continue;
+    bytes += value_of(folder / "memory.stat", std::string(line) + " ").value_or(0);
+  }
+  return bytes;
+}
+
 // What a limit leaves; caches of files count as free, as they give way.
 void consider_group(const fs::path& folder, const Version& version, AvailableMemory& least) {
   const auto limit = number_in(folder / version.limit);
   const auto usage = number_in(folder / version.usage);
   if (!limit || !usage) return;
-  const auto cached =
-      value_of(folder / "memory.stat", std::string(version.reclaimable) + " ").value_or(0);
+  const std::uint64_t cached = reclaimable_in(folder, version);
   const std::uint64_t used = *usage > cached ? *usage - cached : 0;
   const std::uint64_t left = *limit > used ? *limit - used : 0;
   if (left >= least.bytes) return;

@@ -36,8 +36,9 @@ class SharedMemoryWork final : public c10d::Work {
   }
   bool wait(std::chrono::milliseconds timeout) override {
     const auto limit = timeout == kNoTimeout ? timeout_ : timeout;
-    if (group_->engine().wait(*call_, limit)) return true;
-    throw CommError(group_->engine().describe_awaited());
+    const auto awaited = group_->engine().wait(*call_, limit);
+    if (!awaited) return true;
+    throw CommError(group_->engine().describe_awaited(*awaited));
   }
   void synchronize() override { (void)wait(kNoTimeout); }
   void abort() override { group_->engine().abort("it gave up waiting for an operation"); }
@@ -198,10 +199,10 @@ class SharedMemoryBackend final : public c10d::Backend {
 
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions&) override {
     std::vector<Part> out, in;
-    for (const auto& tensor : outputs) out.push_back(part_of(tensor));
-    for (const auto& tensor : inputs) in.push_back(part_of(tensor));
     Tensors keep = outputs;
     keep.insert(keep.end(), inputs.begin(), inputs.end());
+    for (const auto& tensor : outputs) out.push_back(part_of(tensor));
+    for (const auto& tensor : inputs) in.push_back(part_of(tensor));
     return all_to_all_uneven(std::move(out), std::move(in), std::move(keep));
   }
 
@@ -325,19 +326,15 @@ class SharedMemoryBackend final : public c10d::Backend {
       throw UsageError("all_to_all needs one input and one output for each of the " +
                        std::to_string(size_) + " ranks");
     }
-    std::size_t largest = 0;
-    for (const Part& part : outputs) largest = std::max(largest, part.bytes);
-    for (const Part& part : inputs) largest = std::max(largest, part.bytes);
-    Tensors agreed{at::full({1}, static_cast<std::int64_t>(largest), at::kLong)};
-    c10d::AllreduceOptions maximum;
-    maximum.reduceOp = c10d::ReduceOp::MAX;
-    (void)allreduce(agreed, maximum);
-    Call call{CallKind::all_to_all, at::kByte, {}, false, -1, 0, {}};
+    const c10::ScalarType dtype = only_dtype_of(keep);
+    at::Tensor mine = sent_sizes(inputs, dtype);
+    at::Tensor all = at::empty({size_, mine.numel()}, at::kLong);
+    (void)_allgather_base(all, mine, {});
+    Call call{CallKind::all_to_all, dtype, {}, false, -1, 0, {}};
     return start(OpType::ALLTOALL, call, kNobody, {}, std::move(keep),
-                 [seat = seat(), outputs, inputs, agreed](const Addresses&) {
-                   return staged_all_to_all(
-                       seat, outputs, inputs,
-                       static_cast<std::size_t>(agreed.front().item<std::int64_t>()));
+                 [seat = seat(), outputs, inputs, dtype, all](const Addresses&) {
+                   require_what_is_sent(seat.rank, outputs, dtype, all);
+                   return staged_all_to_all(seat, outputs, inputs, largest_sent(all));
                  });
   }
 
@@ -364,10 +361,9 @@ class SharedMemoryBackend final : public c10d::Backend {
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
-    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-    std::chrono::milliseconds timeout, const std::shared_ptr<LocalPeers>& peers) {
-  return c10::make_intrusive<SharedMemoryBackend>(
-      std::make_shared<SharedGroup>(*store, rank, size, peers), rank, size, timeout);
+    const Founding& founding, const std::shared_ptr<LocalPeers>& peers) {
+  return c10::make_intrusive<SharedMemoryBackend>(std::make_shared<SharedGroup>(founding, peers),
+                                                  founding.rank, founding.size, founding.timeout);
 }
 
 std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend) {

@@ -18,14 +18,14 @@ namespace accelerate::detail {
 
 class LocalPeers;
 class SharedGroup;
+struct Founding;
 
-/// A group of ranks of this host, which share `store`; `peers` has the processes of all of them.
+/// A group of ranks of this host; `peers` has the processes of all of them.
 /// Takes contiguous CPU tensors of every dtype; reduces those that kernels.h names. Tensors of
 /// SharedArena (from peers->arena()) take part where they are. Errors are CommErrors. [collective]
 /// Cost: about 1 ms, and 1.3 MiB of memory a rank up to eight ranks.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
-    const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-    std::chrono::milliseconds timeout, const std::shared_ptr<LocalPeers>& peers);
+    const Founding& founding, const std::shared_ptr<LocalPeers>& peers);
 
 /// The group of a backend that make_shared_memory_backend made; null for others.
 [[nodiscard]] std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend);

@@ -8,6 +8,7 @@
 
 #include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 
 namespace accelerate::detail {
@@ -18,20 +19,20 @@ using Clock = std::chrono::steady_clock;
 
 // How often a wait looks whether its peers are alive.
 constexpr std::chrono::nanoseconds kLook = 100ms;
-// A wait for one call also has to serve others, whose counters it does not sleep on.
-constexpr std::chrono::nanoseconds kServe = 100us;
+// Whoever has to serve calls whose counters it does not sleep on takes naps: short ones at first,
+// longer ones while nothing comes.
+constexpr std::chrono::nanoseconds kNap = 100us;
+constexpr int kDoublings = 5;
+constexpr int kNapsBetweenLooks = kLook / (kNap * (1 << kDoublings));
+
+std::chrono::nanoseconds nap(int idle) {
+  return kNap * (1 << std::min(idle, kDoublings));
+}
+
 // How long a call may go unserved before the helper takes over, and how often the helper finds
 // nothing to do before it sleeps until it is woken, which costs its caller a system call.
 constexpr std::chrono::nanoseconds kUnserved = 1ms;
 constexpr int kIdleLooks = 50;
-
-// Memory that a peer may still be writing to must never be used for anything else.
-void keep_forever(std::shared_ptr<void> memory) {
-  static auto* const kept = new std::vector<std::shared_ptr<void>>();
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  kept->push_back(std::move(memory));
-}
 
 std::string text_of(const std::exception_ptr& error) {
   try {
@@ -95,33 +96,32 @@ bool Engine::poll(Pending& call) {
   return call.is_done();
 }
 
-bool Engine::wait(Pending& call, std::chrono::milliseconds limit) {
+std::optional<int> Engine::wait(Pending& call, std::chrono::milliseconds limit) {
   if (!call.is_done()) refuse_after_fork("the wait for a collective");
   Lock lock(mutex_);
   const auto end = Clock::now() + std::min<std::chrono::milliseconds>(limit, 24h * 365);
   auto next_look = Clock::now() + kLook;
+  int idle = 0;
   while (!call.is_done()) {
     const auto blocked = advance(&call);
     run_followers(lock);
     if (call.is_done() || !blocked) continue;
-    const auto sleep = longest_sleep();
-    ++waiting_;
+    const auto sleep = longest_sleep(idle);
+    int& waiting = sleep < kLook ? serving_ : dozing_;
+    ++waiting;
     lock.unlock();
-    (void)watch(*blocked, spin_, sleep);
+    idle = watch(*blocked, spin_, sleep) ? 0 : idle + 1;
     lock.lock();
-    --waiting_;
+    --waiting;
     const auto now = Clock::now();
-    if (now >= end && !call.is_done()) {
-      awaited_ = blocked->rank;
-      return false;
-    }
+    if (now >= end && !call.is_done()) return blocked->rank;
     if (now < next_look) continue;
     next_look = now + kLook;
     if (!blocked->counter->reached(blocked->target)) look_for_trouble(*blocked);
     run_followers(lock);
   }
   if (call.error()) std::rethrow_exception(call.error());
-  return true;
+  return std::nullopt;
 }
 
 void Engine::when_done(Pending& call, std::function<void()> then) {
@@ -206,9 +206,14 @@ void Engine::run_followers(Lock& lock) {
   }
 }
 
-std::chrono::nanoseconds Engine::longest_sleep() const {
+std::chrono::nanoseconds Engine::longest_sleep(int idle) const {
   const std::size_t served = mailbox_.size() + (operations_.empty() ? 0 : 1);
-  return served > 1 ? kServe : kLook;
+  return served > 1 ? nap(idle) : kLook;
+}
+
+// A wait that sleeps on one counter knows nothing of a call that was made since.
+bool Engine::is_served() const {
+  return serving_ > 0 || (dozing_ > 0 && longest_sleep(0) == kLook);
 }
 
 void Engine::finish(Pending& call, const std::exception_ptr& error) {
@@ -263,8 +268,7 @@ void Engine::require_presence_of(const std::vector<int>& ranks) const {
   }
 }
 
-std::string Engine::describe_awaited() const {
-  const int peer = awaited_;
+std::string Engine::describe_awaited(int peer) const {
   return "rank " + std::to_string(peer) + ", " + peers_->describe(peer) + ", has not come so far";
 }
 
@@ -286,7 +290,7 @@ void Engine::fail(const std::exception_ptr& error, Standing standing,
 
 // --- the thread that takes over ---
 void Engine::wake_helper() {
-  if (helping_) return;
+  if (helping_ || stopping_) return;
   helping_ = true;
   if (helper_) return wake_.notify_one();
   const BlockedSignals blocked;
@@ -299,35 +303,39 @@ void Engine::wake_helper() {
 
 void Engine::help() {
   Lock lock(mutex_);
-  int idle_looks = 0;
+  const auto rest = [&](std::chrono::nanoseconds time) {
+    wake_.wait_for(lock, time, [this] { return stopping_; });
+  };
+  int empty_looks = 0;
+  int idle = 0;
   while (!stopping_) {
     if (!helping_) {
       wake_.wait(lock, [this] { return helping_ || stopping_; });
-      idle_looks = 0;
+      empty_looks = 0;
     }
-    // Whoever waits serves all; and a call just made is probably waited for soon.
-    if (waiting_ > 0 || idle_looks == 0)
-      wake_.wait_for(lock, kUnserved, [this] { return stopping_; });
-    if (stopping_ || waiting_ > 0) continue;
+    // A call just made is probably waited for soon.
+    if (is_served() || empty_looks == 0) rest(kUnserved);
+    if (stopping_ || is_served()) continue;
     const auto blocked = advance(nullptr);
     run_followers(lock);
     if (operations_.empty() && mailbox_.empty()) {
-      helping_ = ++idle_looks < kIdleLooks;
-      if (helping_) wake_.wait_for(lock, kUnserved, [this] { return stopping_; });
+      helping_ = ++empty_looks < kIdleLooks;
+      if (helping_) rest(kUnserved);
       continue;
     }
-    idle_looks = 1;
-    const bool can_sleep = blocked && longest_sleep() == kLook;
-    if (!can_sleep) {
-      wake_.wait_for(lock, kServe, [this] { return stopping_; });
-      continue;
-    }
-    lock.unlock();
-    const bool reached = blocked->counter->sleep_until(blocked->target, kLook);
-    lock.lock();
-    if (!reached) look_for_trouble(*blocked);
-    run_followers(lock);
+    empty_looks = 1;
+    idle = blocked ? sleep_on(lock, *blocked, idle) : 0;
   }
+}
+
+// Never for long: a call may be made meanwhile. Returns for how many sleeps nothing has come.
+int Engine::sleep_on(Lock& lock, const Blocked& blocked, int idle) {
+  lock.unlock();
+  const bool reached = blocked.counter->sleep_until(blocked.target, nap(idle));
+  lock.lock();
+  if (!reached && idle % kNapsBetweenLooks == kNapsBetweenLooks - 1) look_for_trouble(blocked);
+  run_followers(lock);
+  return reached ? 0 : idle + 1;
 }
 
 void Engine::stop_helper() {

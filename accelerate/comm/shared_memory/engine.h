@@ -5,7 +5,6 @@
 // it.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -39,8 +38,9 @@ class Engine {
   void start(const std::shared_ptr<Operation>& operation);
   void start(const std::shared_ptr<Message>& message);
 
-  /// Waits at most `limit`. Returns whether `call` is done. Throws its error.
-  bool wait(Pending& call, std::chrono::milliseconds limit);
+  /// Waits at most `limit`. Returns nothing when `call` is done, else the rank that it waits for.
+  /// Throws its error.
+  std::optional<int> wait(Pending& call, std::chrono::milliseconds limit);
   /// Makes what progress there is. Returns whether `call` is done.
   bool poll(Pending& call);
   /// `then` runs, on any thread, when `call` is done; at once if it is. It may make calls, but not
@@ -55,8 +55,9 @@ class Engine {
   void abort(const std::string& reason) noexcept;
   /// Throws CommError when one of `ranks` has given up, left or died.
   void require_presence_of(const std::vector<int>& ranks) const;
-  /// Whom the last wait that came to its limit was waiting for.
-  [[nodiscard]] std::string describe_awaited() const;
+  /// A sentence about a rank that a wait has missed at its limit.
+  [[nodiscard]] std::string describe_awaited(int peer) const;
+  [[nodiscard]] GroupPeers& peers() { return *peers_; }
   /// The end of this rank's part in the group, which peers can tell from an abort when nothing is
   /// under way. No thread of the engine runs after it.
   void leave() noexcept;
@@ -68,7 +69,8 @@ class Engine {
   void serve(Lock& lock, const Pending& call);
   std::optional<Blocked> advance(const Pending* wanted);
   std::optional<Blocked> advance_operations();
-  [[nodiscard]] std::chrono::nanoseconds longest_sleep() const;
+  [[nodiscard]] std::chrono::nanoseconds longest_sleep(int idle) const;
+  [[nodiscard]] bool is_served() const;
   void run_followers(Lock& lock);
   void look_for_trouble(const Blocked& blocked);
   void look_at(int peer, const Blocked& blocked) const;
@@ -78,6 +80,7 @@ class Engine {
 
   void wake_helper();
   void help();
+  int sleep_on(Lock& lock, const Blocked& blocked, int idle);
   void stop_helper();
 
   std::unique_ptr<GroupPeers> peers_;
@@ -91,8 +94,8 @@ class Engine {
   std::uint32_t rounds_;  // Their rounds, as `drained`.
   std::exception_ptr broken_;
   std::vector<std::function<void()>> followers_;  // Of calls that are done; run without the lock.
-  int waiting_ = 0;
-  std::atomic<int> awaited_ = 0;
+  int serving_ = 0;  // Waits that wake now and then for the other calls,
+  int dozing_ = 0;   // and those that knew of none when they went to sleep.
 
   std::condition_variable wake_;
   std::unique_ptr<std::thread> helper_;

@@ -57,7 +57,7 @@ std::optional<Blocked> Mailbox::send(Message& message) {
   if (message.post_ == nullptr) message.post_ = offer(message);
   if (message.post_ == nullptr) {  // The first post to be drained makes room.
     Post& first = group_.own().posts[0];
-    return Blocked{&first.drained, first.drained.value() + 1, message.letter_.peer};
+    return Blocked{&first.drained, first.drained.value() + 1, receiver_of(first)};
   }
   Post& post = *message.post_;
   const int peer = message.letter_.peer;
@@ -89,6 +89,11 @@ std::optional<Blocked> Mailbox::send(Message& message) {
   post.filled.raise_to(end);
   in_use_.reset(static_cast<std::size_t>(&post - group_.own().posts));
   return std::nullopt;
+}
+
+int Mailbox::receiver_of(const Post& post) const {
+  const auto holds_it = [&](const auto& message) { return message->post_ == &post; };
+  return (*std::find_if(messages_.begin(), messages_.end(), holds_it))->letter_.peer;
 }
 
 Post* Mailbox::offer(Message& message) {

@@ -62,6 +62,7 @@ class Mailbox {
   std::optional<Blocked> send(Message& message);
   std::optional<Blocked> receive(Message& message);
   Post* offer(Message& message);
+  [[nodiscard]] int receiver_of(const Post& post) const;  // One that is in use.
   Post* find_first(const Message& message) const;
   Post* look_for(const Message& message) const;
   void take(Message& message, Post& post) const;

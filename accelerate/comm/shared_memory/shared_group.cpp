@@ -1,26 +1,36 @@
 #include "accelerate/comm/shared_memory/shared_group.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include <list>
-#include <mutex>
+#include <algorithm>
+#include <iterator>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
+#include "accelerate/comm/shared_memory/staged_collectives.h"
+#include "accelerate/launch/topology.h"
 
 namespace accelerate::detail {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Long enough for a peer that is about to come, short beside what sleeping and waking cost.
 constexpr std::chrono::microseconds kSpin{50};
+// How often a rank that makes a group asks for what its peers set, and whether they are there.
+constexpr std::chrono::milliseconds kPoll{1};
+constexpr std::chrono::milliseconds kLook{20};
+constexpr int kPollsBetweenLooks = kLook / kPoll;
 
 std::string mine_key(int rank) {
   return "shared_memory/" + std::to_string(rank);
@@ -31,8 +41,18 @@ void set(c10d::Store& store, const std::string& key, const nlohmann::json& value
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
-nlohmann::json get(c10d::Store& store, const std::string& key) {
-  const auto bytes = store.get(key);
+// What `rank` has set, or will: unless its end is seen first.
+nlohmann::json get(const Founding& founding, int rank) {
+  const std::string key = mine_key(rank);
+  const auto end = Clock::now() + founding.timeout;
+  for (int polls = 1; !founding.store.check({key}); ++polls) {
+    std::this_thread::sleep_for(kPoll);
+    if (founding.look && polls % kPollsBetweenLooks == 0) founding.look();
+    if (Clock::now() < end) continue;
+    throw CommError("rank " + std::to_string(rank) + " did not say where its memory is within " +
+                    std::to_string(founding.timeout.count()) + " ms");
+  }
+  const auto bytes = founding.store.get(key);
   return nlohmann::json::parse(bytes.begin(), bytes.end());
 }
 
@@ -46,44 +66,11 @@ SharedArena::Block memory_for(int size, LocalPeers& peers, c10d::Store& store) {
   }
 }
 
-std::vector<int> own_cores() {
-  cpu_set_t allowed;
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+bool is_deserted(const ControlBlock& block) {
+  for (int rank = 0; rank < block.size(); ++rank) {
+    if (block.lines(rank).gone.load(std::memory_order_acquire) == 0) return false;
   }
-  return cores;
-}
-
-// Blocks at which some rank may still look.
-class Retired {
- public:
-  void add(SharedArena::Block memory, const ControlBlock& block) {
-    const std::lock_guard lock(mutex_);
-    blocks_.push_back({std::move(memory), block});
-    std::erase_if(blocks_, [](const Entry& entry) { return is_deserted(entry.block); });
-  }
-
- private:
-  struct Entry {
-    SharedArena::Block memory;
-    ControlBlock block;
-  };
-  static bool is_deserted(const ControlBlock& block) {
-    for (int rank = 0; rank < block.size(); ++rank) {
-      if (block.lines(rank).gone.load(std::memory_order_acquire) == 0) return false;
-    }
-    return true;
-  }
-
-  std::mutex mutex_;
-  std::list<Entry> blocks_;
-};
-
-Retired& retired() {
-  static auto* const blocks = new Retired();  // Outlives whatever ends with the program.
-  return *blocks;
+  return true;
 }
 
 class PeersOfGroup final : public GroupPeers {
@@ -103,51 +90,85 @@ class PeersOfGroup final : public GroupPeers {
   std::vector<int> index_;  // Among the host's processes, by rank of the group.
 };
 
+// Whether each of `ranks`, which may run on `cores`, has one, though others of the host use some.
+bool have_a_core_each(int ranks, const std::set<int>& cores, const LocalPeers& peers) {
+  const auto others = peers.size() - ranks;
+  return std::min<std::int64_t>(std::ssize(cores), sysconf(_SC_NPROCESSORS_ONLN) - others) >= ranks;
+}
+
+// What all ranks of a group say of themselves.
+struct Members {
+  std::vector<int> index;  // Among the host's processes.
+  std::set<int> cores;     // That some rank may run on.
+  SharedExtent block;
+};
+
+Members members_of(const Founding& founding) {
+  Members members;
+  for (int rank = 0; rank < founding.size; ++rank) {
+    const auto theirs = get(founding, rank);
+    if (theirs.contains("error")) {
+      throw CommError("rank " + std::to_string(rank) +
+                      " has no memory for the group: " + theirs.at("error").get<std::string>());
+    }
+    members.index.push_back(theirs.at("index"));
+    members.cores.insert(theirs.at("cores").begin(), theirs.at("cores").end());
+    if (rank != 0) continue;
+    const auto& where = theirs.at("block");
+    members.block = {where.at(0), where.at(1), where.at(2), where.at(3)};
+  }
+  return members;
+}
+
 }  // namespace
 
-SharedGroup::SharedGroup(c10d::Store& store, int rank, int size,
-                         const std::shared_ptr<LocalPeers>& peers)
-    : peers_(peers), rank_(rank) {
-  nlohmann::json mine = {{"index", peers->index()}, {"cores", own_cores()}};
-  if (rank == 0) {
-    memory_ = memory_for(size, *peers, store);
-    ControlBlock::begin(memory_.data(), size);
+// With the delegation the destructor runs when the rest fails.
+SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> peers)
+    : SharedGroup(founding.rank, std::move(peers)) {
+  nlohmann::json mine = {{"index", peers_->index()}, {"cores", allowed_cpus().value_or(CpuList{})}};
+  if (rank_ == 0) {
+    memory_ = memory_for(founding.size, *peers_, founding.store);
+    ControlBlock::begin(memory_.data(), founding.size);
     const SharedExtent& extent = memory_.extent();
     mine["block"] = {extent.segment_offset, extent.segment_bytes, extent.offset, extent.bytes};
   }
-  set(store, mine_key(rank), mine);
-  std::vector<bool> cores(CPU_SETSIZE);
-  SharedExtent extent;
-  for (int peer = 0; peer < size; ++peer) {
-    const auto theirs = get(store, mine_key(peer));
-    if (theirs.contains("error")) {
-      throw CommError("rank " + std::to_string(peer) +
-                      " has no memory for the group: " + theirs.at("error").get<std::string>());
-    }
-    index_.push_back(theirs.at("index"));
-    for (const int core : theirs.at("cores")) cores.at(static_cast<std::size_t>(core)) = true;
-    if (peer != 0) continue;
-    const auto& where = theirs.at("block");
-    extent = {where.at(0), where.at(1), where.at(2), where.at(3)};
-  }
-  // Others of the host may share the cores of a small group.
-  const auto available =
-      std::min<std::int64_t>(std::count(cores.begin(), cores.end(), true),
-                             sysconf(_SC_NPROCESSORS_ONLN) - peers->size() + size);
-  block_ = std::make_unique<ControlBlock>(peers->map(index_.front(), extent), size);
+  set(founding.store, mine_key(rank_), mine);
+  Members members = members_of(founding);
+  const bool spins = have_a_core_each(founding.size, members.cores, *peers_);
+  block_ = std::make_unique<ControlBlock>(peers_->map(members.index.front(), members.block),
+                                          founding.size);
   engine_ = std::make_unique<Engine>(
-      *block_, rank, std::make_unique<PeersOfGroup>(peers, index_),
-      available >= size ? std::chrono::nanoseconds(kSpin) : std::chrono::nanoseconds(0));
+      *block_, rank_, std::make_unique<PeersOfGroup>(peers_, std::move(members.index)),
+      spins ? std::chrono::nanoseconds(kSpin) : std::chrono::nanoseconds(0));
+  wait_for_all(founding);
+}
+
+// A rank that could not map the block would be missed at the timeout of the first collective.
+void SharedGroup::wait_for_all(const Founding& founding) {
+  const auto barrier = std::make_shared<Operation>(
+      Call{}, kNobody, [](const std::vector<std::byte*>&) { return staged_barrier(); }, nullptr);
+  const auto end = Clock::now() + founding.timeout;
+  engine_->start(barrier);
+  while (const auto awaited = engine_->wait(*barrier, kLook)) {
+    if (founding.look) founding.look();
+    if (Clock::now() >= end) throw CommError(engine_->describe_awaited(*awaited));
+  }
 }
 
 SharedGroup::~SharedGroup() {
-  engine_->leave();
+  if (engine_) engine_->leave();
   if (forked()) {  // Its destructor would wait for a thread that only the parent has.
     (void)engine_.release();
     return;
   }
-  block_->lines(rank_).gone.store(1, std::memory_order_release);
-  if (memory_) retired().add(std::move(memory_), *block_);
+  if (block_) block_->lines(rank_).gone.store(1, std::memory_order_release);
+  if (!memory_) return;
+  auto memory = std::make_shared<SharedArena::Block>(std::move(memory_));
+  if (block_) {
+    keep_until(std::move(memory), [block = *block_] { return is_deserted(block); });
+  } else {
+    keep_forever(std::move(memory));
+  }
 }
 
 }  // namespace accelerate::detail

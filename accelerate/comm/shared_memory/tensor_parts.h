@@ -39,6 +39,17 @@ template <typename Any>
 [[nodiscard]] std::vector<Part> equal_parts(const at::Tensor& whole, int size);
 /// Of `size` tensors as large as `like`, else UsageError.
 [[nodiscard]] Addresses addresses_of(const Tensors& tensors, const at::Tensor& like, int size);
+/// The dtype that all of them have, else UsageError.
+[[nodiscard]] c10::ScalarType only_dtype_of(const Tensors& tensors);
+/// What a rank tells its peers before an uneven all_to_all, int64: the dtype, and the bytes for
+/// each of them.
+[[nodiscard]] at::Tensor sent_sizes(const std::vector<Part>& inputs, c10::ScalarType dtype);
+/// `sent` has the sent_sizes() of every rank. Throws CommError when they are not what `outputs` of
+/// `rank`, of `dtype`, have room for.
+void require_what_is_sent(int rank, const std::vector<Part>& outputs, c10::ScalarType dtype,
+                          const at::Tensor& sent);
+/// In bytes.
+[[nodiscard]] std::size_t largest_sent(const at::Tensor& sent);
 /// Whether each part of `bytes` begins where the one before ends.
 [[nodiscard]] bool lie_side_by_side(const Addresses& parts, std::size_t bytes);
 

@@ -12,6 +12,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/shared_memory/backend.h"
+#include "accelerate/comm/shared_memory/kept_memory.h"
+#include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/shared_group.h"
 
 namespace accelerate {
@@ -31,6 +33,7 @@ std::uint32_t stamp_of(std::uint32_t epoch) {
 
 struct SharedWindow::Header {
   alignas(detail::kCacheLine) detail::Counter stamp;
+  std::atomic<int> readers{0};                 // Peers that may still look here.
   static constexpr std::size_t kBytes = 4096;  // The window begins on a page of its own.
 };
 
@@ -54,16 +57,7 @@ std::shared_ptr<SharedWindow> SharedWindow::create(Communicator& communicator, s
   words[3] = static_cast<std::int64_t>(extent->bytes);
   const at::Tensor all = at::empty({communicator.size(), 4}, at::kLong);
   communicator.all_gather(all, mine).wait();
-  for (int rank = 0; rank < communicator.size(); ++rank) {
-    const auto* const row = all[rank].const_data_ptr<std::int64_t>();
-    const auto word = [row](int i) { return static_cast<std::uint64_t>(row[i]); };
-    if (word(3) != window->memory_.nbytes()) {
-      throw CommError("SharedWindow: rank " + std::to_string(communicator.rank()) + " asks for " +
-                      std::to_string(bytes) + " bytes and rank " + std::to_string(rank) + " for " +
-                      std::to_string(word(3) - Header::kBytes));
-    }
-    window->peers_.push_back(window->group_->map(rank, {word(0), word(1), word(2), word(3)}));
-  }
+  window->map_peers(all);
   communicator.barrier();  // Nobody gives its memory up before all have mapped it.
   return window;
 }
@@ -77,11 +71,36 @@ SharedWindow::SharedWindow(std::shared_ptr<detail::SharedGroup> group,
       memory_(group_->peers().arena()->empty({static_cast<std::int64_t>(Header::kBytes + bytes)},
                                              at::kByte)),
       local_(memory_.narrow(0, Header::kBytes, static_cast<std::int64_t>(bytes))) {
-  new (memory_.data_ptr()) Header();
+  (new (memory_.data_ptr()) Header())->readers = group_->block().size() - 1;
+}
+
+// `where` has a row for each rank: where its memory lies.
+void SharedWindow::map_peers(const at::Tensor& where) {
+  std::vector<detail::SharedExtent> extents;
+  for (int rank = 0; rank < where.size(0); ++rank) {
+    const auto* const row = where[rank].const_data_ptr<std::int64_t>();
+    const auto word = [row](int i) { return static_cast<std::uint64_t>(row[i]); };
+    extents.push_back({word(0), word(1), word(2), word(3)});
+    if (word(3) == memory_.nbytes()) continue;
+    own_header().readers = 0;  // All ranks see that sizes differ, and none maps anything.
+    throw CommError("SharedWindow: rank " + std::to_string(rank_) + " asks for " +
+                    std::to_string(bytes_) + " bytes and rank " + std::to_string(rank) + " for " +
+                    std::to_string(word(3) - Header::kBytes));
+  }
+  for (std::size_t rank = 0; rank < extents.size(); ++rank) {
+    peers_.push_back(group_->map(static_cast<int>(rank), extents[rank]));
+  }
 }
 
 SharedWindow::~SharedWindow() {
+  if (detail::forked()) return;
   open();  // A reader that is late, though none must be, gets an error.
+  for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+    if (static_cast<int>(rank) != rank_) header(static_cast<int>(rank)).readers.fetch_sub(1);
+  }
+  const Header* own = &own_header();
+  detail::keep_until(std::make_shared<at::Tensor>(std::move(memory_)),
+                     [own] { return own->readers.load() == 0; });
 }
 
 SharedWindow::Header& SharedWindow::header(int rank) const {

@@ -33,7 +33,8 @@ class SharedWindow {
   /// Communicator::empty. The communicator's group must outlive it.
   [[nodiscard]] static std::shared_ptr<SharedWindow> create(Communicator& communicator,
                                                             std::size_t bytes);
-  /// No peer may read from it any more: let a collective come before.
+  /// Ends this rank's part in it. A peer that reads from it later gets an error; the memory is
+  /// used again when all peers have ended theirs. Local.
   ~SharedWindow();
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
@@ -61,6 +62,7 @@ class SharedWindow {
   struct Header;
   SharedWindow(std::shared_ptr<detail::SharedGroup> group, std::chrono::milliseconds timeout,
                int rank, std::size_t bytes);
+  void map_peers(const at::Tensor& where);
   [[nodiscard]] Header& header(int rank) const;
   [[nodiscard]] Header& own_header();
   void wait_for(int rank, std::uint32_t epoch);

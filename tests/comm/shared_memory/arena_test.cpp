@@ -219,6 +219,13 @@ TEST(SharedArena, GivesALargeSegmentBackAndReservesItAgain) {
   EXPECT_TRUE(all_bytes_are(block, 0));
 }
 
+TEST(SharedArena, DoesNotReserveALargeSegmentAgainForASmallBlock) {
+  const auto arena = SharedArena::create();
+  arena->allocate(300 * kMiB).reset();
+  const auto block = arena->allocate(5 * kMiB);
+  EXPECT_LT(arena->bytes_reserved(), 20 * kMiB);
+}
+
 TEST(SharedArena, KeepsAModestSegmentForTheNextBlock) {
   const auto arena = SharedArena::create();
   arena->allocate(64 * kMiB).reset();

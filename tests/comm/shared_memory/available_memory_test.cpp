@@ -36,7 +36,9 @@ TEST_F(AvailableMemoryTest, IsWhatTheGroupsLimitLeaves) {
   write("job/memory.max", 500);
   write("job/memory.current", 300);
   folder_.write("sys/fs/cgroup/job/memory.stat",
-                "inactive_file_x 1\ninactive_file " + std::to_string(100 * kMiB) + "\n");
+                "inactive_file_x 1\ninactive_file " + std::to_string(60 * kMiB) + "\nactive_file " +
+                    std::to_string(30 * kMiB) + "\nslab_reclaimable " + std::to_string(10 * kMiB) +
+                    "\n");
   EXPECT_EQ(available().bytes, 300 * kMiB);
   EXPECT_EQ(available().where, "this container (memory limit 500.00 MB)");
 }

@@ -56,6 +56,10 @@ class Ranks {
     return {rank, size(), ControlBlock(memory_, size()).slot_bytes()};
   }
 
+  [[nodiscard]] std::size_t mail_slot_bytes() const {
+    return ControlBlock(memory_, size()).mail_slot_bytes();
+  }
+
   void each(const std::function<void(int rank)>& body) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) threads.emplace_back(body, rank);

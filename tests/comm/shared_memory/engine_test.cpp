@@ -77,7 +77,7 @@ TEST_P(SharedMemoryEngineMixture, ManyCallsInFlightGiveWhatEachGivesAlone) {
     for (const auto& job : mine) engine.start(job->operation);
     std::thread waits([&] {
       for (std::size_t i = 0; i < kCalls; i += 3)
-        EXPECT_TRUE(engine.wait(*mine[i]->operation, kLong));
+        EXPECT_FALSE(engine.wait(*mine[i]->operation, kLong));
     });
     std::thread polls([&] {
       for (std::size_t i = 1; i < kCalls; i += 3) {
@@ -111,10 +111,10 @@ TEST(SharedMemoryEngine, ServesARankThatOnlyStartsItsCall) {
   ranks[0].start(jobs[0]->operation);
   std::thread other([&] {
     ranks[1].start(jobs[1]->operation);
-    EXPECT_TRUE(ranks[1].wait(*jobs[1]->operation, kLong));
+    EXPECT_FALSE(ranks[1].wait(*jobs[1]->operation, kLong));
   });
   ranks[2].start(jobs[2]->operation);
-  EXPECT_TRUE(ranks[2].wait(*jobs[2]->operation, kLong));
+  EXPECT_FALSE(ranks[2].wait(*jobs[2]->operation, kLong));
   other.join();
   wait_until_done(*jobs[0]->operation);
   for (const auto& job : jobs) job->check();
@@ -134,7 +134,7 @@ TEST(SharedMemoryEngine, LetsARootBeAheadByAsManyCallsAsThereAreSlots) {
   }
   for (const auto& job : taken) {
     ranks[1].start(job->operation);
-    EXPECT_TRUE(ranks[1].wait(*job->operation, kLong));
+    EXPECT_FALSE(ranks[1].wait(*job->operation, kLong));
     job->check();
   }
   for (const auto& job : given) wait_until_done(*job->operation);
@@ -192,7 +192,7 @@ TEST_P(SharedMemoryEngineMessages, ComeInTheOrderInWhichTheyWereSent) {
         ranks[rank].start(mails.back()->message);
       }
     }
-    for (const auto& mail : mails) EXPECT_TRUE(ranks[rank].wait(*mail->message, kLong));
+    for (const auto& mail : mails) EXPECT_FALSE(ranks[rank].wait(*mail->message, kLong));
     for (int i = 0; rank != 0 && i < kMessages; ++i) mails[std::size_t(i)]->check(first(rank, i));
   });
 }
@@ -205,24 +205,52 @@ TEST(SharedMemoryEngine, ServesMessagesBesideACollectiveThatWaits) {
   ranks[0].start(mine.operation);
   ranks[0].start(sent.message);
   ranks[1].start(received.message);
-  EXPECT_TRUE(ranks[1].wait(*received.message, kLong));
+  EXPECT_FALSE(ranks[1].wait(*received.message, kLong));
   received.check(5);
   EXPECT_FALSE(mine.operation->is_done());
   ranks[1].start(theirs.operation);
-  EXPECT_TRUE(ranks[1].wait(*theirs.operation, kLong));
-  EXPECT_TRUE(ranks[0].wait(*mine.operation, kLong));
+  EXPECT_FALSE(ranks[1].wait(*theirs.operation, kLong));
+  EXPECT_FALSE(ranks[0].wait(*mine.operation, kLong));
   mine.check();
+}
+
+// Waits that sleep wake ten times a second; a message of 400 pieces would take 10 s with those.
+TEST(SharedMemoryEngine, ServesAMessageThatWasStartedBesideASleepingWait) {
+  Ranks ranks(2);
+  Job mine(Kind{}, ranks.seat(0), 0), theirs(Kind{}, ranks.seat(1), 0);
+  ranks[0].start(mine.operation);
+  std::thread waits([&] { EXPECT_FALSE(ranks[0].wait(*mine.operation, kLong)); });
+  std::this_thread::sleep_for(20ms);  // Now it sleeps.
+  const std::size_t elements = 400 * ranks.mail_slot_bytes() / sizeof(std::int32_t);
+  Mail sent(Message::Way::send, 1, 3, elements, 5),
+      received(Message::Way::receive, 0, 3, elements, 0);
+  ranks[0].start(sent.message);
+  ranks[1].start(received.message);
+  EXPECT_FALSE(ranks[1].wait(*received.message, 5s));
+  received.check(5);
+  ranks[1].start(theirs.operation);
+  waits.join();
+}
+
+TEST(SharedMemoryEngine, NamesTheRankThatKeepsAPostWhenAllAreInUse) {
+  Ranks ranks(3);
+  std::vector<std::unique_ptr<Mail>> mails;
+  for (std::size_t i = 0; i <= kPosts; ++i) {
+    mails.push_back(std::make_unique<Mail>(Message::Way::send, i < kPosts ? 2 : 1, 0, 1, 0));
+    ranks[0].start(mails.back()->message);
+  }
+  EXPECT_EQ(ranks[0].wait(*mails.back()->message, 1ms), 2);
 }
 
 TEST(SharedMemoryEngine, WaitsNoLongerThanItIsTold) {
   Ranks ranks(2);
   Job job(Kind{}, ranks.seat(0), 0);
   ranks[0].start(job.operation);
-  EXPECT_FALSE(ranks[0].wait(*job.operation, 1ms));
+  EXPECT_EQ(ranks[0].wait(*job.operation, 1ms), 1);
   Job other(Kind{}, ranks.seat(1), 0);
   ranks[1].start(other.operation);
-  EXPECT_TRUE(ranks[1].wait(*other.operation, std::chrono::milliseconds::max()));
-  EXPECT_TRUE(ranks[0].wait(*job.operation, kLong));
+  EXPECT_FALSE(ranks[1].wait(*other.operation, std::chrono::milliseconds::max()));
+  EXPECT_FALSE(ranks[0].wait(*job.operation, kLong));
 }
 
 TEST(SharedMemoryEngine, AnAbortEndsTheWaitsOfAllThreadsAndRanks) {
@@ -273,7 +301,7 @@ TEST(SharedMemoryEngine, ARankThatLeftAfterItsPartIsNotMissed) {
   ranks.end(0);
   Job taken(Kind{CallKind::broadcast, 0, 10}, ranks.seat(1), 0);
   ranks[1].start(taken.operation);
-  EXPECT_TRUE(ranks[1].wait(*taken.operation, kLong));
+  EXPECT_FALSE(ranks[1].wait(*taken.operation, kLong));
   taken.check();
   Job missed(Kind{CallKind::broadcast, 0, 10}, ranks.seat(1), 1);
   ranks[1].start(missed.operation);
@@ -295,7 +323,7 @@ TEST(SharedMemoryEngine, CanEndInEveryState) {
       if (state == State::followed) ranks[0].when_done(*mine.operation, [&] { followed = true; });
       if (state == State::finished) {
         ranks[1].start(theirs.operation);
-        EXPECT_TRUE(ranks[0].wait(*mine.operation, kLong));
+        EXPECT_FALSE(ranks[0].wait(*mine.operation, kLong));
       }
       if (state == State::aborted) ranks[0].abort("");
     }

@@ -6,11 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/c10d_communicator.h"
 #include "tests/comm/shared_memory/scenario.h"
 #include "tests/support/ranks.h"
 
@@ -45,6 +49,14 @@ std::vector<Mismatch> mismatches() {
     };
   };
   const Calls barrier = [](Communicator& comm) { comm.barrier(); };
+  // Rows for rank 0, and one for each of the others; from every rank one is expected.
+  const auto rows = [](std::int64_t for_rank_0, at::ScalarType dtype) -> Calls {
+    return [=](Communicator& comm) {
+      std::vector<std::int64_t> in{for_rank_0, 1, 1}, out{1, 1, 1};
+      at::Tensor input = ones(for_rank_0 + 2, dtype), output = ones(3, dtype);
+      c10d_backend(comm)->alltoall_base(output, input, out, in, {})->wait();
+    };
+  };
   return {
       {"operation", barrier, sum(8), {"barrier", "all_reduce(sum) of 8 elements of Float"}},
       {"size", sum(9), sum(8), {"of 9 elements", "of 8 elements"}},
@@ -52,6 +64,8 @@ std::vector<Mismatch> mismatches() {
       {"dtype", sum(8, at::kLong), sum(8), {"elements of Long", "elements of Float"}},
       {"root", broadcast(1), broadcast(0), {"from rank 1", "from rank 0"}},
       {"reduction", sum(8, at::kFloat, ReduceOp::max), sum(8), {"(max)", "(sum)"}},
+      {"rows sent", rows(2, at::kFloat), rows(1, at::kFloat), {"rank 1 sends 2", "expects 1 elem"}},
+      {"rows' dtype", rows(1, at::kDouble), rows(1, at::kFloat), {"Double", "Float"}},
       {"message size", message(8, at::kFloat), message(9, at::kFloat), {"8 elements", "9 elem"}},
       {"message dtype", message(8, at::kFloat), message(4, at::kDouble), {"Float", "Double"}},
   };
@@ -202,6 +216,32 @@ RANK_MAIN(play_a_group_without_memory) {
 
 TEST(SharedMemoryMisuse, ARankWithoutMemoryForASubGroupDoesNotKeepTheOthersWaiting) {
   expect_no_findings("play_a_group_without_memory");
+}
+
+std::uint64_t address_space() {
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::uint64_t>(getpagesize());
+}
+
+RANK_MAIN(play_a_group_that_cannot_be_mapped) {
+  Findings findings;
+  Scenario scenario;
+  scenario.body = [](const std::shared_ptr<Communicator>& comm, Stage&) {
+    comm->barrier();
+    if (comm->rank() == 1) limit(RLIMIT_AS, address_space() + (1 << 20));
+    std::vector<std::shared_ptr<Communicator>> parts;
+    for (int i = 0; i < 1000; ++i) parts.push_back(comm->split({0, 1, 2}));
+  };
+  for (const auto& ended : play(scenario)) {
+    findings.expect_ended(ended, kCommError, {"rank 1", "cannot map"}, "no address space");
+  }
+  findings.expect_nothing_left();
+  return findings.exit_code();
+}
+
+TEST(SharedMemoryMisuse, ARankThatCannotMapASubGroupDoesNotKeepTheOthersWaiting) {
+  expect_no_findings("play_a_group_that_cannot_be_mapped");
 }
 
 RANK_MAIN(play_dropped_work) {

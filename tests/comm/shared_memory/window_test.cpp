@@ -114,6 +114,30 @@ TEST(SharedWindow, RefusesWhatIsOutsideEpochsThatFallAndGroupsWithoutSharedMemor
       {.engine = Engine::gloo});
 }
 
+TEST(SharedWindow, ItsMemoryIsNotUsedAgainWhileAPeerMayRead) {
+  run_ranks(
+      2,
+      [](Communicator& comm) {
+        auto window = SharedWindow::create(comm, 1 << 20);
+        const auto empty_like_it = [&] { return comm.empty({(1 << 20) + 4096}, at::kByte); };
+        const auto where = [](const torch::Tensor& tensor) { return tensor.const_data_ptr(); };
+        const auto* const old = static_cast<const std::byte*>(where(window->local())) - 4096;
+        if (comm.rank() == 0) window.reset();
+        comm.barrier();
+        if (comm.rank() == 0) {
+          EXPECT_NE(where(empty_like_it()), old);
+        } else {
+          EXPECT_THROW(window->read(0, 0, torch::empty({1}, at::kByte), 0), CommError);
+        }
+        comm.barrier();
+        window.reset();
+        comm.barrier();
+        (void)SharedWindow::create(comm, 1);  // When one ends, those that ended before are let go.
+        EXPECT_EQ(where(empty_like_it()), old);
+      },
+      kShared);
+}
+
 TEST(SharedWindow, DifferentSizesAreAnErrorOnEveryRank) {
   run_ranks(
       3,
