@@ -15,10 +15,10 @@
 namespace accelerate {
 
 struct SaveStateOptions {
-  /// Returns once the state is copied, and writes it while the training goes on. Needs as much
-  /// memory as the state of this rank, kept for the next save. One save is under way at a time: the
-  /// next save_state() or load_state(), wait_for_save() and end_training() wait for it, and throw
-  /// on all ranks what it failed of. docs/checkpoints.md.
+  /// Returns once the state is copied, and writes it while the training goes on. Alike on all
+  /// ranks. Needs as much memory as the state of this rank, kept for the next save. One save is
+  /// under way at a time: the next save_state() or load_state(), wait_for_save() and end_training()
+  /// wait for it, and throw on all ranks what it failed of. docs/checkpoints.md.
   bool asynchronous = false;
   /// Writes the state in shards: of what all ranks have alike each rank writes its share, in files
   /// that PyTorch's distributed checkpoints read and `accelerate merge-weights` merges. Alike on

@@ -79,6 +79,34 @@ std::vector<std::int64_t> common_to_all(const std::vector<std::vector<std::int64
   return common;
 }
 
+std::string text_of(const SaveStateOptions& options) {
+  const auto word = [](bool value) { return std::string(value ? "true" : "false"); };
+  return "{.asynchronous = " + word(options.asynchronous) + ", .sharded = " + word(options.sharded) +
+         "}";
+}
+
+// A rank that saves in another way than the others would wait for what they never send.
+void require_same_options(const std::vector<std::string>& asked) {
+  const auto other = std::ranges::find_if(asked, [&](const auto& one) { return one != asked[0]; });
+  if (other == asked.end()) return;
+  throw UsageError("save_state() was asked for " + asked[0] + " on rank 0 and for " + *other +
+                   " on rank " + std::to_string(other - asked.begin()) +
+                   ": give all ranks the same options");
+}
+
+[[noreturn]] void refuse_taken(const Path& folder) {
+  throw CheckpointError(folder.string() +
+                        " is there already: an earlier run saved it. Load the newest one by "
+                        "load_state(), which sets the iteration, or set_save_iteration(), or "
+                        "choose another project_dir");
+}
+
+[[noreturn]] void refuse_shards_on_several_disks() {
+  throw UsageError(
+      "save_state() was asked for shards, and project_config.save_on_each_node is true: shards "
+      "of one state lie on one file system; leave one of the two out");
+}
+
 Loadable find_state(const Path& folder, Communicator& ranks, int disk_leader) {
   bool of_python = false;
   on_all_ranks(ranks, [&] { of_python = ranks.rank() == 0 && is_python_state(files(), folder); });
@@ -148,7 +176,8 @@ Path Checkpointing::numbered(std::int64_t number) const {
 }
 
 // Where links lead to: a link would be replaced, and what it leads to stay.
-Path Checkpointing::new_folder(const Path& output_dir, Communicator& ranks) const {
+Path Checkpointing::new_folder(const Path& output_dir, const SaveStateOptions& options,
+                               Communicator& ranks) const {
   Path folder = folder_to_save(output_dir);
   if (folder.filename().empty()) folder = folder.parent_path();  // "out/"
   bool taken = false;
@@ -157,23 +186,22 @@ Path Checkpointing::new_folder(const Path& output_dir, Communicator& ranks) cons
     taken = leads(ranks) && config_.automatic_checkpoint_naming &&
             files().status(folder).kind != FileKind::none;
   });
-  const auto on_disks = gather_object(ranks, taken);
-  if (std::ranges::find(on_disks, true) != on_disks.end())
-    throw CheckpointError(folder.string() +
-                          " is there already: an earlier run saved it. Load the newest one by "
-                          "load_state(), which sets the iteration, or set_save_iteration(), or "
-                          "choose another project_dir");
+  using Asked = std::pair<bool, std::string>;
+  std::vector<std::string> asked;
+  for (auto& [is_taken, text] : gather_object(ranks, Asked(taken, text_of(options)))) {
+    taken = taken || is_taken;
+    asked.push_back(std::move(text));
+  }
+  require_same_options(asked);
+  if (taken) refuse_taken(folder);
   return folder;
 }
 
 Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
-  if (options.sharded && config_.save_on_each_node)
-    throw UsageError(
-        "save_state() was asked for shards, and project_config.save_on_each_node is true: shards "
-        "of one state lie on one file system; leave one of the two out");
   wait();
-  const Path folder = new_folder(output_dir, ranks);
+  const Path folder = new_folder(output_dir, options, ranks);
+  if (options.sharded && config_.save_on_each_node) refuse_shards_on_several_disks();
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
   logger().info("saving the state in " + folder.string());
   const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder, disk_leader_);

@@ -62,6 +62,7 @@ class Checkpointing {
   static RemovableHandle add_hook(Hooks& hooks, StateHook hook);
   static void run(const Hooks& hooks, const std::filesystem::path& folder);
   [[nodiscard]] std::filesystem::path new_folder(const std::filesystem::path& output_dir,
+                                                 const SaveStateOptions& options,
                                                  Communicator& ranks) const;
   [[nodiscard]] std::vector<PlannedFile> plan(PendingCheckpoint& checkpoint,
                                               const SaveStateOptions& options,

@@ -123,6 +123,26 @@ TEST(SaveStateMishaps, WhateverAHookThrowsEndsTheSaveOnAllRanks) {
   });
 }
 
+TEST(SaveStateMishaps, OptionsThatDifferBetweenRanksAreRefusedOnAllOfThem) {
+  const TemporaryFolder home;
+  const std::pair<SaveStateOptions, const char*> cases[] = {
+      {{.asynchronous = true}, "{.asynchronous = true, .sharded = false} on rank 2"},
+      {{.sharded = true}, "{.asynchronous = false, .sharded = true} on rank 2"}};
+  run_ranks_shared(3, [&](const std::shared_ptr<Communicator>& ranks) {
+    Accelerator accelerator({.communicator = ranks});
+    for (const auto& [odd, says] : cases) {
+      const auto said = message_of<UsageError>([&, options = odd] {
+        accelerator.save_state(home.path() / "a",
+                               ranks->rank() == 2 ? options : SaveStateOptions());
+      });
+      EXPECT_PRED_FORMAT2(::testing::IsSubstring, says, said);
+      EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                          "{.asynchronous = false, .sharded = false} on rank 0", said);
+    }
+    accelerator.save_state(home.path() / "a");
+  });
+}
+
 TEST(SaveStateMishaps, ALinkIsFollowedAndKept) {
   const TemporaryFolder home;
   const Path disk = home.path() / "scratch" / "state", link = home.path() / "link";
