@@ -219,7 +219,7 @@ void Accelerator::save_module(const ModuleView& view, const std::filesystem::pat
 std::shared_ptr<detail::ModelCore> Accelerator::core_of(torch::nn::Module& module) {
   auto core = impl_->adopt(&module, [&module] { return view_of(module); });
   if (!core->sync_batch_norms()) {
-    core->set_sync_batch_norms(detail::join_batch_norms(module, communicator()));
+    core->set_sync_batch_norms(detail::join_batch_norms(module, state().communicator()));
   }
   return core;
 }

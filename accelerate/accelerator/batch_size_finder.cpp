@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <new>
-#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -15,6 +14,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/comm/second_group.h"
 #include "accelerate/tracking/memory.h"
 
 namespace accelerate {
@@ -75,9 +75,7 @@ Ending ending_of(const std::exception& error) {
 
 // A second group of the same ranks, for them to meet in when the first one has been aborted.
 std::shared_ptr<Communicator> meeting_of(Communicator& group) {
-  std::vector<int> ranks(static_cast<std::size_t>(group.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  auto meeting = group.split(ranks);
+  auto meeting = split_everyone(group);
   outlive(group, *meeting);
   return meeting;
 }

@@ -81,8 +81,8 @@ std::vector<std::int64_t> common_to_all(const std::vector<std::vector<std::int64
 
 std::string text_of(const SaveStateOptions& options) {
   const auto word = [](bool value) { return std::string(value ? "true" : "false"); };
-  return "{.asynchronous = " + word(options.asynchronous) + ", .sharded = " + word(options.sharded) +
-         "}";
+  return "{.asynchronous = " + word(options.asynchronous) +
+         ", .sharded = " + word(options.sharded) + "}";
 }
 
 // A rank that saves in another way than the others would wait for what they never send.
@@ -199,7 +199,7 @@ Path Checkpointing::new_folder(const Path& output_dir, const SaveStateOptions& o
 
 Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
-  wait();
+  background_.wait_before(ranks);
   const Path folder = new_folder(output_dir, options, ranks);
   if (options.sharded && config_.save_on_each_node) refuse_shards_on_several_disks();
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
@@ -307,7 +307,7 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
 
 Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
-  wait();
+  background_.wait_before(ranks);
   Path folder = input_dir.empty() ? find_newest(options, ranks)
                                   : std::filesystem::absolute(input_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();

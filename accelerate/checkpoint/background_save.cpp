@@ -1,6 +1,5 @@
 #include "accelerate/checkpoint/background_save.h"
 
-#include <numeric>
 #include <utility>
 
 #include "accelerate/base/blocked_signals.h"
@@ -12,10 +11,8 @@
 namespace accelerate {
 namespace {
 
-std::shared_ptr<Communicator> group_like(Communicator& ranks) {
-  std::vector<int> all(static_cast<std::size_t>(ranks.size()));
-  std::iota(all.begin(), all.end(), 0);
-  return ranks.split(all);
+void log_failure(const std::exception& error) {
+  get_logger("accelerate.checkpoint").error("a save in the background failed: " + describe(error));
 }
 
 void complete_on(Communicator& group, const BackgroundSave::Complete& complete) {
@@ -34,18 +31,17 @@ BackgroundSave::~BackgroundSave() {
   try {
     wait();
   } catch (const std::exception& error) {
-    get_logger("accelerate.checkpoint")
-        .error("a save in the background failed: " + describe(error));
+    log_failure(error);
   }
 }
 
 void BackgroundSave::start(Communicator& ranks, Complete complete) {
-  if (!group_) group_ = group_like(ranks);
+  const auto& group = group_.beside(ranks);
   auto sigterm = std::make_unique<DeferredSigterm>();
   const BlockedSignals blocked;
   running_ =
       std::async(std::launch::async, [complete = std::move(complete), sigterm = std::move(sigterm),
-                                      group = group_, identity = process_identity()]() mutable {
+                                      group, identity = process_identity()]() mutable {
         const ScopedProcessIdentity scope(std::move(identity));
         // Let go here, whatever happens: the lock on the folder first, then the signal.
         const auto ends_last = std::move(sigterm);
@@ -56,6 +52,15 @@ void BackgroundSave::start(Communicator& ranks, Complete complete) {
 
 void BackgroundSave::wait() {
   if (running_.valid()) running_.get();
+}
+
+void BackgroundSave::wait_before(const Communicator& ranks) {
+  try {
+    wait();
+  } catch (const CheckpointError& error) {
+    if (group_.is_beside(ranks)) throw;
+    log_failure(error);
+  }
 }
 
 void BackgroundSave::release() {

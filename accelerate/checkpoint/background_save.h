@@ -8,6 +8,7 @@
 
 #include "accelerate/checkpoint/staging.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/second_group.h"
 
 namespace accelerate {
 
@@ -30,17 +31,20 @@ class BackgroundSave {
     return staging_.copy(std::move(planned));
   }
   /// Runs `complete` on a thread of its own. None may be under way. [collective over `ranks`, the
-  /// same group each time]
+  /// same group each time, which may have been renewed in between]
   void start(Communicator& ranks, Complete complete);
   /// Returns once it is through; at once when there is none. Throws what it threw, once; a rank
   /// that was lost meanwhile is a CheckpointError. Local.
   void wait();
+  /// As wait(), before the next thing on `ranks`. The error of a save from before `ranks` was
+  /// renewed is logged: it may be one rank's alone, and all are to go on together.
+  void wait_before(const Communicator& ranks);
   /// Waits, and gives the memory of the copy back.
   void release();
 
  private:
   Staging staging_;
-  std::shared_ptr<Communicator> group_;
+  detail::SecondGroup group_;
   std::future<void> running_;
 };
 

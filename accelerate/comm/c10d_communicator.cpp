@@ -180,6 +180,8 @@ class C10dCommunicator final : public Communicator {
     sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
     if (group_.traits.require_presence_of) {
       sub.look = [this, ranks] { group_.traits.require_presence_of(*backend_, ranks); };
+    } else {
+      sub.look = [this, ranks] { diagnosis_->throw_if_given_up(ranks); };
     }
     auto part = joined(std::move(sub));
     std::erase_if(parts_, [](const auto& weak) { return weak.expired(); });
@@ -209,8 +211,11 @@ class C10dCommunicator final : public Communicator {
     let_engine_go();
     group_.store = c10::make_intrusive<c10d::PrefixStore>(
         "renewed" + std::to_string(renewals_++) + "/", first_store_);
+    splits_ = 0;  // A rank may have got further than others before the group was aborted.
     connect();
   }
+
+  int renewals() const { return renewals_; }
 
   const c10::intrusive_ptr<c10d::Backend>& engine() const { return backend_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
@@ -364,6 +369,13 @@ void renew(Communicator& communicator) {
   auto& engine = const_cast<Communicator&>(detail::engine_behind(communicator));
   if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) c10d->renew();
   if (auto* composite = dynamic_cast<detail::Composite*>(&engine)) composite->renew_parts();
+}
+
+int renewals(const Communicator& communicator) {
+  const Communicator& engine = detail::engine_behind(communicator);
+  if (const auto* c10d = dynamic_cast<const C10dCommunicator*>(&engine)) return c10d->renewals();
+  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
+  return composite != nullptr ? renewals(composite->of_all()) : 0;
 }
 
 void outlive(Communicator& whole, const Communicator& part) {

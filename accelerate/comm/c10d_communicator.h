@@ -70,6 +70,9 @@ struct C10dGroup {
 /// back.
 void renew(Communicator& communicator);
 
+/// How often the group was connected anew. The same on all ranks. Local.
+[[nodiscard]] int renewals(const Communicator& communicator);
+
 /// `part`, which was split off from `whole`, lives on when that is aborted; others are aborted with
 /// it, so that nobody waits in them for a rank that has given up. Local.
 void outlive(Communicator& whole, const Communicator& part);

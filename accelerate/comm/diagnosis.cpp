@@ -26,6 +26,8 @@ constexpr std::chrono::milliseconds kAnnouncementDelay{20};
 constexpr std::chrono::milliseconds kHeadStart{250};
 constexpr std::chrono::milliseconds kJoinPoll{2};
 
+constexpr const char* kSomebodyFailed = "accelerate/failed/somebody";
+
 }  // namespace
 
 std::string first_line(const std::exception& error) {
@@ -107,6 +109,7 @@ void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
   aborted_ = true;
   try {
     store_->set(key("failed", rank_), to_bytes(reason));
+    store_->set(kSomebodyFailed, to_bytes("1"));
   } catch (...) {
     // As above.
   }
@@ -119,6 +122,23 @@ void GroupDiagnosis::throw_if_a_peer_failed() {
   }
 }
 
+std::string GroupDiagnosis::failure_of(int rank) {
+  if (!store_->check({key("failed", rank)})) return "";
+  const auto reason = store_->get(key("failed", rank));
+  return " Rank " + std::to_string(rank) +
+         " gave up: " + std::string(reason.begin(), reason.end()) + ".";
+}
+
+void GroupDiagnosis::throw_if_given_up(const std::vector<int>& ranks) {
+  if (!store_->check({kSomebodyFailed})) return;
+  for (const int rank : ranks) {
+    const auto failure = failure_of(rank);
+    if (failure.empty()) continue;
+    if (rank != rank_) std::this_thread::sleep_for(kHeadStart);
+    throw CommError("splitting a group off failed on " + who() + "." + failure);
+  }
+}
+
 std::string GroupDiagnosis::peer_sentences() noexcept {
   std::string text;
   try {
@@ -127,9 +147,8 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
       const std::string name = " Rank " + std::to_string(rank);
-      if (store_->check({key("failed", rank)})) {
-        const auto reason = store_->get(key("failed", rank));
-        text += name + " gave up: " + std::string(reason.begin(), reason.end()) + ".";
+      if (const auto failure = failure_of(rank); !failure.empty()) {
+        text += failure;
         peer_gave_up = true;
       } else if (store_->check({key("goodbye", rank)})) {
         text += name + " had left the group with a clean exit before this.";

@@ -10,6 +10,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace c10d {
 class Store;
@@ -35,6 +36,9 @@ class GroupDiagnosis {
   void announce_failure(const std::string& reason) noexcept;
 
   [[nodiscard]] bool aborted() const { return aborted_; }
+  /// Throws CommError when one of `ranks` has announced a failure, with its reason. Cost: one
+  /// question to the store.
+  void throw_if_given_up(const std::vector<int>& ranks);
   /// Throws CommError when the group was aborted.
   void throw_if_aborted(const std::string& what) const;
 
@@ -57,6 +61,8 @@ class GroupDiagnosis {
   /// that it hosts does not answer.
   [[nodiscard]] std::string peer_sentences() noexcept;
   [[nodiscard]] std::string missing_ranks();
+  /// " Rank 1 gave up: lost its GPU."; empty when it has not.
+  [[nodiscard]] std::string failure_of(int rank);
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;

@@ -10,6 +10,7 @@
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
+#include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
@@ -187,6 +188,28 @@ TEST(FindExecutableBatchSize, ARankInsideASyncBatchNormIsFreedWhenItsPeerRunsOut
     ASSERT_EQ(errors.size(), 2u);
     EXPECT_NE(errors[0].find("Rank 0 gave up: it ran out of memory"), std::string::npos)
         << errors[0];
+  });
+}
+
+TEST(FindExecutableBatchSize, AModelFromBeforeTheSearchGoesOnInItAndSavesInTheBackground) {
+  const testing::TemporaryFolder home;
+  run_ranks_shared(2, [&](std::shared_ptr<Communicator> comm) {
+    Accelerator accelerator({.communicator = comm});
+    SyncBatchNorm norm(torch::nn::BatchNormOptions(2));
+    auto model = accelerator.prepare(norm);
+    accelerator.save_state(home.path() / "before", {.asynchronous = true});
+    auto search = find_executable_batch_size(
+        accelerator,
+        [&](std::int64_t batch_size) {
+          if (comm->rank() == 0 && batch_size > 1) run_out_of_memory();
+          (void)model(torch::ones({batch_size, 2}));
+          accelerator.save_state(home.path() / "within", {.asynchronous = true});
+          accelerator.wait_for_save();
+        },
+        {.starting_batch_size = 2});
+    search();
+    EXPECT_EQ(search.batch_size(), 1);
+    accelerator.load_state(home.path() / "within");
   });
 }
 

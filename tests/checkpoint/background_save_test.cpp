@@ -3,8 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/comm/c10d_communicator.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
@@ -116,6 +119,35 @@ TEST(BackgroundSave, SpeaksToItsPeersBesideTheTraining) {
       EXPECT_EQ(in_background, 60);
     }
   });
+}
+
+// What ranks abort ends the save that is under way, on those ranks that had begun one.
+TEST(BackgroundSave, SpeaksInAnotherGroupOnceItsRanksWereRenewed) {
+  const LogCapture log;
+  run_ranks(2, [](Communicator& ranks) {
+    BackgroundSave saves;
+    const auto add_up = [](Communicator& group) {
+      const auto one = at::ones({1}, at::kLong);
+      group.all_reduce(one, ReduceOp::sum).wait();
+      EXPECT_EQ(one.item<std::int64_t>(), 2);
+    };
+    saves.start(ranks, add_up);
+    saves.wait();
+    for (int round = 0; round < 2; ++round) {
+      if (ranks.rank() == 0) saves.start(ranks, add_up);
+      if (ranks.rank() == 1) ranks.abort("out of memory");
+      EXPECT_THROW(ranks.barrier(), CommError);
+      renew(ranks);
+      saves.wait_before(ranks);
+      saves.start(ranks, add_up);
+      saves.wait_before(ranks);
+    }
+  });
+  const auto failed = [](const std::string& line) {
+    return line.find("was given up") != line.npos;
+  };
+  const auto lines = log.lines();
+  EXPECT_EQ(std::ranges::count_if(lines, failed), 2);
 }
 
 // One rank's training died in the call; the others' saves must neither hang nor leave anything.

@@ -132,6 +132,28 @@ TEST(CommFailures, AnExceptionReachesTheOtherRanksWithItsReason) {
   EXPECT_NE(seen.find("sample 17 is broken"), std::string::npos) << seen;
 }
 
+TEST(CommFailures, SplittingAGroupOffEndsWhenAMemberHasGivenUp) {
+  run_ranks(2, [](Communicator& comm) {
+    comm.barrier();  // Before, the other may still be connecting.
+    if (comm.rank() == 1) return comm.abort("lost its GPU");
+    const auto text = message_of<CommError>([&] { (void)comm.split({0, 1}); });
+    EXPECT_NE(text.find("ank 1 gave up: lost its GPU"), std::string::npos) << text;
+  });
+}
+
+TEST(CommFailures, ARenewedGroupCanBeSplitWhereverRanksWereWhenItWasAborted) {
+  run_ranks(2, [](Communicator& comm) {
+    comm.barrier();  // As above.
+    if (comm.rank() == 0) (void)comm.split({0});
+    if (comm.rank() == 1) comm.abort("before it had split");
+    EXPECT_THROW(comm.barrier(), CommError);
+    EXPECT_EQ(renewals(comm), 0);
+    renew(comm);
+    EXPECT_EQ(renewals(comm), 1);
+    comm.split({1, 0})->barrier();
+  });
+}
+
 TEST(CommFailures, DestructionWithWorkInFlightDoesNotWaitForTheTimeout) {
   const auto start = std::chrono::steady_clock::now();
   run_ranks(2,

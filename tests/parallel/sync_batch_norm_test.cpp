@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 #include "tests/support/ranks.h"
 
@@ -80,7 +81,7 @@ TEST_P(SyncBatchNormRanks, NormaliseAsOneProcessWithTheWholeBatch) {
   run_ranks_shared(static_cast<int>(setting.batches.size()), [&](const auto& comm) {
     SyncBatchNorm norm(setting.options);
     set_weights(norm);
-    detail::join_batch_norms(*norm, *comm);
+    detail::join_batch_norms(*norm, comm);
     std::int64_t begin = 0;
     for (int rank = 0; rank < comm->rank(); ++rank)
       begin += setting.batches[static_cast<std::size_t>(rank)];
@@ -124,7 +125,7 @@ TEST(SyncBatchNorm, AloneIsLibTorchsBatchNorm) {
 TEST(SyncBatchNorm, InEvaluationUsesItsRunningStatisticsAndCommunicatesNothing) {
   run_ranks_shared(2, [](const auto& comm) {
     SyncBatchNorm norm(BatchNormOptions(3));
-    detail::join_batch_norms(*norm, *comm);
+    detail::join_batch_norms(*norm, comm);
     norm->running_mean.fill_(1);
     norm->eval();
     const auto x = samples(2, {3}, 0).to(at::kFloat);
@@ -135,10 +136,24 @@ TEST(SyncBatchNorm, InEvaluationUsesItsRunningStatisticsAndCommunicatesNothing) 
   });
 }
 
+TEST(SyncBatchNorm, NormalisesOverAllRanksAgainOnceTheirGroupWasRenewed) {
+  run_ranks_shared(2, [](const auto& comm) {
+    SyncBatchNorm norm(BatchNormOptions(3));
+    detail::join_batch_norms(*norm, comm);
+    const auto x = torch::full({4, 3}, 2 * comm->rank() - 1.0);
+    const auto before = norm(x);
+    if (comm->rank() == 1) comm->abort("out of memory");
+    EXPECT_THROW(comm->barrier(), CommError);
+    renew(*comm);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(norm(x).equal(before));
+    EXPECT_TRUE(before.allclose(x)) << "alone, it would be 0";
+  });
+}
+
 TEST(SyncBatchNorm, TakesSixteenBitInputsAndComputesInFloat) {
   run_ranks_shared(2, [](const auto& comm) {
     SyncBatchNorm norm(BatchNormOptions(3));
-    detail::join_batch_norms(*norm, *comm);
+    detail::join_batch_norms(*norm, comm);
     const auto x = samples(8, {3}, comm->rank()).to(at::kBFloat16);
     const auto y = norm(x);
     EXPECT_EQ(y.scalar_type(), at::kBFloat16);
@@ -157,7 +172,7 @@ TEST(SyncBatchNorm, BadInputIsAUsageErrorOnAllRanks) {
                                                     {{0, 3}, "all ranks together have 0"}}) {
     run_ranks_shared(2, [&, shape = shape, says = says](const auto& comm) {
       SyncBatchNorm norm(BatchNormOptions(3));
-      detail::join_batch_norms(*norm, *comm);
+      detail::join_batch_norms(*norm, comm);
       try {
         (void)norm(torch::ones(shape));
         ADD_FAILURE() << says;

@@ -2,11 +2,11 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/second_group.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 
@@ -93,13 +93,16 @@ std::size_t convert_sync_batchnorm(Module& module) {
 
 namespace detail {
 
-std::size_t join_batch_norms(Module& module, Communicator& communicator) {
+std::size_t join_batch_norms(Module& module, const std::shared_ptr<Communicator>& communicator) {
   std::size_t count = 0;
   visit_batch_norms(module, [&count](SyncBatchNormImpl&) { ++count; });
   if (count == 0) return 0;
-  std::vector<int> everyone(static_cast<std::size_t>(communicator.size()));
-  std::iota(everyone.begin(), everyone.end(), 0);
-  const auto group = communicator.split(everyone);
+  const auto second = std::make_shared<SecondGroup>();
+  (void)second->beside(*communicator);
+  const auto group = [second, weak = std::weak_ptr(communicator)] {
+    const auto first = weak.lock();
+    return first ? second->beside(*first) : second->last();
+  };
   visit_batch_norms(module, [&group](SyncBatchNormImpl& norm) { norm.set_group(group); });
   return count;
 }

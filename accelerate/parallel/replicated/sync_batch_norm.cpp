@@ -186,8 +186,9 @@ at::Tensor SyncBatchNormImpl::normalise_alone(const at::Tensor& input, double fa
 at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   _check_input_dim(input);
   const double factor = count_batch();
-  if (!is_training() || group_->size() == 1) return normalise_alone(input, factor);
-  const auto all = gather_statistics(input.detach(), options.eps(), *group_);
+  const auto group = is_training() ? group_() : nullptr;
+  if (!group || group->size() == 1) return normalise_alone(input, factor);
+  const auto all = gather_statistics(input.detach(), options.eps(), *group);
   if (options.track_running_stats()) {
     const at::NoGradGuard no_grad;
     running_mean.lerp_(all.mean.to(running_mean.scalar_type()), factor);
@@ -196,7 +197,7 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
   const auto given = [](const at::Tensor& tensor) {
     return tensor.defined() ? std::optional(tensor) : std::nullopt;
   };
-  return Normalise::apply(input, given(weight), given(bias), all, group_);
+  return Normalise::apply(input, given(weight), given(bias), all, group);
 }
 
 void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {

@@ -6,6 +6,7 @@
 #include <torch/nn/pimpl.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <ostream>
 
@@ -39,8 +40,13 @@ class SyncBatchNormImpl
   at::Tensor forward(const at::Tensor& input);
 
   /// The ranks that normalise together from now on. Local.
-  void set_group(std::shared_ptr<Communicator> group) { group_ = std::move(group); }
-  [[nodiscard]] const std::shared_ptr<Communicator>& group() const { return group_; }
+  void set_group(const std::shared_ptr<Communicator>& group) {
+    group_ = [group] { return group; };
+  }
+  /// The same, asked at each forward in training, on all ranks.
+  void set_group(std::function<std::shared_ptr<Communicator>()> group) {
+    group_ = std::move(group);
+  }
 
   void pretty_print(std::ostream& stream) const override;
 
@@ -53,7 +59,7 @@ class SyncBatchNormImpl
   [[nodiscard]] at::Tensor normalise_alone(const at::Tensor& input, double factor);
   [[nodiscard]] double count_batch();
 
-  std::shared_ptr<Communicator> group_ = single_communicator();
+  std::function<std::shared_ptr<Communicator>()> group_ = single_communicator;
 };
 TORCH_MODULE(SyncBatchNorm);
 

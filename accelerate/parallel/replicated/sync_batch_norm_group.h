@@ -14,7 +14,9 @@ namespace accelerate::detail {
 
 /// Gives all SyncBatchNorm layers of `module` one group of their own with the ranks of
 /// `communicator`, so that their collectives never mix with those of gradients; returns how many
-/// there are. [collective when there are any]
-std::size_t join_batch_norms(torch::nn::Module& module, Communicator& communicator);
+/// there are. When `communicator` is renewed, their next forward in training splits another one
+/// off. [collective when there are any]
+std::size_t join_batch_norms(torch::nn::Module& module,
+                             const std::shared_ptr<Communicator>& communicator);
 
 }  // namespace accelerate::detail

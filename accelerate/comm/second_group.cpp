@@ -1,0 +1,28 @@
+#include "accelerate/comm/second_group.h"
+
+#include <numeric>
+#include <vector>
+
+#include "accelerate/comm/c10d_communicator.h"
+
+namespace accelerate::detail {
+
+std::shared_ptr<Communicator> split_everyone(Communicator& communicator) {
+  std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return communicator.split(ranks);
+}
+
+const std::shared_ptr<Communicator>& SecondGroup::beside(Communicator& first) {
+  if (!is_beside(first)) {
+    group_ = split_everyone(first);
+    renewals_ = renewals(first);
+  }
+  return group_;
+}
+
+bool SecondGroup::is_beside(const Communicator& first) const {
+  return group_ != nullptr && renewals_ == renewals(first);
+}
+
+}  // namespace accelerate::detail
