@@ -198,15 +198,16 @@ TEST(FindExecutableBatchSize, AModelFromBeforeTheSearchGoesOnInItAndSavesInTheBa
     SyncBatchNorm norm(torch::nn::BatchNormOptions(2));
     auto model = accelerator.prepare(norm);
     accelerator.save_state(home.path() / "before", {.asynchronous = true});
-    auto search = find_executable_batch_size(
-        accelerator,
-        [&](std::int64_t batch_size) {
-          if (comm->rank() == 0 && batch_size > 1) run_out_of_memory();
-          (void)model(torch::ones({batch_size, 2}));
-          accelerator.save_state(home.path() / "within", {.asynchronous = true});
-          accelerator.wait_for_save();
-        },
-        {.starting_batch_size = 2});
+    auto search = find_executable_batch_size(accelerator,
+                                             [&](std::int64_t batch_size) {
+                                               if (comm->rank() == 0 && batch_size > 1)
+                                                 run_out_of_memory();
+                                               (void)model(torch::ones({batch_size, 2}));
+                                               accelerator.save_state(home.path() / "within",
+                                                                      {.asynchronous = true});
+                                               accelerator.wait_for_save();
+                                             },
+                                             {.starting_batch_size = 2});
     search();
     EXPECT_EQ(search.batch_size(), 1);
     accelerator.load_state(home.path() / "within");

@@ -32,6 +32,38 @@ TEST(TriggerSyncInBackward, TheNextBackwardSynchronisesUnderNoSyncAndOnlyThat) {
   });
 }
 
+// On every rank, after the ranks were found to agree: nobody waits for one that has refused.
+TEST(DistributedDataParallel, ASparseTensorOfTheModelIsRefusedByItsNameOnAllRanks) {
+  const std::pair<const char*, std::function<void(torch::nn::Module&)>> cases[] = {
+      {"'0.adjacency' of",
+       [](auto& net) { net.register_buffer("adjacency", torch::eye(3).to_sparse()); }},
+      {"Float[3, 3] of layout SparseCsr",
+       [](auto& net) { net.register_buffer("adjacency", torch::eye(3).to_sparse_csr()); }},
+      {"'0.table' of",
+       [](auto& net) { net.register_parameter("table", torch::eye(3).to_sparse()); }}};
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
+    for (const auto& [expected, add] : cases) {
+      torch::nn::Sequential net(torch::nn::Linear(3, 3));
+      add(*net[0]);
+      const auto text =
+          message_of<UsageError>([&] { DistributedDataParallel(view_of(*net), comm); });
+      EXPECT_TRUE(says(text, expected)) << text;
+      EXPECT_TRUE(says(text, "Register the indices and the values")) << text;
+    }
+    comm->barrier();
+  });
+}
+
+TEST(DistributedDataParallel, ATensorThatIsSparseOnOneRankIsADisagreement) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    torch::nn::Linear net(3, 3);
+    const auto eye = torch::eye(3);
+    net->register_buffer("adjacency", comm->rank() == 0 ? eye : eye.to_sparse());
+    EXPECT_THROW(DistributedDataParallel(view_of(*net), comm), CommError);
+    comm->barrier();
+  });
+}
+
 TEST(FindUnusedParameters, ALossThatNeverTouchesTheModelOnOneRankHoldsNobodyUp) {
   run_ranks_shared(
       3,

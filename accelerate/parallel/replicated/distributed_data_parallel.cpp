@@ -1,5 +1,8 @@
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 
+#include <c10/core/Layout.h>
+#include <c10/util/StringUtil.h>
+
 #include <algorithm>
 #include <atomic>
 #include <utility>
@@ -13,15 +16,37 @@
 namespace accelerate {
 namespace {
 
+bool is_dense(const at::Tensor& tensor) {
+  return tensor.layout() == c10::kStrided;
+}
+
+std::string describe_with_layout(const at::Tensor& tensor) {
+  const auto text = detail::describe_tensor(tensor);
+  return is_dense(tensor) ? text : text + " of layout " + c10::str(tensor.layout());
+}
+
 std::string describe(const ModuleView& view) {
   std::string text;
   for (const auto& [name, tensor] : state_dict(view)) {
-    text += (text.empty() ? "" : ", ") + name + " " + detail::describe_tensor(tensor);
+    text += (text.empty() ? "" : ", ") + name + " " + describe_with_layout(tensor);
   }
   for (const auto& [name, tensor] : view.parameters) {
     if (!tensor.requires_grad()) text += ", " + name + " frozen";
   }
   return text;
+}
+
+// PyTorch does not send such a tensor either.
+void require_dense(const ModuleView& view) {
+  for (const auto& [name, tensor] : state_dict(view)) {
+    if (is_dense(tensor)) continue;
+    throw UsageError("'" + name + "' of the model " + view.class_name + " is " +
+                     describe_with_layout(tensor) +
+                     ", and data parallel training on several ranks sends dense parameters and "
+                     "buffers. Register the indices and the values of a sparse tensor as buffers, "
+                     "and make it of them in forward(); or keep it in a member that is not "
+                     "registered, which each rank fills alike");
+  }
 }
 
 }  // namespace
@@ -36,6 +61,7 @@ struct DistributedDataParallel::Impl {
     auto hook = make_comm_hook(kwargs);
     if (communicator->size() == 1) return;
     detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
+    require_dense(view);
     broadcast_state(0);
     make_reducer(view);
     reducer->set_comm_hook(std::move(hook));

@@ -28,8 +28,8 @@ struct BackwardPass {
 class DistributedDataParallel {
  public:
   /// Checks that all ranks have the same parameters, then gives everyone rank 0's parameters and
-  /// buffers. [collective] Throws CommError that lists the first difference by rank, ConfigError
-  /// for keywords that are out of range or contradict one another.
+  /// buffers. [collective] Throws CommError that lists the first difference by rank, UsageError for
+  /// a sparse one, ConfigError for keywords that are out of range or contradict one another.
   DistributedDataParallel(const ModuleView& view, std::shared_ptr<Communicator> communicator,
                           const DistributedDataParallelKwargs& kwargs = {});
   ~DistributedDataParallel();
