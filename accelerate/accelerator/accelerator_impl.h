@@ -39,6 +39,7 @@ struct Accelerator::Impl {
   /// All that save_state() saves; see Checkpointing::Describe. An empty manifest: to be saved now.
   [[nodiscard]] TrainingState training_state(const Manifest& manifest);
   [[nodiscard]] StatePart progress_part();
+  void load_progress(std::int64_t step, std::optional<std::int64_t> iteration);
   void add_window(const Manifest& manifest, TrainingState& training);
 
   /// The core of the module at that address: the one there is, or a new one.

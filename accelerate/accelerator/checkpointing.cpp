@@ -313,11 +313,14 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
   if (folder.filename().empty()) folder = folder.parent_path();
   const Loadable found = find_state(folder, ranks, disk_leader_);
   logger().info("loading the state in " + found.folder.string());
+  std::optional<CheckedTraining> checked;
   on_all_ranks(ranks, [&] {
     run(load_hooks_, found.folder);
     const auto read = found.of_python ? read_python_state : read_training_state;
-    read(files(), found.folder, found.manifest, describe(found.manifest));
+    checked = read(files(), found.folder, found.manifest, describe(found.manifest));
   });
+  on_all_ranks(ranks, [&] { checked->load_what_may_refuse(); });
+  on_all_ranks(ranks, [&] { checked->load_the_rest(); });
   if (config_.automatic_checkpoint_naming) {
     // Also behind a damaged one that was left out, and behind those that this one goes back from.
     for (const auto& numbers : numbers_on_disks(ranks))

@@ -1,9 +1,11 @@
 // save_state() and load_state(): what an Accelerator has prepared, as the parts of a checkpoint.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,11 +57,11 @@ ParameterNames parameter_names(const std::vector<std::shared_ptr<detail::ModelCo
 
 // A rank that the checkpoint does not know draws other numbers than those it does, but the same in
 // each resumed run.
-void seed_new_rank(const StateDict& state_of_first, int rank) {
+CheckedState seed_of_new_rank(const StateDict& state_of_first, int rank) {
   const auto bytes = state_of_first.at("cpu").to<at::Tensor>().contiguous();
   const auto sum = checksum(std::string_view(static_cast<const char*>(bytes.const_data_ptr()),
                                              static_cast<std::size_t>(bytes.nbytes())));
-  set_seed(sum + static_cast<std::uint64_t>(rank));
+  return {[seed = sum + static_cast<std::uint64_t>(rank)] { set_seed(seed); }};
 }
 
 StatePart rng_part(const Manifest& manifest, int rank) {
@@ -67,11 +69,11 @@ StatePart rng_part(const Manifest& manifest, int rank) {
     return {.stem = of_rank("random_states", rank),
             .every_rank = true,
             .state_dict = rng_state,
-            .load_state_dict = set_rng_state};
+            .check = check_rng_state};
   return {.stem = of_rank("random_states", manifest.ranks.empty() ? 0 : manifest.ranks.front()),
           .every_rank = false,
           .state_dict = rng_state,
-          .load_state_dict = [rank](const StateDict& state) { seed_new_rank(state, rank); }};
+          .check = [rank](const StateDict& state) { return seed_of_new_rank(state, rank); }};
 }
 
 StateDict gradients_of(const ParameterNames& names,
@@ -86,21 +88,37 @@ StateDict gradients_of(const ParameterNames& names,
   return gradients;
 }
 
-// Adds `share` times the gradients of one rank that saved to those that are there.
-void add_gradients(const StateDict& saved, double share, const ParameterNames& names,
-                   const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
-  const at::NoGradGuard no_grad;
+// A saved gradient and the parameter that is to have it.
+struct SavedGradient {
+  at::Tensor parameter, gradient;
+};
+
+std::vector<SavedGradient> saved_gradients(
+    const StateDict& part, const ParameterNames& names,
+    const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  const auto& saved = part.at("gradients");
+  std::vector<SavedGradient> found;
   for (const auto& model : models) {
-    for (auto parameter : model->parameters()) {
+    for (const auto& parameter : model->parameters()) {
       const auto* gradient = saved.find(names.at(parameter.unsafeGetTensorImpl()));
       if (gradient == nullptr) continue;
       const auto tensor = gradient->to<at::Tensor>();
-      if (tensor.sizes() != parameter.sizes())
+      if (tensor.sizes() != parameter.sizes() ||
+          !c10::canCast(tensor.scalar_type(), parameter.scalar_type()))
         throw CheckpointError("a gradient is " + gradient->describe() + ", its parameter is " +
                               StateDict(parameter).describe());
-      if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
-      parameter.mutable_grad().add_(tensor.to(parameter.device()), share);
+      found.push_back({parameter, tensor});
     }
+  }
+  return found;
+}
+
+// Adds `share` times the gradients of one rank that saved to those that are there.
+void add_gradients(const std::vector<SavedGradient>& saved, double share) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [parameter, gradient] : saved) {
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter);
+    parameter.mutable_grad().add_(gradient.to(parameter.device()), share);
   }
 }
 
@@ -112,6 +130,22 @@ std::int64_t count_of(const StateDict& value, const char* key) {
                         std::to_string(number) + "; allowed is 0 to 2^63 - 2");
 }
 
+// The same where there may be none.
+std::optional<std::int64_t> count_if_any(const StateDict* value, const char* key) {
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  return count_of(*value, key);
+}
+
+// Of what one rank saved inside a window.
+CheckedState check_window(detail::ItemCount& items, const StateDict& part,
+                          std::vector<SavedGradient> gradients, double share) {
+  const auto counted = count_if_any(&part.at("num_items"), "num_items");
+  return {[&items, counted, gradients = std::move(gradients), share] {
+    if (counted) items.add(*counted);
+    add_gradients(gradients, counted ? 1.0 : share);
+  }};
+}
+
 }  // namespace
 
 StatePart Accelerator::Impl::progress_part() {
@@ -121,20 +155,20 @@ StatePart Accelerator::Impl::progress_part() {
             return {{"step", gradient_state->step()},
                     {"iteration", checkpointing.next_iteration()}};
           },
-          .load_state_dict =
-              [this](const StateDict& saved) {
-                const auto step = count_of(saved.at("step"), "step");
-                const auto* iteration = saved.find("iteration");
-                const auto next = iteration == nullptr ? checkpointing.next_iteration()
-                                                       : count_of(*iteration, "iteration");
-                for (const auto& model : live_models())
-                  for (auto parameter : model->parameters())
-                    parameter.mutable_grad() = at::Tensor();
-                gradient_state->resume(step);
-                items.reset();
-                items.enter(gradient_state->window());
-                if (iteration != nullptr) checkpointing.set_iteration(next);
-              }};
+          .check = [this](const StateDict& saved) -> CheckedState {
+            const auto step = count_of(saved.at("step"), "step");
+            const auto next = count_if_any(saved.find("iteration"), "iteration");
+            return {[this, step, next] { load_progress(step, next); }};
+          }};
+}
+
+void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int64_t> iteration) {
+  for (const auto& model : live_models())
+    for (auto parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+  gradient_state->resume(step);
+  items.reset();
+  items.enter(gradient_state->window());
+  if (iteration) checkpointing.set_iteration(*iteration);
 }
 
 // Inside an accumulation window each rank has gradients that are nowhere else. The ranks that load
@@ -154,7 +188,7 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
                                 return {{"gradients", gradients_of(names, live)},
                                         {"num_items", counted ? StateDict(*counted) : StateDict()}};
                               },
-                              .load_state_dict = nullptr});
+                              .check = nullptr});
     return;
   }
   const auto with_gradients = ranks_with_gradients(manifest);
@@ -170,11 +204,9 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
     training.parts.push_back({.stem = of_rank("gradients", saved),
                               .every_rank = true,
                               .state_dict = nullptr,
-                              .load_state_dict = [this, live, names, share](const StateDict& part) {
-                                const auto& count = part.at("num_items");
-                                if (!count.is_null()) items.add(count.to<std::int64_t>());
-                                add_gradients(part.at("gradients"), count.is_null() ? share : 1.0,
-                                              names, live);
+                              .check = [this, live, names, share](const StateDict& part) {
+                                return check_window(items, part, saved_gradients(part, names, live),
+                                                    share);
                               }});
   }
 }
@@ -185,8 +217,8 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
   for (std::size_t i = 0; i < live.size(); ++i)
     training.models.push_back({numbered("model", i), live[i]->view()});
   const auto add = [&](std::string stem, std::function<StateDict()> save,
-                       std::function<void(const StateDict&)> load) {
-    training.parts.push_back({std::move(stem), false, std::move(save), std::move(load)});
+                       std::function<CheckedState(const StateDict&)> check) {
+    training.parts.push_back({std::move(stem), false, std::move(save), std::move(check)});
   };
   std::size_t i = 0;
   for (auto& optimizer : live_optimizers()) {
@@ -195,31 +227,45 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
         numbered("optimizer", i++),
         [optimizer, names] { return optimizer_state_dict(optimizer.optimizer(), names); },
         [optimizer, names](const StateDict& saved) {
-          load_optimizer_state_dict(optimizer.optimizer(), saved, names);
+          return check_optimizer_state_dict(optimizer.optimizer(), saved, names);
         });
   }
   i = 0;
   for (auto& scheduler : live_schedulers()) {
     add(
         numbered("scheduler", i++), [scheduler] { return to_state_dict(scheduler.state_dict()); },
-        [scheduler](const StateDict& saved) mutable {
-          scheduler.load_state_dict(scheduler_state_of(saved));
+        [scheduler](const StateDict& saved) -> CheckedState {
+          const auto state = scheduler_state_of(saved);
+          scheduler.scheduler().check_state_dict(state);
+          return {[scheduler, state]() mutable { scheduler.load_state_dict(state); }};
         });
   }
   i = 0;
   for (auto& loader : live_loaders()) {
     add(
         numbered("dataloader", i++), [loader] { return to_state_dict(loader.state()); },
-        [loader](const StateDict& saved) { loader.load(loader_state_of(saved)); });
+        [loader](const StateDict& saved) -> CheckedState {
+          const auto state = loader_state_of(saved);
+          loader.check(state);
+          return {[loader, state] { loader.load(state); }};
+        });
   }
   if (scaler) {
     add(
         "scaler", [this] { return to_state_dict(scaler->state_dict()); },
-        [this](const StateDict& saved) { scaler->load_state_dict(grad_scaler_state_of(saved)); });
+        [this](const StateDict& saved) -> CheckedState {
+          const auto state = grad_scaler_state_of(saved);
+          GradScaler::check_state_dict(state);
+          return {[this, state] { scaler->load_state_dict(state); }};
+        });
   }
   i = 0;
-  for (const auto& object : checkpointing.objects())
-    add(numbered("custom_checkpoint", i++), object.state_dict, object.load_state_dict);
+  for (const auto& object : checkpointing.objects()) {
+    add(numbered("custom_checkpoint", i++), object.state_dict,
+        [load = object.load_state_dict](const StateDict& saved) -> CheckedState {
+          return {[load, saved] { load(saved); }, true};
+        });
+  }
   training.parts.push_back(progress_part());
   training.parts.push_back(rng_part(manifest, state.process_index()));
   add_window(manifest, training);

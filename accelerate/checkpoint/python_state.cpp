@@ -253,8 +253,8 @@ Manifest python_state_manifest(FileSystem& files, const Path& folder) {
   return manifest;
 }
 
-void read_python_state(FileSystem& files, const Path& folder, const Manifest& manifest,
-                       const TrainingState& training) {
+CheckedTraining read_python_state(FileSystem& files, const Path& folder, const Manifest& manifest,
+                                  const TrainingState& training) {
   Names names;
   for (const auto& file : manifest.files) names.insert(file.name);
   try {
@@ -263,16 +263,18 @@ void read_python_state(FileSystem& files, const Path& folder, const Manifest& ma
     throw_with_context<CheckpointError>("the state of Python Accelerate in " + folder.string() +
                                         " cannot be loaded");
   }
-  std::vector<std::vector<NamedTensor>> weights;
-  for (const auto& model : training.models)
-    weights.push_back(read_weights(files, folder, names, model));
-  std::vector<std::optional<StateDict>> states;
-  for (const auto& part : training.parts) states.push_back(read_state(files, folder, names, part));
+  CheckedTraining checked(folder);
+  for (const auto& model : training.models) {
+    checked.add_weights(model,
+                        [view = model.view, weights = read_weights(files, folder, names, model)] {
+                          copy_weights(view, weights);
+                        });
+  }
   warn_of_loaders(folder, training);
-  for (std::size_t i = 0; i < states.size(); ++i)
-    if (states[i]) load_part(training.parts[i], *states[i], folder);
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    copy_weights(training.models[i].view, weights[i]);
+  for (const auto& part : training.parts) {
+    if (const auto state = read_state(files, folder, names, part)) checked.add(part, *state);
+  }
+  return checked;
 }
 
 }  // namespace accelerate

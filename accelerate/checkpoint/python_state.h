@@ -19,11 +19,13 @@ namespace accelerate {
                                              const std::filesystem::path& folder);
 
 /// Reads `training`, which was described for that manifest, from `folder`, as read_training_state
-/// does from ours. The position of loaders is not in such a folder: they are left at the beginning
-/// of their epoch, with a warning. Nothing that is read is executed. Throws CheckpointError: files
-/// missing or of an object that is not here, weights or states that do not fit, what is no plain
-/// data. Local.
-void read_python_state(FileSystem& files, const std::filesystem::path& folder,
-                       const Manifest& manifest, const TrainingState& training);
+/// does from ours, and changes nothing. The position of loaders is not in such a folder: they are
+/// left at the beginning of their epoch, with a warning. Nothing that is read is executed. Throws
+/// CheckpointError: files missing or of an object that is not here, weights or states that do not
+/// fit, what is no plain data. Local.
+[[nodiscard]] CheckedTraining read_python_state(FileSystem& files,
+                                                const std::filesystem::path& folder,
+                                                const Manifest& manifest,
+                                                const TrainingState& training);
 
 }  // namespace accelerate

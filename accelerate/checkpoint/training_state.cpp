@@ -1,5 +1,7 @@
 #include "accelerate/checkpoint/training_state.h"
 
+#include <functional>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -74,34 +76,50 @@ StateDict state_of(const StatePart& part) {
   }
 }
 
-constexpr const char* kWhatIsLeft =
-    " What was loaded before it stays loaded: make all objects anew before you train on or load "
-    "another checkpoint";
-
-void copy_weights_of(const ModelPart& model, const ShardedTensors& stored,
-                     const std::filesystem::path& folder) {
+// Whatever `step` throws becomes a CheckpointError that says `sentence`; lost ranks stay what they
+// are.
+void saying(const std::string& sentence, const std::function<void()>& step) {
   try {
-    copy_weights(model.view, stored.outlines(),
-                 [&](const std::string& name) { return stored.read(name); });
+    step();
   } catch (const CommError&) {
     throw;
   } catch (const std::exception&) {
-    throw_with_context<CheckpointError>("the weights of '" + model.stem + "' in " +
-                                        folder.string() + " could not be copied." + kWhatIsLeft);
+    throw_with_context<CheckpointError>(sentence);
   }
 }
 
 }  // namespace
 
-void load_part(const StatePart& part, const StateDict& state, const std::filesystem::path& folder) {
-  try {
-    part.load_state_dict(state);
-  } catch (const CommError&) {
-    throw;
-  } catch (const std::exception&) {
-    throw_with_context<CheckpointError>(
-        "the state of '" + part.stem + "' in " + folder.string() +
-        " could not be loaded. The models keep the weights they had." + kWhatIsLeft);
+void CheckedTraining::add(const StatePart& part, const StateDict& state) {
+  const std::string what = "the state of '" + part.stem + "' in " + folder_.string();
+  saying(what + " does not fit. Nothing was changed",
+         [&] { parts_.push_back({what, part.check(state)}); });
+}
+
+void CheckedTraining::add_weights(const ModelPart& model, std::function<void()> copy) {
+  weights_.push_back(
+      {"the weights of '" + model.stem + "' in " + folder_.string(), {std::move(copy)}});
+}
+
+void CheckedTraining::load_what_may_refuse() {
+  for (const auto& [what, state] : parts_) {
+    if (!state.may_refuse) continue;
+    saying(what +
+               " could not be loaded. Objects of classes of your own that come before it keep what "
+               "was loaded, all else is as it was",
+           state.load);
+  }
+}
+
+void CheckedTraining::load_the_rest() {
+  for (const auto* steps : {&parts_, &weights_}) {
+    for (const auto& [what, state] : *steps) {
+      if (state.may_refuse) continue;
+      saying(what +
+                 " could not be loaded. What was loaded before it stays loaded: make all objects "
+                 "anew before you train on or load another checkpoint",
+             state.load);
+    }
   }
 }
 
@@ -119,27 +137,27 @@ std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool
   return planned;
 }
 
-void read_training_state(FileSystem& files, const std::filesystem::path& folder,
-                         const Manifest& manifest, const TrainingState& training) {
+CheckedTraining read_training_state(FileSystem& files, const std::filesystem::path& folder,
+                                    const Manifest& manifest, const TrainingState& training) {
   check_presence(manifest, training);
-  std::vector<ShardedTensors> weights;
+  CheckedTraining checked(folder);
   for (const auto& model : training.models) {
-    weights.emplace_back(model.stem,
-                         ShardCatalogue::open(tensor_files(folder, manifest, model.stem), files));
-    const auto report = compare_weights(model.view, weights.back().outlines());
+    const auto stored = std::make_shared<ShardedTensors>(
+        model.stem, ShardCatalogue::open(tensor_files(folder, manifest, model.stem), files));
+    const auto report = compare_weights(model.view, stored->outlines());
     if (!report.fits())
       throw CheckpointError("the weights of '" + model.stem + "' in " + folder.string() +
                             " do not fit the model " + model.view.class_name + ": " +
                             report.describe());
+    checked.add_weights(model, [view = model.view, stored] {
+      copy_weights(view, stored->outlines(),
+                   [&](const std::string& name) { return stored->read(name); });
+    });
   }
-  std::vector<StateDict> states;
   for (const auto& part : training.parts)
-    states.push_back(
-        read_state_file(files, folder, part.stem, tensor_files(folder, manifest, part.stem)));
-  for (std::size_t i = 0; i < states.size(); ++i) load_part(training.parts[i], states[i], folder);
-  // Last: what an object finds wrong with its state leaves the models as they were.
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    copy_weights_of(training.models[i], weights[i], folder);
+    checked.add(
+        part, read_state_file(files, folder, part.stem, tensor_files(folder, manifest, part.stem)));
+  return checked;
 }
 
 }  // namespace accelerate

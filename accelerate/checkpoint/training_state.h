@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/formats/manifest.h"
+#include "accelerate/tensor/checked_state.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/state_dict.h"
 
@@ -26,7 +28,8 @@ struct StatePart {
   std::string stem;         ///< "optimizer", "random_states_2".
   bool every_rank = false;  ///< Each rank saves one of its own, by another stem.
   std::function<StateDict()> state_dict;
-  std::function<void(const StateDict&)> load_state_dict;
+  /// Throws when a state does not fit the object, which stays as it is.
+  std::function<CheckedState(const StateDict&)> check;
 };
 
 struct TrainingState {
@@ -41,17 +44,43 @@ struct TrainingState {
 [[nodiscard]] std::vector<PlannedFile> plan_training_state(const TrainingState& training,
                                                            bool shared);
 
-/// Gives `state` to `part`. Throws CheckpointError that names the part, the folder and what is
-/// left, with whatever load_state_dict() has thrown nested in it; a CommError passes as it is.
-/// Local.
-void load_part(const StatePart& part, const StateDict& state, const std::filesystem::path& folder);
+/// A checkpoint that was read and fits a training, of which nothing has changed yet. Ranks take
+/// each step once all have taken the one before: then what one of them cannot load changes nothing
+/// on any, as far as the sentences below go. All throw CheckpointError that names the object, the
+/// folder and what is left, with whatever was thrown nested in it; a CommError passes as it is.
+/// Local. Needs what the training was described with.
+class CheckedTraining {
+ public:
+  explicit CheckedTraining(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-/// Reads `training` from `folder`, in shards or not. All files are read, and names, shapes and
-/// presence compared, before the first object changes. Then the parts are loaded in their order,
-/// and the weights of the models last: when an object itself finds something wrong with its state,
-/// the models have the weights they had, but the parts before it stay loaded, and all objects are
-/// to be made anew. Throws CheckpointError, CommError. Local.
-void read_training_state(FileSystem& files, const std::filesystem::path& folder,
-                         const Manifest& manifest, const TrainingState& training);
+  /// Compares `state` with the object of `part`. Changes nothing.
+  void add(const StatePart& part, const StateDict& state);
+  /// Takes note of the weights of a model, which have been compared, and what copies them.
+  void add_weights(const ModelPart& model, std::function<void()> copy);
+
+  /// Loads, in their order, the objects that may refuse their states: those of classes of the
+  /// user's. When one does, those before it are loaded, and all else is as it was.
+  void load_what_may_refuse();
+  /// Loads all others in their order, the weights last. Fails only where a disk or the memory does,
+  /// and then objects are to be made anew.
+  void load_the_rest();
+
+ private:
+  struct Step {
+    std::string what;
+    CheckedState state;
+  };
+
+  std::filesystem::path folder_;
+  std::vector<Step> parts_, weights_;
+};
+
+/// Reads `training` from `folder`, in shards or not: all files are read, and presence, names,
+/// shapes and numbers compared. Changes nothing. Throws CheckpointError, CommError. Local. Cost:
+/// the states are in memory twice until they are loaded, the weights not at all.
+[[nodiscard]] CheckedTraining read_training_state(FileSystem& files,
+                                                  const std::filesystem::path& folder,
+                                                  const Manifest& manifest,
+                                                  const TrainingState& training);
 
 }  // namespace accelerate

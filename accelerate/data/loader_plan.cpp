@@ -189,7 +189,7 @@ LoaderState LoaderPlan::state() const {
   return state;
 }
 
-void LoaderPlan::load(const LoaderState& state) const {
+void LoaderPlan::check(const LoaderState& state) const {
   const LoaderState mine = this->state();
   if (state.epoch < 0 || state.batches < 0) {
     throw CheckpointError("the state of a loader counts " + std::to_string(state.epoch) +
@@ -211,6 +211,10 @@ void LoaderPlan::load(const LoaderState& state) const {
   if (mine.total_batch_size == 0 && state.num_processes != mine.num_processes) {
     throw_other_loader("number of processes", state.num_processes, mine.num_processes);
   }
+}
+
+void LoaderPlan::load(const LoaderState& state) const {
+  check(state);
   *seed_ = state.seed;
   control_->resume(state.epoch, static_cast<std::size_t>(state.batches));
 }

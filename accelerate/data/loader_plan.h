@@ -71,6 +71,8 @@ class LoaderPlan {
   /// The next pass goes on from there. Throws CheckpointError when `state` is not that of a loader
   /// like this.
   void load(const LoaderState& state) const;
+  /// Throws as load(), and changes nothing.
+  void check(const LoaderState& state) const;
 
   [[nodiscard]] const std::optional<std::size_t>& samples() const { return dataset_.samples; }
   /// Throws DataError when the dataset has no size.

@@ -92,11 +92,16 @@ SchedulerState LRScheduler::state_dict() const {
 }
 
 void LRScheduler::load_state_dict(const SchedulerState& state) {
+  check_state_dict(state);
   SchedulerState copy = state;
-  for (const auto mode : {StateVisitor::Mode::check, StateVisitor::Mode::load}) {
-    StateVisitor visitor(mode, copy);
-    visit_state(visitor);
-  }
+  StateVisitor visitor(StateVisitor::Mode::load, copy);
+  visit_state(visitor);
+}
+
+void LRScheduler::check_state_dict(const SchedulerState& state) const {
+  SchedulerState copy = state;
+  StateVisitor visitor(StateVisitor::Mode::check, copy);
+  const_cast<LRScheduler*>(this)->visit_state(visitor);  // Which only compares while checking.
 }
 
 }  // namespace accelerate

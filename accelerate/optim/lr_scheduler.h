@@ -69,6 +69,8 @@ class LRScheduler {
   /// do too. Load the optimizer's state as well: the rates are not touched. Throws
   /// CheckpointError and then changes nothing.
   virtual void load_state_dict(const SchedulerState& state);
+  /// Throws what load_state_dict(state) would, and changes nothing.
+  void check_state_dict(const SchedulerState& state) const;
 
  protected:
   explicit LRScheduler(torch::optim::Optimizer& optimizer);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/text.h"
+#include "accelerate/optim/optimizer_checks.h"
 #include "accelerate/optim/optimizer_fields.h"
 
 namespace accelerate {
@@ -201,150 +201,81 @@ StateDict save_known(Optimizer& optimizer, const ParameterNames& names) {
   return {{"state", std::move(states)}, {"param_groups", std::move(groups)}};
 }
 
-[[noreturn]] void refuse_group(std::size_t group, const std::set<std::string>& saved,
-                               const std::set<std::string>& present) {
-  const auto without = [](const std::set<std::string>& from, const std::set<std::string>& minus) {
-    constexpr std::size_t kShown = 8;
-    std::vector<std::string> left;
-    std::set_difference(from.begin(), from.end(), minus.begin(), minus.end(),
-                        std::back_inserter(left));
-    if (left.size() > kShown) {
-      left.resize(kShown);
-      left.emplace_back("…");
-    }
-    return left.empty() ? std::string("none") : join(left, ", ");
-  };
-  throw CheckpointError("parameter group " + std::to_string(group) +
-                        " of the optimizer is another than the saved one: only saved: " +
-                        without(saved, present) + "; only here: " + without(present, saved));
-}
+// New objects for an optimizer to take over.
+struct Loaded {
+  std::vector<std::unique_ptr<OptimizerOptions>> options;  // By group.
+  ska::flat_hash_map<void*, std::unique_ptr<OptimizerParamState>> states;
+};
 
-void check_group(std::size_t group, const StateDict& saved,
-                 const std::vector<std::string>& present) {
-  std::set<std::string> names;
-  for (const auto& name : saved.at("params").list()) names.insert(name.to<std::string>());
-  const std::set<std::string> here(present.begin(), present.end());
-  if (names != here) refuse_group(group, names, here);
-}
-
-[[noreturn]] void refuse_entry(const std::string& key, const std::string& name,
-                               const std::string& what) {
-  throw CheckpointError("'" + key + "' of parameter '" + name + "' is " + what);
-}
-
-// Moments have the shape of their parameter, and fractions.
-void check_moment(const std::string& key, const StateDict& value, const at::Tensor& parameter,
-                  const std::string& name) {
-  const auto tensor = value.to<at::Tensor>();
-  if (tensor.sizes() != parameter.sizes())
-    refuse_entry(key, name,
-                 value.describe() + ", the parameter is " + StateDict(parameter).describe());
-  if (!tensor.is_floating_point() && !tensor.is_complex())
-    refuse_entry(key, name,
-                 "of " + std::string(c10::toString(tensor.scalar_type())) +
-                     "; allowed are floating-point and complex dtypes");
-}
-
-// What the options make a step read.
 template <typename Kind>
-std::vector<const char*> needed_moments(const typename Kind::Options& options) {
-  constexpr bool kAdam = std::is_same_v<Kind, detail::Adam> || std::is_same_v<Kind, detail::AdamW>;
-  if constexpr (kAdam) {
-    if (options.amsgrad()) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-    return {"exp_avg", "exp_avg_sq"};
-  } else if constexpr (std::is_same_v<Kind, detail::SGD>) {
-    return {"momentum_buffer"};
-  } else if constexpr (std::is_same_v<Kind, detail::Adagrad>) {
-    return {"sum"};
-  } else if constexpr (std::is_same_v<Kind, detail::RMSprop>) {
-    std::vector<const char*> keys = {"square_avg"};
-    if (options.momentum() > 0) keys.push_back("momentum_buffer");
-    if (options.centered()) keys.push_back("grad_avg");
-    return keys;
-  } else {
-    return {};
-  }
-}
-
-// LBFGS alone keeps tensors of other shapes.
-template <typename Kind>
-void check_state(const StateDict& fields, const typename Kind::Options& options,
-                 const at::Tensor& parameter, const std::string& name) {
-  constexpr bool kMoments = !std::is_same_v<Kind, detail::LBFGS>;
-  const StateDict::Dict& entries = fields.dict();
-  for (const auto& entry : entries) {
-    const std::string& key = entry.first;
-    const StateDict& value = entry.second;
-    const bool counts = key == "step" || key == "n_iter" || key == "func_evals";
-    if (counts && value.holds<std::int64_t>() && value.to<std::int64_t>() < 0)
-      refuse_entry(key, name, std::to_string(value.to<std::int64_t>()) + "; allowed is 0 or more");
-    if (kMoments && value.holds<at::Tensor>()) check_moment(key, value, parameter, name);
-  }
-  for (const char* key : needed_moments<Kind>(options)) {
-    const auto* moment = fields.find(key);
-    if (moment != nullptr && moment->is_null())
-      refuse_entry(key, name, "nothing; with the saved options it must be a tensor");
-  }
-}
-
-// That no state is of a parameter that is not here.
-void check_known(const StateDict& states, const std::vector<std::vector<std::string>>& named) {
-  std::set<std::string> here;
-  for (const auto& group : named) here.insert(group.begin(), group.end());
-  const StateDict::Dict& entries = states.dict();
-  for (const auto& entry : entries)
-    if (!here.contains(entry.first))
-      throw CheckpointError("there is a state of parameter '" + entry.first +
-                            "', which no group of the optimizer has");
-}
-
-// Everything is read into new objects before anything of the optimizer is touched.
-template <typename Kind>
-void load_known(Optimizer& optimizer, const StateDict& saved, const ParameterNames& names) {
+Loaded read_known(Optimizer& optimizer, const StateDict& saved, const ParameterNames& names) {
   const auto named = group_names(optimizer, names);
   const auto& groups = saved.at("param_groups").list();
   if (groups.size() != named.size())
     throw CheckpointError("the saved optimizer has " + std::to_string(groups.size()) +
                           " parameter groups, this one " + std::to_string(named.size()));
   const auto& states = saved.at("state");
-  std::vector<std::unique_ptr<OptimizerOptions>> options;
-  ska::flat_hash_map<void*, std::unique_ptr<OptimizerParamState>> loaded;
+  Loaded loaded;
   for (std::size_t g = 0; g < named.size(); ++g) {
     auto& group = optimizer.param_groups()[g];
-    check_group(g, groups[g], named[g]);
-    options.push_back(group.options().clone());
+    detail::check_group(g, groups[g], named[g]);
+    auto& options = *loaded.options.emplace_back(group.options().clone());
     LoadFields field{groups[g], c10::Device(c10::kCPU)};
-    Kind::options(static_cast<typename Kind::Options&>(*options.back()), field);
+    Kind::options(static_cast<typename Kind::Options&>(options), field);
     for (std::size_t i = 0; i < named[g].size(); ++i) {
       const auto* fields = states.find(named[g][i]);
       if (fields == nullptr) continue;
       const auto& parameter = group.params()[i];
-      check_state<Kind>(*fields, static_cast<const typename Kind::Options&>(*options.back()),
-                        parameter, named[g][i]);
+      detail::check_state<Kind>(*fields, static_cast<const typename Kind::Options&>(options),
+                                parameter, named[g][i]);
       auto state = std::make_unique<typename Kind::State>();
       LoadFields load{*fields, parameter.device()};
       Kind::state(*state, load);
-      loaded[parameter.unsafeGetTensorImpl()] = std::move(state);
+      loaded.states[parameter.unsafeGetTensorImpl()] = std::move(state);
     }
   }
-  check_known(states, named);
-  for (std::size_t g = 0; g < named.size(); ++g)
-    optimizer.param_groups()[g].set_options(std::move(options[g]));
-  optimizer.state() = std::move(loaded);
+  detail::check_parameters(states, named);
+  return loaded;
 }
 
-Codec codec_of(const Optimizer& optimizer) {
-  Codec found;
+template <typename Kind>
+CheckedState check_known(Optimizer& optimizer, const StateDict& saved,
+                         const ParameterNames& names) {
+  const auto loaded = std::make_shared<Loaded>(read_known<Kind>(optimizer, saved, names));
+  return {[&optimizer, loaded] {
+    for (std::size_t g = 0; g < loaded->options.size(); ++g)
+      optimizer.param_groups()[g].set_options(std::move(loaded->options[g]));
+    optimizer.state() = std::move(loaded->states);
+  }};
+}
+
+// How an optimizer is saved and loaded: by what is known of LibTorch's, or by a user's codec.
+struct Handler {
+  std::string name;
+  std::function<StateDict(Optimizer&, const ParameterNames&)> state_dict;
+  std::function<CheckedState(Optimizer&, const StateDict&, const ParameterNames&)> check;
+};
+
+Handler handler_by(const Codec& codec) {
+  const auto check = [load = codec.load_state_dict](Optimizer& optimizer, const StateDict& state,
+                                                    const ParameterNames& names) -> CheckedState {
+    return {[&optimizer, load, state, names] { load(optimizer, state, names); }, true};
+  };
+  return {codec.name, codec.state_dict, check};
+}
+
+Handler handler_of(const Optimizer& optimizer) {
+  Handler found;
   const bool known = detail::any_optimizer_kind([&]<typename Kind>(Kind) {
     if (typeid(optimizer) != typeid(typename Kind::Optimizer)) return false;
-    found = {Kind::name, save_known<Kind>, load_known<Kind>};
+    found = {Kind::name, save_known<Kind>, check_known<Kind>};
     return true;
   });
   if (known) return found;
   Registry& known_by_users = registry();
   const std::lock_guard lock(known_by_users.mutex);
   const auto codec = known_by_users.codecs.find(typeid(optimizer));
-  if (codec != known_by_users.codecs.end()) return codec->second;
+  if (codec != known_by_users.codecs.end()) return handler_by(codec->second);
   throw UsageError("the optimizer " + class_of(optimizer) +
                    " cannot be saved: it is not one of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS. "
                    "Tell how by register_optimizer_codec<" +
@@ -365,20 +296,25 @@ void map_state_tensors(Optimizer& optimizer,
 }
 
 StateDict optimizer_state_dict(Optimizer& optimizer, const ParameterNames& names) {
-  const Codec codec = codec_of(optimizer);
-  StateDict state = codec.state_dict(optimizer, names);
-  state["class"] = codec.name;
+  const Handler handler = handler_of(optimizer);
+  StateDict state = handler.state_dict(optimizer, names);
+  state["class"] = handler.name;
   return state;
+}
+
+CheckedState check_optimizer_state_dict(Optimizer& optimizer, const StateDict& state,
+                                        const ParameterNames& names) {
+  const Handler handler = handler_of(optimizer);
+  const auto saved = state.at("class").to<std::string>();
+  if (saved != handler.name)
+    throw CheckpointError("the checkpoint has the state of " + saved + ", the optimizer is " +
+                          handler.name);
+  return handler.check(optimizer, state, names);
 }
 
 void load_optimizer_state_dict(Optimizer& optimizer, const StateDict& state,
                                const ParameterNames& names) {
-  const Codec codec = codec_of(optimizer);
-  const auto saved = state.at("class").to<std::string>();
-  if (saved != codec.name)
-    throw CheckpointError("the checkpoint has the state of " + saved + ", the optimizer is " +
-                          codec.name);
-  codec.load_state_dict(optimizer, state, names);
+  check_optimizer_state_dict(optimizer, state, names).load();
 }
 
 void detail::register_codec(std::type_index type, Codec codec) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "accelerate/tensor/checked_state.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace torch::optim {
@@ -46,6 +47,13 @@ using ParameterNames = std::unordered_map<const at::TensorImpl*, std::string>;
 /// parameters, state of another shape.
 void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const StateDict& state,
                                const ParameterNames& names);
+
+/// The same in two steps: throws what load_optimizer_state_dict does, and returns what loads
+/// `state`. A registered class may refuse it only then. `optimizer` must outlive the result. Cost:
+/// a copy of the tensors on the parameters' devices, which the optimizer takes over.
+[[nodiscard]] CheckedState check_optimizer_state_dict(torch::optim::Optimizer& optimizer,
+                                                      const StateDict& state,
+                                                      const ParameterNames& names);
 
 /// How the state of an optimizer class of the user's own is saved.
 template <typename Optimizer>

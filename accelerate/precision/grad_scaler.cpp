@@ -174,11 +174,15 @@ GradScalerState GradScaler::state_dict() const {
           .growth_tracker = growth_tracker_.item<int>()};
 }
 
-void GradScaler::load_state_dict(const GradScalerState& state) {
+void GradScaler::check_state_dict(const GradScalerState& state) {
   validate(state.scale, state.growth_factor, state.backoff_factor, state.growth_interval);
   require(state.growth_tracker >= 0 && state.growth_tracker < state.growth_interval,
           "growth_tracker", static_cast<double>(state.growth_tracker),
           "a whole number from 0 to below growth_interval");
+}
+
+void GradScaler::load_state_dict(const GradScalerState& state) {
+  check_state_dict(state);
   kwargs_.growth_factor = state.growth_factor;
   kwargs_.backoff_factor = state.backoff_factor;
   kwargs_.growth_interval = state.growth_interval;

@@ -83,8 +83,10 @@ class GradScaler {
   [[nodiscard]] bool agreement() const { return agreement_; }
 
   [[nodiscard]] GradScalerState state_dict() const;
-  /// Throws ConfigError when a value is out of range.
+  /// Throws ConfigError when a value is out of range, and then changes nothing.
   void load_state_dict(const GradScalerState& state);
+  /// The check alone.
+  static void check_state_dict(const GradScalerState& state);
 
  private:
   enum class Updated { no, clean, overflowed };

@@ -26,6 +26,11 @@ void restore(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
+at::Generator copy_of(at::Generator generator) {
+  const std::lock_guard lock(generator.mutex());
+  return generator.clone();
+}
+
 const at::Generator& cuda_generator(std::size_t index) {
   return at::globalContext().defaultGenerator(
       c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)));
@@ -67,16 +72,29 @@ StateDict rng_state() {
   return state;
 }
 
-void set_rng_state(const StateDict& state) {
-  const at::Generator& cpu = at::detail::getDefaultCPUGenerator();
-  const at::Tensor cpu_state = checked(state.at("cpu"), cpu, "CPU");
-  std::vector<at::Tensor> cuda;
+CheckedState check_rng_state(const StateDict& state) {
+  struct Restored {
+    at::Generator generator;
+    at::Tensor bytes;
+  };
+  std::vector<Restored> all;
+  const auto add = [&all](const StateDict& saved, const at::Generator& generator,
+                          const char* device) {
+    all.push_back({generator, checked(saved, generator, device)});
+    restore(copy_of(generator), all.back().bytes);  // Which LibTorch may refuse.
+  };
+  add(state.at("cpu"), at::detail::getDefaultCPUGenerator(), "CPU");
   if (const StateDict* saved = state.find("cuda")) {
     for (std::size_t i = 0; i < std::min(saved->list().size(), cuda_devices()); ++i)
-      cuda.push_back(checked(saved->list()[i], cuda_generator(i), "CUDA"));
+      add(saved->list()[i], cuda_generator(i), "CUDA");
   }
-  restore(cpu, cpu_state);
-  for (std::size_t i = 0; i < cuda.size(); ++i) restore(cuda_generator(i), cuda[i]);
+  return {[all = std::move(all)] {
+    for (const auto& [generator, bytes] : all) restore(generator, bytes);
+  }};
+}
+
+void set_rng_state(const StateDict& state) {
+  check_rng_state(state).load();
 }
 
 }  // namespace accelerate

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "accelerate/tensor/checked_state.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -24,7 +25,10 @@ void set_seed(std::uint64_t seed, const SeedOptions& options = {});
 [[nodiscard]] StateDict rng_state();
 
 /// Puts the generators where rng_state() found them. States of GPUs that are not here are left out.
-/// Local. Throws CheckpointError for what is no state, and then changes nothing.
+/// Local. Throws CheckpointError for what is no state, and c10::Error for one that LibTorch finds
+/// wrong, and then changes nothing.
 void set_rng_state(const StateDict& state);
+/// The same in two steps: throws what set_rng_state(state) would, and returns what sets it.
+[[nodiscard]] CheckedState check_rng_state(const StateDict& state);
 
 }  // namespace accelerate

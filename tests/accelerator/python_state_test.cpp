@@ -226,8 +226,9 @@ void expect_random_states_of_each_rank(const Path& folder) {
   const auto manifest = python_state_manifest(real_file_system(), folder);
   ASSERT_EQ(manifest.num_processes, 2);
   for (int rank = 0; rank < 2; ++rank) {
-    const StatePart part{"random_states_" + std::to_string(rank), true, rng_state, set_rng_state};
-    read_python_state(real_file_system(), folder, manifest, {.models = {}, .parts = {part}});
+    const StatePart part{"random_states_" + std::to_string(rank), true, rng_state, check_rng_state};
+    read_python_state(real_file_system(), folder, manifest, {.models = {}, .parts = {part}})
+        .load_the_rest();
     EXPECT_EQ(numbers(torch::rand(3)), drawn[rank].get<std::vector<double>>()) << rank;
   }
 }

@@ -207,6 +207,22 @@ TEST(OptimizerState, WhatDoesNotFitIsACheckpointErrorAndChangesNothing) {
   }
 }
 
+TEST(OptimizerState, OnlyLoadingChangesWhatWasCheckedBefore) {
+  const auto weight = torch::ones({2}, torch::requires_grad());
+  torch::optim::Adam saved({weight}, 0.5), loaded({weight}, 0.1);
+  weight.sum().backward();
+  saved.step();
+  const auto checked = check_optimizer_state_dict(loaded, optimizer_state_dict(saved, {}), {});
+  saved.step();
+  EXPECT_TRUE(loaded.state().empty());
+  EXPECT_EQ(loaded.param_groups()[0].options().get_lr(), 0.1);
+  EXPECT_FALSE(checked.may_refuse);
+  checked.load();
+  const auto state = optimizer_state_dict(loaded, {}).at("state").at("param_groups.0.0");
+  EXPECT_EQ(state.at("step").to<int>(), 1) << "as it was when it was checked";
+  EXPECT_EQ(loaded.param_groups()[0].options().get_lr(), 0.5);
+}
+
 // An optimizer of a user's own.
 struct CountingSGD : torch::optim::SGD {
   using SGD::SGD;

@@ -187,6 +187,20 @@ TEST(SchedulerState, OfAnotherScheduleIsRefusedAndNothingChanges) {
   EXPECT_EQ(steps.state_dict(), before);
 }
 
+TEST(SchedulerState, AFieldThatDecidesWhatOthersThereAreIsTheStatesOwn) {
+  const auto optimizer = make_optimizer("SGD", {1.0});
+  GreedyLR plain(*optimizer), smooth(*optimizer, {.smooth = true});
+  const auto before = plain.state_dict();
+  auto state = smooth.state_dict();
+  state.nested.clear();
+  EXPECT_THROW(plain.load_state_dict(state), CheckpointError);
+  EXPECT_EQ(plain.state_dict(), before);
+  plain.load_state_dict(smooth.state_dict());
+  EXPECT_EQ(plain.state_dict(), smooth.state_dict());
+  smooth.load_state_dict(before);
+  EXPECT_EQ(smooth.state_dict(), before);
+}
+
 TEST(SchedulerState, FaultsAreCheckpointErrorsThatNameTheField) {
   const auto optimizer = make_optimizer("SGD", {1.0});
   const auto load = [&](const std::function<void(SchedulerState&)>& damage) {

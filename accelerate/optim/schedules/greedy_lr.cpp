@@ -109,9 +109,9 @@ void GreedyLR::visit_state(StateVisitor& field) {
   field("num_good_epochs", num_good_epochs_);
   field("reset_start", resets_in_);
   field("reset_start_original", options_.reset_start);
-  field("smooth", options_.smooth);
+  const bool smooth = field.decides("smooth", options_.smooth);
   field.positive("window_size", options_.window_size);
-  if (!options_.smooth) return;
+  if (!smooth) return;
   field.inside("_streaming_avg", [this](StateVisitor& inner) {
     inner("window_size", options_.window_size);
     inner("values", window_);

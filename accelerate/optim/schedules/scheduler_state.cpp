@@ -72,6 +72,11 @@ template void StateVisitor::visit(const std::string&, std::string&);
 template void StateVisitor::visit(const std::string&, std::vector<std::int64_t>&);
 template void StateVisitor::visit(const std::string&, std::vector<double>&);
 
+bool StateVisitor::decides(const std::string& name, bool& value) {
+  visit(name, value);
+  return mode_ == Mode::check ? convert<bool>(stored(name)).value() : value;
+}
+
 void StateVisitor::positive(const std::string& name, std::int64_t& value) {
   if (mode_ == Mode::check) {
     const auto found = convert<std::int64_t>(stored(name));

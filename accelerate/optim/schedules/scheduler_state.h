@@ -66,6 +66,8 @@ class StateVisitor {
   void optional(const std::string& name, T& value) {
     if (mode_ == Mode::save || state_.values.contains(name)) (*this)(name, value);
   }
+  /// A truth value on which it depends what fields follow; returns what it is to be.
+  [[nodiscard]] bool decides(const std::string& name, bool& value);
   /// A whole number of 1 or more, by which steps are divided.
   void positive(const std::string& name, std::int64_t& value);
   /// One number for each parameter group: the length must not change.

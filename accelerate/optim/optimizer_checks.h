@@ -1,0 +1,77 @@
+// What must hold of a saved optimizer, so that the one that takes it over can make its next step.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "accelerate/optim/optimizer_fields.h"
+#include "accelerate/tensor/state_dict.h"
+
+namespace accelerate::detail {
+
+/// That parameter group `group`, saved as `saved`, has the parameters that are `present`, in any
+/// order. Throws CheckpointError that lists what only one of them has.
+void check_group(std::size_t group, const StateDict& saved,
+                 const std::vector<std::string>& present);
+
+/// That no entry of `states` is of a parameter that no group has. Throws CheckpointError.
+void check_parameters(const StateDict& states, const std::vector<std::vector<std::string>>& groups);
+
+/// Throws CheckpointError: `key` of the parameter `name` is `what`.
+[[noreturn]] void refuse_entry(const std::string& key, const std::string& name,
+                               const std::string& what);
+
+/// That the number under `key`, if it is one that counts steps, is 0 or more. Throws
+/// CheckpointError.
+void check_count(const std::string& key, const StateDict& value, const std::string& name);
+
+/// That a moment has the shape of its parameter, and fractions. Throws CheckpointError.
+void check_moment(const std::string& key, const StateDict& value, const at::Tensor& parameter,
+                  const std::string& name);
+
+/// The moments that a step reads with these options.
+template <typename Kind>
+std::vector<const char*> needed_moments(const typename Kind::Options& options) {
+  constexpr bool kAdam = std::is_same_v<Kind, Adam> || std::is_same_v<Kind, AdamW>;
+  if constexpr (kAdam) {
+    if (options.amsgrad()) return {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return {"exp_avg", "exp_avg_sq"};
+  } else if constexpr (std::is_same_v<Kind, SGD>) {
+    return {"momentum_buffer"};
+  } else if constexpr (std::is_same_v<Kind, Adagrad>) {
+    return {"sum"};
+  } else if constexpr (std::is_same_v<Kind, RMSprop>) {
+    std::vector<const char*> keys = {"square_avg"};
+    if (options.momentum() > 0) keys.push_back("momentum_buffer");
+    if (options.centered()) keys.push_back("grad_avg");
+    return keys;
+  } else {
+    return {};
+  }
+}
+
+/// That `fields`, the state of the parameter `name`, fits it and the options. Throws
+/// CheckpointError.
+template <typename Kind>
+void check_state(const StateDict& fields, const typename Kind::Options& options,
+                 const at::Tensor& parameter, const std::string& name) {
+  constexpr bool kMoments = !std::is_same_v<Kind, LBFGS>;  // Which keeps other shapes.
+  const StateDict::Dict& entries = fields.dict();
+  for (const auto& entry : entries) {
+    const std::string& key = entry.first;
+    const StateDict& value = entry.second;
+    check_count(key, value, name);
+    if (kMoments && value.holds<at::Tensor>()) check_moment(key, value, parameter, name);
+  }
+  for (const char* key : needed_moments<Kind>(options)) {
+    const auto* moment = fields.find(key);
+    if (moment != nullptr && moment->is_null())
+      refuse_entry(key, name, "nothing; with the saved options it must be a tensor");
+  }
+}
+
+}  // namespace accelerate::detail
