@@ -254,7 +254,8 @@ class C10dCommunicator final : public Communicator {
         std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size, group_.timeout);
     try {
       diagnosis_->wait_for_everyone_to_join(group_.look);
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+      diagnosis_->announce_failure(detail::first_line(error));
       if (group_.look)
         group_.look();  // Knows better than the store, which may have died with a rank.
       throw;

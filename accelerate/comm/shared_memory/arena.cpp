@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/shared_memory/kept_memory.h"
 
 namespace accelerate::detail {
 namespace {
@@ -75,6 +76,7 @@ SharedArena::~SharedArena() = default;
 
 SharedArena::Block SharedArena::allocate(std::size_t bytes) {
   refuse_after_fork("SharedArena::allocate");
+  release_deserted();
   Block block;
   block.arena_ = shared_from_this();
   block.extent_ = segments_.take(bytes);

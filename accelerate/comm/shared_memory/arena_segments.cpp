@@ -81,7 +81,6 @@ void ArenaSegments::make_room(std::uint64_t bytes) {
     if (!restore_a_released_segment(bytes, std::max(preferred, 2 * needed))) add_segment(preferred);
   } catch (const CommError&) {
     // Memory that we hold ourselves, in segments too small, may be what is missing.
-    if (idle_.empty() && preferred == needed) throw;
     release_idle_segments(0);
     if (!restore_a_released_segment(bytes, needed)) add_segment(needed);
   }

@@ -110,15 +110,16 @@ std::optional<int> Engine::wait(Pending& call, std::chrono::milliseconds limit) 
     int& waiting = sleep < kLook ? serving_ : dozing_;
     ++waiting;
     lock.unlock();
-    idle = watch(*blocked, spin_, sleep) ? 0 : idle + 1;
+    const auto left = std::max<std::chrono::nanoseconds>(end - Clock::now(), 0ns);
+    idle = watch(*blocked, spin_, std::min(sleep, left)) ? 0 : idle + 1;
     lock.lock();
     --waiting;
     const auto now = Clock::now();
-    if (now >= end && !call.is_done()) return blocked->rank;
-    if (now < next_look) continue;
+    if (now < next_look && now < end) continue;
     next_look = now + kLook;
     if (!blocked->counter->reached(blocked->target)) look_for_trouble(*blocked);
     run_followers(lock);
+    if (now >= end && !call.is_done()) return blocked->rank;
   }
   if (call.error()) std::rethrow_exception(call.error());
   return std::nullopt;

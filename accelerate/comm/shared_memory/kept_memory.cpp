@@ -10,9 +10,16 @@ namespace {
 class KeptMemory {
  public:
   void add(std::shared_ptr<void> memory, std::function<bool()> is_deserted) {
+    {
+      const std::lock_guard lock(mutex_);
+      entries_.push_back({std::move(memory), std::move(is_deserted)});
+    }
+    release_deserted();
+  }
+
+  void release_deserted() {
     std::list<Entry> done;  // Ends without the lock: memory may hold whatever it likes.
     const std::lock_guard lock(mutex_);
-    entries_.push_back({std::move(memory), std::move(is_deserted)});
     for (auto next = entries_.begin(); next != entries_.end();) {
       const auto entry = next++;
       if (entry->is_deserted && entry->is_deserted()) done.splice(done.end(), entries_, entry);
@@ -37,6 +44,10 @@ KeptMemory& kept_memory() {
 
 void keep_until(std::shared_ptr<void> memory, std::function<bool()> is_deserted) {
   kept_memory().add(std::move(memory), std::move(is_deserted));
+}
+
+void release_deserted() {
+  kept_memory().release_deserted();
 }
 
 void keep_forever(std::shared_ptr<void> memory) {

@@ -6,9 +6,12 @@
 
 namespace accelerate::detail {
 
-/// Holds `memory` until `is_deserted`, which may look into it, says that no peer uses it any more;
-/// asked now and whenever other memory is handed in.
+/// Holds `memory` until `is_deserted`, which may look into it, says that no peer uses it any more.
 void keep_until(std::shared_ptr<void> memory, std::function<bool()> is_deserted);
+
+/// Lets go of what is deserted by now. For whoever is about to take memory. Cost: 20 ns, and a look
+/// at each that is held.
+void release_deserted();
 
 /// Holds `memory` to the end of the process: a peer that was not heard of may still write to it.
 void keep_forever(std::shared_ptr<void> memory);

@@ -41,13 +41,21 @@ void set(c10d::Store& store, const std::string& key, const nlohmann::json& value
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
+// Throws CommError when `rank` will never come.
+void look_for(const Founding& founding, const LocalPeers& peers, int rank) {
+  if (founding.look) founding.look();
+  const bool are_all_of_the_host = founding.size == peers.size();  // Then their places are known.
+  if (!are_all_of_the_host || peers.is_alive(rank)) return;
+  throw CommError("rank " + std::to_string(rank) + ", " + peers.describe(rank));
+}
+
 // What `rank` has set, or will: unless its end is seen first.
-nlohmann::json get(const Founding& founding, int rank) {
+nlohmann::json get(const Founding& founding, const LocalPeers& peers, int rank) {
   const std::string key = mine_key(rank);
   const auto end = Clock::now() + founding.timeout;
   for (int polls = 1; !founding.store.check({key}); ++polls) {
     std::this_thread::sleep_for(kPoll);
-    if (founding.look && polls % kPollsBetweenLooks == 0) founding.look();
+    if (polls % kPollsBetweenLooks == 0) look_for(founding, peers, rank);
     if (Clock::now() < end) continue;
     throw CommError("rank " + std::to_string(rank) + " did not say where its memory is within " +
                     std::to_string(founding.timeout.count()) + " ms");
@@ -103,10 +111,10 @@ struct Members {
   SharedExtent block;
 };
 
-Members members_of(const Founding& founding) {
+Members members_of(const Founding& founding, const LocalPeers& peers) {
   Members members;
   for (int rank = 0; rank < founding.size; ++rank) {
-    const auto theirs = get(founding, rank);
+    const auto theirs = get(founding, peers, rank);
     if (theirs.contains("error")) {
       throw CommError("rank " + std::to_string(rank) +
                       " has no memory for the group: " + theirs.at("error").get<std::string>());
@@ -133,7 +141,7 @@ SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> p
     mine["block"] = {extent.segment_offset, extent.segment_bytes, extent.offset, extent.bytes};
   }
   set(founding.store, mine_key(rank_), mine);
-  Members members = members_of(founding);
+  Members members = members_of(founding, *peers_);
   const bool spins = have_a_core_each(founding.size, members.cores, *peers_);
   block_ = std::make_unique<ControlBlock>(peers_->map(members.index.front(), members.block),
                                           founding.size);

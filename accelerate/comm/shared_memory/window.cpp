@@ -29,6 +29,9 @@ std::uint32_t stamp_of(std::uint32_t epoch) {
   return 2 * epoch;
 }
 
+// Of a window that has ended: higher than all epochs, so that nobody waits for one.
+constexpr std::uint32_t kEnded = (std::uint32_t{1} << 31) - 1;
+
 }  // namespace
 
 struct SharedWindow::Header {
@@ -94,7 +97,8 @@ void SharedWindow::map_peers(const at::Tensor& where) {
 
 SharedWindow::~SharedWindow() {
   if (detail::forked()) return;
-  open();  // A reader that is late, though none must be, gets an error.
+  own_header().stamp.raise_to(
+      kEnded);  // A reader that is late, though none must be, gets an error.
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     if (static_cast<int>(rank) != rank_) header(static_cast<int>(rank)).readers.fetch_sub(1);
   }
@@ -121,10 +125,10 @@ void SharedWindow::open() {
 
 void SharedWindow::publish(std::uint32_t epoch) {
   auto& stamp = own_header().stamp;
-  if (epoch > UINT32_MAX / 4 || stamp_of(epoch) <= stamp.value()) {
+  if (epoch >= kEnded / 2 || stamp_of(epoch) <= stamp.value()) {
     throw UsageError("SharedWindow: epoch " + std::to_string(epoch) +
                      " was published after epoch " + std::to_string(stamp.value() / 2) +
-                     "; epochs rise, up to 2^30");
+                     "; epochs rise, below 2^30 - 1");
   }
   stamp.raise_to(stamp_of(epoch));
 }
@@ -162,6 +166,10 @@ void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std:
               to.nbytes());
   std::atomic_thread_fence(std::memory_order_acquire);
   if (before && stamp.value() == stamp_of(epoch)) return;
+  if (stamp.value() == kEnded) {
+    throw CommError("SharedWindow: rank " + std::to_string(rank) + " ended its window, and rank " +
+                    std::to_string(rank_) + " reads epoch " + std::to_string(epoch) + " of it");
+  }
   throw CommError("SharedWindow: rank " + std::to_string(rank) + " went on from epoch " +
                   std::to_string(epoch) + " while rank " + std::to_string(rank_) +
                   " read it; all that need an epoch must have read it before its owner goes on");

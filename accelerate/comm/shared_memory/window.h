@@ -46,9 +46,11 @@ class SharedWindow {
   /// The contents change from now on. A peer that is reading gets an error: make sure, by a
   /// collective, that none needs the epoch that ends here. Local.
   void open();
-  /// The contents are those of `epoch`, which is higher than the last. Local. Throws UsageError.
+  /// The contents are those of `epoch`, which is higher than the last and below 2^30 - 1. Local.
+  /// Throws UsageError.
   void publish(std::uint32_t epoch);
-  /// The epoch that `rank` has published last. Local; no waiting.
+  /// The epoch that `rank` has published last; 2^30 - 1 when it has ended its part. Local; no
+  /// waiting.
   [[nodiscard]] std::uint32_t epoch(int rank) const;
 
   /// `to`, contiguous and on the CPU, becomes the bytes from `offset` on in the window of `rank`,
