@@ -196,7 +196,7 @@ void Accelerator::end_training() {
   wait_for_everyone();
   std::exception_ptr failed_save;
   try {
-    impl_->checkpointing.end();
+    impl_->checkpointing.end(communicator());
   } catch (...) {
     failed_save = std::current_exception();
   }

@@ -414,7 +414,8 @@ class Accelerator {
   /// `input_dir` may be left out: the newest one is loaded. Returns the folder. [collective] Throws
   /// CheckpointError on all ranks: damaged, incomplete, of another training, of a newer version.
   /// Then nothing has changed on any rank, unless a registered object refused its state (those
-  /// before it are loaded) or a disk failed at the end. docs/checkpoints.md.
+  /// before it are loaded, and it itself elsewhere) or a disk failed at the end.
+  /// docs/checkpoints.md.
   std::filesystem::path load_state(const std::filesystem::path& input_dir = {},
                                    const LoadStateOptions& options = {});
 

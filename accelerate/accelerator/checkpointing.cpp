@@ -319,7 +319,7 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
     const auto read = found.of_python ? read_python_state : read_training_state;
     checked = read(files(), found.folder, found.manifest, describe(found.manifest));
   });
-  on_all_ranks(ranks, [&] { checked->load_what_may_refuse(); });
+  checked->load_what_may_refuse([&](const auto& step) { on_all_ranks(ranks, step); });
   on_all_ranks(ranks, [&] { checked->load_the_rest(); });
   if (config_.automatic_checkpoint_naming) {
     // Also behind a damaged one that was left out, and behind those that this one goes back from.

@@ -37,9 +37,9 @@ class Checkpointing {
                              Communicator& ranks);
 
   /// See Accelerator::wait_for_save.
-  void wait() { background_.wait(); }
+  void wait(const Communicator& ranks) { background_.wait_before(ranks); }
   /// As wait(), and gives the memory of asynchronous saves back.
-  void end() { background_.release(); }
+  void end(const Communicator& ranks) { background_.release(ranks); }
 
   /// Throws UsageError for an object that is registered already.
   void add(CheckpointedObject object);

@@ -287,7 +287,7 @@ std::filesystem::path Accelerator::load_state(const std::filesystem::path& input
 }
 
 void Accelerator::wait_for_save() {
-  impl_->checkpointing.wait();
+  impl_->checkpointing.wait(communicator());
 }
 
 void Accelerator::register_object(detail::CheckpointedObject object) {

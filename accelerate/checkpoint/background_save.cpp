@@ -12,7 +12,8 @@ namespace accelerate {
 namespace {
 
 void log_failure(const std::exception& error) {
-  get_logger("accelerate.checkpoint").error("a save in the background failed: " + describe(error));
+  get_logger("accelerate.checkpoint")
+      .error("a save in the background failed: " + describe(error), {.main_process_only = false});
 }
 
 void complete_on(Communicator& group, const BackgroundSave::Complete& complete) {
@@ -63,9 +64,9 @@ void BackgroundSave::wait_before(const Communicator& ranks) {
   }
 }
 
-void BackgroundSave::release() {
+void BackgroundSave::release(const Communicator& ranks) {
   staging_.release();  // What is under way holds it to its end.
-  wait();
+  wait_before(ranks);
 }
 
 }  // namespace accelerate

@@ -39,8 +39,8 @@ class BackgroundSave {
   /// As wait(), before the next thing on `ranks`. The error of a save from before `ranks` was
   /// renewed is logged: it may be one rank's alone, and all are to go on together.
   void wait_before(const Communicator& ranks);
-  /// Waits, and gives the memory of the copy back.
-  void release();
+  /// As wait_before(), and gives the memory of the copy back.
+  void release(const Communicator& ranks);
 
  private:
   Staging staging_;

@@ -59,8 +59,9 @@ class CheckedTraining {
   void add_weights(const ModelPart& model, std::function<void()> copy);
 
   /// Loads, in their order, the objects that may refuse their states: those of classes of the
-  /// user's. When one does, those before it are loaded, and all else is as it was.
-  void load_what_may_refuse();
+  /// user's. `together` runs each step on all ranks, and throws when one failed: then those before
+  /// it are loaded, it itself where it did not refuse, and all else is as it was.
+  void load_what_may_refuse(const std::function<void(const std::function<void()>& step)>& together);
   /// Loads all others in their order, the weights last. Fails only where a disk or the memory does,
   /// and then objects are to be made anew.
   void load_the_rest();

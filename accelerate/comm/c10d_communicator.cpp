@@ -170,6 +170,7 @@ class C10dCommunicator final : public Communicator {
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
     detail::check_members(ranks, size());
     detail::refuse_after_fork("split");
+    diagnosis_->throw_if_aborted("split");
     C10dGroup sub = group_;
     const std::string name = "group" + std::to_string(splits_++) + "/";
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
@@ -256,8 +257,8 @@ class C10dCommunicator final : public Communicator {
       diagnosis_->wait_for_everyone_to_join(group_.look);
     } catch (const std::exception& error) {
       diagnosis_->announce_failure(detail::first_line(error));
-      if (group_.look)
-        group_.look();  // Knows better than the store, which may have died with a rank.
+      // The engine knows better than the store, which may have died with a rank.
+      if (group_.look && group_.traits.require_presence_of) group_.look();
       throw;
     }
     const auto look = [this] {
@@ -360,6 +361,14 @@ class C10dCommunicator final : public Communicator {
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
+// What all ranks of `communicator` are connected by; null for a group of one.
+const C10dCommunicator* c10d_behind(const Communicator& communicator) {
+  const Communicator& engine = detail::engine_behind(communicator);
+  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
+  if (composite != nullptr) return c10d_behind(composite->of_all());
+  return dynamic_cast<const C10dCommunicator*>(&engine);
+}
+
 }  // namespace
 
 std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group) {
@@ -373,10 +382,8 @@ void renew(Communicator& communicator) {
 }
 
 int renewals(const Communicator& communicator) {
-  const Communicator& engine = detail::engine_behind(communicator);
-  if (const auto* c10d = dynamic_cast<const C10dCommunicator*>(&engine)) return c10d->renewals();
-  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
-  return composite != nullptr ? renewals(composite->of_all()) : 0;
+  const auto* c10d = c10d_behind(communicator);
+  return c10d != nullptr ? c10d->renewals() : 0;
 }
 
 void outlive(Communicator& whole, const Communicator& part) {
@@ -390,18 +397,12 @@ void outlive(Communicator& whole, const Communicator& part) {
 }
 
 c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {
-  const Communicator& engine = detail::engine_behind(communicator);
-  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&engine);
-  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
-  if (composite != nullptr) return c10d_backend(composite->of_all());
+  const auto* c10d = c10d_behind(communicator);
   return c10d != nullptr ? c10d->engine() : nullptr;
 }
 
 c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator) {
-  const Communicator& engine = detail::engine_behind(communicator);
-  const auto* c10d = dynamic_cast<const C10dCommunicator*>(&engine);
-  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
-  if (composite != nullptr) return c10d_store(composite->of_all());
+  const auto* c10d = c10d_behind(communicator);
   return c10d != nullptr ? c10d->store() : nullptr;
 }
 

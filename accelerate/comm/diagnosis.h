@@ -42,7 +42,8 @@ class GroupDiagnosis {
   /// Throws CommError when the group was aborted.
   void throw_if_aborted(const std::string& what) const;
 
-  /// Throws CommError when a peer has announced its failure. Cost: a question to the store a peer.
+  /// Throws CommError when a peer has announced its failure; throw_failure() says which. Cost: one
+  /// question to the store.
   void throw_if_a_peer_failed();
 
   /// Throws CommError: `what` failed, why, and what is known about the peers.

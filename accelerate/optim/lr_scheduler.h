@@ -69,8 +69,9 @@ class LRScheduler {
   /// do too. Load the optimizer's state as well: the rates are not touched. Throws
   /// CheckpointError and then changes nothing.
   virtual void load_state_dict(const SchedulerState& state);
-  /// Throws what load_state_dict(state) would, and changes nothing.
-  void check_state_dict(const SchedulerState& state) const;
+  /// Throws what load_state_dict(state) would, and changes nothing. A schedule of your own that
+  /// refuses more than this does says so here, where nothing has been loaded yet.
+  virtual void check_state_dict(const SchedulerState& state) const;
 
  protected:
   explicit LRScheduler(torch::optim::Optimizer& optimizer);

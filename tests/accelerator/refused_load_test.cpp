@@ -126,8 +126,8 @@ TEST(RefusedLoad, AnObjectThatRefusesOnOneRankLeavesAllButTheObjectsBeforeItOnAl
   const Path folder = home.path() / "a";
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
     TwoAdams training(ranks);
-    Count counts[2];
-    training.accelerator.register_for_checkpointing(counts[0], counts[1]);
+    Count counts[3];
+    training.accelerator.register_for_checkpointing(counts[0], counts[1], counts[2]);
     training.accelerator.save_state(folder);
     training.step();
     for (auto& count : counts) count.value = 5;
@@ -138,6 +138,8 @@ TEST(RefusedLoad, AnObjectThatRefusesOnOneRankLeavesAllButTheObjectsBeforeItOnAl
     expect_part(said, "the vocabulary differs");
     expect_part(said, "all else is as it was");
     EXPECT_EQ(counts[0].value, 0) << "it has what it was given";
+    EXPECT_EQ(counts[1].value, counts[1].refuses ? 5 : 0);
+    EXPECT_EQ(counts[2].value, 5) << "it comes after the one that refuses";
     counts[0].value = 5;
     counts[1].value = 5;
     EXPECT_TRUE(training.everything(home.path()) == before);

@@ -134,8 +134,8 @@ TEST(BackgroundSave, SpeaksInAnotherGroupOnceItsRanksWereRenewed) {
     saves.start(ranks, add_up);
     saves.wait();
     for (int round = 0; round < 2; ++round) {
-      if (ranks.rank() == 0) saves.start(ranks, add_up);
-      if (ranks.rank() == 1) ranks.abort("out of memory");
+      if (ranks.rank() == round) saves.start(ranks, add_up);
+      if (ranks.rank() != round) ranks.abort("out of memory");
       EXPECT_THROW(ranks.barrier(), CommError);
       renew(ranks);
       saves.wait_before(ranks);

@@ -11,6 +11,9 @@ namespace {
 using testing::Json;
 using testing::Numbers;
 
+// Before any test registers one of its own.
+const std::vector<std::string> kOriginals = scheduler_names();
+
 // A row being replayed on our side.
 struct Replay {
   explicit Replay(const Json& row)
@@ -103,7 +106,7 @@ TEST(ScheduleReference, RatesAreThoseOfThePythonOriginals) {
 TEST(ScheduleReference, EveryNameOfTheOriginalHasATableAndThreeCurves) {
   std::map<std::string, int> curves;
   for (const Json& row : testing::schedule_rows().rows) ++curves[row.at("schedules")[0].at("name")];
-  for (const std::string& name : scheduler_names()) EXPECT_GE(curves[name], 4) << name;
+  for (const std::string& name : kOriginals) EXPECT_GE(curves[name], 4) << name;
   for (const char* name : {"LambdaLR", "StepLR", "MultiStepLR", "ExponentialLR",
                            "CosineAnnealingLR", "OneCycleLR", "LinearLR"}) {
     EXPECT_GE(curves[name], 4) << name;

@@ -41,12 +41,14 @@ void set(c10d::Store& store, const std::string& key, const nlohmann::json& value
   store.set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
 
-// Throws CommError when `rank` will never come.
-void look_for(const Founding& founding, const LocalPeers& peers, int rank) {
+// Throws CommError when some rank will never come.
+void require_presence(const Founding& founding, const LocalPeers& peers) {
   if (founding.look) founding.look();
-  const bool are_all_of_the_host = founding.size == peers.size();  // Then their places are known.
-  if (!are_all_of_the_host || peers.is_alive(rank)) return;
-  throw CommError("rank " + std::to_string(rank) + ", " + peers.describe(rank));
+  if (founding.size != peers.size()) return;  // Which of the host's processes are awaited?
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    if (!peers.is_alive(peer))
+      throw CommError("of the ranks that make a group, " + peers.describe(peer));
+  }
 }
 
 // What `rank` has set, or will: unless its end is seen first.
@@ -55,7 +57,7 @@ nlohmann::json get(const Founding& founding, const LocalPeers& peers, int rank) 
   const auto end = Clock::now() + founding.timeout;
   for (int polls = 1; !founding.store.check({key}); ++polls) {
     std::this_thread::sleep_for(kPoll);
-    if (polls % kPollsBetweenLooks == 0) look_for(founding, peers, rank);
+    if (polls % kPollsBetweenLooks == 0) require_presence(founding, peers);
     if (Clock::now() < end) continue;
     throw CommError("rank " + std::to_string(rank) + " did not say where its memory is within " +
                     std::to_string(founding.timeout.count()) + " ms");
