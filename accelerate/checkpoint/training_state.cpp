@@ -101,12 +101,12 @@ void CheckedTraining::add_weights(const ModelPart& model, std::function<void()> 
       {"the weights of '" + model.stem + "' in " + folder_.string(), {std::move(copy)}});
 }
 
-// All ranks have as many parts; whether one may refuse is a rank's own affair.
+// All ranks have the same of these parts, if not of the others: who had gradients has them back.
 void CheckedTraining::load_what_may_refuse(
     const std::function<void(const std::function<void()>& step)>& together) {
   for (const auto& part : parts_) {
+    if (!part.state.may_refuse) continue;
     together([&part] {
-      if (!part.state.may_refuse) return;
       saying(part.what +
                  " could not be loaded. Objects of classes of your own that come before it keep "
                  "what was loaded, and it itself on ranks where it did not refuse; all else is as "

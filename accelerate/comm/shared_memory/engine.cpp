@@ -115,11 +115,11 @@ std::optional<int> Engine::wait(Pending& call, std::chrono::milliseconds limit) 
     lock.lock();
     --waiting;
     const auto now = Clock::now();
-    if (now < next_look && now < end) continue;
+    if (now >= end && !call.is_done()) return blocked->rank;
+    if (now < next_look) continue;
     next_look = now + kLook;
     if (!blocked->counter->reached(blocked->target)) look_for_trouble(*blocked);
     run_followers(lock);
-    if (now >= end && !call.is_done()) return blocked->rank;
   }
   if (call.error()) std::rethrow_exception(call.error());
   return std::nullopt;

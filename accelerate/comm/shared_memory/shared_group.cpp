@@ -31,6 +31,8 @@ constexpr std::chrono::microseconds kSpin{50};
 constexpr std::chrono::milliseconds kPoll{1};
 constexpr std::chrono::milliseconds kLook{20};
 constexpr int kPollsBetweenLooks = kLook / kPoll;
+// Longer than an engine waits before it looks whether its peers are there.
+constexpr std::chrono::milliseconds kSlice{150};
 
 std::string mine_key(int rank) {
   return "shared_memory/" + std::to_string(rank);
@@ -159,7 +161,7 @@ void SharedGroup::wait_for_all(const Founding& founding) {
       Call{}, kNobody, [](const std::vector<std::byte*>&) { return staged_barrier(); }, nullptr);
   const auto end = Clock::now() + founding.timeout;
   engine_->start(barrier);
-  while (const auto awaited = engine_->wait(*barrier, kLook)) {
+  while (const auto awaited = engine_->wait(*barrier, kSlice)) {
     if (founding.look) founding.look();
     if (Clock::now() >= end) throw CommError(engine_->describe_awaited(*awaited));
   }

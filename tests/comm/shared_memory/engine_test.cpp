@@ -253,15 +253,6 @@ TEST(SharedMemoryEngine, WaitsNoLongerThanItIsTold) {
   EXPECT_FALSE(ranks[0].wait(*job.operation, kLong));
 }
 
-TEST(SharedMemoryEngine, AShortWaitSeesThatAPeerHasGivenUp) {
-  Ranks ranks(2);
-  Job job(Kind{}, ranks.seat(0), 0);
-  ranks[0].start(job.operation);
-  ranks[1].abort("it has had enough");
-  EXPECT_EQ(error_of([&] { ranks[0].wait(*job.operation, 1ms); }),
-            "rank 1 gave up: it has had enough");
-}
-
 TEST(SharedMemoryEngine, AnAbortEndsTheWaitsOfAllThreadsAndRanks) {
   Ranks ranks(2);
   Job first(Kind{}, ranks.seat(0), 0), second(Kind{}, ranks.seat(0), 1);
