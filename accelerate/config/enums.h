@@ -42,6 +42,10 @@ enum class AutoWrapPolicy { TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP, NO_WRAP };
 enum class BackwardPrefetch { BACKWARD_PRE, BACKWARD_POST, NO_PREFETCH };
 enum class StateDictType { FULL_STATE_DICT, LOCAL_STATE_DICT, SHARDED_STATE_DICT };
 
+/// Where the whole parameters of a sharded model are while they are used (ours): in buffers that
+/// each rank gathers, or in memory that all ranks of a host map.
+enum class FullParametersHome { automatic, gathered, shared_pages };
+
 namespace detail {
 
 /// Specialised for each enum: `values`, an array of {enumerator, its word} in the order users see.
@@ -76,6 +80,8 @@ ACCELERATE_ENUM_WORDS(BackwardPrefetch, {BACKWARD_PRE, "BACKWARD_PRE"},
 ACCELERATE_ENUM_WORDS(StateDictType, {FULL_STATE_DICT, "FULL_STATE_DICT"},
                       {LOCAL_STATE_DICT, "LOCAL_STATE_DICT"},
                       {SHARDED_STATE_DICT, "SHARDED_STATE_DICT"});
+ACCELERATE_ENUM_WORDS(FullParametersHome, {automatic, "automatic"}, {gathered, "gathered"},
+                      {shared_pages, "shared_pages"});
 
 #undef ACCELERATE_ENUM_WORDS
 

@@ -1,0 +1,362 @@
+#include "accelerate/config/fsdp_plugin.h"
+
+#include <limits>
+#include <regex>
+#include <string_view>
+#include <utility>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+
+namespace accelerate {
+namespace {
+
+using Plugin = FullyShardedDataParallelPlugin;
+
+void warn(const std::string& text) {
+  get_logger("accelerate.fsdp").warning(text);
+}
+
+// --- Reading the environment ---------------------------------------------------------------------
+
+// "FULL_SHARD (1), SHARD_GRAD_OP (2)": the first `numbered` words also go by their number.
+template <typename Enum>
+std::string allowed_words(std::size_t numbered) {
+  std::vector<std::string> words = enum_names<Enum>();
+  for (std::size_t i = 0; i < numbered && i < words.size(); ++i) {
+    words[i] += " (" + std::to_string(i + 1) + ")";
+  }
+  return join(words, ", ");
+}
+
+template <typename Enum>
+Enum word_of(const char* variable, const std::string& text, std::size_t numbered) {
+  if (const auto word = parse_enum<Enum>(text)) return *word;
+  const auto number = parse_int(text);
+  if (number && *number >= 1 && static_cast<std::size_t>(*number) <= numbered) {
+    return detail::EnumWords<Enum>::values[static_cast<std::size_t>(*number) - 1].first;
+  }
+  throw ConfigError(std::string(variable) + " is '" + text + "'; allowed are " +
+                    allowed_words<Enum>(numbered) + "." + did_you_mean(text, enum_names<Enum>()));
+}
+
+template <typename Enum>
+Enum word_or_env(const std::optional<Enum>& said, const char* variable, Enum fallback,
+                 std::size_t numbered = 0) {
+  if (said) return *said;
+  const auto text = env(variable);
+  return text ? word_of<Enum>(variable, *text, numbered) : fallback;
+}
+
+bool flag_or_env(const std::optional<bool>& said, const char* variable) {
+  return said ? *said : env_flag(variable, false);
+}
+
+// A whole number of at least `low`, and at most what Integer holds.
+template <typename Integer>
+Integer number_or_env(const std::optional<Integer>& said, const char* field, const char* variable,
+                      Integer fallback, Integer low) {
+  constexpr std::int64_t kMost = std::numeric_limits<Integer>::max();
+  const std::int64_t value = said ? *said : env_int(variable).value_or(fallback);
+  if (value >= low && value <= kMost) return static_cast<Integer>(value);
+  throw ConfigError((said ? std::string(field) : std::string(variable)) + " is " +
+                    std::to_string(value) + "; allowed are " + std::to_string(low) + " to " +
+                    std::to_string(kMost));
+}
+
+// --- What is sharded -----------------------------------------------------------------------------
+
+int version_of(const Plugin& plugin) {
+  const std::int64_t version =
+      plugin.fsdp_version ? *plugin.fsdp_version : env_int("FSDP_VERSION").value_or(1);
+  if (version == 1 || version == 2) return static_cast<int>(version);
+  throw ConfigError((plugin.fsdp_version ? "fsdp_version is " : "FSDP_VERSION is ") +
+                    std::to_string(version) + "; allowed are 1 and 2");
+}
+
+// The strategy that version 1 calls reshard_after_forward, as its configuration files do.
+std::optional<ShardingStrategy> renamed_strategy(const Plugin& plugin) {
+  if (plugin.reshard_after_forward) {
+    if (const auto* strategy = std::get_if<ShardingStrategy>(&*plugin.reshard_after_forward)) {
+      return *strategy;
+    }
+    throw ConfigError(
+        "reshard_after_forward is a boolean with fsdp_version 1; allowed are the sharding "
+        "strategies " +
+        join(enum_names<ShardingStrategy>(), ", ") + ". Set fsdp_version to 2 to use a boolean.");
+  }
+  if (plugin.sharding_strategy) return std::nullopt;
+  const auto text = env("FSDP_RESHARD_AFTER_FORWARD");
+  if (!text || parse_enum<ShardingStrategy>(*text) == std::nullopt) return std::nullopt;
+  return parse_enum<ShardingStrategy>(*text);
+}
+
+// The launcher always sets FSDP_SHARDING_STRATEGY, by default to FULL_SHARD, so that word of its
+// does not count against the other key; any other does.
+ShardingStrategy strategy_of_version_1(const Plugin& plugin) {
+  const bool from_env = !plugin.sharding_strategy && !plugin.reshard_after_forward;
+  const auto renamed = renamed_strategy(plugin);
+  std::optional<ShardingStrategy> named = plugin.sharding_strategy;
+  if (from_env) {
+    named = word_or_env<ShardingStrategy>(std::nullopt, "FSDP_SHARDING_STRATEGY",
+                                          ShardingStrategy::FULL_SHARD, 5);
+  }
+  if (!renamed) return named.value_or(ShardingStrategy::FULL_SHARD);
+  const bool open = !named || (from_env && *named == ShardingStrategy::FULL_SHARD);
+  if (open || *named == *renamed) return *renamed;
+  throw ConfigError("sharding_strategy is " + std::string(to_string(*named)) +
+                    " and reshard_after_forward is " + std::string(to_string(*renamed)) +
+                    ", which in version 1 are two names of one thing; set one of them");
+}
+
+bool reshards(const Plugin& plugin) {
+  if (plugin.reshard_after_forward) {
+    if (const bool* said = std::get_if<bool>(&*plugin.reshard_after_forward)) return *said;
+    throw ConfigError(
+        "reshard_after_forward is a sharding strategy with fsdp_version 2; allowed are true "
+        "(FULL_SHARD) and false (SHARD_GRAD_OP)");
+  }
+  if (!plugin.sharding_strategy) return env_flag("FSDP_RESHARD_AFTER_FORWARD", true);
+  throw ConfigError("sharding_strategy is " + std::string(to_string(*plugin.sharding_strategy)) +
+                    " with fsdp_version 2, which does not read it; set reshard_after_forward to "
+                    "true (FULL_SHARD) "
+                    "or false (SHARD_GRAD_OP), or fsdp_version to 1");
+}
+
+ShardingStrategy strategy_of_version_2(const Plugin& plugin, bool hybrid) {
+  const bool reshard = reshards(plugin);
+  if (plugin.sharding_strategy) {
+    warn("sharding_strategy has no effect with fsdp_version 2: reshard_after_forward decides.");
+  }
+  if (hybrid) {
+    return reshard ? ShardingStrategy::HYBRID_SHARD : ShardingStrategy::HYBRID_SHARD_ZERO2;
+  }
+  return reshard ? ShardingStrategy::FULL_SHARD : ShardingStrategy::SHARD_GRAD_OP;
+}
+
+bool is_hybrid(ShardingStrategy strategy) {
+  return strategy == ShardingStrategy::HYBRID_SHARD ||
+         strategy == ShardingStrategy::HYBRID_SHARD_ZERO2;
+}
+
+void decide_strategy(const Plugin& plugin, FsdpSettings& settings) {
+  settings.shard_group_size = number_or_env(plugin.shard_group_size, "shard_group_size",
+                                            "ACCELERATE_FSDP_SHARD_GROUP_SIZE", 0, 0);
+  settings.sharding_strategy = settings.version == 1
+                                   ? strategy_of_version_1(plugin)
+                                   : strategy_of_version_2(plugin, settings.shard_group_size > 0);
+  if (settings.shard_group_size > 0 && !is_hybrid(settings.sharding_strategy)) {
+    throw ConfigError("shard_group_size is " + std::to_string(settings.shard_group_size) +
+                      " with sharding_strategy " +
+                      std::string(to_string(settings.sharding_strategy)) +
+                      "; only HYBRID_SHARD and HYBRID_SHARD_ZERO2 have groups. Choose one of them, "
+                      "or leave shard_group_size out.");
+  }
+  settings.full_parameters = word_or_env(plugin.full_parameters, "ACCELERATE_FSDP_FULL_PARAMETERS",
+                                         FullParametersHome::automatic);
+}
+
+// --- How units come about ------------------------------------------------------------------------
+
+std::vector<std::string> class_names(const Plugin& plugin) {
+  if (plugin.transformer_cls_names_to_wrap) return *plugin.transformer_cls_names_to_wrap;
+  std::vector<std::string> names;
+  for (const auto& part : split(env("FSDP_TRANSFORMER_CLS_TO_WRAP").value_or(""), ',')) {
+    if (const auto name = trim(part); !name.empty()) names.emplace_back(name);
+  }
+  return names;
+}
+
+void check_expression(const std::string& expression) {
+  try {
+    const std::regex compiled(expression);
+  } catch (const std::regex_error& error) {
+    throw ConfigError("ignored_modules has '" + expression +
+                      "', which is no regular expression of ECMAScript (" + error.what() +
+                      "). A name by itself is one; 'encoder\\.layer\\.[01]' matches two modules.");
+  }
+}
+
+std::vector<std::string> ignored(const Plugin& plugin) {
+  std::vector<std::string> expressions;
+  if (plugin.ignored_modules) {
+    expressions = *plugin.ignored_modules;
+  } else if (const auto text = env("FSDP_IGNORED_MODULES")) {
+    expressions = {*text};
+  }
+  for (const auto& expression : expressions) check_expression(expression);
+  return expressions;
+}
+
+void decide_units(const Plugin& plugin, FsdpSettings& settings) {
+  settings.auto_wrap_policy =
+      word_or_env(plugin.auto_wrap_policy, "FSDP_AUTO_WRAP_POLICY", AutoWrapPolicy::NO_WRAP);
+  if (settings.auto_wrap_policy == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
+    settings.transformer_cls_names_to_wrap = class_names(plugin);
+  }
+  if (settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP) {
+    settings.min_num_params = number_or_env<std::int64_t>(plugin.min_num_params, "min_num_params",
+                                                          "FSDP_MIN_NUM_PARAMS", 0, 0);
+  }
+  settings.ignored_modules = ignored(plugin);
+}
+
+// --- When and where ------------------------------------------------------------------------------
+
+void decide_prefetch(const Plugin& plugin, FsdpSettings& settings) {
+  const auto backward = word_or_env(plugin.backward_prefetch, "FSDP_BACKWARD_PREFETCH",
+                                    BackwardPrefetch::NO_PREFETCH, 2);
+  if (settings.version == 1) {
+    settings.backward_prefetch = backward;
+    settings.forward_prefetch = flag_or_env(plugin.forward_prefetch, "FSDP_FORWARD_PREFETCH");
+    return;
+  }
+  if (plugin.forward_prefetch) {
+    throw ConfigError(
+        "forward_prefetch is set with fsdp_version 2, which has no such choice; leave it out or "
+        "set "
+        "fsdp_version to 1");
+  }
+  if (backward != BackwardPrefetch::NO_PREFETCH) {
+    warn("backward_prefetch has no effect with fsdp_version 2, which always gathers ahead.");
+  }
+  settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
+}
+
+void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
+  settings.cpu_ram_efficient_loading =
+      flag_or_env(plugin.cpu_ram_efficient_loading, "FSDP_CPU_RAM_EFFICIENT_LOADING");
+  settings.sync_module_states = settings.cpu_ram_efficient_loading;
+  if (settings.version == 1) {
+    settings.use_orig_params = flag_or_env(plugin.use_orig_params, "FSDP_USE_ORIG_PARAMS");
+    const bool sync = flag_or_env(plugin.sync_module_states, "FSDP_SYNC_MODULE_STATES");
+    if (settings.cpu_ram_efficient_loading && !sync) {
+      warn("sync_module_states is false, and cpu_ram_efficient_loading needs it: it is true now.");
+    }
+    settings.sync_module_states |= sync;
+    return;
+  }
+  settings.use_orig_params = true;
+  if (plugin.use_orig_params) {
+    warn("use_orig_params has no effect with fsdp_version 2, which always keeps the parameters.");
+  }
+  if (plugin.sync_module_states) {
+    warn(
+        "sync_module_states has no effect with fsdp_version 2: cpu_ram_efficient_loading decides.");
+  }
+}
+
+void decide_saving(const Plugin& plugin, FsdpSettings& settings) {
+  const auto usual =
+      settings.version == 1 ? StateDictType::FULL_STATE_DICT : StateDictType::SHARDED_STATE_DICT;
+  settings.state_dict_type = word_or_env(plugin.state_dict_type, "FSDP_STATE_DICT_TYPE", usual, 3);
+  if (settings.version == 2 && settings.state_dict_type == StateDictType::LOCAL_STATE_DICT) {
+    throw ConfigError(
+        "state_dict_type is LOCAL_STATE_DICT with fsdp_version 2; allowed are SHARDED_STATE_DICT "
+        "and FULL_STATE_DICT (fsdp_state_dict_type in a configuration file)");
+  }
+}
+
+void refuse_activation_checkpointing(const Plugin& plugin, int version) {
+  const bool on = flag_or_env(plugin.activation_checkpointing, "FSDP_ACTIVATION_CHECKPOINTING");
+  const bool offload =
+      flag_or_env(plugin.activation_checkpointing_offload, "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD");
+  if (offload && !on) {
+    throw ConfigError(
+        "activation_checkpointing_offload is true and activation_checkpointing is not; nothing is "
+        "recomputed then. Set both, or leave both out.");
+  }
+  if (offload && version != 2) {
+    throw ConfigError("activation_checkpointing_offload is true with fsdp_version 1; it needs 2");
+  }
+  if (!on) return;
+  throw ConfigError(
+      "activation_checkpointing is true, which this version does not have: it neither recomputes "
+      "activations by this key nor has a checkpoint() function yet. Set "
+      "fsdp_activation_checkpointing "
+      "to false; smaller micro-batches with gradient accumulation save activation memory too.");
+}
+
+// --- Element types -------------------------------------------------------------------------------
+
+MixedPrecisionPolicy all_of(DType dtype, int version) {
+  MixedPrecisionPolicy policy{.param_dtype = dtype, .reduce_dtype = dtype};
+  (version == 1 ? policy.buffer_dtype : policy.output_dtype) = dtype;
+  return policy;
+}
+
+MixedPrecisionPolicy policy_of_word(const std::string& word, int version) {
+  if (word == "fp16") return all_of(DType::f16, version);
+  if (word == "bf16" || word == "fp8") return all_of(DType::bf16, version);
+  if (word == "fp32") return all_of(DType::f32, version);
+  throw ConfigError("mixed_precision_policy is '" + word +
+                    "'; allowed are fp8, fp16, bf16 and fp32, or the types one by one." +
+                    did_you_mean(word, {"fp8", "fp16", "bf16", "fp32"}));
+}
+
+void check_dtype(const char* field, const std::optional<DType>& dtype) {
+  if (!dtype || *dtype == DType::f16 || *dtype == DType::bf16 || *dtype == DType::f32) return;
+  throw ConfigError("mixed_precision_policy." + std::string(field) + " is " +
+                    std::string(dtype_name(*dtype)) + "; allowed are F16, BF16 and F32");
+}
+
+void check_policy(const MixedPrecisionPolicy& policy, int version) {
+  check_dtype("param_dtype", policy.param_dtype);
+  check_dtype("reduce_dtype", policy.reduce_dtype);
+  check_dtype("buffer_dtype", policy.buffer_dtype);
+  check_dtype("output_dtype", policy.output_dtype);
+  if (version == 1 && policy.output_dtype) {
+    throw ConfigError(
+        "mixed_precision_policy.output_dtype is set with fsdp_version 1, which returns what the "
+        "model returns; leave it out or set fsdp_version to 2");
+  }
+  if (version == 2 && policy.buffer_dtype) {
+    throw ConfigError(
+        "mixed_precision_policy.buffer_dtype is set with fsdp_version 2, which leaves buffers as "
+        "they are; leave it out or set fsdp_version to 1");
+  }
+}
+
+MixedPrecisionPolicy policy_of(const Plugin& plugin, MixedPrecision mixed_precision, int version) {
+  if (!plugin.mixed_precision_policy) {
+    if (mixed_precision == MixedPrecision::no) return {};
+    return policy_of_word(std::string(to_string(mixed_precision)), version);
+  }
+  if (const auto* word = std::get_if<std::string>(&*plugin.mixed_precision_policy)) {
+    return policy_of_word(*word, version);
+  }
+  return std::get<MixedPrecisionPolicy>(*plugin.mixed_precision_policy);
+}
+
+void decide_dtypes(const Plugin& plugin, MixedPrecision mixed_precision, FsdpSettings& settings) {
+  const auto policy = policy_of(plugin, mixed_precision, settings.version);
+  check_policy(policy, settings.version);
+  settings.param_dtype = policy.param_dtype;
+  settings.reduce_dtype = policy.reduce_dtype;
+  settings.buffer_dtype = policy.buffer_dtype;
+  settings.output_dtype = policy.output_dtype;
+}
+
+}  // namespace
+
+bool use_fsdp() {
+  return env_flag("ACCELERATE_USE_FSDP", false);
+}
+
+FsdpSettings resolve(const FullyShardedDataParallelPlugin& plugin, MixedPrecision mixed_precision) {
+  FsdpSettings settings;
+  settings.version = version_of(plugin);
+  decide_strategy(plugin, settings);
+  decide_units(plugin, settings);
+  decide_prefetch(plugin, settings);
+  decide_loading(plugin, settings);
+  decide_saving(plugin, settings);
+  decide_dtypes(plugin, mixed_precision, settings);
+  refuse_activation_checkpointing(plugin, settings.version);
+  settings.cpu_offload = flag_or_env(plugin.cpu_offload, "FSDP_OFFLOAD_PARAMS");
+  settings.limit_all_gathers = plugin.limit_all_gathers;
+  return settings;
+}
+
+}  // namespace accelerate
