@@ -86,7 +86,7 @@ TEST(LaunchProtocol, TellsTheRanksWhatUpstreamTellsThem) {
     }
     EXPECT_EQ(differences(theirs, ours(row)), justified(row)) << row["name"];
   }
-  EXPECT_EQ(golden()["rows"].size(), 33U);
+  EXPECT_EQ(golden()["rows"].size(), 71U);
 }
 
 TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {

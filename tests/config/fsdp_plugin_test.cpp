@@ -3,43 +3,21 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "accelerate/base/error.h"
+#include "tests/config/fsdp_environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
 
+using testing::FsdpEnvironment;
 using testing::ScopedEnv;
 using Plugin = FullyShardedDataParallelPlugin;
 using Variables = std::map<std::string, std::string>;
 
-// Sets every variable that resolve() reads: those of `variables`, and the others to nothing.
-class Environment {
- public:
-  explicit Environment(const Variables& variables = {}) {
-    for (const char* name :
-         {"FSDP_VERSION", "FSDP_SHARDING_STRATEGY", "FSDP_RESHARD_AFTER_FORWARD",
-          "FSDP_OFFLOAD_PARAMS", "FSDP_AUTO_WRAP_POLICY", "FSDP_TRANSFORMER_CLS_TO_WRAP",
-          "FSDP_MIN_NUM_PARAMS", "FSDP_BACKWARD_PREFETCH", "FSDP_STATE_DICT_TYPE",
-          "FSDP_FORWARD_PREFETCH", "FSDP_USE_ORIG_PARAMS", "FSDP_CPU_RAM_EFFICIENT_LOADING",
-          "FSDP_SYNC_MODULE_STATES", "FSDP_ACTIVATION_CHECKPOINTING",
-          "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD", "FSDP_IGNORED_MODULES",
-          "ACCELERATE_FSDP_SHARD_GROUP_SIZE", "ACCELERATE_FSDP_FULL_PARAMETERS"}) {
-      const auto value = variables.find(name);
-      set_.push_back(std::make_unique<ScopedEnv>(
-          name, value == variables.end() ? nullptr : value->second.c_str()));
-    }
-  }
-
- private:
-  std::vector<std::unique_ptr<ScopedEnv>> set_;
-};
-
 std::string refusal(const Plugin& plugin, const Variables& variables = {}) {
-  const Environment environment(variables);
+  const FsdpEnvironment environment(variables);
   try {
     (void)resolve(plugin, MixedPrecision::no);
   } catch (const ConfigError& error) {
@@ -50,7 +28,7 @@ std::string refusal(const Plugin& plugin, const Variables& variables = {}) {
 
 FsdpSettings settings_under(const Variables& variables, const Plugin& plugin = {},
                             MixedPrecision mixed_precision = MixedPrecision::no) {
-  const Environment environment(variables);
+  const FsdpEnvironment environment(variables);
   return resolve(plugin, mixed_precision);
 }
 

@@ -125,6 +125,33 @@ mixed_precision: fp8
 num_processes: 2
 """
 
+# Every key of fsdp_config, each in a file that says nothing else of FSDP, and words that a file may hold for it.
+FSDP_KEYS = [
+    ("fsdp_version", [1, 2]),
+    ("fsdp_sharding_strategy", ["SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"]),
+    ("fsdp_reshard_after_forward", ["true", "false", "FULL_SHARD", "SHARD_GRAD_OP"]),
+    ("fsdp_offload_params", ["true", "false"]),
+    ("fsdp_auto_wrap_policy", ["TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"]),
+    ("fsdp_transformer_layer_cls_to_wrap", ["BertLayer", "BertLayer,GPT2Block"]),
+    ("fsdp_min_num_params", [0, 2000]),
+    ("fsdp_backward_prefetch", ["BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"]),
+    ("fsdp_state_dict_type", ["FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"]),
+    ("fsdp_forward_prefetch", ["true", "false"]),
+    ("fsdp_use_orig_params", ["true", "false"]),
+    ("fsdp_cpu_ram_efficient_loading", ["true", "false"]),
+    ("fsdp_sync_module_states", ["true"]),
+    ("fsdp_activation_checkpointing", ["true", "false"]),
+    ("fsdp_activation_checkpointing_offload", ["true", "false"]),
+    ("fsdp_ignored_modules", ["head", "encoder.layer.[01]"]),
+]
+FSDP_FILE = COMMON.format(cpu="false", debug="false") + """\
+distributed_type: FSDP
+fsdp_config:
+  {key}: {value}
+mixed_precision: bf16
+num_processes: 2
+"""
+
 # name, flags, configuration file, GPUs
 CASES = [
     ("nothing said, one GPU", [], None, 1),
@@ -197,6 +224,8 @@ CASES = [
     ("file: Megatron", [], MEGATRON_FILE, 4),
     ("file: parallelism", [], PARALLELISM_FILE, 8),
     ("file: fp8", [], FP8_FILE, 2),
+    *((f"key: {key}: {value}", [], FSDP_FILE.format(key=key, value=value), 2)
+      for key, values in FSDP_KEYS for value in values),
 ]
 
 
