@@ -12,7 +12,9 @@ namespace {
 
 // Module::named_modules() wants shared ownership, which a module on the stack lacks; children have
 // it.
-void collect(torch::nn::Module& module, const std::string& prefix, ModuleView& view) {
+void collect(torch::nn::Module& module, const std::string& name, ModuleView& view) {
+  view.modules.push_back({name, module.name(), &module});
+  const std::string prefix = name.empty() ? "" : name + ".";
   for (const auto& item : module.named_parameters(/*recurse=*/false)) {
     if (item.value().defined()) view.parameters.push_back({prefix + item.key(), item.value()});
   }
@@ -20,7 +22,19 @@ void collect(torch::nn::Module& module, const std::string& prefix, ModuleView& v
     if (item.value().defined()) view.buffers.push_back({prefix + item.key(), item.value()});
   }
   for (const auto& child : module.named_children()) {
-    collect(*child.value(), prefix + child.key() + ".", view);
+    collect(*child.value(), prefix + child.key(), view);
+  }
+}
+
+std::string class_name_of(const torch::jit::Module& module) {
+  return module.type()->name() ? module.type()->name()->qualifiedName() : "ScriptModule";
+}
+
+void collect_modules(const torch::jit::Module& module, const std::string& name, ModuleView& view) {
+  view.modules.push_back({name, class_name_of(module), module._ivalue().get()});
+  const std::string prefix = name.empty() ? "" : name + ".";
+  for (const auto& child : module.named_children()) {
+    collect_modules(child.value, prefix + child.name, view);
   }
 }
 
@@ -39,7 +53,8 @@ ModuleView view_of(torch::jit::Module& module) {
   for (const auto& item : module.named_parameters())
     view.parameters.push_back({item.name, item.value});
   for (const auto& item : module.named_buffers()) view.buffers.push_back({item.name, item.value});
-  view.class_name = module.type()->name() ? module.type()->name()->qualifiedName() : "ScriptModule";
+  collect_modules(module, "", view);
+  view.class_name = class_name_of(module);
   view.to = [&module](c10::Device device) { module.to(device); };
   return view;
 }

@@ -25,10 +25,18 @@ struct NamedTensor {
   at::Tensor tensor;
 };
 
+/// A module of a model, under one of its names.
+struct NamedModule {
+  std::string name;        ///< "" for the root, else as in "encoder.layer.0".
+  std::string class_name;  ///< Module::name() ("my::BlockImpl"), or TorchScript's qualified name.
+  const void* identity = nullptr;  ///< Equal for a module that was registered more than once.
+};
+
 /// Handles to a module's tensors, in registration order; the module must outlive the functions.
 struct ModuleView {
   std::vector<NamedTensor> parameters;  ///< Duplicates of a tied parameter included.
   std::vector<NamedTensor> buffers;
+  std::vector<NamedModule> modules;     ///< The root, then depth first in registration order.
   std::string class_name;               ///< "NetImpl", as typeid spells it.
   std::function<void(c10::Device)> to;  ///< Moves all tensors; handles stay valid for parameters.
 };

@@ -118,6 +118,42 @@ TEST(ModuleView, TorchScriptModulesHaveOneToo) {
   EXPECT_EQ(names(view.buffers), (std::vector<std::string>{"offset"}));
 }
 
+std::vector<std::string> modules_of(const ModuleView& view) {
+  std::vector<std::string> result;
+  for (const auto& module : view.modules) result.push_back(module.name + "=" + module.class_name);
+  return result;
+}
+
+TEST(ModuleView, ListsModulesParentsFirstInTheOrderOfTheirRegistration) {
+  struct Twice : torch::nn::Module {
+    Twice() : Module("my::Twice") {
+      auto layers = register_module("layers", torch::nn::Sequential(torch::nn::Linear(2, 2)));
+      register_module("again", layers->ptr(0));
+    }
+  };
+  Twice model;
+  const auto view = view_of(model);
+  EXPECT_EQ(
+      modules_of(view),
+      (std::vector<std::string>{"=my::Twice", "layers=torch::nn::SequentialImpl",
+                                "layers.0=torch::nn::LinearImpl", "again=torch::nn::LinearImpl"}));
+  EXPECT_EQ(view.modules[2].identity, view.modules[3].identity);
+  EXPECT_NE(view.modules[0].identity, view.modules[1].identity);
+}
+
+TEST(ModuleView, ListsTheModulesOfTorchScriptByTheirQualifiedNames) {
+  torch::jit::Module inner("__torch__.nets.___torch_mangle_3.Block");
+  torch::jit::Module outer("__torch__.nets.Net");
+  outer.register_module("block", inner);
+  outer.register_module("same", inner);
+  const auto view = view_of(outer);
+  EXPECT_EQ(modules_of(view),
+            (std::vector<std::string>{"=__torch__.nets.Net",
+                                      "block=__torch__.nets.___torch_mangle_3.Block",
+                                      "same=__torch__.nets.___torch_mangle_3.Block"}));
+  EXPECT_EQ(view.modules[1].identity, view.modules[2].identity);
+}
+
 // As Python's safetensors writes and reads them.
 TEST(Weights, OfFourBitsCountTwiceInTheFile) {
   const testing::TemporaryFolder folder;

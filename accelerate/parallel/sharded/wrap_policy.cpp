@@ -1,0 +1,252 @@
+#include "accelerate/parallel/sharded/wrap_policy.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <optional>
+#include <unordered_set>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/parallel/sharded/module_tree.h"
+
+namespace accelerate::detail {
+namespace {
+
+bool is_one_of(const std::string& word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_batch_norm(const ModuleNode& node) {
+  return is_one_of(node.word, {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"});
+}
+
+// What the settings come to: SIZE_BASED_WRAP of anything is no policy, as in the original.
+AutoWrapPolicy policy_of(const FsdpSettings& settings) {
+  const bool sized = settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP;
+  return sized && settings.min_num_params == 0 ? AutoWrapPolicy::NO_WRAP
+                                               : settings.auto_wrap_policy;
+}
+
+// --- By class ------------------------------------------------------------------------------------
+
+std::vector<std::string> words_of(const ModuleTree& tree) {
+  std::vector<std::string> words;
+  for (const ModuleNode& node : tree.nodes) {
+    if (std::find(words.begin(), words.end(), node.word) == words.end()) words.push_back(node.word);
+  }
+  return words;
+}
+
+// The classes to wrap. The original takes them from the model where the configuration names none,
+// which a C++ model cannot say.
+std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
+                                                const std::vector<std::string>& names) {
+  const auto words = words_of(tree);
+  if (names.empty()) {
+    throw ConfigError(
+        "auto_wrap_policy is TRANSFORMER_BASED_WRAP, and no class is named. Set "
+        "transformer_cls_names_to_wrap (fsdp_transformer_layer_cls_to_wrap in a configuration "
+        "file) "
+        "to some of the model's classes: " +
+        join(words, ", "));
+  }
+  std::unordered_set<std::string> classes;
+  for (const auto& name : names) {
+    const std::string word = class_word(name);
+    if (std::find(words.begin(), words.end(), word) == words.end()) {
+      throw ConfigError("Could not find the transformer layer class " + name +
+                        " in the model. Its classes are " + join(words, ", ") +
+                        " (without namespace and Impl)." + did_you_mean(word, words));
+    }
+    classes.insert(word);
+  }
+  return classes;
+}
+
+// --- Version 1: from the top down, and chosen on the way back ------------------------------------
+
+class FirstVersion {
+ public:
+  FirstVersion(const ModuleTree& tree, const FsdpSettings& settings)
+      : tree_(tree), policy_(policy_of(settings)), least_(settings.min_num_params) {
+    mixed_ = settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
+    if (policy_ == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
+      classes_ = wrapped_classes(tree, settings.transformer_cls_names_to_wrap);
+    }
+  }
+
+  std::unordered_set<const void*> chosen() {
+    if (policy_ != AutoWrapPolicy::NO_WRAP) (void)visit(tree_.nodes.front());
+    return std::move(chosen_);
+  }
+
+ private:
+  // Elements of `node` that are in units when it is done. The root is no one's to choose.
+  std::int64_t visit(const ModuleNode& node) {
+    const std::int64_t all = tree_.numel_below(node);
+    if (!goes_into(node, all)) return 0;
+    std::int64_t in_units = 0;
+    for (const std::size_t child : node.children) {
+      if (!tree_.nodes[child].ignored) in_units += visit(tree_.nodes[child]);
+    }
+    if (&node == &tree_.nodes.front() || !chooses(node, all - in_units)) return in_units;
+    chosen_.insert(node.identity);
+    return all;
+  }
+
+  // Batch norms are looked for everywhere, also where size alone would not lead.
+  [[nodiscard]] bool goes_into(const ModuleNode& node, std::int64_t numel) const {
+    if (policy_ == AutoWrapPolicy::TRANSFORMER_BASED_WRAP || mixed_) return true;
+    return numel >= least_ && node.word != "MultiheadAttention";
+  }
+
+  [[nodiscard]] bool chooses(const ModuleNode& node, std::int64_t remainder) const {
+    if (mixed_ && is_batch_norm(node)) return true;
+    if (policy_ == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) return classes_.contains(node.word);
+    return remainder >= least_ && !is_one_of(node.word, {"ModuleList", "ModuleDict"});
+  }
+
+  const ModuleTree& tree_;
+  AutoWrapPolicy policy_;
+  std::int64_t least_;
+  bool mixed_ = false;
+  std::unordered_set<std::string> classes_;
+  std::unordered_set<const void*> chosen_;
+};
+
+// --- Version 2: every module by itself -----------------------------------------------------------
+
+std::int64_t numel_of(const ModuleTree& tree, const ModuleNode& node) {
+  std::int64_t sum = 0;
+  for (const std::size_t parameter : node.parameters) sum += tree.numel[parameter];
+  return sum;
+}
+
+bool is_in_a_unit(const ModuleTree& tree, std::size_t node,
+                  const std::unordered_set<const void*>& chosen) {
+  for (; node != 0; node = tree.nodes[node].parent) {
+    if (chosen.contains(tree.nodes[node].identity)) return true;
+  }
+  return false;
+}
+
+bool is_tied(const ModuleTree& tree, const ModuleNode& node) {
+  return std::any_of(node.parameters.begin(), node.parameters.end(), [&](std::size_t parameter) {
+    const auto& owners = tree.owners[parameter];
+    return std::any_of(owners.begin(), owners.end(), [&](std::size_t owner) {
+      return tree.nodes[owner].identity != node.identity;
+    });
+  });
+}
+
+// The input embedding is the largest part of many models, and unused for most of a step.
+std::optional<const void*> input_embedding(const ModuleTree& tree,
+                                           const std::unordered_set<const void*>& chosen) {
+  for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
+    const ModuleNode& node = tree.nodes[i];
+    if (node.word != "Embedding") continue;
+    const bool elsewhere = node.ignored || is_in_a_unit(tree, i, chosen) || is_tied(tree, node);
+    return elsewhere ? std::nullopt : std::optional(node.identity);
+  }
+  return std::nullopt;
+}
+
+std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
+                                                         const FsdpSettings& settings) {
+  std::unordered_set<const void*> chosen;
+  std::unordered_set<std::string> classes;
+  const AutoWrapPolicy policy = policy_of(settings);
+  if (policy == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
+    classes = wrapped_classes(tree, settings.transformer_cls_names_to_wrap);
+  }
+  for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
+    const ModuleNode& node = tree.nodes[i];
+    const bool large =
+        policy == AutoWrapPolicy::SIZE_BASED_WRAP && numel_of(tree, node) > settings.min_num_params;
+    if (large || classes.contains(node.word)) chosen.insert(node.identity);
+  }
+  if (const auto embedding = input_embedding(tree, chosen)) chosen.insert(*embedding);
+  return chosen;
+}
+
+// --- Parameters to units -------------------------------------------------------------------------
+
+// The chosen modules around `node`, the nearest first.
+std::vector<const void*> units_around(const ModuleTree& tree, std::size_t node,
+                                      const std::unordered_set<const void*>& chosen) {
+  std::vector<const void*> around;
+  for (; node != 0; node = tree.nodes[node].parent) {
+    if (chosen.contains(tree.nodes[node].identity)) around.push_back(tree.nodes[node].identity);
+  }
+  return around;
+}
+
+// The deepest chosen module around all owners; the root's identity when there is none.
+const void* unit_of(const ModuleTree& tree, const std::vector<std::size_t>& owners,
+                    const std::unordered_set<const void*>& chosen) {
+  auto candidates = units_around(tree, owners.front(), chosen);
+  for (const std::size_t owner : owners) {
+    const auto around = units_around(tree, owner, chosen);
+    std::erase_if(candidates, [&](const void* candidate) {
+      return std::find(around.begin(), around.end(), candidate) == around.end();
+    });
+  }
+  return candidates.empty() ? tree.nodes.front().identity : candidates.front();
+}
+
+std::vector<UnitPlan> units_of(const ModuleTree& tree,
+                               const std::unordered_set<const void*>& chosen) {
+  std::unordered_map<const void*, std::vector<std::size_t>> parameters;
+  for (std::size_t i = 0; i < tree.owners.size(); ++i) {
+    if (!tree.is_ignored(i)) parameters[unit_of(tree, tree.owners[i], chosen)].push_back(i);
+  }
+  std::vector<UnitPlan> units;
+  for (const ModuleNode& node : tree.nodes) {
+    auto own = parameters.extract(node.identity);  // under a module's first name only
+    if (own.empty()) continue;
+    units.push_back({.name = node.name, .parameters = std::move(own.mapped())});
+  }
+  return units;
+}
+
+void keep_batch_norms(const ModuleTree& tree, std::vector<UnitPlan>& units) {
+  for (UnitPlan& unit : units) {
+    const auto node = std::find_if(tree.nodes.begin(), tree.nodes.end(),
+                                   [&](const ModuleNode& one) { return one.name == unit.name; });
+    unit.full_precision = is_batch_norm(*node);
+  }
+}
+
+// "a::B<c::D>" → "a::B".
+std::string_view without_template_arguments(std::string_view name) {
+  if (!name.ends_with('>')) return name;
+  int depth = 0;
+  for (std::size_t i = name.size(); i-- > 0;) {
+    if (name[i] == '>') ++depth;
+    if (name[i] == '<' && --depth == 0) return name.substr(0, i);
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string class_word(std::string_view class_name) {
+  std::string_view word = without_template_arguments(trim(class_name));
+  const auto end_of_scope = word.find_last_of(":.");
+  if (end_of_scope != std::string_view::npos) word.remove_prefix(end_of_scope + 1);
+  constexpr std::string_view kImpl = "Impl";
+  if (word.size() > kImpl.size() && word.ends_with(kImpl)) word.remove_suffix(kImpl.size());
+  return std::string(word);
+}
+
+std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& settings) {
+  const ModuleTree tree = module_tree(view, settings.ignored_modules);
+  if (settings.version == 2) return units_of(tree, chosen_by_second_version(tree, settings));
+  auto units = units_of(tree, FirstVersion(tree, settings).chosen());
+  const bool mixed = settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
+  if (mixed && policy_of(settings) != AutoWrapPolicy::NO_WRAP) keep_batch_norms(tree, units);
+  return units;
+}
+
+}  // namespace accelerate::detail
