@@ -43,6 +43,8 @@ class SharedGroup {
     return engine_->peers().map(rank, extent);
   }
   [[nodiscard]] LocalPeers& peers() { return *peers_; }
+  /// The same, for what holds addresses longer than the group lives.
+  [[nodiscard]] const std::shared_ptr<LocalPeers>& shared_peers() const { return peers_; }
   [[nodiscard]] const ControlBlock& block() const { return *block_; }
 
  private:
