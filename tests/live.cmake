@@ -29,4 +29,7 @@ if(TARGET accelerate_program AND TARGET gradient_accumulation_accelerated AND Py
   add_test(NAME examples.features COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/features_test.py"
                                           "${PROJECT_BINARY_DIR}")
   set_tests_properties(examples.features PROPERTIES TIMEOUT 300 PROCESSORS 2)
+  add_test(NAME examples.fsdp COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/fsdp_test.py"
+                                      "${PROJECT_BINARY_DIR}")
+  set_tests_properties(examples.fsdp PROPERTIES TIMEOUT 300 PROCESSORS 2)
 endif()

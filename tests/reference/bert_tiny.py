@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Writes bert_tiny.pt, the tiny BERT of examples/fsdp as TorchScript, and bert_tiny.json: what its training there takes
+in one process of PyTorch. `fp32`: losses of the 20 steps. `bf16`: the same with fp32 master weights, over which forward
+and backward run in bf16 as FSDP's mixed precision has them: parameters and gradients in bf16, autocast, and for each of
+`ranks` the gradient of its part of a batch, summed in fp32.
+
+  python tests/reference/bert_tiny.py [folder]
+"""
+import json
+import logging
+import pathlib
+import sys
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve()
+sys.path.insert(0, str(HERE.parent.parent.parent / "examples" / "fsdp"))
+logging.disable(logging.WARNING)
+from export_bert import LENGTH, export, tiny_bert  # noqa: E402
+
+SENTENCES, BATCH, EPOCHS = 32, 8, 5
+RANKS = (1, 2, 4)
+
+
+def sentences():
+    """tokens: int64 {32, 16}, 0 where a sentence has ended; labels: int64 {32}. As in examples/fsdp/sentences.h."""
+    row = torch.arange(SENTENCES).unsqueeze(1)
+    column = torch.arange(LENGTH).unsqueeze(0)
+    tokens = (row * 17 + column * (row % 7 + 3) + 5) % 61 + 3
+    tokens[column.expand_as(tokens) >= LENGTH - row % 6] = 0
+    return tokens, tokens[:, 0] % 2
+
+
+def batches():
+    tokens, labels = sentences()
+    for _ in range(EPOCHS):
+        yield from zip(tokens.split(BATCH), labels.split(BATCH))
+
+
+def loss_of(model, tokens, labels):
+    scores = model(tokens, tokens.ne(0).to(torch.int64))[0]
+    return torch.nn.functional.cross_entropy(scores.float(), labels)
+
+
+def optimizer_of(parameters):
+    return torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+
+
+def train_fp32(path):
+    model = torch.jit.load(str(path))
+    optimizer = optimizer_of(model.parameters())
+    losses = []
+    for tokens, labels in batches():
+        optimizer.zero_grad()
+        loss = loss_of(model, tokens, labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def step_bf16(model, tokens, labels, ranks):
+    """The mean loss, and the mean gradient of each parameter, fp32."""
+    total, gradients = 0.0, None
+    for part, truths in zip(tokens.chunk(ranks), labels.chunk(ranks)):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = loss_of(model, part, truths)
+        own = [g.float() for g in torch.autograd.grad(loss, list(model.parameters()))]
+        gradients = own if gradients is None else [a + b for a, b in zip(gradients, own)]
+        total += loss.item()
+    return total / ranks, [g / ranks for g in gradients]
+
+
+def train_bf16(path, ranks):
+    model = torch.jit.load(str(path))
+    masters = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    optimizer = optimizer_of(masters)
+    model.to(torch.bfloat16)
+    losses = []
+    for tokens, labels in batches():
+        loss, gradients = step_bf16(model, tokens, labels, ranks)
+        for master, gradient in zip(masters, gradients):
+            master.grad = gradient
+        optimizer.step()
+        with torch.no_grad():
+            for parameter, master in zip(model.parameters(), masters):
+                parameter.copy_(master)
+        losses.append(loss)
+    return losses
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent
+    torch.set_num_threads(1)
+    path = folder / "bert_tiny.pt"
+    export(tiny_bert(), path)
+    golden = {"fp32": train_fp32(path), "bf16": {str(ranks): train_bf16(path, ranks) for ranks in RANKS}}
+    (folder / "bert_tiny.json").write_text(json.dumps(golden, indent=1) + "\n")
+    print(f"{path.stat().st_size} bytes, losses {golden['fp32'][0]:.6f} to {golden['fp32'][-1]:.6f}, "
+          f"in bf16 to {golden['bf16']['2'][-1]:.6f}")
+
+
+if __name__ == "__main__":
+    main()
