@@ -1,0 +1,29 @@
+// ZeRO as `accelerate launch --use_deepspeed` asks for it, in the terms of the sharded engine. Keys
+// and variables are those of Hugging Face Accelerate 1.15; DeepSpeed itself is not used.
+#pragma once
+
+#include "accelerate/config/cluster_config.h"
+#include "accelerate/config/fsdp_plugin.h"
+
+namespace accelerate {
+
+/// Whether the launcher asked for DeepSpeed: ACCELERATE_USE_DEEPSPEED. Throws ConfigError when the
+/// variable is no boolean.
+[[nodiscard]] bool use_deepspeed();
+
+/// The section `deepspeed_config` as the launcher handed it to this rank. What was not said, or is
+/// "auto" or "none", is absent. `gradient_accumulation_steps` and `gradient_clipping` are for the
+/// training loop: a clipping of 0 is none.
+/// Throws ConfigError, which names the variable, for a value that a file could not hold either.
+[[nodiscard]] DeepSpeedConfig deepspeed_config_from_env();
+
+/// The sharding that a ZeRO stage is: 0 NO_SHARD; 1 and 2 SHARD_GRAD_OP, where parameters stay
+/// whole between forward and backward while optimizer state, and gradients from their reduction on,
+/// are sharded; 3 FULL_SHARD; 2 when absent. ZeRO knows no units, so units of a million parameters
+/// or more are cut by size. Rank 0's parameters go to all ranks at the start, as DeepSpeed's do.
+/// Throws ConfigError for what this version does not have: DeepSpeed's own JSON file, and offload
+/// to disk; and for offloaded parameters without stage 3.
+[[nodiscard]] FsdpSettings settings_of(const DeepSpeedConfig& config,
+                                       MixedPrecision mixed_precision);
+
+}  // namespace accelerate
