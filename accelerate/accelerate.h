@@ -7,6 +7,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/progress_bar.h"
+#include "accelerate/big_model/init_on_device.h"
+#include "accelerate/big_model/materialise.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/data/data_loader.h"

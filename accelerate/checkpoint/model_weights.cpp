@@ -12,6 +12,7 @@
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
+#include "accelerate/tensor/compat/materialise.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -78,6 +79,16 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
   return report;
 }
 
+// One without memory gets it, on the CPU and of its own: `from` may lie in a mapped file.
+void fill(const at::Tensor& to, const at::Tensor& from) {
+  if (to.is_meta()) {
+    compat::materialise_(to, from.to(to.options().device(at::kCPU), /*non_blocking=*/false,
+                                     /*copy=*/true));
+  } else {
+    to.copy_(from);
+  }
+}
+
 // The shards in a folder that has no weights in any other layout.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder) {
   auto& files = real_file_system();
@@ -139,14 +150,14 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
   const at::NoGradGuard no_grad;
   return walk(model, weights,
-              [](const at::Tensor& to, const ByName::value_type& from) { to.copy_(from.second); });
+              [](const at::Tensor& to, const ByName::value_type& from) { fill(to, from.second); });
 }
 
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& outlines,
                            const std::function<at::Tensor(const std::string& name)>& read) {
   const at::NoGradGuard no_grad;
   return walk(model, outlines, [&](const at::Tensor& to, const ByName::value_type& from) {
-    to.copy_(read(from.first));
+    fill(to, read(from.first));
   });
 }
 

@@ -35,8 +35,10 @@ struct LoadWeightsOptions {
 
 /// Loads the weights at `checkpoint` (a file, an index or a folder, see map_weights; or a folder of
 /// shards of ours or of PyTorch's distributed checkpoints) into the model
-/// where it is: its devices and dtypes stay. Local: every rank reads. Throws CheckpointError. Cost:
-/// one copy, from the mapped files into the model.
+/// where it is: its devices and dtypes stay. A tensor without memory (init_empty_weights) gets it,
+/// on the CPU, in the dtype of the model; one that the checkpoint lacks keeps having none, and
+/// materialise(model) gives it its own values. Local: every rank reads. Throws CheckpointError.
+/// Cost: one copy, from the mapped files into the model, tensor by tensor.
 WeightsReport load_checkpoint_in_model(const ModuleView& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options = {});
@@ -47,7 +49,8 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options = {});
 
-/// Copies into the model's own tensors what fits by name and shape, to their devices and dtypes.
+/// Copies into the model's own tensors what fits by name and shape, to their devices and dtypes;
+/// to the CPU for tensors that have no memory yet.
 /// Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
 

@@ -7,6 +7,8 @@
 #include <typeinfo>
 #include <unordered_set>
 
+#include "accelerate/base/error.h"
+
 namespace accelerate {
 namespace {
 
@@ -38,13 +40,25 @@ void collect_modules(const torch::jit::Module& module, const std::string& name, 
   }
 }
 
+void move(torch::nn::Module& module, c10::Device device) {
+  const auto view = view_of(module);
+  for (const auto& [name, tensor] : state_dict(view)) {
+    if (tensor.is_meta() && !device.is_meta())
+      throw UsageError("the model " + view.class_name + " cannot be moved to " + device.str() +
+                       ": " + name + " has no memory, as of a model made while " +
+                       "init_empty_weights is alive. Call materialise(model) or " +
+                       "load_checkpoint_in_model(model, checkpoint) first.");
+  }
+  module.to(device);
+}
+
 }  // namespace
 
 ModuleView view_of(torch::nn::Module& module) {
   ModuleView view;
   collect(module, "", view);
   view.class_name = c10::demangle(typeid(module).name());
-  view.to = [&module](c10::Device device) { module.to(device); };
+  view.to = [&module](c10::Device device) { move(module, device); };
   return view;
 }
 

@@ -227,6 +227,18 @@ TEST(DeferredInit, ALaterScopeMayChangeTensorsOfAnEarlierOne) {
   EXPECT_TRUE(deferred_value(late[0]).equal(plain));
 }
 
+TEST(DeferredInit, MemoryCanBeGivenWhileTheScopeIsAlive) {
+  torch::manual_seed(5);
+  const auto plain = torch::rand({4}).mul_(2);
+  torch::manual_seed(5);
+  const FactoryScope scope(at::kMeta, true);
+  const auto leaf = torch::rand({4}).mul_(2);
+  compat::materialise_deferred_({leaf}, at::kCPU);
+  EXPECT_TRUE(leaf.equal(plain));
+  leaf.zero_();
+  EXPECT_EQ(leaf.sum().item<float>(), 0);
+}
+
 TEST(DeferredInit, ScopesNest) {
   const FactoryScope outer(at::kMeta, true);
   at::Tensor real;

@@ -220,6 +220,7 @@ void Tape::give_memory_to_buffers() {
 
 void Tape::close() {
   const std::lock_guard lock(mutex_);
+  is_closed_ = true;
   std::erase_if(handles_, [](const Handle& handle) { return handle.tensor.expired(); });
   for (auto& handle : handles_) {
     const at::Tensor tensor(handle.tensor.lock());
@@ -229,6 +230,7 @@ void Tape::close() {
 
 void Tape::check_unchanged(const at::Tensor& tensor) const {
   const std::lock_guard lock(mutex_);
+  if (!is_closed_) return;
   const auto* impl = tensor.unsafeGetTensorImpl();
   const auto handle = std::find_if(handles_.rbegin(), handles_.rend(), [&](const Handle& one) {
     return one.tensor._unsafe_get_target() == impl;

@@ -119,6 +119,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<std::vector<std::size_t>> writers_;  // By storage: the entries that wrote there.
   std::vector<Stream> streams_;
   std::vector<Handle> handles_;  // Results, as long as somebody has them.
+  bool is_closed_ = false;
 };
 
 /// Where a deferred tensor has its history.
