@@ -104,7 +104,7 @@ TEST(WrapPolicyGolden, CutsModelsAsPyTorchAndAccelerateDo) {
               units_without(tied, row["units"].get<Units>()))
         << row.dump();
   }
-  EXPECT_EQ(compared, 153);
+  EXPECT_EQ(compared, 161);
 }
 
 TEST(WrapPolicyGolden, RefusesAClassThatIsNotThereInTheWordsOfTheOriginal) {

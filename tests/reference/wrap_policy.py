@@ -64,6 +64,26 @@ class Transformer(nn.Module):
         return self.head
 
 
+class Embeddings(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.word = nn.Embedding(20, 4)
+        self.position = nn.Embedding(8, 4)
+        self.norm = nn.LayerNorm(4)
+
+
+class Encoder(nn.Module):
+    """The input embedding below a module of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.embeddings = Embeddings()
+        self.layers = nn.ModuleList(Block(4) for _ in range(2))
+
+    def get_input_embeddings(self):
+        return self.embeddings.word
+
+
 class Nested(nn.Module):
     """Blocks inside blocks, a dictionary, attention, a parameter of its own."""
 
@@ -98,7 +118,7 @@ class Convolutions(nn.Module):
 
 
 MODELS = {"transformer": functools.partial(Transformer, False), "tied": functools.partial(Transformer, True),
-          "nested": Nested, "shared": Shared, "convolutions": Convolutions}
+          "encoder": Encoder, "nested": Nested, "shared": Shared, "convolutions": Convolutions}
 
 # --- rows ------------------------------------------------------------------------------------------------------------
 
@@ -115,6 +135,9 @@ BY_CLASS = [
     ("transformer", ["Block"], ["layer"]),
     ("tied", ["Block"], []),
     ("tied", ["Block"], ["head"]),
+    ("encoder", ["Block"], []),
+    ("encoder", ["Block", "Embeddings"], []),
+    ("encoder", ["Block"], [r"embeddings"]),
     ("nested", ["Block"], []),
     ("nested", ["Block", "Sequential"], []),
     ("nested", ["MultiheadAttention", "Linear"], []),

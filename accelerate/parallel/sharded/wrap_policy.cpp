@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -87,9 +86,7 @@ class FirstVersion {
     const std::int64_t all = tree_.numel_below(node);
     if (!goes_into(node, all)) return 0;
     std::int64_t in_units = 0;
-    for (const std::size_t child : node.children) {
-      if (!tree_.nodes[child].ignored) in_units += visit(tree_.nodes[child]);
-    }
+    for (const std::size_t child : node.children) in_units += visit(tree_.nodes[child]);
     if (&node == &tree_.nodes.front() || !chooses(node, all - in_units)) return in_units;
     chosen_.insert(node.identity);
     return all;
@@ -131,25 +128,14 @@ bool is_in_a_unit(const ModuleTree& tree, std::size_t node,
   return false;
 }
 
-bool is_tied(const ModuleTree& tree, const ModuleNode& node) {
-  return std::any_of(node.parameters.begin(), node.parameters.end(), [&](std::size_t parameter) {
-    const auto& owners = tree.owners[parameter];
-    return std::any_of(owners.begin(), owners.end(), [&](std::size_t owner) {
-      return tree.nodes[owner].identity != node.identity;
-    });
-  });
-}
-
-// The input embedding is the largest part of many models, and unused for most of a step.
-std::optional<const void*> input_embedding(const ModuleTree& tree,
-                                           const std::unordered_set<const void*>& chosen) {
+// The input embedding is the largest part of many models, and unused for most of a step. One that
+// is tied to the head stays in the root unit, for both names must be in one.
+void choose_input_embedding(const ModuleTree& tree, std::unordered_set<const void*>& chosen) {
   for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
-    const ModuleNode& node = tree.nodes[i];
-    if (node.word != "Embedding") continue;
-    const bool elsewhere = node.ignored || is_in_a_unit(tree, i, chosen) || is_tied(tree, node);
-    return elsewhere ? std::nullopt : std::optional(node.identity);
+    if (tree.nodes[i].word != "Embedding") continue;
+    if (!is_in_a_unit(tree, i, chosen)) chosen.insert(tree.nodes[i].identity);
+    return;
   }
-  return std::nullopt;
 }
 
 std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
@@ -166,7 +152,7 @@ std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
         policy == AutoWrapPolicy::SIZE_BASED_WRAP && numel_of(tree, node) > settings.min_num_params;
     if (large || classes.contains(node.word)) chosen.insert(node.identity);
   }
-  if (const auto embedding = input_embedding(tree, chosen)) chosen.insert(*embedding);
+  choose_input_embedding(tree, chosen);
   return chosen;
 }
 
