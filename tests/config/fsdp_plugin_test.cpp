@@ -98,6 +98,38 @@ TEST(FsdpPlugin, AsksForWhatTheLauncherAskedFor) {
   EXPECT_TRUE(use_fsdp());
 }
 
+TEST(FsdpPlugin, WarnsOfWhatHasNoEffect) {
+  struct Case {
+    Plugin plugin;
+    Variables variables;
+    const char* warning;  // a part of it; "" for none
+  };
+  const Case cases[] = {
+      {{}, {}, ""},
+      {{.fsdp_version = 2}, {{"FSDP_SYNC_MODULE_STATES", "true"}}, ""},
+      {{.sync_module_states = false}, {{"FSDP_CPU_RAM_EFFICIENT_LOADING", "true"}}, "needs it"},
+      {{.sync_module_states = true, .cpu_ram_efficient_loading = true}, {}, ""},
+      {{.fsdp_version = 2,
+        .sharding_strategy = ShardingStrategy::NO_SHARD,
+        .reshard_after_forward = true},
+       {},
+       "reshard_after_forward decides"},
+      {{.fsdp_version = 2}, {{"FSDP_BACKWARD_PREFETCH", "BACKWARD_PRE"}}, "always gathers ahead"},
+      {{.fsdp_version = 2, .use_orig_params = true}, {}, "always keeps the parameters"},
+      {{.fsdp_version = 2, .sync_module_states = true}, {}, "cpu_ram_efficient_loading decides"},
+  };
+  for (const Case& one : cases) {
+    const testing::LogCapture log;
+    (void)settings_under(one.variables, one.plugin);
+    const auto lines = log.lines();
+    ASSERT_EQ(lines.empty(), std::string(one.warning).empty()) << one.warning;
+    if (!lines.empty()) {
+      EXPECT_EQ(lines.size(), 1U);
+      EXPECT_PRED_FORMAT2(::testing::IsSubstring, one.warning, lines[0]);
+    }
+  }
+}
+
 TEST(FsdpPlugin, RefusesWithWhatWasFoundWhatIsAllowedAndACure) {
   using enum ShardingStrategy;
   struct Case {
