@@ -3,6 +3,7 @@
 #include "accelerate/parallel/sharded/wrap_policy.h"
 
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <map>
@@ -186,6 +187,20 @@ TEST(WrapPolicy, FindsClassesOfTorchScript) {
   }
   EXPECT_EQ(unit_names(plan_units(view_of(model), by_class({"Block"}))),
             (Names{"first", "second"}));
+}
+
+// The mission's model and class; tests/reference/bert_tiny.py exported it.
+TEST(WrapPolicy, FindsTheLayersOfATransformersBertInTorchScript) {
+  auto bert = torch::jit::load(testing::reference_path("bert_tiny.pt"));
+  const auto units = plan_units(view_of(bert), by_class({"BertLayer"}));
+  EXPECT_EQ(unit_names(units),
+            (Names{"", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"}));
+  std::size_t parameters = 0;
+  for (const auto& unit : units) parameters += unit.parameters.size();
+  EXPECT_EQ(parameters, without_duplicates(view_of(bert).parameters).size());
+  const auto message = testing::message_of<ConfigError>(
+      [&] { (void)plan_units(view_of(bert), by_class({"BertLayers"})); });
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "Did you mean 'BertLayer'?", message);
 }
 
 TEST(WrapPolicy, PutsTheRootFirstAndLeavesItOutWhenItIsEmpty) {
