@@ -14,7 +14,9 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/weights/weight_index.h"
+#include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
 
@@ -78,6 +80,9 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
   keep_freed_memory();  // what a step frees, the next one needs
+  if (options.fsdp_plugin || use_fsdp()) {
+    fsdp = resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
+  }
   gradient_state->accumulation = accumulation_of(options);
   if (autocast_dtype(precision) == at::kHalf) {
     scaler =
@@ -125,18 +130,37 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     if (core->module() == module) return core;
   }
   ModuleView seen = view();
-  if (options.device_placement && !state.device().is_cpu()) {
+  if (options.device_placement && !state.device().is_cpu() && !fsdp) {
     seen.to(state.device());
     seen = view();
   }
   for (const auto& core : live_models()) require_unshared(seen, *core);
-  auto core = std::make_shared<detail::ModelCore>(
-      module, std::move(seen), state.communicator(), options.ddp,
-      detail::ForwardPrecision{.dtype = autocast_dtype(precision),
-                               .device = state.device().type(),
-                               .autocast = options.autocast});
+  detail::ForwardPrecision forward{.dtype = autocast_dtype(precision),
+                                   .device = state.device().type(),
+                                   .autocast = options.autocast};
+  auto core = std::make_shared<detail::ModelCore>(module, seen, engine_for(seen, forward), forward);
   models.push_back(core);
+  if (core->shards()) {
+    for (auto& optimizer : live_optimizers()) optimizer.shard(core->shards());
+  }
   return core;
+}
+
+std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& view,
+                                                              detail::ForwardPrecision& forward) {
+  if (!fsdp) {
+    return std::make_shared<DistributedDataParallel>(view, state.communicator(), options.ddp);
+  }
+  auto engine = std::make_shared<FullyShardedDataParallel>(
+      view, state.communicator(),
+      ShardingOptions{.settings = *fsdp,
+                      .device = state.device(),
+                      .ranks_of_host = state.local_num_processes()});
+  forward.input = engine->input_dtype();
+  forward.output = engine->output_dtype();
+  // Parameters are in the type that is computed in: a copy of one would only be in the way.
+  forward.autocast.cache_enabled = false;
+  return engine;
 }
 
 Accelerator::Accelerator(const AcceleratorOptions& options)
@@ -144,6 +168,10 @@ Accelerator::Accelerator(const AcceleratorOptions& options)
 Accelerator::~Accelerator() = default;
 Accelerator::Accelerator(Accelerator&&) noexcept = default;
 Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
+
+DistributedType Accelerator::distributed_type() const {
+  return impl_->fsdp ? DistributedType::FSDP : state().distributed_type();
+}
 
 const PartialState& Accelerator::state() const {
   return impl_->state;
@@ -238,6 +266,9 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
                                 place ? std::optional(device()) : std::nullopt);
   prepared.share_losses(impl_->state.communicator());
+  for (const auto& core : impl_->live_models()) {
+    if (core->shards()) prepared.shard(core->shards());
+  }
   impl_->optimizers->push_back(prepared.core());
   return prepared;
 }

@@ -37,6 +37,7 @@
 #include "accelerate/accelerator/split.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/tensor_checks.h"
+#include "accelerate/config/fsdp_plugin.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/accelerated_scheduler.h"
@@ -83,6 +84,9 @@ struct AcceleratorOptions {
   /// Generators that rank 0 hands to the others whenever a prepared loader begins a pass.
   std::vector<RngType> rng_types = {RngType::generator};
   DistributedDataParallelKwargs ddp = {};
+  /// Shards models over the ranks instead of giving every rank a copy; by default as the launcher
+  /// asks (ACCELERATE_USE_FSDP). docs/fsdp.md.
+  std::optional<FullyShardedDataParallelPlugin> fsdp_plugin = std::nullopt;
   InitProcessGroupKwargs init_process_group = {};
   ProfileKwargs profile = {};
   /// A group to use instead of the one that the environment describes.
@@ -118,7 +122,8 @@ class Accelerator {
 
   // --- who am I ---------------------------------------------------------------------------------
   [[nodiscard]] const PartialState& state() const;
-  [[nodiscard]] DistributedType distributed_type() const { return state().distributed_type(); }
+  /// FSDP when models are sharded, else as the state says.
+  [[nodiscard]] DistributedType distributed_type() const;
   [[nodiscard]] int num_processes() const { return state().num_processes(); }
   [[nodiscard]] int process_index() const { return state().process_index(); }
   [[nodiscard]] int local_process_index() const { return state().local_process_index(); }

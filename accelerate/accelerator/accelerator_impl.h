@@ -10,6 +10,7 @@
 #include "accelerate/accelerator/checkpointing.h"
 #include "accelerate/accelerator/item_count.h"
 #include "accelerate/base/environment.h"
+#include "accelerate/optim/sharded_clipping.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 
@@ -30,6 +31,11 @@ struct Accelerator::Impl {
   /// Those of them whose gradients clipping `parameters` has to unscale first.
   [[nodiscard]] Optimizers optimizers_of(const std::vector<at::Tensor>& parameters);
 
+  /// What clipping `parameters` has to look at: first those that every rank has, then, for each
+  /// sharded model among them, the parts that this rank has.
+  [[nodiscard]] std::vector<detail::GradientPart> gradient_parts(
+      const std::vector<at::Tensor>& parameters);
+
   /// The same of the schedules.
   [[nodiscard]] std::vector<AcceleratedScheduler> live_schedulers();
 
@@ -45,6 +51,11 @@ struct Accelerator::Impl {
   /// The core of the module at that address: the one there is, or a new one.
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
                                                          const std::function<ModuleView()>& view);
+
+  /// What makes the viewed module one model on all ranks; says in `forward` what it computes in.
+  /// [collective]
+  [[nodiscard]] std::shared_ptr<ParallelEngine> engine_for(const ModuleView& view,
+                                                           detail::ForwardPrecision& forward);
 
   /// The lowest of the ranks that share this one's disk, and whether that is this one.
   [[nodiscard]] int disk_leader() const;
@@ -63,6 +74,7 @@ struct Accelerator::Impl {
   AcceleratorOptions options;
   PartialState state;
   MixedPrecision precision;
+  std::optional<FsdpSettings> fsdp;    // when models are sharded
   std::shared_ptr<GradScaler> scaler;  // for fp16 only
   std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();
   std::vector<std::weak_ptr<detail::ModelCore>> models;

@@ -5,12 +5,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
+#include "accelerate/parallel/engine.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/nested_operations.h"
+
+namespace accelerate {
+class DistributedDataParallel;
+class FullyShardedDataParallel;
+}  // namespace accelerate
 
 namespace accelerate::detail {
 
@@ -19,27 +26,68 @@ struct ForwardPrecision {
   std::optional<at::ScalarType> dtype = std::nullopt;
   c10::DeviceType device = c10::DeviceType::CPU;
   AutocastKwargs autocast = {};
+  std::optional<at::ScalarType> input = std::nullopt;   ///< That floating inputs are cast to.
+  std::optional<at::ScalarType> output = std::nullopt;  ///< The same of outputs; else fp32.
 };
 
 class ModelCore {
  public:
-  /// Makes the viewed module a replica of one model. [collective] `module` is its address, by which
-  /// a second prepare() finds it.
-  ModelCore(const void* module, ModuleView view, std::shared_ptr<Communicator> communicator,
-            const DistributedDataParallelKwargs& kwargs, const ForwardPrecision& precision);
+  /// `module` is its address, by which a second prepare() finds it.
+  ModelCore(const void* module, ModuleView view, std::shared_ptr<ParallelEngine> engine,
+            const ForwardPrecision& precision);
 
-  /// To be called before the module's forward, which is then to run inside autocast().
-  void before_forward();
-  [[nodiscard]] AutocastScope autocast() const {
-    return {precision_.device, precision_.dtype, precision_.autocast};
+  /// Runs `forward`, the module's, between what the engine does before and after it, under
+  /// autocast.
+  template <typename Forward>
+  decltype(auto) run_forward(Forward&& forward) {
+    before_forward();
+    const EndOfForward end{*engine_};
+    const AutocastScope scope(precision_.device, precision_.dtype, precision_.autocast);
+    try {
+      return std::forward<Forward>(forward)();
+    } catch (...) {
+      rethrow_cause();
+    }
   }
-  /// Whether outputs of the forward are to be converted back to fp32.
-  [[nodiscard]] bool native_amp() const { return precision_.dtype.has_value(); }
+
+  /// Whether inputs are to go through input().
+  [[nodiscard]] bool casts_inputs() const { return precision_.input.has_value(); }
+  /// `value` with its floating tensors in the type of the parameters.
+  template <typename T>
+  [[nodiscard]] decltype(auto) input(T&& value) const {
+    if constexpr (Nested<std::remove_cvref_t<T>>) {
+      return map_tensors(std::remove_cvref_t<T>(std::forward<T>(value)),
+                         [this](const at::Tensor& tensor) { return in_input_type(tensor); });
+    } else {
+      return std::forward<T>(value);
+    }
+  }
+  /// Whether outputs are to go through output().
+  [[nodiscard]] bool casts_outputs() const {
+    return precision_.dtype.has_value() || precision_.output.has_value();
+  }
+  /// `value` with its tensors of 16 bits in fp32, or its floating ones in the type that was asked
+  /// for.
+  template <typename T>
+  [[nodiscard]] T output(T value) const {
+    return map_tensors(std::move(value),
+                       [this](const at::Tensor& tensor) { return in_output_type(tensor); });
+  }
+  [[nodiscard]] at::Tensor in_input_type(const at::Tensor& tensor) const;
+  [[nodiscard]] at::Tensor in_output_type(const at::Tensor& tensor) const;
 
   [[nodiscard]] const void* module() const { return module_; }
   [[nodiscard]] const ModuleView& view() const { return view_; }
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
-  [[nodiscard]] DistributedDataParallel& parallel() { return parallel_; }
+  /// Tensors whose grad() is the gradient: the parameters, or this rank's parts of them.
+  [[nodiscard]] std::vector<at::Tensor> gradient_holders() const;
+
+  [[nodiscard]] ParallelEngine& parallel() { return *engine_; }
+  /// The engine as the one it must be for `feature`. Throws UsageError.
+  [[nodiscard]] DistributedDataParallel& replicated(const char* feature) const;
+  [[nodiscard]] FullyShardedDataParallel& sharded(const char* feature) const;
+  /// The engine of a sharded model, null for others.
+  [[nodiscard]] const std::shared_ptr<FullyShardedDataParallel>& shards() const { return shards_; }
 
   /// How many SyncBatchNorm layers the module has; unset until they have been told their group.
   [[nodiscard]] const std::optional<std::size_t>& sync_batch_norms() const {
@@ -48,10 +96,19 @@ class ModelCore {
   void set_sync_batch_norms(std::size_t count) { sync_batch_norms_ = count; }
 
  private:
+  struct EndOfForward {
+    ParallelEngine& engine;
+    ~EndOfForward() { engine.after_forward(); }
+  };
+
+  void before_forward();
+  [[noreturn]] void rethrow_cause();
+
   const void* module_;
   ModuleView view_;
   ForwardPrecision precision_;
-  DistributedDataParallel parallel_;
+  std::shared_ptr<ParallelEngine> engine_;
+  std::shared_ptr<FullyShardedDataParallel> shards_;
   std::optional<std::size_t> sync_batch_norms_;
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
+#include "accelerate/accelerator/summon_scope.h"
 #include "accelerate/tensor/nested_operations.h"
 
 namespace c10 {
@@ -29,19 +30,24 @@ class Prepared {
       : module_(std::move(module)), core_(std::move(core)) {}
 
   /// The module's forward, under mixed_precision's autocast. Its outputs, nested ones too, are then
-  /// fp32 where they would be fp16 or bf16; what holds no tensors comes back as it is.
+  /// fp32 where they would be fp16 or bf16; what holds no tensors comes back as it is. Floating
+  /// inputs of a sharded model are cast to the type that it computes in.
   template <typename... Args>
   auto forward(Args&&... args) {
-    core_->before_forward();
-    auto run = [&] {
-      const auto scope = core_->autocast();
-      return (*module_).forward(std::forward<Args>(args)...);
+    const auto run = [&](auto&&... inputs) {
+      return core_->run_forward([&]() -> decltype(auto) {
+        return (*module_).forward(std::forward<decltype(inputs)>(inputs)...);
+      });
     };
-    using Output = decltype(run());
+    const auto run_cast = [&] {
+      return core_->casts_inputs() ? run(core_->input(std::forward<Args>(args))...)
+                                   : run(std::forward<Args>(args)...);
+    };
+    using Output = decltype(run_cast());
     if constexpr (Nested<Output>) {
-      return core_->native_amp() ? convert_to_fp32<Output>(run()) : run();
+      return core_->casts_outputs() ? core_->output<Output>(run_cast()) : run_cast();
     } else {
-      return run();
+      return run_cast();
     }
   }
   template <typename... Args>
@@ -63,6 +69,16 @@ class Prepared {
 
   /// The user's own leaves, each once.
   [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
+  /// What this rank has of them, each of shape {n}: where a sharded model's values and gradients
+  /// are. The parameters themselves when every rank has the model.
+  [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
+    return core_->gradient_holders();
+  }
+  /// While the scope is alive, parameters of a sharded model are whole and in the type that
+  /// optimizers see. [collective, also at its end with writeback]
+  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) {
+    return {core_, options};
+  }
   void train(bool on = true) { (*module_).train(on); }
   void eval() { train(false); }
   /// How gradients travel from the next step on, in place of ddp's comm_hook; the same on all
@@ -86,6 +102,12 @@ class PreparedScript {
 
   [[nodiscard]] torch::jit::Module& unwrap() { return *module_; }
   [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
+  [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
+    return core_->gradient_holders();
+  }
+  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) {
+    return {core_, options};
+  }
   void train(bool on = true);
   void eval() { train(false); }
   /// As Prepared's.

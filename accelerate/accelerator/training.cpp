@@ -8,14 +8,22 @@
 #include "accelerate/base/error.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/unscaled_clipping.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 
 namespace accelerate {
 namespace {
 
-std::vector<DistributedDataParallel*> engines_of(
+std::vector<ParallelEngine*> engines_of(
+    const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  std::vector<ParallelEngine*> engines;
+  for (const auto& core : models) engines.push_back(&core->parallel());
+  return engines;
+}
+
+std::vector<DistributedDataParallel*> replicas_of(
     const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   std::vector<DistributedDataParallel*> engines;
-  for (const auto& core : models) engines.push_back(&core->parallel());
+  for (const auto& core : models) engines.push_back(&core->replicated("join_uneven_inputs"));
   return engines;
 }
 
@@ -40,8 +48,8 @@ std::vector<at::Tensor> gradients_of(
     const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   std::vector<at::Tensor> gradients;
   for (const auto& core : models) {
-    for (const auto& leaf : core->parameters()) {
-      if (leaf.grad().defined()) gradients.push_back(leaf.grad());
+    for (const auto& holder : core->gradient_holders()) {
+      if (holder.grad().defined()) gradients.push_back(holder.grad());
     }
   }
   return gradients;
@@ -145,7 +153,7 @@ void Accelerator::Impl::run_backward(const Models& models, const BackwardPass& p
   gradient_state->begin_backward();
   try {
     if (const auto inputs = joined.lock()) {
-      inputs->run_backward(engines_of(models), pass, backward);
+      inputs->run_backward(replicas_of(models), pass, backward);
     } else {
       accelerate::run_backward(engines_of(models), pass, backward);
     }
@@ -170,7 +178,7 @@ JoinScope Accelerator::join_cores(const JoinOptions& join,
   std::shared_ptr<JoinedInputs> inputs;
   if (!join.even_batches.value_or(impl_->options.dataloader_config.even_batches)) {
     refuse_sync_batch_norms(cores);
-    std::vector<DistributedDataParallel*> engines = engines_of(cores);
+    std::vector<DistributedDataParallel*> engines = replicas_of(cores);
     inputs = std::make_shared<JoinedInputs>(std::move(engines), state().communicator());
   }
   impl_->joined = inputs;
@@ -227,14 +235,45 @@ void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
 at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                                         double norm_type) {
   if (impl_->scales()) require_complete(*gradient_state());
-  return detail::unscale_and_clip_grad_norm_(impl_->optimizers_of(parameters), parameters, max_norm,
-                                             norm_type);
+  const auto parts = impl_->gradient_parts(parameters);
+  if (parts.size() == 1 && parts.front().ranks == nullptr) {
+    return detail::unscale_and_clip_grad_norm_(impl_->optimizers_of(parameters), parameters,
+                                               max_norm, norm_type);
+  }
+  for (const auto& part : parts) {
+    for (const auto& optimizer : impl_->optimizers_of(part.holders)) optimizer.unscale_gradients();
+  }
+  return detail::clip_grad_norm_of_parts_(parts, max_norm, norm_type);
 }
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
   if (impl_->scales()) require_complete(*gradient_state());
-  for (const auto& optimizer : impl_->optimizers_of(parameters)) optimizer.unscale_gradients();
-  accelerate::clip_grad_value_(parameters, clip_value);
+  for (const auto& part : impl_->gradient_parts(parameters)) {
+    for (const auto& optimizer : impl_->optimizers_of(part.holders)) optimizer.unscale_gradients();
+    accelerate::clip_grad_value_(part.holders, clip_value);
+  }
+}
+
+// Sharded parameters by the part that this rank has, with those who have the others.
+std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
+    const std::vector<at::Tensor>& parameters) {
+  std::vector<detail::GradientPart> parts(1);
+  const auto models = live_models();
+  for (const auto& parameter : parameters) {
+    detail::GradientPart* part = &parts.front();
+    at::Tensor holder = parameter;
+    for (const auto& core : models) {
+      if (!core->shards()) continue;
+      const auto& engine = *core->shards();
+      const at::Tensor local = engine.local_parameter(parameter);
+      if (!local.defined() && !engine.is_local(parameter)) continue;
+      if (local.defined()) holder = local;
+      part = &detail::part_over(parts, engine.shard_group());
+      break;
+    }
+    part->holders.push_back(holder);
+  }
+  return parts;
 }
 
 Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(

@@ -84,6 +84,7 @@ class C10dCommunicator final : public Communicator {
 
   Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
     check_sizes("reduce_scatter", output, input);
+    if (group_.traits.scatters_by_all_reduce) return scatter_all_reduced(output, input, op);
     auto out = stage(output, op);
     auto in = stage(input, op);
     return start(
@@ -91,7 +92,7 @@ class C10dCommunicator final : public Communicator {
         [&](std::vector<at::Tensor>& tensors) {
           c10d::ReduceScatterOptions options;
           options.reduceOp = c10d_op(op);
-          // Gloo would have the first dimensions agree; ours need only have the elements.
+          // Some engines would have the first dimensions agree; ours need only have the elements.
           at::Tensor part = out.tensor.view({-1}), whole = tensors[0].view({-1});
           return backend_->_reduce_scatter_base(part, whole, options);
         },
@@ -297,6 +298,23 @@ class C10dCommunicator final : public Communicator {
     std::vector<at::Tensor> bytes;
     for (const auto& tensor : tensors) bytes.push_back(as_bytes(tensor));
     return bytes;
+  }
+
+  Work scatter_all_reduced(const at::Tensor& output, const at::Tensor& input, ReduceOp op) {
+    auto whole = stage(input.clone(), op);
+    const auto finish = [this, output, copy = whole.tensor, then = std::move(whole.finish)] {
+      if (then) then();
+      const auto numel = output.numel();
+      output.copy_(copy.view({-1}).narrow(0, rank() * numel, numel).view_as(output));
+    };
+    return start(
+        "reduce_scatter", whole.tensor,
+        [&](std::vector<at::Tensor>& tensors) {
+          c10d::AllreduceOptions options;
+          options.reduceOp = c10d_op(op);
+          return backend_->allreduce(tensors, options);
+        },
+        finish);
   }
 
   void check_peer(int rank) const { detail::check_peer(rank, size()); }

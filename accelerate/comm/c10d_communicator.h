@@ -27,6 +27,8 @@ class LocalPeers;
 struct C10dTraits {
   bool moves_every_dtype = false;  ///< Else tensors that are only moved go as bytes.
   bool has_mean = false;           ///< Else a mean is a sum that is divided after.
+  /// A reduce-scatter is an all-reduce of a copy. So is Gloo's own, which never says that it failed.
+  bool scatters_by_all_reduce = false;
   bool ends_when_aborted = false;  ///< Else its destructor waits for what will never end.
   /// Memory that the engine uses where it is; LibTorch's allocator when empty.
   std::function<at::Tensor(at::IntArrayRef, const at::TensorOptions&)> empty = {};

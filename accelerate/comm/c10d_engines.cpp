@@ -30,6 +30,7 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
                                                      std::chrono::milliseconds timeout,
                                                      const std::string& address) {
   C10dGroup group{std::move(store), rank, size, timeout};
+  group.traits.scatters_by_all_reduce = true;
   group.make_backend = [address](const C10dGroup& made, const std::function<void()>&) {
     return detail::make_gloo_backend(made.store, {made.rank, made.size, made.timeout, address});
   };

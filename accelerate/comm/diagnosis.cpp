@@ -202,7 +202,8 @@ bool Waiting::report_is_due() {
 void Waiting::report_or_throw(const std::string& known) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
   if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_(), known);
-  if (waited < kWaitSlice) return;
+  if (waited < next_report_) return;
+  next_report_ += kWaitSlice;
   get_logger("accelerate.comm")
       .warning(diagnosis_.who() + " has waited " + format_duration(waited) + " for its peers: " +
                    what_() + " (timeout " + format_duration(diagnosis_.timeout()) + ")",

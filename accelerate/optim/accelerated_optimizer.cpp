@@ -5,6 +5,7 @@
 #include <c10/util/Type.h>
 #include <torch/optim/rmsprop.h>
 
+#include <algorithm>
 #include <typeinfo>
 #include <unordered_set>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/optimizer_state.h"
+#include "accelerate/optim/sharded_groups.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 
 namespace accelerate {
 namespace {
@@ -58,6 +61,7 @@ struct AcceleratedOptimizer::Core {
   std::unique_ptr<detail::FusedStep> fused;
   std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
+  std::vector<std::weak_ptr<FullyShardedDataParallel>> sharded = {};  // whose parts it holds
 
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 
@@ -66,10 +70,30 @@ struct AcceleratedOptimizer::Core {
     return fused || typeid(*optimizer) == typeid(torch::optim::RMSprop);
   }
 
-  at::Tensor step_on_gradients() const {
+  at::Tensor step_on_gradients() const { return step_over_shards(0); }
+
+  // Every sharded model is told that its parameters change.
+  at::Tensor step_over_shards(std::size_t first) const {
+    for (std::size_t i = first; i < sharded.size(); ++i) {
+      const auto model = sharded[i].lock();
+      if (!model) continue;
+      at::Tensor loss;
+      model->update([&] { loss = step_over_shards(i + 1); });
+      return loss;
+    }
     if (!fused) return optimizer->step();
     fused->run(*optimizer);
     return {};
+  }
+
+  void zero_grad_of_shards() const {
+    std::vector<at::Tensor> locals;
+    for (const auto& group : optimizer->param_groups()) {
+      locals.insert(locals.end(), group.params().begin(), group.params().end());
+    }
+    for (const auto& weak : sharded) {
+      if (const auto model = weak.lock()) model->zero_grad(locals);
+    }
   }
 
   at::Tensor step(const Closure& closure) const {
@@ -142,6 +166,15 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
   }
   if (core_->scaler) core_->scaler->reset(&optimizer());
   optimizer().zero_grad(set_to_none);
+  core_->zero_grad_of_shards();
+}
+
+void AcceleratedOptimizer::shard(const std::shared_ptr<FullyShardedDataParallel>& model) {
+  if (!detail::hold_shards(optimizer(), *model)) return;
+  model->claim();
+  const bool known =
+      std::ranges::any_of(core_->sharded, [&](const auto& weak) { return weak.lock() == model; });
+  if (!known) core_->sharded.push_back(model);
 }
 
 bool AcceleratedOptimizer::step_was_skipped() const {

@@ -18,6 +18,8 @@
 
 namespace accelerate {
 
+class FullyShardedDataParallel;
+
 /// What prepare() makes of an optimizer: a handle on the user's own, which must outlive it. Copies
 /// share everything. SGD, Adam, AdamW and Adagrad step by LibTorch's fused kernels, on the state
 /// that the user's optimizer keeps and saves.
@@ -59,6 +61,11 @@ class AcceleratedOptimizer {
   /// that all ranks take the same decisions (line search, when to stop). Concerns LBFGS and
   /// optimizers of the user's own, which make step() [collective] by it.
   void share_losses(std::shared_ptr<Communicator> communicator);
+
+  /// From now on the groups hold this rank's parts of the parameters that `model` has sharded, and
+  /// steps bring them to all ranks: step() is [collective] by it. Does nothing when they hold none.
+  /// Throws UsageError; see sharded_groups.h.
+  void shard(const std::shared_ptr<FullyShardedDataParallel>& model);
 
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return optimizer().param_groups();

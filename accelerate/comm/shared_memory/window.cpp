@@ -37,6 +37,7 @@ constexpr std::uint32_t kEnded = (std::uint32_t{1} << 31) - 1;
 struct SharedWindow::Header {
   alignas(detail::kCacheLine) detail::Counter stamp;
   std::atomic<int> readers{0};                 // Peers that may still look here.
+  std::atomic<std::uint32_t> last{kEnded};     // The stamp with which it ended.
   static constexpr std::size_t kBytes = 4096;  // The window begins on a page of its own.
 };
 
@@ -97,8 +98,8 @@ void SharedWindow::map_peers(const at::Tensor& where) {
 
 SharedWindow::~SharedWindow() {
   if (detail::forked()) return;
-  own_header().stamp.raise_to(
-      kEnded);  // A reader that is late, though none must be, gets an error.
+  own_header().last = own_header().stamp.value();
+  own_header().stamp.raise_to(kEnded);
   for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
     if (static_cast<int>(rank) != rank_) header(static_cast<int>(rank)).readers.fetch_sub(1);
   }
@@ -160,13 +161,16 @@ void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std:
                      " ranks, and they go to a contiguous tensor on the CPU");
   }
   wait_for(rank, epoch);
-  detail::Counter& stamp = header(rank).stamp;
-  const bool before = stamp.value() == stamp_of(epoch);
+  const auto is_there = [&owner = header(rank), wanted = stamp_of(epoch)] {
+    const std::uint32_t stamp = owner.stamp.value();
+    return stamp == wanted || (stamp == kEnded && owner.last == wanted);
+  };
+  const bool before = is_there();
   std::memcpy(to.data_ptr(), peers_[static_cast<std::size_t>(rank)] + Header::kBytes + offset,
               to.nbytes());
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (before && stamp.value() == stamp_of(epoch)) return;
-  if (stamp.value() == kEnded) {
+  if (before && is_there()) return;
+  if (header(rank).stamp.value() == kEnded) {
     throw CommError("SharedWindow: rank " + std::to_string(rank) + " ended its window, and rank " +
                     std::to_string(rank_) + " reads epoch " + std::to_string(epoch) + " of it");
   }

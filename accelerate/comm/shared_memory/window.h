@@ -33,8 +33,8 @@ class SharedWindow {
   /// Communicator::empty. The communicator's group must outlive it.
   [[nodiscard]] static std::shared_ptr<SharedWindow> create(Communicator& communicator,
                                                             std::size_t bytes);
-  /// Ends this rank's part in it. A peer that reads from it later gets an error; the memory is
-  /// used again when all peers have ended theirs. Local.
+  /// Ends this rank's part in it. Peers may go on reading its last epoch, and get an error for any
+  /// other; the memory is used again when all peers have ended theirs. Local.
   ~SharedWindow();
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;

@@ -4,12 +4,12 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/staging.h"
+#include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "accelerate/parallel/replicated/packed_tensors.h"
 
@@ -75,56 +75,33 @@ struct DistributedDataParallel::Impl {
     options.static_graph = kwargs.static_graph;
     options.gradient_as_bucket_view = kwargs.gradient_as_bucket_view;
     reducer = std::make_unique<GradientReducer>(view.parameters, communicator, options);
-    reducer->set_guard([this](const std::string& name) { check_gradient(name); });
-  }
-
-  void check_gradient(const std::string& name) const {
-    if (!in_backward) {
-      throw UsageError("the gradient of '" + name +
-                       "' was computed by loss.backward(); the ranks could "
-                       "not synchronise it. Call accelerator.backward(loss).");
-    }
-    if (!armed_in_this_backward) {
-      throw UsageError(
-          "the gradient of '" + name +
-          "' was computed, but the prepared model did not run "
-          "forward: the module was called behind its back. Call the object that prepare() "
-          "returned, model(x) or model.forward(x), not the original module.");
-    }
-    reached = true;
+    reducer->set_guard([this](const std::string& name) { arming.check(name); });
   }
 
   void before_forward(bool grad_enabled) {
     store_received_buffers();
-    if (grad_enabled) ++armed;
+    arming.before_forward(grad_enabled);
   }
 
   void begin_backward(const BackwardPass& pass) {
     if (!reducer) return;
-    armed_in_this_backward = armed > 0;
-    keep_armed = pass.retain_graph;
-    reached = false;
+    arming.begin_backward(pass.retain_graph);
     reducer->begin(gradient_pass(pass, /*shadow=*/false));
-    in_backward = true;
   }
 
   GradientPass gradient_pass(const BackwardPass& pass, bool shadow) const {
-    return {.synchronize = shadow || synchronizes(),
+    return {.synchronize = shadow || arming.synchronizes(),
             .loss = pass.loss,
             .shadow = shadow,
             .several = pass.several_models,
             .in_finish = pass.reduce_at_the_end};
   }
 
-  bool synchronizes() const { return synchronize || triggered; }
-
   void finish_backward() {
     if (!reducer) return;
-    in_backward = false;
     finish_reduction();
-    if (reached) triggered = false;
-    if (reached && !keep_armed && armed > 0) --armed;
-    if (armed == 0) store_received_buffers();
+    arming.finish_backward();
+    if (arming.is_idle()) store_received_buffers();
   }
 
   // Buckets first, then buffers: the same order on all ranks. Buffers are sent for the models whose
@@ -183,13 +160,7 @@ struct DistributedDataParallel::Impl {
   std::vector<at::Tensor> buffers;
   std::unique_ptr<detail::PackedTensors> received_buffers;
   int buffer_source = 0;
-  bool synchronize = true;
-  bool triggered = false;  // the next backward synchronises all the same
-  bool keep_armed = false;
-  std::atomic<bool> in_backward = false;             // read by hooks on backward's threads
-  std::atomic<bool> armed_in_this_backward = false;  // as above
-  mutable std::atomic<bool> reached = false;         // a gradient came in this backward
-  int armed = 0;                                     // forwards that no backward has used up
+  detail::Arming arming;
   std::unique_ptr<GradientReducer> reducer;  // none in a group of one; last: its hooks use the rest
 };
 
@@ -213,24 +184,24 @@ void DistributedDataParallel::finish_backward() {
 }
 
 void DistributedDataParallel::abandon_backward(const at::Tensor& loss, const std::string& reason) {
-  impl_->in_backward = false;
+  impl_->arming.abandon_backward();
   impl_->received_buffers = nullptr;
   if (!would_communicate(loss)) return;
   // A module that was called behind its back was so on all ranks, before anything was sent.
-  const bool misused = !impl_->armed_in_this_backward && impl_->reducer->is_reached_by(loss);
+  const bool misused = !impl_->arming.was_armed() && impl_->reducer->is_reached_by(loss);
   if (!misused) impl_->reducer->abandon(reason);
 }
 
 void DistributedDataParallel::set_synchronize(bool synchronize) {
-  impl_->synchronize = synchronize;
+  impl_->arming.set_synchronize(synchronize);
 }
 
 bool DistributedDataParallel::synchronize() const {
-  return impl_->synchronize;
+  return impl_->arming.synchronize();
 }
 
 void DistributedDataParallel::trigger_sync_in_backward() {
-  impl_->triggered = true;
+  impl_->arming.trigger();
 }
 
 void DistributedDataParallel::register_comm_hook(CommHook hook) {
@@ -238,7 +209,7 @@ void DistributedDataParallel::register_comm_hook(CommHook hook) {
 }
 
 bool DistributedDataParallel::would_communicate(const at::Tensor& loss) const {
-  if (!impl_->reducer || !impl_->synchronizes()) return false;
+  if (!impl_->reducer || !impl_->arming.synchronizes()) return false;
   return impl_->reducer->asks_every_time() || impl_->reducer->is_reached_by(loss);
 }
 
@@ -264,25 +235,6 @@ void DistributedDataParallel::average_parameters() {
 
 const std::shared_ptr<Communicator>& DistributedDataParallel::communicator() const {
   return impl_->communicator;
-}
-
-void run_backward(const std::vector<DistributedDataParallel*>& engines, BackwardPass pass,
-                  const std::function<void()>& backward) {
-  pass.several_models = engines.size() > 1;
-  const auto abandon = [&engines, &pass](const std::string& reason) {
-    for (auto* engine : engines) engine->abandon_backward(pass.loss, reason);
-  };
-  try {
-    for (auto* engine : engines) engine->begin_backward(pass);
-    backward();
-    for (auto* engine : engines) engine->finish_backward();
-  } catch (const std::exception& error) {
-    abandon(accelerate::describe(error));
-    throw;
-  } catch (...) {
-    abandon("an exception that is no std::exception");
-    throw;
-  }
 }
 
 }  // namespace accelerate

@@ -79,7 +79,7 @@ void JoinedInputs::run_backward(const std::vector<DistributedDataParallel*>& eng
     pass.reduce_at_the_end = heard.pass({}).reduce_at_the_end;
     for (auto* engine : engines_) engine->set_buffer_source(heard.active.front());
   }
-  accelerate::run_backward(engines, std::move(pass), backward);
+  accelerate::run_backward({engines.begin(), engines.end()}, std::move(pass), backward);
 }
 
 void JoinedInputs::shadow(const Announcement& announcement) {

@@ -129,10 +129,9 @@ TEST(SharedWindow, ItsMemoryIsNotUsedAgainWhileAPeerMayRead) {
           EXPECT_NE(where(empty_like_it()), old);
         } else {
           const auto byte = torch::empty({1}, at::kByte);
-          for (const std::uint32_t epoch : {0, 1}) {
-            EXPECT_PRED_FORMAT2(::testing::IsSubstring, "rank 0 ended its window",
-                                message_of<CommError>([&] { window->read(0, 0, byte, epoch); }));
-          }
+          window->read(0, 0, byte, 0);
+          EXPECT_PRED_FORMAT2(::testing::IsSubstring, "rank 0 ended its window",
+                              message_of<CommError>([&] { window->read(0, 0, byte, 1); }));
         }
         comm.barrier();
         window.reset();

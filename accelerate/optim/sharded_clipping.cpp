@@ -1,0 +1,89 @@
+#include "accelerate/optim/sharded_clipping.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "accelerate/optim/clipping.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Norms of parts make up that of the whole: they add up as p-th powers, or the extreme counts.
+class NormSum {
+ public:
+  explicit NormSum(double p) : p_(p), total_(std::isinf(p) && p < 0 ? INFINITY : 0.0) {}
+
+  // `norm` in the form in which parts combine.
+  [[nodiscard]] double term(double norm) const {
+    return std::isinf(p_) || p_ == 0 ? norm : std::pow(norm, p_);
+  }
+  [[nodiscard]] ReduceOp op() const {
+    if (!std::isinf(p_)) return ReduceOp::sum;
+    return p_ > 0 ? ReduceOp::max : ReduceOp::min;
+  }
+  void add(double term) {
+    if (!std::isinf(p_)) {
+      total_ += term;
+    } else {
+      total_ = std::isnan(term) ? term : p_ > 0 ? std::max(total_, term) : std::min(total_, term);
+    }
+  }
+  [[nodiscard]] double empty() const { return std::isinf(p_) && p_ < 0 ? INFINITY : 0.0; }
+  [[nodiscard]] double norm() const {
+    return std::isinf(p_) || p_ == 0 ? total_ : std::pow(total_, 1 / p_);
+  }
+
+ private:
+  double p_;
+  double total_;
+};
+
+double term_of(const GradientPart& part, const NormSum& sum, double norm_type) {
+  std::vector<at::Tensor> gradients;
+  for (auto& gradient : gradients_of(part.holders)) {
+    if (gradient.numel() > 0) gradients.push_back(std::move(gradient));
+  }
+  double term = sum.empty();
+  if (!gradients.empty()) term = sum.term(get_total_norm(gradients, norm_type).item<double>());
+  if (part.ranks == nullptr) return term;
+  // NaN is nobody's extreme: it must reach all ranks as itself.
+  const at::Tensor nan = at::full({1}, std::isnan(term) ? 1 : 0, at::kInt);
+  const at::Tensor shared = at::full({1}, std::isnan(term) ? sum.empty() : term, at::kDouble);
+  part.ranks->all_reduce(shared, sum.op()).wait();
+  part.ranks->all_reduce(nan, ReduceOp::max).wait();
+  return nan.item<int>() != 0 ? NAN : shared.item<double>();
+}
+
+// In fp32, or in fp64 where a gradient is: the same on ranks that have nothing of it.
+at::ScalarType norm_type_of(const std::vector<GradientPart>& parts) {
+  for (const auto& part : parts) {
+    for (const auto& holder : part.holders) {
+      if (holder.scalar_type() == at::kDouble) return at::kDouble;
+    }
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+GradientPart& part_over(std::vector<GradientPart>& parts, Communicator& ranks) {
+  const auto found = std::ranges::find(parts, &ranks, &GradientPart::ranks);
+  if (found != parts.end()) return *found;
+  return parts.emplace_back(GradientPart{{}, &ranks});
+}
+
+at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, double max_norm,
+                                    double norm_type) {
+  check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
+  const at::NoGradGuard no_grad;
+  NormSum sum(norm_type);
+  for (const auto& part : parts) sum.add(term_of(part, sum, norm_type));
+  const at::Tensor total = at::scalar_tensor(sum.norm(), norm_type_of(parts));
+  for (const auto& part : parts) clip_grads_with_norm_(part.holders, max_norm, total);
+  return total;
+}
+
+}  // namespace accelerate::detail

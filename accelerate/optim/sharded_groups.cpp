@@ -1,0 +1,113 @@
+#include "accelerate/optim/sharded_groups.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Type.h>
+
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/optim/optimizer_fields.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+
+namespace accelerate::detail {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::set<std::type_index> elementwise;
+};
+
+Registry& registry() {
+  static Registry instance;
+  return instance;
+}
+
+bool is_elementwise(const torch::optim::Optimizer& optimizer) {
+  const std::type_index type = typeid(optimizer);
+  for (const std::type_info* known :
+       {&typeid(torch::optim::SGD), &typeid(torch::optim::Adam), &typeid(torch::optim::AdamW),
+        &typeid(torch::optim::Adagrad), &typeid(torch::optim::RMSprop)}) {
+    if (type == *known) return true;
+  }
+  const std::lock_guard lock(registry().mutex);
+  return registry().elementwise.contains(type);
+}
+
+void require_elementwise(const torch::optim::Optimizer& optimizer) {
+  if (is_elementwise(optimizer)) return;
+  throw UsageError(
+      c10::demangle(typeid(optimizer).name()) +
+      " was prepared with a sharded model, of whose parameters every rank has a part. SGD, Adam, "
+      "AdamW, Adagrad and RMSprop update each element by itself and may be; LBFGS and optimizers "
+      "that look at whole matrices may not. If yours updates elements one by one, say so by "
+      "register_elementwise_optimizer<YourOptimizer>()");
+}
+
+// The part of a state tensor that belongs to `shard`; what is not of the parameter's size stays.
+struct CutState {
+  const NamedShard& shard;
+
+  void operator()(const char*, at::Tensor& tensor) const {
+    if (!tensor.defined() || tensor.numel() != c10::multiply_integers(shard.shape)) return;
+    tensor = tensor.contiguous()
+                 .view({-1})
+                 .narrow(0, shard.begin, shard.local.numel())
+                 .to(shard.local.device(), shard.local.scalar_type())
+                 .clone();
+  }
+  template <typename Other>
+  void operator()(const char*, Other&) const {}
+};
+
+void cut_state(torch::optim::OptimizerParamState& state, const NamedShard& shard) {
+  const at::NoGradGuard no_grad;
+  const CutState cut{shard};
+  any_optimizer_kind([&]<typename Kind>(Kind) {
+    auto* typed = dynamic_cast<typename Kind::State*>(&state);
+    if (typed != nullptr) Kind::state(*typed, cut);
+    return typed != nullptr;
+  });
+}
+
+void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
+                const NamedShard& shard) {
+  auto& states = optimizer.state();
+  const auto found = states.find(leaf.unsafeGetTensorImpl());
+  if (found == states.end()) return;
+  auto state = std::move(found->second);
+  states.erase(found);
+  if (state) cut_state(*state, shard);
+  states[shard.local.unsafeGetTensorImpl()] = std::move(state);
+}
+
+}  // namespace
+
+void register_elementwise(std::type_index type) {
+  const std::lock_guard lock(registry().mutex);
+  registry().elementwise.insert(type);
+}
+
+bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
+  bool holds = false;
+  for (auto& group : optimizer.param_groups()) {
+    for (auto& parameter : group.params()) {
+      if (model.is_local(parameter)) holds = true;
+      const auto shard = model.shard_of(parameter);
+      if (!shard) continue;
+      require_elementwise(optimizer);
+      move_state(optimizer, parameter, *shard);
+      parameter = shard->local;
+      holds = true;
+    }
+  }
+  return holds;
+}
+
+}  // namespace accelerate::detail

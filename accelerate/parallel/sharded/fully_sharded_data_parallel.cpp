@@ -1,0 +1,466 @@
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/comm/operations.h"
+#include "accelerate/comm/staging.h"
+#include "accelerate/parallel/gradients/arming.h"
+#include "accelerate/parallel/sharded/gradient_shards.h"
+#include "accelerate/parallel/sharded/sharding_plan.h"
+#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/dtype.h"
+
+namespace accelerate {
+namespace {
+
+using detail::PassKind;
+using detail::Unit;
+using detail::UnitParameter;
+
+std::string describe(const ModuleView& view) {
+  std::string text;
+  for (const auto& [name, tensor] : state_dict(view)) {
+    text += (text.empty() ? "" : ", ") + name + " " + detail::describe_tensor(tensor) +
+            (tensor.requires_grad() ? "" : " frozen");
+  }
+  return text;
+}
+
+NamedShard named(const UnitParameter& parameter) {
+  return {.name = parameter.name,
+          .local = parameter.local,
+          .begin = parameter.piece.in_parameter,
+          .shape = parameter.shape};
+}
+
+void refuse_unshardable(const ModuleView& view) {
+  for (const auto& [name, tensor] : view.parameters) {
+    std::string found;
+    if (!tensor.is_leaf()) found = "no leaf of autograd";
+    if (tensor.layout() != at::kStrided) found = "not dense";
+    if (found.empty()) continue;
+    throw UsageError("parameter '" + name + "' of " + view.class_name + " is " + found +
+                     ", and only dense leaves can be sharded. Keep it in a module that "
+                     "ignored_modules names");
+  }
+}
+
+}  // namespace
+
+struct FullyShardedDataParallel::Impl {
+  Impl(const ModuleView& view, std::shared_ptr<Communicator> group, const ShardingOptions& given)
+      : communicator(std::move(group)), options(given) {
+    detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
+    refuse_unshardable(view);
+    groups = detail::make_groups(*communicator, options.settings, options.ranks_of_host);
+    units = detail::make_units(view, options.settings,
+                               {groups.shard->size(), groups.shard->rank(), options.device});
+    auto chosen = detail::choose_full_parameters(groups, options.settings, options.device);
+    full = std::move(chosen.full);
+    full_name = std::move(chosen.name);
+    full->observer = [this](ShardEvent::Kind kind, const Unit& unit) { tell(kind, unit); };
+    take_over(view);
+    gradients = std::make_unique<detail::GradientShards>(
+        units, groups,
+        detail::GradientShards::Callbacks{
+            .guard = [this](const std::string& name) { arming.check(name); },
+            .complete = [this](const Unit& unit) { full->after_gradients(unit); },
+            .reduced = [this](const Unit& unit) { tell(ShardEvent::Kind::reduce, unit); }});
+  }
+
+  // --- from whole leaves to slices
+  // ----------------------------------------------------------------
+  void take_over(const ModuleView& view) {
+    const at::NoGradGuard no_grad;
+    full->adopt(units);
+    for (auto& unit : units) {
+      options.settings.sync_module_states ? receive(*unit) : cut(*unit);
+      unit->adopt_leaves();
+      for (const auto& parameter : unit->parameters) remember(*unit, parameter);
+    }
+    full->end_update();
+    take_over_buffers(view);
+  }
+
+  void remember(Unit& unit, const UnitParameter& parameter) {
+    for (const auto& leaf : parameter.leaves) {
+      places.emplace(leaf.unsafeGetTensorImpl(), std::pair(&unit, &parameter));
+    }
+    locals.insert(parameter.local.unsafeGetTensorImpl());
+  }
+
+  // Rank 0 hands out its values: nobody else needs any.
+  void receive(Unit& unit) {
+    std::vector<at::Tensor> slices;
+    if (groups.world->rank() == 0) {
+      const auto parts = unit.flatten().chunk(unit.spec().slices);
+      for (int rank = 0; rank < groups.world->size(); ++rank) {
+        slices.push_back(parts[static_cast<std::size_t>(rank % unit.spec().slices)]);
+      }
+    }
+    const auto on_device = unit.master.options().device(options.device);
+    const at::Tensor mine = at::empty({unit.layout().slice_numel()}, on_device);
+    groups.world->scatter(mine, slices, 0).wait();
+    unit.master.copy_(mine);
+  }
+
+  static void cut(Unit& unit) {
+    for (const auto& parameter : unit.parameters) {
+      if (!parameter.leaf().is_meta()) continue;
+      throw UsageError("parameter '" + parameter.name + "' of " + unit.describe() +
+                       " is on the meta device and has no values: fill the model before prepare(), "
+                       "or set sync_module_states = true, so that rank 0's values go to everyone");
+    }
+    const std::int64_t numel = unit.layout().slice_numel();
+    unit.master.copy_(unit.flatten().narrow(0, unit.spec().slice * numel, numel));
+  }
+
+  void take_over_buffers(const ModuleView& view) {
+    if (!options.settings.sync_module_states) return;
+    for (const auto& [name, buffer] : view.buffers) {
+      if (buffer.is_meta()) {
+        throw UsageError("buffer '" + name +
+                         "' is on the meta device: make buffers real before prepare(), as "
+                         "init_empty_weights() leaves them by default");
+      }
+      const at::Tensor sent = buffer.contiguous();
+      groups.world->broadcast(sent, 0).wait();
+      if (!sent.is_same(buffer)) buffer.detach().copy_(sent);
+    }
+  }
+
+  // --- passes
+  // -------------------------------------------------------------------------------------
+  void before_forward(bool grad_enabled) {
+    if (!summoned.empty()) {
+      throw UsageError(
+          "a sharded model was called while summon_full_params() lasts, in which its parameters "
+          "are ordinary tensors: end that scope first");
+    }
+    require_untouched();
+    arming.before_forward(grad_enabled);
+    full->begin_pass(grad_enabled ? PassKind::forward : PassKind::evaluation);
+  }
+
+  void require_untouched() const {
+    for (const auto& unit : units) unit->require_untouched(groups.world->rank());
+  }
+
+  void after_forward() noexcept {
+    try {
+      full->end_pass();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+
+  std::exception_ptr take_failure() noexcept {
+    if (auto own = std::exchange(failure, nullptr)) return own;
+    return full->take_failure();
+  }
+
+  void begin_backward(const BackwardPass& pass) {
+    arming.begin_backward(pass.retain_graph);
+    require_untouched();
+    if (arming.synchronizes()) require_claimed();
+    full->begin_pass(PassKind::backward);
+    gradients->begin(arming.synchronizes());
+  }
+
+  // The second step on gradients that nobody takes away would add them up for ever.
+  void require_claimed() {
+    if (claimed) return;
+    for (const auto& unit : units) {
+      for (const auto& parameter : unit->parameters) {
+        if (!parameter.local.grad().defined() || !parameter.leaf().grad().defined()) continue;
+        throw UsageError(
+            "gradients of the last step are still there, and no prepared optimizer holds the "
+            "parameters of this sharded model ('" +
+            parameter.name + "', …): hand it to prepare(), together with the model");
+      }
+    }
+  }
+
+  void finish_backward() {
+    const auto unused = gradients->finish();
+    full->end_pass();
+    if (arming.synchronizes()) warn_of_unused(unused);
+    arming.finish_backward();
+  }
+
+  void warn_of_unused(const std::vector<std::string>& names) {
+    if (std::exchange(warned, true) || names.empty() || groups.world->rank() != 0) return;
+    get_logger("accelerate.parallel")
+        .warning("no rank computed a gradient of " + join(names, ", ") +
+                 " in the first step. Weights that are tied by assignment (head->weight = "
+                 "embedding->weight) leave the old parameter registered: replace_module or "
+                 "register the shared one in its place");
+  }
+
+  void abandon_backward(const std::string& reason) {
+    const bool misused = !arming.was_armed();
+    arming.abandon_backward();
+    if (arming.synchronizes() && !misused) abort(reason);
+    gradients->abandon();
+    after_forward();
+    (void)take_failure();
+  }
+
+  void abort(const std::string& reason) noexcept {
+    for (auto* group : {groups.world.get(), groups.shard.get(), groups.replicate.get()}) {
+      if (group != nullptr && group->size() > 1) group->abort(reason);
+    }
+    if (communicator->size() > 1) communicator->abort(reason);
+  }
+
+  // --- updates
+  // ------------------------------------------------------------------------------------
+  void update(const std::function<void()>& write) {
+    full->begin_update();
+    try {
+      write();
+    } catch (const std::exception& error) {
+      abort(accelerate::describe(error));
+      throw;
+    }
+    full->end_update();
+    for (auto& unit : units) unit->bump_versions();
+  }
+
+  [[nodiscard]] at::Tensor whole(const Unit& unit) const {
+    const at::Tensor mine = unit.master.to(options.device);
+    const at::Tensor all = at::empty({unit.layout().numel()}, mine.options());
+    groups.shard->all_gather(all, mine).wait();
+    return all;
+  }
+
+  void for_each_whole(
+      const std::function<void(const std::string& name, const at::Tensor&)>& visit) {
+    const at::NoGradGuard no_grad;
+    for (const auto& unit : units) {
+      const at::Tensor flat = whole(*unit);
+      for (std::size_t i = 0; i < unit->parameters.size(); ++i) {
+        visit(unit->parameters[i].name, unit->part(flat, i));
+      }
+    }
+  }
+
+  // --- whole parameters for the user
+  // --------------------------------------------------------------
+  void begin_summon(const SummonOptions& summon) {
+    if (summon.rank0_only && summon.writeback) {
+      throw UsageError(
+          "summon_full_params: rank0_only and writeback exclude each other: the other ranks would "
+          "not have what rank 0 changes. Set writeback = false");
+    }
+    if (!summoned.empty()) throw UsageError("summon_full_params inside summon_full_params");
+    const at::NoGradGuard no_grad;
+    require_untouched();
+    full->release_all();
+    for (auto& unit : units) {
+      at::Tensor flat = whole(*unit);
+      summoned.push_back(flat);
+      if (summon.rank0_only && groups.world->rank() != 0) {
+        summoned.back() = at::Tensor();
+        continue;
+      }
+      for (std::size_t i = 0; i < unit->parameters.size(); ++i) {
+        for (auto& leaf : unit->parameters[i].leaves) {
+          at::Tensor place = at::empty({0}, flat.options());
+          const at::Tensor part = unit->part(flat, i);
+          place.set_(part.storage(), part.storage_offset(), part.sizes(), part.strides());
+          compat::materialise_(leaf, place);
+        }
+      }
+    }
+  }
+
+  void end_summon(bool writeback) {
+    if (summoned.empty()) return;
+    const at::NoGradGuard no_grad;
+    const auto flats = std::exchange(summoned, {});
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      if (flats[i].defined()) units[i]->adopt_leaves();
+    }
+    if (!writeback) return;
+    update([&] {
+      for (std::size_t i = 0; i < units.size(); ++i) {
+        const std::int64_t numel = units[i]->layout().slice_numel();
+        units[i]->master.copy_(flats[i].narrow(0, units[i]->spec().slice * numel, numel));
+      }
+    });
+  }
+
+  void tell(ShardEvent::Kind kind, const Unit& unit) const {
+    if (observer) observer({kind, unit.name()});
+  }
+
+  std::shared_ptr<Communicator> communicator;
+  ShardingOptions options;
+  detail::ShardGroups groups;
+  detail::Units units;
+  std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
+  std::unordered_set<const void*> locals;
+  std::string full_name;
+  std::function<void(const ShardEvent&)> observer;
+  detail::Arming arming;
+  bool claimed = false;
+  bool warned = false;
+  std::exception_ptr failure;
+  std::vector<at::Tensor> summoned;  // The whole values of each unit, while the user has them.
+  std::unique_ptr<detail::FullParameters> full;
+  std::unique_ptr<detail::GradientShards> gradients;  // Last: its hooks use the rest.
+};
+
+FullyShardedDataParallel::FullyShardedDataParallel(const ModuleView& view,
+                                                   std::shared_ptr<Communicator> communicator,
+                                                   const ShardingOptions& options)
+    : impl_(std::make_unique<Impl>(view, std::move(communicator), options)) {}
+
+FullyShardedDataParallel::~FullyShardedDataParallel() = default;
+
+void FullyShardedDataParallel::before_forward(bool grad_enabled) {
+  impl_->before_forward(grad_enabled);
+}
+
+void FullyShardedDataParallel::after_forward() noexcept {
+  impl_->after_forward();
+}
+
+std::exception_ptr FullyShardedDataParallel::take_failure() noexcept {
+  return impl_->take_failure();
+}
+
+void FullyShardedDataParallel::begin_backward(const BackwardPass& pass) {
+  impl_->begin_backward(pass);
+}
+
+void FullyShardedDataParallel::finish_backward() {
+  impl_->finish_backward();
+}
+
+void FullyShardedDataParallel::abandon_backward(const at::Tensor&, const std::string& reason) {
+  impl_->abandon_backward(reason);
+}
+
+void FullyShardedDataParallel::set_synchronize(bool synchronize) {
+  impl_->arming.set_synchronize(synchronize);
+}
+
+bool FullyShardedDataParallel::synchronize() const {
+  return impl_->arming.synchronize();
+}
+
+void FullyShardedDataParallel::trigger_sync_in_backward() {
+  impl_->arming.trigger();
+}
+
+void FullyShardedDataParallel::register_comm_hook(CommHook) {
+  throw UsageError(
+      "a sharded model takes no communication hook: its gradients travel unit by unit to the ranks "
+      "that own them. Set reduce_dtype of mixed_precision_policy to send fewer bytes");
+}
+
+const std::shared_ptr<Communicator>& FullyShardedDataParallel::communicator() const {
+  return impl_->communicator;
+}
+
+Communicator& FullyShardedDataParallel::shard_group() const {
+  return *impl_->groups.shard;
+}
+
+std::optional<at::ScalarType> FullyShardedDataParallel::input_dtype() const {
+  const auto& type = impl_->options.settings.param_dtype;
+  return type ? std::optional(to_scalar_type(*type)) : std::nullopt;
+}
+
+std::optional<at::ScalarType> FullyShardedDataParallel::output_dtype() const {
+  const auto& type = impl_->options.settings.output_dtype;
+  return type ? std::optional(to_scalar_type(*type)) : std::nullopt;
+}
+
+at::Tensor FullyShardedDataParallel::local_parameter(const at::Tensor& leaf) const {
+  const auto found = impl_->places.find(leaf.unsafeGetTensorImpl());
+  return found == impl_->places.end() ? at::Tensor() : found->second.second->local;
+}
+
+bool FullyShardedDataParallel::is_local(const at::Tensor& tensor) const {
+  return impl_->locals.contains(tensor.unsafeGetTensorImpl());
+}
+
+std::vector<at::Tensor> FullyShardedDataParallel::local_parameters() const {
+  std::vector<at::Tensor> locals;
+  for (const auto& unit : impl_->units) {
+    for (const auto& parameter : unit->parameters) locals.push_back(parameter.local);
+  }
+  return locals;
+}
+
+std::optional<NamedShard> FullyShardedDataParallel::shard_of(const at::Tensor& leaf) const {
+  const auto found = impl_->places.find(leaf.unsafeGetTensorImpl());
+  if (found == impl_->places.end()) return std::nullopt;
+  return named(*found->second.second);
+}
+
+std::vector<NamedShard> FullyShardedDataParallel::shards() const {
+  std::vector<NamedShard> shards;
+  for (const auto& unit : impl_->units) {
+    for (const auto& parameter : unit->parameters) shards.push_back(named(parameter));
+  }
+  return shards;
+}
+
+void FullyShardedDataParallel::claim() {
+  impl_->claimed = true;
+}
+
+void FullyShardedDataParallel::update(const std::function<void()>& write) {
+  impl_->update(write);
+}
+
+void FullyShardedDataParallel::zero_grad(const std::vector<at::Tensor>& locals) {
+  std::unordered_set<const void*> wanted;
+  for (const auto& local : locals) wanted.insert(local.unsafeGetTensorImpl());
+  impl_->gradients->zero(wanted);
+}
+
+void FullyShardedDataParallel::for_each_whole(
+    const std::function<void(const std::string& name, const at::Tensor&)>& visit) {
+  impl_->for_each_whole(visit);
+}
+
+void FullyShardedDataParallel::begin_summon(const SummonOptions& options) {
+  impl_->begin_summon(options);
+}
+
+void FullyShardedDataParallel::end_summon(bool writeback) {
+  impl_->end_summon(writeback);
+}
+
+ShardedMemory FullyShardedDataParallel::memory() const {
+  ShardedMemory memory;
+  for (const auto& unit : impl_->units) memory.slice_bytes += unit->master.nbytes();
+  memory.full_bytes = impl_->full->bytes();
+  memory.peak_full_bytes = impl_->full->peak_bytes();
+  memory.gradient_bytes = impl_->gradients->bytes();
+  memory.peak_gradient_bytes = impl_->gradients->peak_bytes();
+  return memory;
+}
+
+void FullyShardedDataParallel::set_observer(std::function<void(const ShardEvent&)> observer) {
+  impl_->observer = std::move(observer);
+}
+
+const std::string& FullyShardedDataParallel::full_parameters() const {
+  return impl_->full_name;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,183 @@
+#include "accelerate/parallel/sharded/gathered_parameters.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+
+GatheredParameters::GatheredParameters(std::unique_ptr<GatherTransport> transport,
+                                       GatheringOptions options)
+    : transport_(std::move(transport)),
+      options_(options),
+      slots_([this](std::size_t bytes) { return transport_->empty(bytes); }) {}
+
+void GatheredParameters::adopt(Units& units) {
+  units_ = &units;
+  places_.resize(units.size());
+  transport_->adopt(units);
+  for (auto& unit : units) {
+    unit->full.withdraw(absence_of(*unit));
+    unit->watch([this](Unit& touched, const compat::OperatorUse& use) { touch(touched, use); });
+  }
+}
+
+std::string GatheredParameters::absence_of(const Unit& unit) const {
+  return "the parameters of " + unit.describe() + " (" + unit.parameters.front().name +
+         ", …) are sharded, and rank " + std::to_string(options_.rank) +
+         " has not gathered them: something read them past LibTorch's operators (data_ptr(), an "
+         "accessor, torch::save). Open model.summon_full_params() around it";
+}
+
+// --- passes
+// ---------------------------------------------------------------------------------------
+
+void GatheredParameters::begin_pass(PassKind kind) {
+  if (pass_) end_pass();
+  pass_ = kind;
+  gathered_.clear();
+}
+
+void GatheredParameters::end_pass() {
+  if (!pass_) return;
+  const auto kind = *std::exchange(pass_, std::nullopt);
+  if (!gathered_.empty()) plans_[static_cast<std::size_t>(kind)] = gathered_;
+  transport_->end_pass();
+  if (kind != PassKind::forward) release_all();
+}
+
+void GatheredParameters::release_all() {
+  for (auto& unit : *units_) release(*unit);
+}
+
+void GatheredParameters::begin_update() {
+  release_all();
+  transport_->begin_update();
+}
+
+// --- touches
+// --------------------------------------------------------------------------------------
+
+void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {
+  Place& place = places_[unit.index];
+  place.last_touch = ++touches_;
+  place.last_call = use.outermost;
+  if (place.presence == Presence::there && !use.writes) return;
+  try {
+    fetch(unit, use);
+  } catch (const std::exception& error) {
+    if (pass_) failure_ = std::current_exception();  // else the operator's own error is all
+    release(unit);
+    unit.full.withdraw(describe(error));
+  }
+}
+
+void GatheredParameters::fetch(Unit& unit, const compat::OperatorUse& use) {
+  require_pass(unit, use);
+  if (places_[unit.index].presence == Presence::absent) {
+    make_room(use);
+    start(unit);
+  }
+  finish(unit);
+  if (prefetches_after_touch()) prefetch();
+}
+
+void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUse& use) const {
+  const std::string rank = "rank " + std::to_string(options_.rank);
+  const std::string which = unit.describe() + " (" + unit.parameters.front().name + ", …)";
+  if (use.writes) {
+    throw UsageError(std::string(use.name) + " was about to change parameters of " + which +
+                     " in place on " + rank +
+                     ", in a copy that is soon gone. Change them inside "
+                     "summon_full_params({.writeback = true}), or before prepare()");
+  }
+  if (pass_ || transport_->is_one_sided()) return;
+  throw UsageError(std::string(use.name) + " was about to read parameters of " + which + " on " +
+                   rank +
+                   " outside of forward and backward, where the others would not take part in "
+                   "gathering them. Open summon_full_params() around it, on all ranks");
+}
+
+// Room for one more: without the root, which stays, and without what the present call uses.
+void GatheredParameters::make_room(const compat::OperatorUse& use) {
+  if (!options_.reshard_after_forward) return;
+  const auto may_go = [&](const auto& unit) {
+    const Place& place = places_[unit->index];
+    return !unit->name().empty() && place.presence == Presence::there &&
+           place.last_call != use.outermost;
+  };
+  for (;;) {
+    std::vector<Unit*> there;
+    for (auto& unit : *units_) {
+      if (may_go(unit)) there.push_back(unit.get());
+    }
+    if (there.size() < kStaying) return;
+    release(**std::ranges::min_element(
+        there, {}, [this](const Unit* unit) { return places_[unit->index].last_touch; }));
+  }
+}
+
+void GatheredParameters::start(Unit& unit) {
+  Place& place = places_[unit.index];
+  place.slot = slots_.take(unit.full_bytes());
+  gathered_.push_back(unit.index);
+  transport_->start(unit, place.slot, planned(gathered_.size()));
+  place.presence = Presence::coming;
+}
+
+void GatheredParameters::finish(Unit& unit) {
+  Place& place = places_[unit.index];
+  if (place.presence != Presence::coming) return;
+  transport_->finish(unit);
+  unit.full.lend(place.slot.data_ptr());
+  place.presence = Presence::there;
+  tell(ShardEvent::Kind::gather, unit);
+}
+
+void GatheredParameters::release(Unit& unit) {
+  Place& place = places_[unit.index];
+  if (place.presence == Presence::coming) transport_->finish(unit);
+  const auto before = std::exchange(place.presence, Presence::absent);
+  slots_.give_back(std::exchange(place.slot, {}));
+  if (before == Presence::absent) return;
+  unit.full.withdraw(absence_of(unit));
+  tell(ShardEvent::Kind::release, unit);
+}
+
+// --- ahead of time
+// --------------------------------------------------------------------------------
+
+// What the last pass of this kind gathered at that position, if this one has gone like it so far.
+Promise GatheredParameters::planned(std::size_t position) const {
+  if (!pass_) return std::nullopt;
+  const auto& plan = plans_[static_cast<std::size_t>(*pass_)];
+  if (position >= plan.size() || !std::equal(gathered_.begin(), gathered_.end(), plan.begin())) {
+    return std::nullopt;
+  }
+  return plan[position];
+}
+
+bool GatheredParameters::prefetches_after_touch() const {
+  return pass_ == PassKind::backward ? options_.backward_prefetch == BackwardPrefetch::BACKWARD_PRE
+                                     : options_.forward_prefetch;
+}
+
+void GatheredParameters::prefetch() {
+  if (transport_->is_one_sided()) return;
+  const auto next = planned(gathered_.size());
+  if (!next || places_[*next].presence != Presence::absent) return;
+  tell(ShardEvent::Kind::prefetch, *(*units_)[*next]);
+  start(*(*units_)[*next]);
+}
+
+void GatheredParameters::after_gradients(const Unit&) {
+  if (pass_ == PassKind::backward &&
+      options_.backward_prefetch == BackwardPrefetch::BACKWARD_POST) {
+    prefetch();
+  }
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,80 @@
+// Full values that come when an operator first touches them and go when others are needed.
+//
+// Of the units other than the root two stay, those touched last, and one more is on its way when
+// the order of the last pass of the same kind says which; the root stays for a whole pass. What an
+// operator uses stays until the call that the user made is over, however many units that takes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "accelerate/config/enums.h"
+#include "accelerate/parallel/sharded/full_parameters.h"
+#include "accelerate/parallel/sharded/gather_transport.h"
+#include "accelerate/parallel/sharded/slot_pool.h"
+#include "accelerate/tensor/compat/lent_storage.h"
+
+namespace accelerate::detail {
+
+struct GatheringOptions {
+  bool reshard_after_forward =
+      true;  ///< false: what was gathered stays until the backward is over.
+  BackwardPrefetch backward_prefetch = BackwardPrefetch::NO_PREFETCH;
+  bool forward_prefetch = false;
+  int rank = 0;  ///< For messages.
+};
+
+class GatheredParameters final : public FullParameters {
+ public:
+  GatheredParameters(std::unique_ptr<GatherTransport> transport, GatheringOptions options);
+
+  void adopt(Units& units) override;
+  void begin_pass(PassKind kind) override;
+  void end_pass() override;
+  void after_gradients(const Unit& unit) override;
+  void release_all() override;
+  void begin_update() override;
+  void end_update() override { transport_->end_update(); }
+  [[nodiscard]] std::size_t bytes() const override { return slots_.bytes(); }
+  [[nodiscard]] std::size_t peak_bytes() const override { return slots_.peak_bytes(); }
+
+ private:
+  static constexpr std::size_t kStaying = 2;  // Units besides the root.
+
+  enum class Presence { absent, coming, there };
+  struct Place {
+    Presence presence = Presence::absent;
+    at::Tensor slot;
+    std::uint64_t last_touch = 0;
+    std::uint64_t last_call = 0;  // The user's call that touched it last.
+  };
+
+  void touch(Unit& unit, const compat::OperatorUse& use);
+  void fetch(Unit& unit, const compat::OperatorUse& use);
+  void start(Unit& unit);
+  void finish(Unit& unit);
+  void release(Unit& unit);
+  void make_room(const compat::OperatorUse& use);
+  void prefetch();
+  [[nodiscard]] bool prefetches_after_touch() const;
+  [[nodiscard]] Promise planned(std::size_t position) const;
+  void require_pass(const Unit& unit, const compat::OperatorUse& use) const;
+  [[nodiscard]] std::string absence_of(const Unit& unit) const;
+
+  std::unique_ptr<GatherTransport> transport_;
+  GatheringOptions options_;
+  SlotPool slots_;
+  Units* units_ = nullptr;
+  std::vector<Place> places_;
+  std::uint64_t touches_ = 0;
+  std::optional<PassKind> pass_;
+  std::array<std::vector<std::size_t>, 3> plans_;  // By kind: what the last such pass gathered.
+  std::vector<std::size_t> gathered_;              // In this pass, in order.
+  compat::OperatorWatch watch_;
+};
+
+}  // namespace accelerate::detail

@@ -1,0 +1,71 @@
+#include <ATen/ATen.h>
+
+#include "accelerate/comm/shared_memory/window.h"
+#include "accelerate/parallel/sharded/gather_transport.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+class OneSidedTransport final : public GatherTransport {
+ public:
+  explicit OneSidedTransport(std::shared_ptr<Communicator> group) : group_(std::move(group)) {}
+
+  void adopt(Units& units) override {
+    units_ = &units;
+    std::size_t bytes = 0;
+    for (const auto& unit : units) {
+      offsets_.push_back(bytes);
+      bytes += (unit->slice_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+    }
+    window_ = SharedWindow::create(*group_, bytes);
+    window_->open();
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      Unit& unit = *units[i];
+      unit.set_slice(window_->local()
+                         .narrow(0, static_cast<std::int64_t>(offsets_[i]),
+                                 static_cast<std::int64_t>(unit.slice_bytes()))
+                         .view(unit.types().compute));
+    }
+  }
+
+  // A copy by the processor that waits for it: to begin early would gain nothing.
+  void start(const Unit& unit, const at::Tensor& slot, Promise) override {
+    const auto bytes = static_cast<std::int64_t>(unit.slice_bytes());
+    for (int rank = 0; rank < group_->size(); ++rank) {
+      window_->read(rank, offsets_[unit.index], slot.narrow(0, rank * bytes, bytes), epoch_);
+    }
+  }
+  void finish(const Unit&) override {}
+  void end_pass() override {}
+  [[nodiscard]] bool is_one_sided() const override { return true; }
+  [[nodiscard]] at::Tensor empty(std::size_t bytes) const override {
+    return at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
+  }
+
+  // Once all have come nobody needs the old values; whoever wants the new ones waits for them.
+  void begin_update() override {
+    group_->barrier();
+    window_->open();
+  }
+  void end_update() override {
+    for (auto& unit : *units_) unit->publish();
+    window_->publish(++epoch_);
+  }
+
+ private:
+  std::shared_ptr<Communicator> group_;
+  Units* units_ = nullptr;
+  std::vector<std::size_t> offsets_;  // Of each unit's slice in the window.
+  std::shared_ptr<SharedWindow> window_;
+  std::uint32_t epoch_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<GatherTransport> one_sided_transport(std::shared_ptr<Communicator> group) {
+  return std::make_unique<OneSidedTransport>(std::move(group));
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,47 @@
+#include "accelerate/parallel/sharded/resident_parameters.h"
+
+#include <ATen/ATen.h>
+
+namespace accelerate::detail {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+}  // namespace
+
+at::Tensor ResidentParameters::allocate(c10::Device device) {
+  if (group_->size() == 1) {
+    return at::zeros({static_cast<std::int64_t>(bytes_)},
+                     at::TensorOptions(at::kByte).device(device));
+  }
+  pages_ = SharedPages::create(*group_, bytes_);
+  return pages_->local();
+}
+
+void ResidentParameters::adopt(Units& units) {
+  units_ = &units;
+  if (units.empty()) return;
+  for (const auto& unit : units) bytes_ += aligned(unit->full_bytes());
+  memory_ = allocate(units.front()->spec().device);
+  std::size_t at = 0;
+  for (auto& unit : units) {
+    unit->full.lend(static_cast<std::byte*>(memory_.data_ptr()) + at);
+    const auto slice = static_cast<std::size_t>(unit->spec().slice) * unit->slice_bytes();
+    unit->set_slice(memory_
+                        .narrow(0, static_cast<std::int64_t>(at + slice),
+                                static_cast<std::int64_t>(unit->slice_bytes()))
+                        .view(unit->types().compute));
+    at += aligned(unit->full_bytes());
+  }
+}
+
+void ResidentParameters::end_update() {
+  for (auto& unit : *units_) unit->publish();
+  group_->barrier();
+}
+
+}  // namespace accelerate::detail

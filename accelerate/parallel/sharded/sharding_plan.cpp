@@ -1,0 +1,168 @@
+#include "accelerate/parallel/sharded/sharding_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/parallel/sharded/gathered_parameters.h"
+#include "accelerate/parallel/sharded/resident_parameters.h"
+#include "accelerate/parallel/sharded/wrap_policy.h"
+#include "accelerate/tensor/dtype.h"
+
+namespace accelerate::detail {
+namespace {
+
+bool is_hybrid(ShardingStrategy strategy) {
+  return strategy == ShardingStrategy::HYBRID_SHARD ||
+         strategy == ShardingStrategy::HYBRID_SHARD_ZERO2;
+}
+
+bool reshards_after_forward(ShardingStrategy strategy) {
+  return strategy == ShardingStrategy::FULL_SHARD || strategy == ShardingStrategy::HYBRID_SHARD;
+}
+
+int ranks_of_a_copy(int ranks, const FsdpSettings& settings, int ranks_of_host) {
+  if (settings.sharding_strategy == ShardingStrategy::NO_SHARD) return 1;
+  if (!is_hybrid(settings.sharding_strategy)) return ranks;
+  const int asked = settings.shard_group_size > 0 ? settings.shard_group_size
+                    : ranks_of_host > 0           ? ranks_of_host
+                                                  : ranks;
+  if (asked <= ranks && ranks % asked == 0) return asked;
+  throw ConfigError(std::string(to_string(settings.sharding_strategy)) + " with " +
+                    std::to_string(asked) + " ranks to a copy of the model cannot divide " +
+                    std::to_string(ranks) +
+                    " ranks: shard_group_size must be a divisor of their number, and without it "
+                    "every host must have as many");
+}
+
+std::vector<int> every(int first, int step, int count) {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  for (int& rank : ranks) rank = std::exchange(first, first + step);
+  return ranks;
+}
+
+// Every rank takes part in the making of all groups, its own and the others'.
+std::shared_ptr<Communicator> split_into(Communicator& all, int count,
+                                         const std::function<std::vector<int>(int)>& ranks_of) {
+  std::shared_ptr<Communicator> mine;
+  for (int i = 0; i < count; ++i) {
+    if (auto group = all.split(ranks_of(i))) mine = std::move(group);
+  }
+  return mine;
+}
+
+// --- units
+// ----------------------------------------------------------------------------------------
+
+UnitTypes types_of(const at::Tensor& leaf, const FsdpSettings& settings) {
+  const at::ScalarType own = leaf.scalar_type();
+  if (!c10::isFloatingType(own)) return {own, own, own};
+  UnitTypes types{own, own, own};
+  const bool mixed = settings.param_dtype || settings.reduce_dtype;
+  const bool narrow = own == at::kHalf || own == at::kBFloat16;
+  if (mixed && narrow && leaf.requires_grad()) types.master = at::kFloat;
+  if (settings.param_dtype) types.compute = to_scalar_type(*settings.param_dtype);
+  types.reduce = settings.reduce_dtype  ? to_scalar_type(*settings.reduce_dtype)
+                 : settings.param_dtype ? types.compute
+                                        : types.master;
+  return types;
+}
+
+// What can lie in one flat memory.
+using Kind = std::tuple<at::ScalarType, at::ScalarType, bool>;
+
+Kind kind_of(const at::Tensor& leaf, const UnitTypes& types) {
+  return {types.compute, types.master, leaf.requires_grad()};
+}
+
+// Of a wrapped module whose parameters are of several kinds the later ones say which.
+std::string name_of(const std::string& module, const Kind& kind, bool first) {
+  if (first) return module;
+  const auto& [compute, master, trained] = kind;
+  return module + " (" + std::string(c10::toString(compute)) + (trained ? ")" : ", frozen)");
+}
+
+}  // namespace
+
+ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
+                        int ranks_of_host) {
+  const int ranks = communicator.size();
+  const int copy = ranks_of_a_copy(ranks, settings, ranks_of_host);
+  ShardGroups groups;
+  groups.world = communicator.split(every(0, 1, ranks));
+  if (copy == 1) {
+    groups.shard = single_communicator();
+  } else {
+    groups.shard =
+        split_into(communicator, ranks / copy, [&](int i) { return every(i * copy, 1, copy); });
+  }
+  if (copy == ranks) return groups;
+  groups.replicate =
+      split_into(communicator, copy, [&](int i) { return every(i, copy, ranks / copy); });
+  return groups;
+}
+
+Units make_units(const ModuleView& view, const FsdpSettings& settings, const UnitPlace& place) {
+  const auto leaves = without_duplicates(view.parameters);
+  Units units;
+  for (const auto& plan : plan_units(view, settings)) {
+    std::vector<std::pair<Kind, UnitSpec>> specs;
+    for (const std::size_t i : plan.parameters) {
+      const auto types = types_of(leaves[i].tensor, settings);
+      const Kind kind = kind_of(leaves[i].tensor, types);
+      auto found = std::ranges::find(specs, kind, &std::pair<Kind, UnitSpec>::first);
+      if (found == specs.end()) {
+        const auto master_device = settings.cpu_offload ? c10::Device(c10::kCPU) : place.device;
+        specs.emplace_back(kind, UnitSpec{name_of(plan.name, kind, specs.empty()),
+                                          {},
+                                          types,
+                                          place.slices,
+                                          place.slice,
+                                          place.device,
+                                          master_device});
+        found = std::prev(specs.end());
+      }
+      found->second.parameters.push_back(leaves[i]);
+    }
+    for (auto& [kind, spec] : specs) units.push_back(std::make_unique<Unit>(std::move(spec)));
+  }
+  for (std::size_t i = 0; i < units.size(); ++i) units[i]->index = i;
+  return units;
+}
+
+ChosenParameters choose_full_parameters(const ShardGroups& groups, const FsdpSettings& settings,
+                                        c10::Device device) {
+  const auto wish = settings.full_parameters;
+  const bool alone = groups.shard->size() == 1;
+  const bool together = device.is_cpu() && !alone && SharedPages::possible(*groups.shard);
+  if (wish == FullParametersHome::shared_pages && !together && !alone) {
+    throw ConfigError(
+        "full_parameters is shared_pages, and the ranks of one copy of the model talk through " +
+        std::string(groups.shard->backend()) + " on " + device.str() +
+        ": pages need ranks on the CPU of one host that share memory (ACCELERATE_COMM). Use "
+        "automatic or gathered");
+  }
+  if (wish != FullParametersHome::gathered && (alone || together)) {
+    return {std::make_unique<ResidentParameters>(groups.shard),
+            alone ? "resident" : "shared pages"};
+  }
+  GatheringOptions options{
+      .reshard_after_forward = reshards_after_forward(settings.sharding_strategy),
+      .backward_prefetch = settings.backward_prefetch,
+      .forward_prefetch = settings.forward_prefetch,
+      .rank = groups.world->rank()};
+  if (together) {
+    return {std::make_unique<GatheredParameters>(one_sided_transport(groups.shard), options),
+            "gathered from windows"};
+  }
+  // Gradients travel in the same group while units are gathered: the two must not mix.
+  auto own = groups.shard->size() == 1 ? single_communicator()
+                                       : groups.shard->split(every(0, 1, groups.shard->size()));
+  return {std::make_unique<GatheredParameters>(collective_transport(std::move(own)), options),
+          "gathered by collectives"};
+}
+
+}  // namespace accelerate::detail

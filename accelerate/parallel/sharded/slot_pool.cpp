@@ -1,0 +1,31 @@
+#include "accelerate/parallel/sharded/slot_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace accelerate::detail {
+
+at::Tensor SlotPool::take(std::size_t bytes) {
+  auto best = free_.end();
+  for (auto slot = free_.begin(); slot != free_.end(); ++slot) {
+    if (slot->nbytes() < bytes || slot->nbytes() > 2 * bytes) continue;
+    if (best == free_.end() || slot->nbytes() < best->nbytes()) best = slot;
+  }
+  if (best != free_.end()) {
+    at::Tensor slot = std::move(*best);
+    free_.erase(best);
+    return slot;
+  }
+  for (const auto& slot : free_) bytes_ -= slot.nbytes();
+  free_.clear();
+  at::Tensor slot = allocate_(bytes);
+  bytes_ += slot.nbytes();
+  peak_bytes_ = std::max(peak_bytes_, bytes_);
+  return slot;
+}
+
+void SlotPool::give_back(at::Tensor slot) {
+  if (slot.defined()) free_.push_back(std::move(slot));
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,178 @@
+#include "accelerate/parallel/sharded/unit.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/tensor/compat/materialise.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Bytes that a leaf takes up; those of the meta device have none.
+struct Extent {
+  const void* storage = nullptr;
+  std::int64_t begin = 0, end = 0;
+
+  explicit Extent(const at::Tensor& leaf) {
+    if (leaf.is_meta() || leaf.numel() == 0 || !leaf.has_storage()) return;
+    storage = leaf.storage().unsafeGetStorageImpl();
+    begin = leaf.storage_offset() * static_cast<std::int64_t>(leaf.element_size());
+    end = begin + static_cast<std::int64_t>(leaf.nbytes());
+  }
+  [[nodiscard]] bool overlaps(const Extent& other) const {
+    return storage != nullptr && storage == other.storage && begin < other.end && other.begin < end;
+  }
+};
+
+bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
+  return a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+// The parameter that lies where `item` does, if any.
+UnitParameter* find_shared(std::vector<UnitParameter>& known, const NamedTensor& item) {
+  const Extent extent(item.tensor);
+  for (auto& parameter : known) {
+    if (!extent.overlaps(Extent(parameter.leaf()))) continue;
+    if (is_same_memory(parameter.leaf(), item.tensor)) return &parameter;
+    throw UsageError("the parameters '" + parameter.name + "' and '" + item.name +
+                     "' lie partly in the same memory, which cannot be sharded: make them one "
+                     "parameter, of which forward() takes slices");
+  }
+  return nullptr;
+}
+
+std::vector<UnitParameter> parameters_of(const std::vector<NamedTensor>& leaves) {
+  std::vector<UnitParameter> found;
+  for (const auto& item : leaves) {
+    if (auto* shared = find_shared(found, item)) {
+      shared->leaves.push_back(item.tensor);
+      continue;
+    }
+    UnitParameter& parameter = found.emplace_back();
+    parameter.name = item.name;
+    parameter.leaves = {item.tensor};
+    parameter.shape = item.tensor.sizes().vec();
+  }
+  return found;
+}
+
+std::vector<std::int64_t> numels_of(const std::vector<UnitParameter>& parameters) {
+  std::vector<std::int64_t> numels;
+  for (const auto& parameter : parameters) numels.push_back(parameter.leaf().numel());
+  return numels;
+}
+
+}  // namespace
+
+Unit::Unit(UnitSpec spec)
+    : parameters(parameters_of(spec.parameters)),
+      full(*this,
+           static_cast<std::size_t>(FlatLayout(numels_of(parameters), spec.slices).numel()) *
+               c10::elementSize(spec.types.compute),
+           spec.device),
+      spec_(std::move(spec)),
+      layout_(numels_of(parameters), spec_.slices),
+      gradients_(no_owner_, full_bytes(), spec_.device) {
+  gradients_.withdraw("the gradients of " + describe() + " (" + parameters.front().name +
+                      ", …) lie in shards: hand the optimizer to prepare(), clip with "
+                      "accelerator.clip_grad_norm_(), and read model.local_parameters()");
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].piece = layout_.piece(i, spec_.slice);
+    trainable_ = trainable_ || parameters[i].leaf().requires_grad();
+  }
+}
+
+std::string Unit::describe() const {
+  return spec_.name.empty() ? "the root unit" : "unit '" + spec_.name + "'";
+}
+
+std::size_t Unit::full_bytes() const {
+  return static_cast<std::size_t>(layout_.numel()) * c10::elementSize(spec_.types.compute);
+}
+
+std::size_t Unit::slice_bytes() const {
+  return full_bytes() / static_cast<std::size_t>(spec_.slices);
+}
+
+void Unit::set_slice(at::Tensor slice_memory) {
+  slice = std::move(slice_memory);
+  const auto options = at::TensorOptions(spec_.types.master).device(spec_.master_device);
+  const bool one =
+      spec_.types.master == spec_.types.compute && slice.device() == spec_.master_device;
+  master = one ? slice : at::zeros({layout_.slice_numel()}, options);
+  for (auto& parameter : parameters) {
+    // No view to autograd: optimizers write it in place.
+    parameter.local = at::empty({0}, options);
+    parameter.local.set_(master.storage(), master.storage_offset() + parameter.piece.in_slice,
+                         {parameter.piece.numel});
+    parameter.local.set_requires_grad(parameter.leaf().requires_grad());
+  }
+}
+
+void Unit::publish() {
+  if (master.is_same(slice)) return;
+  const at::NoGradGuard no_grad;
+  slice.copy_(master);
+}
+
+at::Tensor Unit::flatten() const {
+  const at::NoGradGuard no_grad;
+  at::Tensor flat =
+      at::zeros({layout_.numel()}, at::TensorOptions(spec_.types.master).device(spec_.device));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    part(flat, i).copy_(parameters[i].leaf().detach());
+  }
+  return flat;
+}
+
+at::Tensor Unit::part(const at::Tensor& flat, std::size_t i) const {
+  const auto& shape = parameters[i].shape;
+  return flat.narrow(0, layout_.offset(i), c10::multiply_integers(shape)).view(shape);
+}
+
+void Unit::adopt_leaves() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (auto& leaf : parameters[i].leaves) {
+      compat::materialise_(
+          leaf, full.tensor(layout_.offset(i), parameters[i].shape, spec_.types.compute));
+    }
+    parameters[i].version = parameters[i].leaf()._version();
+  }
+}
+
+at::Tensor Unit::gradient_marker(std::size_t i) const {
+  return gradients_.tensor(layout_.offset(i), parameters[i].shape, spec_.types.compute);
+}
+
+void Unit::bump_versions() {
+  for (auto& parameter : parameters) {
+    for (const auto& leaf : parameter.leaves) leaf.unsafeGetTensorImpl()->bump_version();
+    parameter.version = parameter.leaf()._version();
+  }
+}
+
+void Unit::require_untouched(int rank) const {
+  for (const auto& parameter : parameters) {
+    if (compat::LentStorage::owner_of(parameter.leaf()) != this) {
+      throw UsageError("parameter '" + parameter.name + "' of " + describe() +
+                       " was given other memory on rank " + std::to_string(rank) +
+                       " after prepare(), as by module->to(dtype) or "
+                       "set_data(): its values are no longer those that are trained. Convert and "
+                       "move the module before prepare()");
+    }
+    if (parameter.leaf()._version() == parameter.version) continue;
+    throw UsageError("parameter '" + parameter.name + "' of " + describe() +
+                     " was changed in place on rank " + std::to_string(rank) +
+                     " after prepare(): every rank would have changed it, or "
+                     "only its copy. Change it before prepare(), or inside "
+                     "summon_full_params({.writeback = true})");
+  }
+}
+
+}  // namespace accelerate::detail

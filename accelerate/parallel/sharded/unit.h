@@ -1,0 +1,112 @@
+// A unit: parameters whose full values come and go together, and of which each rank keeps a slice.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accelerate/parallel/sharded/flat_layout.h"
+#include "accelerate/tensor/compat/lent_storage.h"
+#include "accelerate/tensor/module_view.h"
+
+namespace accelerate::detail {
+
+/// A parameter of the user's model in its unit.
+struct UnitParameter {
+  std::string name;
+  std::vector<at::Tensor> leaves;  ///< The user's; several when tensors share their memory.
+  std::vector<std::int64_t> shape;
+  FlatLayout::Piece piece;  ///< Of this rank.
+  at::Tensor local;         ///< Shape {piece.numel}, master dtype: what optimizers hold.
+  at::Tensor marker;        ///< Stands for the gradient in leaf.grad() while that is in `local`.
+  std::uint32_t version = 0;
+
+  [[nodiscard]] const at::Tensor& leaf() const { return leaves.front(); }
+};
+
+/// Types of a unit's memory.
+struct UnitTypes {
+  at::ScalarType compute;  ///< Of what the user's module computes with.
+  at::ScalarType master;   ///< Of what optimizers hold.
+  at::ScalarType reduce;   ///< In which gradients travel.
+};
+
+struct UnitSpec {
+  std::string name;  ///< "" is what no wrapped module holds.
+  std::vector<NamedTensor> parameters;
+  UnitTypes types;
+  int slices = 1;
+  int slice = 0;              ///< That of this rank.
+  c10::Device device;         ///< Where the model computes.
+  c10::Device master_device;  ///< Where slices stay.
+};
+
+class Unit final : public compat::StorageOwner {
+ public:
+  using Watcher = std::function<void(Unit&, const compat::OperatorUse&)>;
+
+  /// Leaves of `spec` over the same memory are one parameter. Throws UsageError: leaves that
+  /// overlap otherwise.
+  explicit Unit(UnitSpec spec);
+
+  /// "unit 'encoder.0'", "the root unit".
+  [[nodiscard]] std::string describe() const;
+  [[nodiscard]] const std::string& name() const { return spec_.name; }
+  [[nodiscard]] const UnitTypes& types() const { return spec_.types; }
+  [[nodiscard]] const UnitSpec& spec() const { return spec_; }
+  [[nodiscard]] const FlatLayout& layout() const { return layout_; }
+  [[nodiscard]] std::size_t full_bytes() const;
+  [[nodiscard]] std::size_t slice_bytes() const;
+  [[nodiscard]] bool is_trainable() const { return trainable_; }
+
+  std::vector<UnitParameter> parameters;
+  std::size_t index = 0;  ///< Among the units of the model.
+  compat::LentStorage full;
+  at::Tensor slice;   ///< {slice_numel}, compute dtype, where peers find it.
+  at::Tensor master;  ///< {slice_numel}, master dtype; the same memory as `slice` if types agree.
+
+  /// Takes `slice_memory` and makes `master` and the parameters' `local` of it.
+  void set_slice(at::Tensor slice_memory);
+  /// Copies the master values to where peers find them.
+  void publish();
+  /// The full values of all leaves, one after the other, in master dtype: a new tensor {numel}.
+  [[nodiscard]] at::Tensor flatten() const;
+  /// Makes the user's leaves tensors in `full`; what they were in is let go.
+  void adopt_leaves();
+  /// Parameter `i` as a part of `flat`, {numel}, in its own shape.
+  [[nodiscard]] at::Tensor part(const at::Tensor& flat, std::size_t i) const;
+
+  /// Stands for the gradient of parameter `i` in a leaf's grad(): has its shape, and says where the
+  /// gradient is to whoever reads it.
+  [[nodiscard]] at::Tensor gradient_marker(std::size_t i) const;
+
+  /// Leaves carry the values of a new step: graphs that were made before are out of date.
+  void bump_versions();
+  /// Throws UsageError, which names `rank`, when a leaf left the unit or was changed in place.
+  void require_untouched(int rank) const;
+
+  void watch(Watcher watcher) { watcher_ = std::move(watcher); }
+  void before_use(const compat::OperatorUse& use) noexcept override {
+    if (watcher_) watcher_(*this, use);
+  }
+
+ private:
+  // Nothing to gather: the storage of markers is never there.
+  struct NoOwner final : compat::StorageOwner {
+    void before_use(const compat::OperatorUse&) noexcept override {}
+  };
+
+  UnitSpec spec_;
+  FlatLayout layout_;
+  NoOwner no_owner_;
+  compat::LentStorage gradients_;
+  bool trainable_ = false;
+  Watcher watcher_;
+};
+
+}  // namespace accelerate::detail

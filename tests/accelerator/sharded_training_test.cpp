@@ -1,0 +1,212 @@
+// What ranks with a slice each train is what one process trains.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+
+#include "accelerate/accelerate.h"
+#include "tests/accelerator/sharded_net.h"
+#include "tests/support/ranks.h"
+
+namespace accelerate {
+namespace {
+
+using testing::Engine;
+using testing::run_ranks_shared;
+using testing::ShardedNet;
+using testing::ShardedNetOptions;
+
+constexpr int kSteps = 20;
+constexpr std::int64_t kBatch = 12;  // Of all ranks together.
+
+struct Recipe {
+  std::string name;
+  ShardedNetOptions net = {};
+  int accumulation = 1;
+  bool communicates_always = false;  // Within a window too.
+  bool clips = false;
+  bool adamw = false;  // With decay on matrices only; else SGD with momentum.
+  bool every_other_step_branches = false;
+  MixedPrecision precision = MixedPrecision::no;
+  at::ScalarType dtype = at::kDouble;
+};
+
+struct Setting {
+  ShardingStrategy strategy = ShardingStrategy::FULL_SHARD;
+  FullParametersHome home = FullParametersHome::automatic;
+  Engine engine = Engine::gloo;
+  int ranks = 2;
+};
+
+void PrintTo(const Recipe& recipe, std::ostream* out) {
+  *out << recipe.name;
+}
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << to_string(setting.strategy) << ", " << to_string(setting.home) << ", "
+       << testing::to_string(setting.engine) << ", " << setting.ranks << " ranks";
+}
+
+using Weights = std::map<std::string, at::Tensor>;
+
+FullyShardedDataParallelPlugin plugin_of(const Setting& setting) {
+  FullyShardedDataParallelPlugin plugin;
+  plugin.sharding_strategy = setting.strategy;
+  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+  plugin.transformer_cls_names_to_wrap = {{"Block"}};
+  plugin.full_parameters = setting.home;
+  const bool hybrid = setting.strategy == ShardingStrategy::HYBRID_SHARD ||
+                      setting.strategy == ShardingStrategy::HYBRID_SHARD_ZERO2;
+  if (hybrid) plugin.shard_group_size = 2;
+  return plugin;
+}
+
+std::vector<torch::optim::OptimizerParamGroup> decayed_and_not(torch::nn::Module& net) {
+  std::vector<at::Tensor> matrices, others;
+  for (auto& parameter : net.parameters(/*recurse=*/true)) {
+    (parameter.dim() > 1 ? matrices : others).push_back(parameter);
+  }
+  const auto options = [](double decay) {
+    return std::make_unique<torch::optim::AdamWOptions>(
+        torch::optim::AdamWOptions(0.01).weight_decay(decay));
+  };
+  return {{matrices, options(0.1)}, {others, options(0.0)}};
+}
+
+std::unique_ptr<torch::optim::Optimizer> optimizer_for(const Recipe& recipe,
+                                                       torch::nn::Module& net) {
+  if (recipe.adamw) {
+    return std::make_unique<torch::optim::AdamW>(decayed_and_not(net),
+                                                 torch::optim::AdamWOptions(0.01));
+  }
+  return std::make_unique<torch::optim::SGD>(net.parameters(),
+                                             torch::optim::SGDOptions(0.05).momentum(0.9));
+}
+
+// Rows of step `step` that fall to `rank`.
+at::Tensor inputs_of(const Recipe& recipe, int step, int rank, int ranks) {
+  const auto all = (torch::arange(kBatch * ShardedNet::Impl::kWidth, torch::kDouble) * 0.7 + step)
+                       .sin()
+                       .view({kBatch, ShardedNet::Impl::kWidth});
+  return all.chunk(ranks)[static_cast<std::size_t>(rank)].to(recipe.dtype);
+}
+
+Weights train(const Recipe& recipe, const std::shared_ptr<Communicator>& comm,
+              const std::optional<FullyShardedDataParallelPlugin>& plugin) {
+  Accelerator accelerator(
+      {.mixed_precision = recipe.precision,
+       .gradient_accumulation_plugin =
+           GradientAccumulationPlugin{.num_steps = recipe.accumulation,
+                                      .sync_each_batch = recipe.communicates_always},
+       .ddp = {.find_unused_parameters = recipe.every_other_step_branches},
+       .fsdp_plugin = plugin,
+       .communicator = comm});
+  ShardedNet net(recipe.net);
+  net->to(recipe.dtype);
+  auto inner = optimizer_for(recipe, *net);
+  auto [model, optimizer] = accelerator.prepare(net, *inner);
+  for (int step = 0; step < kSteps * recipe.accumulation; ++step) {
+    const auto window = accelerator.accumulate(model);
+    const bool takes_branch =
+        recipe.net.has_branch && (!recipe.every_other_step_branches || step % 2 == 0);
+    const auto x = inputs_of(recipe, step, comm->rank(), comm->size());
+    const auto loss = (model(x, takes_branch) - x.flip(1)).square().mean();
+    accelerator.backward(loss);
+    if (recipe.clips && accelerator.sync_gradients()) {
+      accelerator.clip_grad_norm_(model.parameters(), 0.05);
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  const auto whole = model.summon_full_params({.writeback = false});
+  Weights weights;
+  for (const auto& item : net->named_parameters()) {
+    weights[item.key()] = item.value().detach().clone();
+  }
+  return weights;
+}
+
+Weights train_sharded(const Recipe& recipe, const Setting& setting) {
+  Weights of_last;
+  run_ranks_shared(setting.ranks,
+                   [&](const std::shared_ptr<Communicator>& comm) {
+                     auto weights = train(recipe, comm, plugin_of(setting));
+                     if (comm->rank() == comm->size() - 1) of_last = std::move(weights);
+                   },
+                   {.engine = setting.engine});
+  return of_last;
+}
+
+std::vector<Recipe> recipes() {
+  return {
+      {.name = "Plain"},
+      {.name = "AdamW", .adamw = true},
+      {.name = "Accumulates", .accumulation = 3, .adamw = true},
+      {.name = "AccumulatesOverRanks", .accumulation = 2, .communicates_always = true},
+      {.name = "Clips", .clips = true, .adamw = true},
+      {.name = "Tied", .net = {.tied = true}},
+      {.name = "Frozen", .net = {.frozen = true}, .adamw = true},
+      {.name = "Branches",
+       .net = {.has_branch = true},
+       .adamw = true,
+       .every_other_step_branches = true},
+      {.name = "Everything",
+       .net = {.tied = true, .frozen = true, .has_branch = true},
+       .accumulation = 2,
+       .clips = true,
+       .adamw = true,
+       .every_other_step_branches = true},
+      {.name = "Single", .clips = true, .adamw = true, .dtype = at::kFloat},
+  };
+}
+
+std::vector<Setting> settings() {
+  using enum ShardingStrategy;
+  using enum FullParametersHome;
+  return {
+      {FULL_SHARD, gathered, Engine::gloo, 2},
+      {FULL_SHARD, gathered, Engine::gloo, 3},
+      {FULL_SHARD, gathered, Engine::shared_memory, 2},
+      {FULL_SHARD, gathered, Engine::shared_memory, 4},
+      {FULL_SHARD, gathered, Engine::hierarchy, 4},
+      {FULL_SHARD, shared_pages, Engine::shared_memory, 2},
+      {FULL_SHARD, shared_pages, Engine::shared_memory, 3},
+      {FULL_SHARD, automatic, Engine::shared_memory, 4},
+      {SHARD_GRAD_OP, gathered, Engine::gloo, 2},
+      {SHARD_GRAD_OP, gathered, Engine::shared_memory, 3},
+      {NO_SHARD, automatic, Engine::gloo, 3},
+      {NO_SHARD, gathered, Engine::shared_memory, 2},
+      {HYBRID_SHARD, gathered, Engine::gloo, 4},
+      {HYBRID_SHARD, shared_pages, Engine::shared_memory, 4},
+      {HYBRID_SHARD_ZERO2, gathered, Engine::shared_memory, 4},
+  };
+}
+
+class ShardedTraining : public ::testing::TestWithParam<std::tuple<Recipe, Setting>> {};
+
+TEST_P(ShardedTraining, EndsInTheWeightsOfOneProcess) {
+  const auto& [recipe, setting] = GetParam();
+  const Weights expected = train(recipe, single_communicator(), std::nullopt);
+  const Weights found = train_sharded(recipe, setting);
+  ASSERT_EQ(found.size(), expected.size());
+  // Sums of twelve samples in another order, twenty steps long.
+  const double tolerance = recipe.dtype == at::kDouble ? 1e-11 : 2e-5;
+  for (const auto& [name, weight] : expected) {
+    EXPECT_LT((found.at(name) - weight).abs().max().item<double>(), tolerance) << name;
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<ShardedTraining::ParamType>& info) {
+  const auto& [recipe, setting] = info.param;
+  return recipe.name + "_" + std::string(to_string(setting.strategy)) + "_" +
+         std::string(to_string(setting.home)) + "_" +
+         std::string(testing::to_string(setting.engine)) + "_" + std::to_string(setting.ranks);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShardedTraining,
+                         ::testing::Combine(::testing::ValuesIn(recipes()),
+                                            ::testing::ValuesIn(settings())),
+                         name_of);
+
+}  // namespace
+}  // namespace accelerate
