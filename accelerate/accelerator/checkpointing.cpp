@@ -101,10 +101,13 @@ void require_same_options(const std::vector<std::string>& asked) {
                         "choose another project_dir");
 }
 
-[[noreturn]] void refuse_shards_on_several_disks() {
-  throw UsageError(
-      "save_state() was asked for shards, and project_config.save_on_each_node is true: shards "
-      "of one state lie on one file system; leave one of the two out");
+void refuse_shards_on_several_disks(const SaveStateOptions& options,
+                                    const TrainingState& training) {
+  if (!options.sharded && !training.is_sharded()) return;
+  throw UsageError(std::string(options.sharded ? "save_state() was asked for shards"
+                                               : "a model is sharded, and so is its state") +
+                   ", and project_config.save_on_each_node is true: shards of one state lie on one "
+                   "file system; leave one of the two out");
 }
 
 Loadable find_state(const Path& folder, Communicator& ranks, int disk_leader) {
@@ -201,8 +204,8 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
                          const Describe& describe, Communicator& ranks) {
   background_.wait_before(ranks);
   const Path folder = new_folder(output_dir, options, ranks);
-  if (options.sharded && config_.save_on_each_node) refuse_shards_on_several_disks();
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
+  if (config_.save_on_each_node) refuse_shards_on_several_disks(options, training);
   logger().info("saving the state in " + folder.string());
   const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder, disk_leader_);
   auto planned = plan(*checkpoint, options, training, ranks);
@@ -226,13 +229,14 @@ std::vector<PlannedFile> Checkpointing::plan(PendingCheckpoint& checkpoint,
   const auto kept = [&](std::vector<PlannedFile> mine) {
     return options.asynchronous ? background_.copy(std::move(mine)) : mine;
   };
+  const bool sharded = options.sharded || training.is_sharded();
   std::vector<PlannedFile> planned;
   std::optional<ShardedPlan> shards;
   checkpoint.prepare(ranks, [&] {
     run(save_hooks_, checkpoint.temporary());
     check_names_of_hooks(checkpoint.temporary());
-    auto all = plan_training_state(training, options.sharded || leads(ranks));
-    if (options.sharded) {
+    auto all = plan_training_state(training, sharded || leads(ranks));
+    if (sharded) {
       shards.emplace(std::move(all));
     } else {
       planned = kept(std::move(all));
@@ -321,6 +325,7 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
   });
   checked->load_what_may_refuse([&](const auto& step) { on_all_ranks(ranks, step); });
   on_all_ranks(ranks, [&] { checked->load_the_rest(); });
+  checked->load_updated();
   if (config_.automatic_checkpoint_naming) {
     // Also behind a damaged one that was left out, and behind those that this one goes back from.
     for (const auto& numbers : numbers_on_disks(ranks))

@@ -8,7 +8,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
@@ -99,6 +98,13 @@ std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder
   return shard_files_in(folder, names.stem, files);
 }
 
+WeightReader weights_at(const std::filesystem::path& checkpoint) {
+  const auto shards = shards_at(checkpoint);
+  if (shards.empty()) return reader_of(map_weights(checkpoint));
+  return reader_of(
+      std::make_shared<ShardedTensors>(ShardNames().stem, ShardCatalogue::open(shards)));
+}
+
 }  // namespace
 
 std::string WeightsReport::describe() const {
@@ -116,23 +122,14 @@ WeightsReport compare_weights(const ModuleView& model, const std::vector<NamedTe
 WeightsReport load_checkpoint_in_model(const ModuleView& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options) {
-  std::vector<NamedTensor> weights;
-  std::function<at::Tensor(const std::string& name)> read;
-  if (const auto shards = shards_at(checkpoint); !shards.empty()) {
-    const auto stored =
-        std::make_shared<ShardedTensors>(ShardNames().stem, ShardCatalogue::open(shards));
-    weights = stored->outlines();
-    read = [stored](const std::string& name) { return stored->read(name); };
-  } else {
-    weights = map_weights(checkpoint);
-  }
+  const auto weights = weights_at(checkpoint);
   if (options.strict) {
-    if (const auto report = compare_weights(model, weights); !report.fits())
+    if (const auto report = compare_weights(model, weights.outlines); !report.fits())
       throw CheckpointError("the weights at " + checkpoint.string() + " do not fit the model " +
                             model.class_name + ": " + report.describe() +
                             ". With strict = false what fits is loaded.");
   }
-  return read ? copy_weights(model, weights, read) : copy_weights(model, weights);
+  return copy_weights(model, weights);
 }
 
 WeightsReport load_checkpoint_in_model(torch::nn::Module& model,
@@ -148,17 +145,50 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
 }
 
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights) {
-  const at::NoGradGuard no_grad;
-  return walk(model, weights,
-              [](const at::Tensor& to, const ByName::value_type& from) { fill(to, from.second); });
+  return copy_weights(model, reader_of(weights));
 }
 
-WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& outlines,
-                           const std::function<at::Tensor(const std::string& name)>& read) {
+WeightReader reader_of(std::vector<NamedTensor> weights) {
+  const auto by_name = std::make_shared<ByName>();
+  for (const auto& [name, tensor] : weights) by_name->emplace(name, tensor);
+  return {std::move(weights), [by_name](const std::string& name) { return by_name->at(name); },
+          [by_name](const std::string& name, std::int64_t begin, std::int64_t numel) {
+            return by_name->at(name).reshape({-1}).narrow(0, begin, numel);
+          }};
+}
+
+WeightReader reader_of(const std::shared_ptr<const ShardedTensors>& stored) {
+  return {stored->outlines(), [stored](const std::string& name) { return stored->read(name); },
+          [stored](const std::string& name, std::int64_t begin, std::int64_t numel) {
+            return stored->load_range(name, begin, numel);
+          }};
+}
+
+WeightsReport copy_weights(const ModuleView& model, const WeightReader& weights,
+                           const std::vector<NamedShard>& shards) {
   const at::NoGradGuard no_grad;
-  return walk(model, outlines, [&](const at::Tensor& to, const ByName::value_type& from) {
-    fill(to, read(from.first));
+  const auto parts = shards_by_leaf(model, shards);
+  return walk(model, weights.outlines, [&](const at::Tensor& to, const ByName::value_type& from) {
+    const auto part = parts.find(to.unsafeGetTensorImpl());
+    if (part == parts.end()) {
+      fill(to, weights.read(from.first));
+    } else if (const auto& [name, local, begin, shape] = *part->second; local.numel() > 0) {
+      at::Tensor elements = local;
+      elements.copy_(weights.read_range(from.first, begin, local.numel()));
+    }
   });
+}
+
+std::map<const at::TensorImpl*, const NamedShard*> shards_by_leaf(
+    const ModuleView& model, const std::vector<NamedShard>& shards) {
+  std::map<std::string, const NamedShard*> by_name;
+  for (const auto& shard : shards) by_name.emplace(shard.name, &shard);
+  std::map<const at::TensorImpl*, const NamedShard*> by_leaf;
+  for (const auto& [name, leaf] : model.parameters) {
+    const auto shard = by_name.find(name);
+    if (shard != by_name.end()) by_leaf.emplace(leaf.unsafeGetTensorImpl(), shard->second);
+  }
+  return by_leaf;
 }
 
 }  // namespace accelerate

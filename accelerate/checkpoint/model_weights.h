@@ -1,12 +1,17 @@
 // Weights by name into a model.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/named_shard.h"
 
 namespace accelerate {
 
@@ -54,9 +59,27 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
 /// Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
 
-/// As copy_weights, for weights that are read one by one: `outlines` have their names and shapes,
-/// and `read` gives a tensor by its name when its turn comes.
-WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& outlines,
-                           const std::function<at::Tensor(const std::string& name)>& read);
+/// Weights that are read one by one, when their turn comes.
+struct WeightReader {
+  std::vector<NamedTensor> outlines;  ///< Names and shapes.
+  std::function<at::Tensor(const std::string& name)> read;
+  /// Elements begin, …, begin + numel - 1 of one, row-major, shape {numel}.
+  std::function<at::Tensor(const std::string& name, std::int64_t begin, std::int64_t numel)>
+      read_range;
+};
+
+/// Of tensors that are there whole.
+[[nodiscard]] WeightReader reader_of(std::vector<NamedTensor> weights);
+/// Of a catalogue.
+[[nodiscard]] WeightReader reader_of(const std::shared_ptr<const ShardedTensors>& stored);
+
+/// As copy_weights. Of parameters that `shards` have parts of, the parts are read and written, and
+/// nothing else.
+WeightsReport copy_weights(const ModuleView& model, const WeightReader& weights,
+                           const std::vector<NamedShard>& shards = {});
+
+/// Which of `shards` is of which leaf of `model`, under whichever of its names.
+[[nodiscard]] std::map<const at::TensorImpl*, const NamedShard*> shards_by_leaf(
+    const ModuleView& model, const std::vector<NamedShard>& shards);
 
 }  // namespace accelerate

@@ -11,9 +11,18 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/safetensors/safetensors_layout.h"
+#include "accelerate/formats/shards/tensor_tiles.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
+
+/// The part of a tensor that lies on this rank.
+struct LocalShard {
+  std::string name;
+  at::Tensor tensor;  ///< The part: any device, any strides, the shape tile.sizes.
+  TensorTile tile;    ///< Where in the whole it lies.
+  std::vector<std::int64_t> global_shape;
+};
 
 /// A file to be: a text, or tensors as safetensors.
 struct PlannedFile {
@@ -21,6 +30,9 @@ struct PlannedFile {
   std::string text = {};  ///< The whole content; empty when the file is one of tensors.
   /// Any device, any strides, distinct names; they share their memory with the training.
   std::vector<NamedTensor> tensors = {};
+  /// This rank's parts of further tensors of the file, of which other ranks have the rest:
+  /// ShardedPlan makes files of them.
+  std::vector<LocalShard> shards = {};
   SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Of a file of tensors.
   bool one_rank = false;  ///< No other rank has planned it: of what each rank has of its own.
 };

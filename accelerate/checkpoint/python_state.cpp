@@ -265,10 +265,7 @@ CheckedTraining read_python_state(FileSystem& files, const Path& folder, const M
   }
   CheckedTraining checked(folder);
   for (const auto& model : training.models) {
-    checked.add_weights(model,
-                        [view = model.view, weights = read_weights(files, folder, names, model)] {
-                          copy_weights(view, weights);
-                        });
+    checked.add_weights(model, reader_of(read_weights(files, folder, names, model)));
   }
   warn_of_loaders(folder, training);
   for (const auto& part : training.parts) {

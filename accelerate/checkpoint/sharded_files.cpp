@@ -39,6 +39,11 @@ std::uint64_t digest(const PlannedFile& file, const NamedTensor& item) {
   return sum.value();
 }
 
+// Equal on two ranks when both have this part.
+std::uint64_t place_of(const PlannedFile& file, const LocalShard& shard) {
+  return checksum(file.name + '\0' + shard.name + '\0' + describe_ranges(shard.tile.ranges()));
+}
+
 at::Tensor part_of(const at::Tensor& whole, const TensorTile& tile) {
   at::Tensor part = whole.detach();
   for (std::size_t d = 0; d < tile.sizes.size(); ++d)
@@ -87,17 +92,34 @@ ShardedPlan::ShardedPlan(std::vector<PlannedFile> planned) : planned_(std::move(
     if (file.one_rank) continue;
     for (const auto& item : file.tensors) digests.push_back(digest(file, item));
   }
+  for (const auto& file : planned_) {
+    auto& places = places_.emplace_back();
+    for (const auto& shard : file.shards) places.push_back(place_of(file, shard));
+  }
 }
 
 void ShardedPlan::agree(Communicator& ranks) {
   rank_ = ranks.rank();
   ranks_ = ranks.size();
-  std::vector<std::uint64_t> mine;
-  for (const auto& digests : digests_) mine.insert(mine.end(), digests.begin(), digests.end());
+  const auto flat = [](const std::vector<std::vector<std::uint64_t>>& of_files) {
+    std::vector<std::uint64_t> all;
+    for (const auto& some : of_files) all.insert(all.end(), some.begin(), some.end());
+    return all;
+  };
+  using Has = std::pair<std::vector<std::uint64_t>, std::vector<std::uint64_t>>;
   std::map<std::uint64_t, int> seen;
-  for (const std::uint64_t one : gather_object(ranks, mine)) ++seen[one];
+  std::map<std::uint64_t, std::vector<int>> holders;  // The same on all ranks.
+  int rank = 0;
+  for (const auto& [digests, places] : gather_object(ranks, Has(flat(digests_), flat(places_)))) {
+    for (const std::uint64_t one : digests) ++seen[one];
+    for (const std::uint64_t one : places) holders[one].push_back(rank);
+    ++rank;
+  }
   for (const auto& [one, times] : seen)
     if (times == ranks_) agreed_.insert(one);
+  std::size_t turn = 0;
+  for (const auto& [one, who] : holders)
+    if (who[turn++ % who.size()] == rank_) written_here_.insert(one);
 }
 
 std::vector<LocalShard> ShardedPlan::share_of(std::size_t index) const {
@@ -117,6 +139,8 @@ std::vector<LocalShard> ShardedPlan::share_of(std::size_t index) const {
   const auto dealt = deal_to_ranks(tensor_specs(items), static_cast<std::size_t>(ranks_));
   for (const auto& part : dealt[static_cast<std::size_t>(rank_)])
     shards.push_back({part.name, part_of(alike.at(part.name), part.tile), part.tile, part.shape});
+  for (std::size_t i = 0; i < file.shards.size(); ++i)
+    if (written_here_.contains(places_[index][i])) shards.push_back(file.shards[i]);
   return shards;
 }
 
@@ -130,7 +154,8 @@ std::vector<PlannedFile> ShardedPlan::share() const {
     }
     for (auto& shard : plan_shards(stem_of(file), rank_, share_of(i)))
       share.push_back(std::move(shard));
-    if (file.tensors.empty() && rank_ == 0)  // Says at least that there was such a model.
+    if (file.tensors.empty() && file.shards.empty() &&
+        rank_ == 0)  // Says at least that there was such a model.
       share.push_back({.name = ShardFileName{.stem = stem_of(file)}.text()});
   }
   return share;
@@ -179,6 +204,20 @@ at::Tensor ShardedTensors::load(const std::string& name) const {
       at::empty(from_stored_shape(tensor.dtype, tensor.shape), to_scalar_type(tensor.dtype));
   ShardCatalogue::read(tensor, {},
                        std::span(static_cast<std::byte*>(copy.mutable_data_ptr()), copy.nbytes()));
+  return copy;
+}
+
+at::Tensor ShardedTensors::load_range(const std::string& name, std::int64_t begin,
+                                      std::int64_t numel) const {
+  const ShardedTensor& tensor = find(name);
+  at::Tensor copy = at::empty({numel}, to_scalar_type(tensor.dtype));
+  auto* out = static_cast<std::byte*>(copy.mutable_data_ptr());
+  for (const TensorTile& tile : tiles_of_range(tensor.shape, begin, begin + numel)) {
+    const auto bytes =
+        static_cast<std::size_t>(c10::multiply_integers(tile.sizes)) * copy.element_size();
+    ShardCatalogue::read(tensor, tile.ranges(), std::span(out, bytes));
+    out += bytes;
+  }
   return copy;
 }
 

@@ -21,14 +21,6 @@
 
 namespace accelerate {
 
-/// The part of a tensor that lies on this rank.
-struct LocalShard {
-  std::string name;
-  at::Tensor tensor;  ///< The part: any device, any strides, the shape tile.sizes.
-  TensorTile tile;    ///< Where in the whole it lies.
-  std::vector<std::int64_t> global_shape;
-};
-
 /// The files in which rank `rank` writes its `shards` of the tensors of `stem` ("model"): one, none
 /// without shards, or as many as it has of one tensor. Copies nothing. Throws UsageError for a
 /// shard whose tensor has not the shape of its tile, or that leaves the whole.
@@ -44,12 +36,13 @@ struct LocalShard {
 /// Tensors that are the same on all ranks, bit for bit, are dealt to them (see deal_to_ranks); one
 /// that differs, such as the statistics of a BatchNorm, is rank 0's, who writes it whole, and so
 /// are texts. Files of one rank alone stay with it. So the shards hold what rank 0 would have
-/// saved.
+/// saved. Of tensors of which each rank has parts it writes those; a part that several ranks have,
+/// replicas of each other, is written by one of them, now this, now that.
 class ShardedPlan {
  public:
   /// Cost: one pass over the data, for checksums.
   explicit ShardedPlan(std::vector<PlannedFile> planned);
-  /// Finds out what all ranks have. [collective] Cost: 8 bytes a tensor from each rank.
+  /// Finds out what all ranks have. [collective] Cost: 8 bytes a tensor or part from each rank.
   void agree(Communicator& ranks);
   /// Throws CheckpointError for a tensor that safetensors cannot hold.
   [[nodiscard]] std::vector<PlannedFile> share() const;
@@ -59,7 +52,9 @@ class ShardedPlan {
 
   std::vector<PlannedFile> planned_;
   std::vector<std::vector<std::uint64_t>> digests_;  // Of each file's tensors: names and content.
+  std::vector<std::vector<std::uint64_t>> places_;   // Of each file's parts: names and tiles.
   std::set<std::uint64_t> agreed_;
+  std::set<std::uint64_t> written_here_;  // Of the parts.
   int rank_ = 0, ranks_ = 1;
 };
 
@@ -82,6 +77,11 @@ class ShardedTensors {
   [[nodiscard]] at::Tensor read(const std::string& name) const;
   /// As read, in memory of its own.
   [[nodiscard]] at::Tensor load(const std::string& name) const;
+  /// The elements begin, …, begin + numel - 1 of the tensor, row-major, shape {numel}, in memory of
+  /// its own. Throws CheckpointError; UsageError for a range that leaves the tensor. Cost: one copy
+  /// of the range; what lies elsewhere is not read.
+  [[nodiscard]] at::Tensor load_range(const std::string& name, std::int64_t begin,
+                                      std::int64_t numel) const;
 
  private:
   [[nodiscard]] const ShardedTensor& find(const std::string& name) const;

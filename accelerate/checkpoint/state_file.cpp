@@ -141,6 +141,14 @@ StateDict state_of(const Node& node, const Tensors& tensors) {
   return dict;
 }
 
+at::Tensor load_part(const ShardedTensors& stored, const std::string& name,
+                     const at::Tensor& outline, const StateShards& shards) {
+  const NamedShard* shard = shards.find(name);
+  if (shard == nullptr || outline.sizes() != shard->shape) return stored.load(name);
+  const std::int64_t numel = shard->local.numel();
+  return stored.load_range(name, numel == 0 ? 0 : shard->begin, numel);
+}
+
 bool mentions_tensors(const Node& node) {
   for (const auto& item : node.items)
     if (mentions_tensors(item)) return true;
@@ -174,7 +182,8 @@ StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder
 
 StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
                           const std::string& stem,
-                          const std::vector<std::filesystem::path>& tensor_files) {
+                          const std::vector<std::filesystem::path>& tensor_files,
+                          const StateShards& shards) {
   const auto json = folder / (stem + ".json");
   try {
     const Node node = read_json(read_file(files, json, kLimits.max_bytes), json.string(), kLimits);
@@ -182,7 +191,7 @@ StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder
     if (mentions_tensors(node)) {
       const ShardedTensors stored(stem, ShardCatalogue::open(tensor_files, files));
       for (const auto& [name, outline] : stored.outlines())
-        tensors.emplace(name, stored.load(name));
+        tensors.emplace(name, load_part(stored, name, outline, shards));
     }
     return state_of(node, tensors);
   } catch (const Error&) {

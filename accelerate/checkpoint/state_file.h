@@ -8,6 +8,7 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/checkpoint/planned_files.h"
+#include "accelerate/checkpoint/state_shards.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -20,13 +21,15 @@ namespace accelerate {
 [[nodiscard]] std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state);
 
 /// Reads it back; tensors are on the CPU, in memory of their own. They lie in `tensor_files`, whole
-/// or in shards (see tensor_files()), which by default is <stem>.safetensors. Trusts nothing.
+/// or in shards (see tensor_files()), which by default is <stem>.safetensors. Of tensors that
+/// `shards` have parts of, and that are shaped as the whole, only the part is read. Trusts nothing.
 /// Throws CheckpointError.
 [[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
                                         const std::string& stem);
 [[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
                                         const std::string& stem,
-                                        const std::vector<std::filesystem::path>& tensor_files);
+                                        const std::vector<std::filesystem::path>& tensor_files,
+                                        const StateShards& shards = {});
 
 /// Whether `folder` has a state of that name.
 [[nodiscard]] bool has_state_file(FileSystem& files, const std::filesystem::path& folder,

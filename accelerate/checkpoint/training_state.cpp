@@ -1,5 +1,6 @@
 #include "accelerate/checkpoint/training_state.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <set>
@@ -10,6 +11,7 @@
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/checkpoint/state_file.h"
+#include "accelerate/checkpoint/state_shards.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/tensor/weights.h"
 
@@ -55,13 +57,23 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
 }
 
 PlannedFile plan_model(const ModelPart& model) {
-  auto tensors = without_duplicates(state_dict(model.view));
+  PlannedFile file{.name = weights_file(model)};
+  const auto in_parts = shards_by_leaf(model.view, model.shards);
+  for (auto& item : without_duplicates(state_dict(model.view))) {
+    if (!in_parts.contains(item.tensor.unsafeGetTensorImpl()))
+      file.tensors.push_back(std::move(item));
+  }
   try {
-    (void)tensor_specs(tensors);  // Refuses here what could not be written.
+    (void)tensor_specs(file.tensors);  // Refuses here what could not be written.
+    for (const auto& shard : model.shards) {
+      (void)tensor_specs({{shard.name, shard.local}});
+      for (auto& tile : tiles_of(shard, shard.name, shard.local))
+        file.shards.push_back(std::move(tile));
+    }
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot save '" + model.stem + "'");
   }
-  return {.name = weights_file(model), .tensors = std::move(tensors)};
+  return file;
 }
 
 // What an object throws is its own: an Error of ours says enough, anything else gets a name.
@@ -92,13 +104,24 @@ void saying(const std::string& sentence, const std::function<void()>& step) {
 
 void CheckedTraining::add(const StatePart& part, const StateDict& state) {
   const std::string what = "the state of '" + part.stem + "' in " + folder_.string();
-  saying(what + " does not fit. Nothing was changed",
-         [&] { parts_.push_back({what, part.check(state)}); });
+  saying(what + " does not fit. Nothing was changed", [&] {
+    StateDict mine = state;
+    StateShards(part.shards).cut(mine);
+    parts_.push_back({what, part.check(mine)});
+  });
 }
 
-void CheckedTraining::add_weights(const ModelPart& model, std::function<void()> copy) {
-  weights_.push_back(
-      {"the weights of '" + model.stem + "' in " + folder_.string(), {std::move(copy)}});
+void CheckedTraining::add_weights(const ModelPart& model, WeightReader weights) {
+  const std::string what = "the weights of '" + model.stem + "' in " + folder_.string();
+  std::function<void()> copy = [view = model.view, shards = model.shards,
+                                weights = std::move(weights)] {
+    copy_weights(view, weights, shards);
+  };
+  if (!model.update) {
+    weights_.push_back({what, {std::move(copy)}});
+  } else {
+    updates_.push_back({what, {[update = model.update, copy = std::move(copy)] { update(copy); }}});
+  }
 }
 
 // All ranks have the same of these parts, if not of the others: who had gradients has them back.
@@ -116,16 +139,28 @@ void CheckedTraining::load_what_may_refuse(
   }
 }
 
-void CheckedTraining::load_the_rest() {
-  for (const auto* steps : {&parts_, &weights_}) {
-    for (const auto& [what, state] : *steps) {
-      if (state.may_refuse) continue;
-      saying(what +
-                 " could not be loaded. What was loaded before it stays loaded: make all objects "
-                 "anew before you train on or load another checkpoint",
-             state.load);
-    }
+void CheckedTraining::load_all(const std::vector<Step>& steps) {
+  for (const auto& [what, state] : steps) {
+    if (state.may_refuse) continue;
+    saying(what +
+               " could not be loaded. What was loaded before it stays loaded: make all objects "
+               "anew before you train on or load another checkpoint",
+           state.load);
   }
+}
+
+void CheckedTraining::load_the_rest() {
+  load_all(parts_);
+  load_all(weights_);
+}
+
+void CheckedTraining::load_updated() {
+  load_all(updates_);
+}
+
+bool TrainingState::is_sharded() const {
+  const auto has_parts = [](const auto& part) { return !part.shards.empty(); };
+  return std::ranges::any_of(models, has_parts) || std::ranges::any_of(parts, has_parts);
 }
 
 std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool shared) {
@@ -134,8 +169,10 @@ std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool
     for (const auto& model : training.models) planned.push_back(plan_model(model));
   for (const auto& part : training.parts) {
     if (!shared && !part.every_rank) continue;
+    const StateShards shards(part.shards);
     for (auto& file : plan_state(part.stem, state_of(part))) {
       file.one_rank = part.every_rank;
+      shards.divide(file);
       planned.push_back(std::move(file));
     }
   }
@@ -154,14 +191,12 @@ CheckedTraining read_training_state(FileSystem& files, const std::filesystem::pa
       throw CheckpointError("the weights of '" + model.stem + "' in " + folder.string() +
                             " do not fit the model " + model.view.class_name + ": " +
                             report.describe());
-    checked.add_weights(model, [view = model.view, stored] {
-      copy_weights(view, stored->outlines(),
-                   [&](const std::string& name) { return stored->read(name); });
-    });
+    checked.add_weights(model, reader_of(stored));
   }
   for (const auto& part : training.parts)
-    checked.add(
-        part, read_state_file(files, folder, part.stem, tensor_files(folder, manifest, part.stem)));
+    checked.add(part,
+                read_state_file(files, folder, part.stem, tensor_files(folder, manifest, part.stem),
+                                StateShards(part.shards)));
   return checked;
 }
 

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/formats/manifest.h"
 #include "accelerate/tensor/checked_state.h"
 #include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/named_shard.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {
@@ -21,6 +23,12 @@ namespace accelerate {
 struct ModelPart {
   std::string stem;
   ModuleView view;
+  /// Of the parameters that lie on several ranks, what this one has. Their leaves in `view` show
+  /// names and shapes; their data is neither read nor written.
+  std::vector<NamedShard> shards = {};
+  /// Runs `write`, which changes the parts, and makes the new values known to all ranks.
+  /// [collective] Empty: just runs it.
+  std::function<void(const std::function<void()>& write)> update = {};
 };
 
 /// An object and its state file.
@@ -30,11 +38,18 @@ struct StatePart {
   std::function<StateDict()> state_dict;
   /// Throws when a state does not fit the object, which stays as it is.
   std::function<CheckedState(const StateDict&)> check;
+  /// The parameters of which the object has parts and not wholes. Of its tensors under
+  /// "state.<parameter>.", those that are shaped as the part are parts of tensors that are shaped
+  /// as the whole.
+  std::vector<NamedShard> shards = {};
 };
 
 struct TrainingState {
   std::vector<ModelPart> models;
   std::vector<StatePart> parts;
+
+  /// Whether ranks have parts of tensors: then every rank plans and writes, see ShardedPlan.
+  [[nodiscard]] bool is_sharded() const;
 };
 
 /// This rank's files of `training`: what it has of its own, and with `shared` also what all ranks
@@ -55,16 +70,20 @@ class CheckedTraining {
 
   /// Compares `state` with the object of `part`. Changes nothing.
   void add(const StatePart& part, const StateDict& state);
-  /// Takes note of the weights of a model, which have been compared, and what copies them.
-  void add_weights(const ModelPart& model, std::function<void()> copy);
+  /// Takes note of the weights of a model, which have been compared: their names and shapes, and
+  /// where they come from.
+  void add_weights(const ModelPart& model, WeightReader weights);
 
   /// Loads, in their order, the objects that may refuse their states: those of classes of the
   /// user's. `together` runs each step on all ranks, and throws when one failed: then those before
   /// it are loaded, it itself where it did not refuse, and all else is as it was.
   void load_what_may_refuse(const std::function<void(const std::function<void()>& step)>& together);
-  /// Loads all others in their order, the weights last. Fails only where a disk or the memory does,
-  /// and then objects are to be made anew.
+  /// Loads all others in their order, the weights last, but not those of models with an update().
+  /// Fails only where a disk or the memory does, and then objects are to be made anew.
   void load_the_rest();
+  /// Loads the weights of models with an update(). As load_the_rest(). [collective] When one rank
+  /// fails the models' groups end.
+  void load_updated();
 
  private:
   struct Step {
@@ -72,8 +91,10 @@ class CheckedTraining {
     CheckedState state;
   };
 
+  static void load_all(const std::vector<Step>& steps);
+
   std::filesystem::path folder_;
-  std::vector<Step> parts_, weights_;
+  std::vector<Step> parts_, weights_, updates_;
 };
 
 /// Reads `training` from `folder`, in shards or not: all files are read, and presence, names,

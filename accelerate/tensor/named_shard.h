@@ -15,8 +15,6 @@ struct NamedShard {
   at::Tensor local;        ///< This rank's elements, shape {n}; n may be 0.
   std::int64_t begin = 0;  ///< Where they begin in the whole; any value when there are none.
   std::vector<std::int64_t> shape;  ///< Of the whole.
-  /// Whether this rank saves the range: where replicas hold it too, one of them does.
-  bool writes = true;
 };
 
 }  // namespace accelerate
