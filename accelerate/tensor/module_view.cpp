@@ -7,7 +7,7 @@
 #include <typeinfo>
 #include <unordered_set>
 
-#include "accelerate/base/error.h"
+#include "accelerate/tensor/require_memory.h"
 
 namespace accelerate {
 namespace {
@@ -41,14 +41,7 @@ void collect_modules(const torch::jit::Module& module, const std::string& name, 
 }
 
 void move(torch::nn::Module& module, c10::Device device) {
-  const auto view = view_of(module);
-  for (const auto& [name, tensor] : state_dict(view)) {
-    if (tensor.is_meta() && !device.is_meta())
-      throw UsageError("the model " + view.class_name + " cannot be moved to " + device.str() +
-                       ": " + name + " has no memory, as of a model made while " +
-                       "init_empty_weights is alive. Call materialise(model) or " +
-                       "load_checkpoint_in_model(model, checkpoint) first.");
-  }
+  if (!device.is_meta()) detail::require_memory(view_of(module), "moved to " + device.str());
   module.to(device);
 }
 

@@ -4,8 +4,10 @@
 
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/big_model/materialise.h"
+#include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "tests/big_model/models.h"
 #include "tests/support/errors.h"
+#include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -260,6 +262,10 @@ TEST(Materialise, AModelWithoutMemorySaysSoWhenItIsUsed) {
       ::testing::IsSubstring,
       "UsageError: the model torch::nn::LinearImpl cannot be moved to cpu: weight has no memory",
       kind_and_message_of([&] { view_of(*net).to(at::kCPU); }));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot be prepared for data parallel training",
+                      kind_and_message_of([&] {
+                        (void)DistributedDataParallel(view_of(*net), single_communicator());
+                      }));
   for (const auto& read : std::vector<std::function<void()>>{
            [&] { (void)net->weight.sum().item<float>(); },
            [&] { (void)net(torch::ones({1, 3})).mean().item<float>(); },
@@ -267,6 +273,16 @@ TEST(Materialise, AModelWithoutMemorySaysSoWhenItIsUsed) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "eta tensor", libtorch_says(read));
   EXPECT_EQ(net(torch::ones({5, 3}, at::kMeta)).sizes(), at::IntArrayRef({5, 2}))
       << "shapes can be asked for";
+}
+
+TEST(Materialise, RanksRefuseAModelWithoutMemoryTogether) {
+  testing::run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    auto net = empty_net();
+    EXPECT_THROW((DistributedDataParallel(view_of(*net), comm)), UsageError);
+    if (comm->rank() == 0) materialise(*net);
+    EXPECT_THROW((DistributedDataParallel(view_of(*net), comm)), CommError);
+    comm->barrier();
+  });
 }
 
 }  // namespace

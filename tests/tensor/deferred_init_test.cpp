@@ -128,6 +128,7 @@ TEST(DeferredInit, ValuesThatCodeAsksForAreThoseOfPlainCode) {
   EXPECT_EQ(drawn[1].item<float>(), plain[1].item<float>());
   EXPECT_TRUE(drawn.is_meta());
   EXPECT_EQ(torch::ones({4}).nonzero().numel(), 4);
+  EXPECT_TRUE(drawn.index({drawn > 2}).numel() == 0);
   EXPECT_TRUE(torch::zeros({2}).equal(torch::zeros({2})));
   auto rates = torch::zeros({2}, at::kCPU);
   rates[1] = torch::ones({1}).squeeze();
@@ -326,7 +327,15 @@ TEST(DeferredInit, RefusesWhatItCannotKnow) {
                       message_of<UsageError>([&] { (void)deferred_value(taken[0]); }));
 }
 
-TEST(DeferredInit, MaterialisedTensorsShareWhatTheySharedAndTapesEnd) {
+TEST(DeferredInit, NothingIsKeptOnceAllTensorsHaveMemory) {
+  const auto constant = torch::ones({2});
+  const auto leaf = made([&] { return Tensors{torch::rand({2}) + constant}; })[0];
+  EXPECT_GT(constant.use_count(), 1U);
+  compat::materialise_deferred_({leaf}, at::kCPU);
+  EXPECT_EQ(constant.use_count(), 1U);
+}
+
+TEST(DeferredInit, MaterialisedTensorsShareWhatTheyShared) {
   auto leaves = made([] {
     auto all = torch::rand({2, 3});
     return Tensors{all, all.t(), torch::zeros({4}).requires_grad_()};

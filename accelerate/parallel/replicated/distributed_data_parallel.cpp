@@ -12,6 +12,7 @@
 #include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "accelerate/parallel/replicated/packed_tensors.h"
+#include "accelerate/tensor/require_memory.h"
 
 namespace accelerate {
 namespace {
@@ -22,6 +23,7 @@ bool is_dense(const at::Tensor& tensor) {
 
 std::string describe_with_layout(const at::Tensor& tensor) {
   const auto text = detail::describe_tensor(tensor);
+  if (tensor.is_meta()) return text + " without memory";
   return is_dense(tensor) ? text : text + " of layout " + c10::str(tensor.layout());
 }
 
@@ -59,8 +61,10 @@ struct DistributedDataParallel::Impl {
         parameters(detail::tensors_of(view.parameters)),
         buffers(detail::tensors_of(view.buffers)) {
     auto hook = make_comm_hook(kwargs);
+    if (communicator->size() > 1)
+      detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
+    detail::require_memory(view, "prepared for data parallel training");
     if (communicator->size() == 1) return;
-    detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
     require_dense(view);
     broadcast_state(0);
     make_reducer(view);
