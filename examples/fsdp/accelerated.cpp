@@ -1,4 +1,5 @@
-// The same on any number of ranks.
+// The same on any number of ranks: replicated, or sharded when the launcher's configuration asks
+// for it (accelerate launch --config_file examples/fsdp/fsdp.yaml). The program need not know.
 #include <accelerate/accelerate.h>
 
 #include "examples/fsdp/sentences.h"

@@ -59,10 +59,10 @@ def train_fp32(path):
     return losses
 
 
-def step_bf16(model, tokens, labels, ranks):
+def step_bf16(models, tokens, labels):
     """The mean loss, and the mean gradient of each parameter, fp32."""
-    total, gradients = 0.0, None
-    for part, truths in zip(tokens.chunk(ranks), labels.chunk(ranks)):
+    total, gradients, ranks = 0.0, None, len(models)
+    for model, part, truths in zip(models, tokens.chunk(ranks), labels.chunk(ranks)):
         with torch.autocast("cpu", torch.bfloat16):
             loss = loss_of(model, part, truths)
         own = [g.float() for g in torch.autograd.grad(loss, list(model.parameters()))]
@@ -72,21 +72,37 @@ def step_bf16(model, tokens, labels, ranks):
 
 
 def train_bf16(path, ranks):
-    model = torch.jit.load(str(path))
-    masters = [p.detach().clone().requires_grad_() for p in model.parameters()]
+    # One for each rank, as TorchScript optimises a module by the runs that it has seen.
+    models = [torch.jit.load(str(path)) for _ in range(ranks)]
+    masters = [p.detach().clone().requires_grad_() for p in models[0].parameters()]
     optimizer = optimizer_of(masters)
-    model.to(torch.bfloat16)
+    for model in models:
+        model.to(torch.bfloat16)
     losses = []
     for tokens, labels in batches():
-        loss, gradients = step_bf16(model, tokens, labels, ranks)
+        loss, gradients = step_bf16(models, tokens, labels)
         for master, gradient in zip(masters, gradients):
             master.grad = gradient
         optimizer.step()
         with torch.no_grad():
-            for parameter, master in zip(model.parameters(), masters):
-                parameter.copy_(master)
+            for model in models:
+                for parameter, master in zip(model.parameters(), masters):
+                    parameter.copy_(master)
         losses.append(loss)
     return losses
+
+
+def drop_debug_info(path):
+    """The archive without the lines of source that each operator came from, which differ from machine to machine."""
+    reader = torch._C.PyTorchFileReader(str(path))
+    own = ("version", "byteorder", ".data/serialization_id")  # the writer's to write
+    records = {name: reader.get_record(name) for name in reader.get_all_records()
+               if name not in own and not name.endswith(".debug_pkl")}
+    del reader
+    writer = torch._C.PyTorchFileWriter(str(path))
+    for name, data in records.items():
+        writer.write_record(name, data, len(data))
+    writer.write_end_of_file()
 
 
 def main():
@@ -94,6 +110,7 @@ def main():
     torch.set_num_threads(1)
     path = folder / "bert_tiny.pt"
     export(tiny_bert(), path)
+    drop_debug_info(path)
     golden = {"fp32": train_fp32(path), "bf16": {str(ranks): train_bf16(path, ranks) for ranks in RANKS}}
     (folder / "bert_tiny.json").write_text(json.dumps(golden, indent=1) + "\n")
     print(f"{path.stat().st_size} bytes, losses {golden['fp32'][0]:.6f} to {golden['fp32'][-1]:.6f}, "

@@ -172,12 +172,11 @@ def cases():
                 yield model, {**plain, "version": version, "policy": "SIZE_BASED_WRAP", "min": least,
                               "ignored": ignored}
     mixed = {**plain, "version": 1, "mixed": True}
-    yield "convolutions", {**mixed, "policy": "NO_WRAP"}
     yield "convolutions", {**mixed, "policy": "TRANSFORMER_BASED_WRAP", "classes": ["Conv2d"]}
     yield "convolutions", {**mixed, "policy": "TRANSFORMER_BASED_WRAP", "classes": ["Sequential"],
                            "ignored": [r"blocks\.1"]}
     for model in ("convolutions", "nested"):
-        for least in (0, 16, 64, 225, 1000):
+        for least in (16, 64, 225, 1000):
             yield model, {**mixed, "policy": "SIZE_BASED_WRAP", "min": least}
 
 

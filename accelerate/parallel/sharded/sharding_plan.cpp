@@ -71,6 +71,11 @@ UnitTypes types_of(const at::Tensor& leaf, const FsdpSettings& settings) {
   return types;
 }
 
+FsdpSettings in_full_precision(FsdpSettings settings) {
+  settings.param_dtype = settings.reduce_dtype = std::nullopt;
+  return settings;
+}
+
 // What can lie in one flat memory.
 using Kind = std::tuple<at::ScalarType, at::ScalarType, bool>;
 
@@ -109,9 +114,10 @@ Units make_units(const ModuleView& view, const FsdpSettings& settings, const Uni
   const auto leaves = without_duplicates(view.parameters);
   Units units;
   for (const auto& plan : plan_units(view, settings)) {
+    const FsdpSettings own = plan.full_precision ? in_full_precision(settings) : settings;
     std::vector<std::pair<Kind, UnitSpec>> specs;
     for (const std::size_t i : plan.parameters) {
-      const auto types = types_of(leaves[i].tensor, settings);
+      const auto types = types_of(leaves[i].tensor, own);
       const Kind kind = kind_of(leaves[i].tensor, types);
       auto found = std::ranges::find(specs, kind, &std::pair<Kind, UnitSpec>::first);
       if (found == specs.end()) {

@@ -20,6 +20,10 @@ bool is_batch_norm(const ModuleNode& node) {
   return is_one_of(node.word, {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"});
 }
 
+bool is_mixed(const FsdpSettings& settings) {
+  return settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
+}
+
 // What the settings come to: SIZE_BASED_WRAP of anything is no policy, as in the original.
 AutoWrapPolicy policy_of(const FsdpSettings& settings) {
   const bool sized = settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP;
@@ -68,8 +72,10 @@ std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
 class FirstVersion {
  public:
   FirstVersion(const ModuleTree& tree, const FsdpSettings& settings)
-      : tree_(tree), policy_(policy_of(settings)), least_(settings.min_num_params) {
-    mixed_ = settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
+      : tree_(tree),
+        policy_(policy_of(settings)),
+        least_(settings.min_num_params),
+        mixed_(is_mixed(settings)) {
     if (policy_ == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
       classes_ = wrapped_classes(tree, settings.transformer_cls_names_to_wrap);
     }
@@ -107,7 +113,7 @@ class FirstVersion {
   const ModuleTree& tree_;
   AutoWrapPolicy policy_;
   std::int64_t least_;
-  bool mixed_ = false;
+  bool mixed_;
   std::unordered_set<std::string> classes_;
   std::unordered_set<const void*> chosen_;
 };
@@ -196,6 +202,12 @@ std::vector<UnitPlan> units_of(const ModuleTree& tree,
   return units;
 }
 
+void choose_batch_norms(const ModuleTree& tree, std::unordered_set<const void*>& chosen) {
+  for (const ModuleNode& node : tree.nodes) {
+    if (is_batch_norm(node)) chosen.insert(node.identity);
+  }
+}
+
 void keep_batch_norms(const ModuleTree& tree, std::vector<UnitPlan>& units) {
   for (UnitPlan& unit : units) {
     const auto node = std::find_if(tree.nodes.begin(), tree.nodes.end(),
@@ -228,10 +240,11 @@ std::string class_word(std::string_view class_name) {
 
 std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& settings) {
   const ModuleTree tree = module_tree(view, settings.ignored_modules);
-  if (settings.version == 2) return units_of(tree, chosen_by_second_version(tree, settings));
-  auto units = units_of(tree, FirstVersion(tree, settings).chosen());
-  const bool mixed = settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
-  if (mixed && policy_of(settings) != AutoWrapPolicy::NO_WRAP) keep_batch_norms(tree, units);
+  auto chosen = settings.version == 2 ? chosen_by_second_version(tree, settings)
+                                      : FirstVersion(tree, settings).chosen();
+  if (is_mixed(settings)) choose_batch_norms(tree, chosen);
+  auto units = units_of(tree, chosen);
+  if (is_mixed(settings)) keep_batch_norms(tree, units);
   return units;
 }
 

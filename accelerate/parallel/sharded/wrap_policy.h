@@ -18,8 +18,8 @@ namespace accelerate::detail {
 struct UnitPlan {
   std::string name{};  ///< Of its module, the first where it has several; "" root.
   std::vector<std::size_t> parameters{};  ///< Into without_duplicates(view.parameters), ascending.
-  /// Keeps the model's element types under a mixed precision policy: batch norms of version 1,
-  /// whose statistics a lower precision would spoil.
+  /// Keeps the model's element types under a mixed precision policy: batch norms, whose statistics
+  /// a lower precision would spoil, and whose operator takes no parameters of another type.
   bool full_precision = false;
 };
 
@@ -32,7 +32,8 @@ struct UnitPlan {
 ///   many parameters that no unit has yet, and leaves ModuleList, ModuleDict and the insides of
 ///   MultiheadAttention alone; version 2 chooses every module with more.
 /// * NO_WRAP chooses none.
-/// * Version 1 with a mixed precision policy and one of the first two: every batch norm as well.
+/// * With a mixed precision policy: every batch norm as well (PyTorch: in version 1, with one of
+///   the first two).
 /// * Version 2: the model's first Embedding, unless it is in a unit or tied to a weight elsewhere.
 ///
 /// A parameter with several names belongs to the deepest chosen module that holds all of them; a
