@@ -28,7 +28,7 @@ namespace accelerate {
 struct MixedPrecisionPolicy {
   std::optional<DType> param_dtype{};   ///< Of gathered parameters, so of forward and backward.
   std::optional<DType> reduce_dtype{};  ///< In which gradients travel.
-  std::optional<DType> buffer_dtype{};  ///< Of buffers (version 1).
+  std::optional<DType> buffer_dtype{};  ///< Version 1; accepted: buffers keep their types.
   std::optional<DType> output_dtype{};  ///< Of what the model returns (version 2).
   bool operator==(const MixedPrecisionPolicy&) const = default;
 };
@@ -50,8 +50,8 @@ struct FullyShardedDataParallelPlugin {
   /// Regular expressions (ECMAScript); a module whose whole name matches one, and all below it, is
   /// not sharded: every rank has its parameters. None.
   std::optional<std::vector<std::string>> ignored_modules{};
-  std::optional<StateDictType> state_dict_type{};  ///< FULL_STATE_DICT; version 2 SHARDED_….
-  bool limit_all_gathers = true;                   ///< At most two units in flight; GPU only.
+  std::optional<StateDictType> state_dict_type{};  ///< Accepted: each rank saves its slices.
+  bool limit_all_gathers = true;             ///< Accepted: only one unit is ever gathered ahead.
   std::optional<bool> use_orig_params{};     ///< Version 1; accepted: parameters stay the user's.
   std::optional<bool> sync_module_states{};  ///< Version 1: rank 0's values to all; false.
   std::optional<bool> forward_prefetch{};    ///< Version 1: gather ahead in forward too; false.
