@@ -170,7 +170,7 @@ std::vector<std::string> class_names(const Plugin& plugin) {
 
 void check_expression(const std::string& expression) {
   try {
-    const std::regex compiled(expression);
+    (void)std::regex(expression);
   } catch (const std::regex_error& error) {
     throw ConfigError("ignored_modules has '" + expression +
                       "', which is no regular expression of ECMAScript (" + error.what() +
