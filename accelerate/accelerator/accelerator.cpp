@@ -237,13 +237,6 @@ void Accelerator::save(const std::vector<NamedTensor>& tensors,
   if (impl_->saves()) save_tensors(tensors, file);
 }
 
-void Accelerator::save_module(const ModuleView& view, const std::filesystem::path& directory,
-                              const std::string& max_shard_size) const {
-  const auto max_shard_bytes = parse_shard_size(max_shard_size);
-  if (impl_->saves())
-    save_weights(without_duplicates(state_dict(view)), directory, max_shard_bytes);
-}
-
 std::shared_ptr<detail::ModelCore> Accelerator::core_of(torch::nn::Module& module) {
   auto core = impl_->adopt(&module, [&module] { return view_of(module); });
   if (!core->sync_batch_norms()) {

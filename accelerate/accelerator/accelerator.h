@@ -392,12 +392,20 @@ class Accelerator {
   /// Writes `model`'s parameters and buffers to `directory`, on the main process only as save()
   /// does; tied parameters once, under their first name. One model.safetensors, or, beyond
   /// `max_shard_size`
-  /// ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads them. Local. Throws
-  /// CheckpointError, ConfigError for a size that is none; see save_weights.
+  /// ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads them. Local; of a
+  /// sharded model [collective], in master dtype: rank 0 fetches and writes one whole tensor after
+  /// the other. Throws CheckpointError, ConfigError for a size that is none; see save_weights.
   template <typename Model>
   void save_model(const Model& model, const std::filesystem::path& directory,
                   const std::string& max_shard_size = "10GB") const {
-    save_module(model.core()->view(), directory, max_shard_size);
+    save_module(*model.core(), directory, max_shard_size);
+  }
+  /// `model`'s parameters and buffers by name: handles to its own. Of a sharded model, copies of
+  /// the whole tensors, in master dtype and on the CPU, on rank 0, and nothing on the others:
+  /// [collective].
+  template <typename Model>
+  [[nodiscard]] std::vector<NamedTensor> get_state_dict(const Model& model) const {
+    return state_dict_of(*model.core());
   }
 
   // --- checkpoints ------------------------------------------------------------------------------
@@ -545,8 +553,9 @@ class Accelerator {
   [[nodiscard]] detail::MetricsStep metrics_step() const {
     return detail::metrics_step(*gradient_state(), communicator());
   }
-  void save_module(const ModuleView& view, const std::filesystem::path& directory,
+  void save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
                    const std::string& max_shard_size) const;
+  [[nodiscard]] std::vector<NamedTensor> state_dict_of(const detail::ModelCore& core) const;
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "accelerate/accelerator/accelerator.h"
@@ -15,6 +16,11 @@
 #include "accelerate/precision/grad_scaler.h"
 
 namespace accelerate {
+
+namespace detail {
+/// The model as a checkpoint sees it: whole, or what this rank has of it.
+[[nodiscard]] ModelPart model_part(const ModelCore& core, std::string stem);
+}  // namespace detail
 
 struct Accelerator::Impl {
   using Models = std::vector<std::shared_ptr<detail::ModelCore>>;

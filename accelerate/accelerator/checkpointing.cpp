@@ -223,38 +223,43 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
 }
 
 // What this rank writes; a copy of it when the training is to go on meanwhile.
-std::vector<PlannedFile> Checkpointing::plan(PendingCheckpoint& checkpoint,
-                                             const SaveStateOptions& options,
-                                             const TrainingState& training, Communicator& ranks) {
-  const auto kept = [&](std::vector<PlannedFile> mine) {
-    return options.asynchronous ? background_.copy(std::move(mine)) : mine;
-  };
-  const bool sharded = options.sharded || training.is_sharded();
-  std::vector<PlannedFile> planned;
+Checkpointing::Plan Checkpointing::plan(PendingCheckpoint& checkpoint,
+                                        const SaveStateOptions& options,
+                                        const TrainingState& training, Communicator& ranks) {
+  const bool parts = training.is_sharded();
+  const bool whole = parts && training.whole && !options.sharded;
+  Plan plan;
   std::optional<ShardedPlan> shards;
   checkpoint.prepare(ranks, [&] {
     run(save_hooks_, checkpoint.temporary());
     check_names_of_hooks(checkpoint.temporary());
-    auto all = plan_training_state(training, sharded || leads(ranks));
-    if (sharded) {
-      shards.emplace(std::move(all));
-    } else {
-      planned = kept(std::move(all));
-    }
+    plan.files = plan_training_state(training, options.sharded || parts || leads(ranks));
+    if (!whole && (options.sharded || parts)) shards.emplace(std::move(plan.files));
   });
-  if (!shards) return planned;
-  shards->agree(ranks);
-  checkpoint.prepare(ranks, [&] { planned = kept(shards->share()); });
-  return planned;
+  if (shards) shards->agree(ranks);
+  if (whole) plan.collector = plan_whole(plan.files, ranks);
+  if (!shards && !options.asynchronous) return plan;
+  checkpoint.prepare(ranks, [&] {
+    if (shards) plan.files = shards->share();
+    const auto copy = [&] { plan.files = background_.copy(std::move(plan.files)); };
+    if (options.asynchronous) plan.collector ? plan.collector->together(copy) : copy();
+  });
+  if (options.asynchronous) plan.collector = nullptr;  // All has been fetched.
+  return plan;
 }
 
 // Runs beside the training when the save is asynchronous: it touches nothing that changes.
-void Checkpointing::complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
-                             std::int64_t number, Communicator& ranks) const {
+void Checkpointing::complete(PendingCheckpoint& checkpoint, const Plan& plan, std::int64_t number,
+                             Communicator& ranks) const {
   checkpoint.complete(ranks, [&](const Path& temporary) {
     ByteProgress progress(
-        {.description = "saving the state", .total_bytes = planned_bytes(planned)});
-    return write_planned(files(), temporary, planned, std::ref(progress));
+        {.description = "saving the state", .total_bytes = planned_bytes(plan.files)});
+    std::vector<ManifestFile> written;
+    const auto write = [&] {
+      written = write_planned(files(), temporary, plan.files, std::ref(progress));
+    };
+    plan.collector ? plan.collector->together(write) : write();
+    return written;
   });
   if (config_.total_limit && leads(ranks)) prune(number);
 }

@@ -11,6 +11,7 @@
 #include "accelerate/accelerator/checkpointable.h"
 #include "accelerate/checkpoint/background_save.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/shard_collector.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/formats/manifest.h"
@@ -64,11 +65,15 @@ class Checkpointing {
   [[nodiscard]] std::filesystem::path new_folder(const std::filesystem::path& output_dir,
                                                  const SaveStateOptions& options,
                                                  Communicator& ranks) const;
-  [[nodiscard]] std::vector<PlannedFile> plan(PendingCheckpoint& checkpoint,
-                                              const SaveStateOptions& options,
-                                              const TrainingState& training, Communicator& ranks);
-  void complete(PendingCheckpoint& checkpoint, const std::vector<PlannedFile>& planned,
-                std::int64_t number, Communicator& ranks) const;
+  /// What this rank writes, and where rank 0 fetches what it has only parts of; may be null.
+  struct Plan {
+    std::vector<PlannedFile> files;
+    std::shared_ptr<ShardCollector> collector;
+  };
+  [[nodiscard]] Plan plan(PendingCheckpoint& checkpoint, const SaveStateOptions& options,
+                          const TrainingState& training, Communicator& ranks);
+  void complete(PendingCheckpoint& checkpoint, const Plan& plan, std::int64_t number,
+                Communicator& ranks) const;
   [[nodiscard]] std::filesystem::path folder_to_save(const std::filesystem::path& output_dir) const;
   [[nodiscard]] std::filesystem::path find_newest(const LoadStateOptions& options,
                                                   Communicator& ranks) const;

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "accelerate/checkpoint/codecs.h"
 #include "accelerate/checkpoint/state_file.h"
 #include "accelerate/optim/optimizer_state.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/seed.h"
 
 namespace accelerate {
@@ -49,10 +51,27 @@ ParameterNames parameter_names(const std::vector<std::shared_ptr<detail::ModelCo
   ParameterNames names;
   for (std::size_t i = 0; i < models.size(); ++i) {
     const auto prefix = i == 0 ? std::string() : numbered("model", i) + ":";
-    for (const auto& [name, parameter] : models[i]->view().parameters)
+    for (const auto& [name, parameter] : models[i]->view().parameters) {
       names.emplace(parameter.unsafeGetTensorImpl(), prefix + name);
+      const auto& engine = models[i]->shards();
+      const at::Tensor part = engine ? engine->local_parameter(parameter) : at::Tensor();
+      if (part.defined()) names.emplace(part.unsafeGetTensorImpl(), prefix + name);
+    }
   }
   return names;
+}
+
+// What this rank has of the parameters of all models, by the names that optimizers have for them.
+std::vector<NamedShard> shards_by_parameter_name(const TrainingState& training) {
+  std::vector<NamedShard> shards;
+  for (const auto& model : training.models) {
+    const auto prefix = &model == &training.models.front() ? std::string() : model.stem + ":";
+    for (NamedShard shard : model.shards) {
+      shard.name = prefix + shard.name;
+      shards.push_back(std::move(shard));
+    }
+  }
+  return shards;
 }
 
 // A rank that the checkpoint does not know draws other numbers than those it does, but the same in
@@ -136,6 +155,13 @@ std::optional<std::int64_t> count_if_any(const StateDict* value, const char* key
   return count_of(*value, key);
 }
 
+[[noreturn]] void refuse_window_of_shards() {
+  throw UsageError(
+      "save_state() inside an accumulation window of a sharded model: its gradients so far lie "
+      "where "
+      "no checkpoint can take them up. Save when sync_gradients() is true, after optimizer.step()");
+}
+
 // Of what one rank saved inside a window.
 CheckedState check_window(detail::ItemCount& items, const StateDict& part,
                           std::vector<SavedGradient> gradients, double share) {
@@ -163,8 +189,10 @@ StatePart Accelerator::Impl::progress_part() {
 }
 
 void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int64_t> iteration) {
-  for (const auto& model : live_models())
+  for (const auto& model : live_models()) {
     for (auto parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+    if (const auto& engine = model->shards()) engine->zero_grad(engine->local_parameters());
+  }
   gradient_state->resume(step);
   items.reset();
   items.enter(gradient_state->window());
@@ -179,8 +207,11 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
   const auto names = parameter_names(live);
   const int rank = state.process_index(), ranks = state.num_processes();
   const bool loading = !manifest.files.empty();
+  const bool sharded =
+      std::ranges::any_of(live, [](const auto& model) { return model->shards() != nullptr; });
   if (!loading) {
     if (gradient_state->sync_gradients) return;
+    if (sharded) refuse_window_of_shards();
     training.parts.push_back({.stem = of_rank("gradients", rank),
                               .every_rank = true,
                               .state_dict = [this, live, names]() -> StateDict {
@@ -198,6 +229,12 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
         "the checkpoint lies on the disks of several machines and was saved inside an accumulation "
         "window, whose gradients only the ranks that saved them can reach: load it by as many "
         "processes on the same machines, or save between windows");
+  if (sharded && !with_gradients.empty()) {
+    throw CheckpointError(
+        "the checkpoint was saved inside an accumulation window, and a model that is sharded "
+        "cannot "
+        "take up its gradients: load it without sharding, or save between windows");
+  }
   const double share = static_cast<double>(ranks) / manifest.num_processes;
   for (const int saved : with_gradients) {
     if (saved % ranks != rank) continue;
@@ -215,10 +252,13 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
   TrainingState training;
   const auto live = live_models();
   for (std::size_t i = 0; i < live.size(); ++i)
-    training.models.push_back({numbered("model", i), live[i]->view()});
+    training.models.push_back(detail::model_part(*live[i], numbered("model", i)));
+  training.whole = fsdp && fsdp->state_dict_type == StateDictType::FULL_STATE_DICT;
+  const auto shards = shards_by_parameter_name(training);
   const auto add = [&](std::string stem, std::function<StateDict()> save,
                        std::function<CheckedState(const StateDict&)> check) {
-    training.parts.push_back({std::move(stem), false, std::move(save), std::move(check)});
+    training.parts.push_back(
+        {.stem = std::move(stem), .state_dict = std::move(save), .check = std::move(check)});
   };
   std::size_t i = 0;
   for (auto& optimizer : live_optimizers()) {
@@ -229,6 +269,7 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
         [optimizer, names](const StateDict& saved) {
           return check_optimizer_state_dict(optimizer.optimizer(), saved, names);
         });
+    training.parts.back().shards = shards;
   }
   i = 0;
   for (auto& scheduler : live_schedulers()) {

@@ -10,6 +10,7 @@
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/write_behind.h"
+#include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {
@@ -63,13 +64,17 @@ ManifestFile write_text(FileSystem& files, const std::filesystem::path& path,
 
 ManifestFile write_tensors(FileSystem& files, const std::filesystem::path& path,
                            const PlannedFile& planned, const ByteCounter& counter) {
-  const SafetensorsLayout layout(tensor_specs(planned.tensors), planned.metadata);
-  std::map<std::string_view, const at::Tensor*> by_name;
-  for (const auto& item : planned.tensors) by_name.emplace(item.name, &item.tensor);
+  std::vector<TensorSpec> specs;
+  std::map<std::string_view, const NamedTensor*> by_name;
+  for (const auto& item : planned.tensors) {
+    specs.push_back(spec_of(planned, item));
+    by_name.emplace(item.name, &item);
+  }
+  const SafetensorsLayout layout(std::move(specs), planned.metadata);
   ChecksummedFile file(files, path, layout.file_bytes(), counter);
   file.write(layout.header());
   for (const auto& spec : layout.tensors()) {
-    for_each_piece(*by_name.at(spec.name),
+    for_each_piece(data_of(planned, *by_name.at(spec.name)),
                    [&](std::span<const std::byte> bytes) { file.write(text_of(bytes)); });
   }
   return file.finish(planned.name);
@@ -82,6 +87,16 @@ std::uint64_t bytes_of(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+TensorSpec spec_of(const PlannedFile& planned, const NamedTensor& item) {
+  if (!planned.fetch || !item.tensor.is_meta()) return tensor_specs({item}).front();
+  const auto type = item.tensor.scalar_type();
+  return {item.name, to_dtype(type), to_stored_shape(type, item.tensor.sizes().vec())};
+}
+
+at::Tensor data_of(const PlannedFile& planned, const NamedTensor& item) {
+  return planned.fetch && item.tensor.is_meta() ? planned.fetch(item.name) : item.tensor;
+}
 
 std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned) {
   std::uint64_t bytes = 0;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,19 @@ struct PlannedFile {
   /// This rank's parts of further tensors of the file, of which other ranks have the rest:
   /// ShardedPlan makes files of them.
   std::vector<LocalShard> shards = {};
+  /// Gives those of `tensors` that are on the meta device, by name, when their turn comes. Empty:
+  /// such tensors are refused.
+  std::function<at::Tensor(const std::string& name)> fetch = {};
   SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Of a file of tensors.
   bool one_rank = false;  ///< No other rank has planned it: of what each rank has of its own.
 };
+
+/// Name, dtype and shape of one of the tensors of `planned`. Throws CheckpointError for one that
+/// cannot be written.
+[[nodiscard]] TensorSpec spec_of(const PlannedFile& planned, const NamedTensor& item);
+
+/// One of the tensors of `planned`, fetched when it is to be. Throws what fetch does.
+[[nodiscard]] at::Tensor data_of(const PlannedFile& planned, const NamedTensor& item);
 
 /// The bytes of all contents: texts, and elements of tensors.
 [[nodiscard]] std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned);

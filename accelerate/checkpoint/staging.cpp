@@ -89,7 +89,7 @@ std::vector<PlannedFile> Staging::copy(std::vector<PlannedFile> planned) {
       }
       std::byte* const begin = memory_->data() + offset;
       std::byte* end = begin;
-      for_each_piece(tensor, [&](std::span<const std::byte> piece) {
+      for_each_piece(data_of(file, {name, tensor}), [&](std::span<const std::byte> piece) {
         copy_bytes(end, piece);
         end += piece.size();
       });

@@ -56,26 +56,6 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   }
 }
 
-PlannedFile plan_model(const ModelPart& model) {
-  PlannedFile file{.name = weights_file(model)};
-  const auto in_parts = shards_by_leaf(model.view, model.shards);
-  for (auto& item : without_duplicates(state_dict(model.view))) {
-    if (!in_parts.contains(item.tensor.unsafeGetTensorImpl()))
-      file.tensors.push_back(std::move(item));
-  }
-  try {
-    (void)tensor_specs(file.tensors);  // Refuses here what could not be written.
-    for (const auto& shard : model.shards) {
-      (void)tensor_specs({{shard.name, shard.local}});
-      for (auto& tile : tiles_of(shard, shard.name, shard.local))
-        file.shards.push_back(std::move(tile));
-    }
-  } catch (const Error&) {
-    throw_with_context<CheckpointError>("cannot save '" + model.stem + "'");
-  }
-  return file;
-}
-
 // What an object throws is its own: an Error of ours says enough, anything else gets a name.
 StateDict state_of(const StatePart& part) {
   try {
@@ -161,6 +141,26 @@ void CheckedTraining::load_updated() {
 bool TrainingState::is_sharded() const {
   const auto has_parts = [](const auto& part) { return !part.shards.empty(); };
   return std::ranges::any_of(models, has_parts) || std::ranges::any_of(parts, has_parts);
+}
+
+PlannedFile plan_model(const ModelPart& model) {
+  PlannedFile file{.name = weights_file(model)};
+  const auto in_parts = shards_by_leaf(model.view, model.shards);
+  for (auto& item : without_duplicates(state_dict(model.view))) {
+    if (!in_parts.contains(item.tensor.unsafeGetTensorImpl()))
+      file.tensors.push_back(std::move(item));
+  }
+  try {
+    (void)tensor_specs(file.tensors);  // Refuses here what could not be written.
+    for (const auto& shard : model.shards) {
+      (void)tensor_specs({{shard.name, shard.local}});
+      for (auto& tile : tiles_of(shard, shard.name, shard.local))
+        file.shards.push_back(std::move(tile));
+    }
+  } catch (const Error&) {
+    throw_with_context<CheckpointError>("cannot save '" + model.stem + "'");
+  }
+  return file;
 }
 
 std::vector<PlannedFile> plan_training_state(const TrainingState& training, bool shared) {

@@ -47,10 +47,17 @@ struct StatePart {
 struct TrainingState {
   std::vector<ModelPart> models;
   std::vector<StatePart> parts;
+  /// Parts are saved as whole tensors in rank 0's files, fetched one by one; else each rank saves
+  /// its own.
+  bool whole = false;
 
   /// Whether ranks have parts of tensors: then every rank plans and writes, see ShardedPlan.
   [[nodiscard]] bool is_sharded() const;
 };
+
+/// The file of `model`: what is whole as tensors, this rank's parts as shards. Copies nothing.
+/// Throws CheckpointError. Local.
+[[nodiscard]] PlannedFile plan_model(const ModelPart& model);
 
 /// This rank's files of `training`: what it has of its own, and with `shared` also what all ranks
 /// have, which the main rank alone writes, or every rank a share of (see ShardedPlan). Asks each

@@ -25,4 +25,16 @@ void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem
   write_weights(weight_sources(weights), folder, {.max_shard_bytes = max_shard_bytes}, files);
 }
 
+void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
+                  std::uint64_t max_shard_bytes, FileSystem& files) {
+  std::vector<WeightSource> sources;
+  for (const auto& item : planned.tensors) {
+    const auto stream = [&planned, &item](const ByteSink& sink) {
+      for_each_piece(data_of(planned, item), sink);
+    };
+    sources.push_back({spec_of(planned, item), stream});
+  }
+  write_weights(sources, folder, {.max_shard_bytes = max_shard_bytes}, files);
+}
+
 }  // namespace accelerate

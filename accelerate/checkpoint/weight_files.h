@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
@@ -18,6 +19,10 @@ namespace accelerate {
 /// weights, the new ones, or, for the moment in which shards of one name are exchanged, none at all
 /// (an index is missing), never a mixture. Throws CheckpointError, UsageError for a name twice.
 void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem::path& folder,
+                  std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
+
+/// The same of a file that was planned (see plan_whole for what it fetches).
+void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
                   std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
 
 /// The weights at `path`, on the CPU, without a copy where the file allows it: they lie in mapped

@@ -50,7 +50,7 @@ struct FullyShardedDataParallelPlugin {
   /// Regular expressions (ECMAScript); a module whose whole name matches one, and all below it, is
   /// not sharded: every rank has its parameters. None.
   std::optional<std::vector<std::string>> ignored_modules{};
-  std::optional<StateDictType> state_dict_type{};  ///< Accepted: each rank saves its slices.
+  std::optional<StateDictType> state_dict_type{};  ///< FULL_STATE_DICT; version 2 SHARDED_….
   bool limit_all_gathers = true;             ///< Accepted: only one unit is ever gathered ahead.
   std::optional<bool> use_orig_params{};     ///< Version 1; accepted: parameters stay the user's.
   std::optional<bool> sync_module_states{};  ///< Version 1: rank 0's values to all; false.

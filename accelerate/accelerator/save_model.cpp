@@ -1,0 +1,75 @@
+// save_model() and get_state_dict(): models as named tensors, whole also where ranks have parts.
+#include <map>
+#include <string>
+#include <utility>
+
+#include "accelerate/accelerator/accelerator_impl.h"
+#include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/shard_collector.h"
+#include "accelerate/checkpoint/training_state.h"
+#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/formats/weights/weight_index.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+
+namespace accelerate {
+
+ModelPart detail::model_part(const ModelCore& core, std::string stem) {
+  ModelPart part{.stem = std::move(stem), .view = core.view()};
+  const auto& engine = core.shards();
+  if (!engine) return part;
+  for (const auto& [name, leaf] : without_duplicates(core.view().parameters)) {
+    auto shard = engine->shard_of(leaf);
+    if (!shard) continue;
+    shard->name = name;
+    part.shards.push_back(std::move(*shard));
+  }
+  part.update = [engine](const std::function<void()>& write) { engine->update(write); };
+  return part;
+}
+
+// Rank 0 writes what the others hand over, one tensor at a time.
+void Accelerator::save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
+                              const std::string& max_shard_size) const {
+  const auto max_shard_bytes = parse_shard_size(max_shard_size);
+  auto planned = std::vector{plan_model(detail::model_part(core, "model"))};
+  if (!core.shards()) {
+    if (impl_->saves()) save_weights(planned.front(), directory, max_shard_bytes);
+    return;
+  }
+  auto& ranks = *core.shards()->communicator();
+  const auto collector = plan_whole(planned, ranks);
+  on_all_ranks(ranks, [&] {
+    collector->together([&] {
+      if (ranks.rank() == 0) save_weights(planned.front(), directory, max_shard_bytes);
+    });
+  });
+}
+
+std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& core) const {
+  const auto names = state_dict(core.view());
+  if (!core.shards()) return names;
+  auto planned = std::vector{plan_model(detail::model_part(core, "model"))};
+  auto& ranks = *core.shards()->communicator();
+  const auto collector = plan_whole(planned, ranks);
+  std::map<std::string, at::Tensor> whole;
+  on_all_ranks(ranks, [&] {
+    collector->together([&] {
+      if (ranks.rank() != 0) return;
+      for (const auto& item : planned.front().tensors) {
+        const at::Tensor data = data_of(planned.front(), item).detach();
+        whole[item.name] = item.tensor.is_meta() ? data : data.to(at::kCPU, false, /*copy=*/true);
+      }
+    });
+  });
+  std::vector<NamedTensor> all;
+  if (ranks.rank() != 0) return all;
+  std::map<const at::TensorImpl*, at::Tensor> by_leaf;  // Those that are tied have several names.
+  for (const auto& [name, leaf] : names) {
+    const auto found = whole.find(name);
+    if (found != whole.end()) by_leaf.emplace(leaf.unsafeGetTensorImpl(), found->second);
+    all.push_back({name, by_leaf.at(leaf.unsafeGetTensorImpl())});
+  }
+  return all;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,355 @@
+// Checkpoints of sharded trainings: saved under one strategy, loaded under any other, and the
+// training goes on as if nothing had been.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "accelerate/accelerate.h"
+#include "accelerate/formats/shards/shard_files.h"
+#include "tests/accelerator/sharded_net.h"
+#include "tests/support/errors.h"
+#include "tests/support/ranks.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using testing::Engine;
+using testing::message_of;
+using testing::run_ranks_shared;
+using testing::ShardedNet;
+using testing::TemporaryFolder;
+using Path = std::filesystem::path;
+using Weights = std::map<std::string, at::Tensor>;
+
+constexpr std::int64_t kBatch = 12;  // Of all ranks together.
+
+struct Place {
+  std::optional<ShardingStrategy> strategy;  // None: every rank has all.
+  int ranks = 1;
+  Engine engine = Engine::gloo;
+};
+
+const Place kPlaces[] = {{std::nullopt, 1},
+                         {std::nullopt, 2},
+                         {ShardingStrategy::FULL_SHARD, 2},
+                         {ShardingStrategy::FULL_SHARD, 3, Engine::shared_memory},
+                         {ShardingStrategy::SHARD_GRAD_OP, 4},
+                         {ShardingStrategy::HYBRID_SHARD, 4},
+                         {ShardingStrategy::NO_SHARD, 2}};
+
+std::string text_of(const Place& place) {
+  return (place.strategy ? std::string(to_string(*place.strategy)) : "unsharded") + " on " +
+         std::to_string(place.ranks);
+}
+
+AcceleratorOptions options_of(const Place& place, StateDictType type,
+                              const std::shared_ptr<Communicator>& ranks) {
+  AcceleratorOptions options{.communicator = ranks};
+  if (!place.strategy) return options;
+  FullyShardedDataParallelPlugin plugin;
+  plugin.sharding_strategy = place.strategy;
+  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+  plugin.transformer_cls_names_to_wrap = {{"Block"}};
+  plugin.state_dict_type = type;
+  if (place.strategy == ShardingStrategy::HYBRID_SHARD) plugin.shard_group_size = 2;
+  options.fsdp_plugin = plugin;
+  return options;
+}
+
+std::vector<at::Tensor> without_twins(const torch::nn::Module& net) {
+  std::vector<at::Tensor> all;
+  for (const auto& parameter : net.parameters()) {
+    if (std::ranges::none_of(all, [&](const auto& one) { return one.is_same(parameter); }))
+      all.push_back(parameter);
+  }
+  return all;
+}
+
+// A net with tied and frozen weights under AdamW, in fp64.
+struct Training {
+  Training(const AcceleratorOptions& options, at::ScalarType dtype = at::kDouble)
+      : accelerator(options) {
+    net->to(dtype);
+    adamw = std::make_unique<torch::optim::AdamW>(without_twins(*net),
+                                                  torch::optim::AdamWOptions(0.01));
+    std::tie(model, optimizer) = accelerator.prepare(net, *adamw);
+  }
+
+  void steps(int begin, int end) {
+    for (int step = begin; step < end; ++step) {
+      const auto window = accelerator.accumulate(*model);
+      const auto all =
+          (torch::arange(kBatch * ShardedNet::Impl::kWidth, torch::kDouble) * 0.7 + step)
+              .sin()
+              .view({kBatch, ShardedNet::Impl::kWidth})
+              .to(net->head_weight.scalar_type());
+      const auto x = all.chunk(
+          accelerator.num_processes())[static_cast<std::size_t>(accelerator.process_index())];
+      accelerator.backward(((*model)(x, false) - x.flip(1)).square().mean());
+      optimizer->step();
+      optimizer->zero_grad();
+    }
+  }
+
+  // On all ranks.
+  Weights weights() {
+    const auto whole = model->summon_full_params({.writeback = false});
+    Weights all;
+    for (const auto& item : net->named_parameters())
+      all[item.key()] = item.value().detach().clone();
+    return all;
+  }
+
+  Accelerator accelerator;
+  ShardedNet net{testing::ShardedNetOptions{.blocks = 2, .tied = true, .frozen = true}};
+  std::unique_ptr<torch::optim::AdamW> adamw;
+  std::optional<Prepared<ShardedNet>> model;
+  std::optional<AcceleratedOptimizer> optimizer;
+};
+
+void on_ranks(const Place& place, StateDictType type, const std::function<void(Training&)>& body) {
+  run_ranks_shared(place.ranks,
+                   [&](const std::shared_ptr<Communicator>& ranks) {
+                     Training training(options_of(place, type, ranks));
+                     body(training);
+                   },
+                   {.engine = place.engine});
+}
+
+constexpr auto kFull = StateDictType::FULL_STATE_DICT;
+constexpr auto kSharded = StateDictType::SHARDED_STATE_DICT;
+
+void expect_close(const Weights& there, const Weights& wanted, double tolerance) {
+  ASSERT_EQ(there.size(), wanted.size());
+  for (const auto& [name, weight] : wanted) {
+    EXPECT_LE((there.at(name) - weight).abs().max().item<double>(), tolerance) << name;
+  }
+}
+
+TEST(ShardedCheckpoint, GoesOnUnderAnyStrategyOnAnyNumberOfRanksAsIfNothingHadBeen) {
+  Weights uninterrupted;
+  on_ranks(kPlaces[0], kFull, [&](Training& training) {
+    training.steps(0, 8);
+    uninterrupted = training.weights();
+  });
+  for (const Place& before : kPlaces) {
+    const TemporaryFolder home;
+    for (const auto type : {kFull, kSharded}) {
+      on_ranks(before, type, [&](Training& training) {
+        training.steps(0, 4);
+        training.accelerator.save_state(home.path() / std::string(to_string(type)));
+      });
+    }
+    int turn = 0;
+    for (const Place& after : kPlaces) {
+      const auto type = ++turn % 2 == 0 ? kFull : kSharded;
+      SCOPED_TRACE(text_of(before) + ", " + std::string(to_string(type)) + ", then " +
+                   text_of(after));
+      on_ranks(after, kSharded, [&](Training& training) {
+        training.steps(0, 2);  // Of another training: all of it must go.
+        training.accelerator.load_state(home.path() / std::string(to_string(type)));
+        training.steps(4, 8);
+        // fp64, and the order of sums is the only difference.
+        expect_close(training.weights(), uninterrupted, 1e-9);
+      });
+    }
+  }
+}
+
+TEST(ShardedCheckpoint, GoesOnBitForBitWhereNothingElseChanges) {
+  for (const auto type : {kFull, kSharded}) {
+    for (const Place& place : kPlaces) {
+      SCOPED_TRACE(text_of(place));
+      const TemporaryFolder home;
+      Weights uninterrupted;
+      on_ranks(place, type, [&](Training& training) {
+        training.steps(0, 3);
+        training.accelerator.save_state(home.path() / "state");
+        training.steps(3, 6);
+        const auto all = training.weights();
+        if (training.accelerator.is_main_process()) uninterrupted = all;
+      });
+      on_ranks(place, type, [&](Training& training) {
+        training.accelerator.load_state(home.path() / "state");
+        training.steps(3, 6);
+        expect_close(training.weights(), uninterrupted, 0);
+      });
+    }
+  }
+}
+
+// The fp32 values that the optimizer has, not the bf16 ones that the net computes with.
+TEST(ShardedCheckpoint, KeepsTheMasterWeightsOfAMixedPrecisionTraining) {
+  for (const Engine engine : {Engine::gloo, Engine::shared_memory}) {
+    const TemporaryFolder home;
+    Weights uninterrupted;
+    const auto train = [&](bool resumes) {
+      run_ranks_shared(2,
+                       [&](const std::shared_ptr<Communicator>& ranks) {
+                         auto options = options_of(kPlaces[2], kSharded, ranks);
+                         options.mixed_precision = MixedPrecision::bf16;
+                         Training training(options, at::kFloat);
+                         if (resumes) training.accelerator.load_state(home.path() / "state");
+                         if (!resumes) training.steps(0, 3);
+                         if (!resumes) training.accelerator.save_state(home.path() / "state");
+                         training.steps(3, 6);
+                         const auto all = training.weights();
+                         if (resumes) expect_close(all, uninterrupted, 0);
+                         if (!resumes && ranks->rank() == 0) uninterrupted = all;
+                       },
+                       {.engine = engine});
+    };
+    train(false);
+    train(true);
+    EXPECT_EQ(uninterrupted.at("head_weight").scalar_type(), at::kFloat);
+    EXPECT_GT((uninterrupted.at("head_weight") -
+               uninterrupted.at("head_weight").to(at::kBFloat16).to(at::kFloat))
+                  .abs()
+                  .max()
+                  .item<double>(),
+              0);
+  }
+}
+
+std::size_t shards_in(const Path& folder) {
+  std::size_t count = 0;
+  for (const auto& name : real_file_system().list(folder))
+    if (ShardFileName::parse(name)) ++count;
+  return count;
+}
+
+TEST(ShardedCheckpoint, TheTypeOfTheStateSaysWhetherRanksWriteTheirPartsOrRankZeroAll) {
+  const TemporaryFolder home;
+  for (const auto type : {kFull, kSharded, StateDictType::LOCAL_STATE_DICT}) {
+    for (const bool asynchronous : {false, true}) {
+      const auto folder =
+          home.path() / (std::string(to_string(type)) + (asynchronous ? "_later" : ""));
+      on_ranks(kPlaces[3], type, [&](Training& training) {
+        training.steps(0, 2);
+        training.accelerator.save_state(folder, {.asynchronous = asynchronous});
+        training.steps(2, 4);
+        training.accelerator.wait_for_save();
+      });
+      const bool whole = type == kFull;
+      EXPECT_EQ(std::filesystem::exists(folder / "model.safetensors"), whole);
+      EXPECT_EQ(std::filesystem::exists(folder / "optimizer.safetensors"), whole);
+      EXPECT_EQ(shards_in(folder) > 3, !whole) << shards_in(folder);
+    }
+  }
+  // Asked for in so many words, shards it is.
+  on_ranks(kPlaces[3], kFull, [&](Training& training) {
+    training.accelerator.save_state(home.path() / "asked", {.sharded = true});
+  });
+  EXPECT_GT(shards_in(home.path() / "asked"), 3U);
+}
+
+TEST(ShardedCheckpoint, AnAsynchronousSaveHoldsTheStateOfTheCall) {
+  for (const auto type : {kFull, kSharded}) {
+    const TemporaryFolder home;
+    Weights saved;
+    on_ranks(kPlaces[3], type, [&](Training& training) {
+      training.steps(0, 2);
+      const auto all = training.weights();
+      if (training.accelerator.is_main_process()) saved = all;
+      training.accelerator.save_state(home.path() / "state", {.asynchronous = true});
+      training.steps(2, 5);
+      training.accelerator.wait_for_save();
+    });
+    on_ranks(kPlaces[0], type, [&](Training& training) {
+      training.accelerator.load_state(home.path() / "state");
+      expect_close(training.weights(), saved, 0);
+    });
+  }
+}
+
+TEST(ShardedCheckpoint, SaveModelWritesWholeTensorsThatAnyoneReads) {
+  for (const Place& place : kPlaces) {
+    SCOPED_TRACE(text_of(place));
+    const TemporaryFolder home;
+    Weights trained;
+    on_ranks(place, kFull, [&](Training& training) {
+      training.steps(0, 2);
+      const auto all = training.weights();
+      if (training.accelerator.is_main_process()) trained = all;
+      training.accelerator.save_model(*training.model, home.path() / "one");
+      training.accelerator.save_model(*training.model, home.path() / "several", "2KB");
+      training.accelerator.wait_for_everyone();
+    });
+    EXPECT_TRUE(std::filesystem::exists(home.path() / "one" / "model.safetensors"));
+    EXPECT_TRUE(std::filesystem::exists(home.path() / "several" / "model.safetensors.index.json"));
+    for (const char* folder : {"one", "several"}) {
+      ShardedNet net(testing::ShardedNetOptions{.blocks = 2, .tied = true, .frozen = true});
+      net->to(at::kDouble);
+      load_checkpoint_in_model(*net, home.path() / folder);
+      for (const auto& item : net->named_parameters())
+        EXPECT_TRUE(at::equal(item.value(), trained.at(item.key()))) << item.key();
+    }
+  }
+}
+
+TEST(ShardedCheckpoint, GetStateDictIsWholeOnRankZero) {
+  on_ranks(kPlaces[3], kFull, [&](Training& training) {
+    training.steps(0, 2);
+    const auto trained = training.weights();
+    const auto state = training.accelerator.get_state_dict(*training.model);
+    if (!training.accelerator.is_main_process()) {
+      EXPECT_TRUE(state.empty());
+      return;
+    }
+    EXPECT_EQ(state.size(), trained.size());
+    for (const auto& [name, tensor] : state) EXPECT_TRUE(at::equal(tensor, trained.at(name)));
+  });
+}
+
+// A folder that cannot be written: an error on all ranks, and none waits for another.
+TEST(ShardedCheckpoint, WhatRankZeroCannotWriteIsAnErrorOnAllRanks) {
+  const TemporaryFolder home;
+  std::ofstream(home.path() / "file") << "in the way";
+  on_ranks(kPlaces[2], kFull, [&](Training& training) {
+    EXPECT_THROW(training.accelerator.save_model(*training.model, home.path() / "file"),
+                 CheckpointError);
+    training.steps(0, 1);
+  });
+}
+
+TEST(ShardedCheckpoint, InsideAWindowIsRefusedWithTheCure) {
+  const TemporaryFolder home;
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
+    auto options = options_of(kPlaces[2], kSharded, ranks);
+    options.gradient_accumulation_steps = 2;
+    Training training(options);
+    training.steps(0, 1);
+    EXPECT_PRED_FORMAT2(
+        ::testing::IsSubstring, "after optimizer.step()",
+        message_of<UsageError>([&] { training.accelerator.save_state(home.path() / "state"); }));
+    training.steps(1, 2);
+    training.accelerator.save_state(home.path() / "state");
+  });
+}
+
+TEST(ShardedCheckpoint, ARefusedLoadChangesNothingOnAnyRank) {
+  const TemporaryFolder home;
+  run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
+    Accelerator accelerator(options_of(kPlaces[2], kSharded, ranks));
+    ShardedNet other(testing::ShardedNetOptions{.blocks = 1});
+    torch::optim::AdamW adamw(other->parameters());
+    auto prepared = accelerator.prepare(other, adamw);
+    accelerator.save_state(home.path() / "other");
+  });
+  on_ranks(kPlaces[3], kSharded, [&](Training& training) {
+    training.steps(0, 2);
+    const auto before = training.weights();
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "do not fit the model",
+                        message_of<CheckpointError>(
+                            [&] { training.accelerator.load_state(home.path() / "other"); }));
+    expect_close(training.weights(), before, 0);
+  });
+}
+
+}  // namespace
+}  // namespace accelerate
