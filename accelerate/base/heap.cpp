@@ -26,4 +26,10 @@ bool keep_freed_memory() {
 #endif
 }
 
+void return_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 }  // namespace accelerate

@@ -12,4 +12,8 @@ namespace accelerate {
 /// glibc. Returns whether the heap does so now.
 bool keep_freed_memory();
 
+/// Gives what was freed so far back to the system, once: after something large that nothing will
+/// take the place of, such as a model that has become shards. Cost: milliseconds.
+void return_freed_memory();
+
 }  // namespace accelerate

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/operations.h"
@@ -88,6 +89,7 @@ struct FullyShardedDataParallel::Impl {
     }
     full->end_update();
     take_over_buffers(view);
+    return_freed_memory();  // of the whole model
   }
 
   void remember(Unit& unit, const UnitParameter& parameter) {
