@@ -13,6 +13,7 @@
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/config/deepspeed.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
@@ -51,6 +52,23 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
   return plugin;
 }
 
+// As the program says, else as the launcher does, in FSDP's words or in those of DeepSpeed's ZeRO.
+std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
+                                        MixedPrecision precision) {
+  if (options.fsdp_plugin || use_fsdp()) {
+    return resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
+  }
+  if (!use_deepspeed()) return std::nullopt;
+  const DeepSpeedConfig config = deepspeed_config_from_env();
+  if (config.gradient_clipping) {
+    throw ConfigError(
+        "gradient_clipping of deepspeed_config is set, and here the loop clips: call "
+        "accelerator.clip_grad_norm_(model.parameters(), max_norm) before optimizer.step(), and "
+        "leave the key out");
+  }
+  return settings_of(config, precision);
+}
+
 // Each model averages the gradients of its parameters, so one that two of them have would be
 // averaged twice.
 void require_unshared(const ModuleView& view, const detail::ModelCore& other) {
@@ -80,9 +98,7 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
   keep_freed_memory();  // what a step frees, the next one needs
-  if (options.fsdp_plugin || use_fsdp()) {
-    fsdp = resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
-  }
+  fsdp = sharding_of(options, precision);
   gradient_state->accumulation = accumulation_of(options);
   if (autocast_dtype(precision) == at::kHalf) {
     scaler =
@@ -170,7 +186,9 @@ Accelerator::Accelerator(Accelerator&&) noexcept = default;
 Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
 
 DistributedType Accelerator::distributed_type() const {
-  return impl_->fsdp ? DistributedType::FSDP : state().distributed_type();
+  if (!impl_->fsdp) return state().distributed_type();
+  return impl_->options.fsdp_plugin || use_fsdp() ? DistributedType::FSDP
+                                                  : DistributedType::DEEPSPEED;
 }
 
 const PartialState& Accelerator::state() const {

@@ -122,7 +122,7 @@ class Accelerator {
 
   // --- who am I ---------------------------------------------------------------------------------
   [[nodiscard]] const PartialState& state() const;
-  /// FSDP when models are sharded, else as the state says.
+  /// FSDP or DEEPSPEED when models are sharded in the words of either, else as the state says.
   [[nodiscard]] DistributedType distributed_type() const;
   [[nodiscard]] int num_processes() const { return state().num_processes(); }
   [[nodiscard]] int process_index() const { return state().process_index(); }

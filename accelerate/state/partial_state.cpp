@@ -22,8 +22,7 @@ void refuse_unbuilt_types() {
     const char* type;
   };
   for (const Unbuilt& unbuilt :
-       {Unbuilt{"ACCELERATE_USE_DEEPSPEED", "DEEPSPEED"},
-        Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM"},
+       {Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM"},
         Unbuilt{"ACCELERATE_USE_PARALLELISM_CONFIG", "parallelism_config"}}) {
     if (!env_flag(unbuilt.variable, false)) continue;
     throw ConfigError(

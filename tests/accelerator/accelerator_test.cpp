@@ -213,9 +213,7 @@ TEST(Accelerator, SaveModelWritesOnceWithTiedWeightsUnderTheirFirstName) {
 
 TEST(Accelerator, ValuesOfTheEnvironmentThatCannotBeServedAreRefusedByName) {
   for (const auto& [variable, value] :
-       std::map<std::string, const char*>{{"ACCELERATE_USE_FSDP", "true"},
-                                          {"ACCELERATE_USE_DEEPSPEED", "1"},
-                                          {"ACCELERATE_USE_MEGATRON_LM", "true"},
+       std::map<std::string, const char*>{{"ACCELERATE_USE_MEGATRON_LM", "true"},
                                           {"ACCELERATE_MIXED_PRECISION", "fp8"},
                                           {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0"},
                                           {"ACCELERATE_TORCH_DEVICE", "cuda:99"},
