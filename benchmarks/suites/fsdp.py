@@ -7,6 +7,8 @@ embedding and head, 4 x 64 tokens a rank, AdamW, two ranks of one thread each.
   one that was through first.
 - **Theirs** is PyTorch's FSDP 2 over Gloo under `torchrun`, with the fused AdamW; Python Accelerate has no FSDP on the
   CPU. In bf16 both compute in bf16 and keep fp32 masters.
+- **Watched**: the program in one process, unsharded, with the watch over operators by which gathered units come on
+  first touch, and without it, step by step in turns.
 - **Memory** is the proportional set size of both ranks together at the end of a backward, when gradients are there;
   that of theirs includes two Pythons.
 """
@@ -17,7 +19,7 @@ from harness import Contender, Summary, alternate, run
 from report import Row, Times
 
 TITLE = "Sharded training on one machine: ours and PyTorch's FSDP 2"
-PROGRAMS = ("sharded_steps",)
+PROGRAMS = ("sharded_steps", "watched_steps")
 ROUNDS = 3
 SIZES, QUICK_SIZES = (2, 8, 2), (1, 1, 1)  # Steps to warm up, blocks, steps a block.
 FLAGS = ("--use_fsdp", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--fsdp_transformer_layer_cls_to_wrap",
@@ -55,7 +57,7 @@ def has_fast_bf16():
 
 
 def measure(setting, say):
-    sizes = QUICK_SIZES if setting.quick else SIZES
+    sizes, watched_sizes = (QUICK_SIZES, (2, 2)) if setting.quick else (SIZES, (4, 30))
     reports = alternate([
         Contender("pages", sharded(setting, sizes)),
         Contender("unconnected", lambda: unconnected(setting, sizes)),
@@ -63,10 +65,15 @@ def measure(setting, say):
         Contender("theirs", theirs(setting, sizes)),
         Contender("ddp", replicated(setting, sizes)),
         Contender("pages bf16", sharded(setting, sizes, *HALF)),
-        Contender("theirs bf16", theirs(setting, sizes, ("env", "SHARDED_STEPS_BF16=1")))], setting.rounds, say)
+        Contender("theirs bf16", theirs(setting, sizes, ("env", "SHARDED_STEPS_BF16=1"))),
+        Contender("watched", lambda: run(setting, [setting.program("watched_steps"), *watched_sizes]).report())],
+        setting.rounds, say)
 
     def step(name):
         return Summary.of(value * 1e3 / sizes[-1] for report in reports[name] for value in report["block_seconds"])
+
+    def watched(key):
+        return Summary.of(value * 1e3 for report in reports["watched"] for value in report[key])
 
     def memory(name):
         return Summary.of(report["proportional_mib"] for report in reports[name])
@@ -78,6 +85,8 @@ def measure(setting, say):
             Row("shared pages against our DDP through shared memory", "ms", step("pages"), step("ddp")),
             Row("shared pages in bf16 against fp32", "ms", step("pages bf16"), step("pages"), fast),
             Row("shared pages in bf16 against FSDP 2 in bf16", "ms", step("pages bf16"), step("theirs bf16")),
+            Row("a step under the watch against one without", "ms", watched("accelerated_seconds"),
+                watched("plain_seconds"), Times(0.99)),
             Row("memory of both ranks: shared pages against FSDP 2", "MiB", memory("pages"), memory("theirs")),
             Row("memory of both ranks: shared pages against our DDP", "MiB", memory("pages"), memory("ddp")),
             Row("memory of both ranks in bf16: shared pages against FSDP 2", "MiB", memory("pages bf16"),
