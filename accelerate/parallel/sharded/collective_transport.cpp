@@ -43,7 +43,8 @@ class CollectiveTransport final : public GatherTransport {
     if (const auto promised = settle_announcement()) keep(*promised, std::nullopt);
   }
 
-  [[nodiscard]] bool is_one_sided() const override { return false; }
+  // A rank that has the whole model itself asks nobody.
+  [[nodiscard]] bool is_one_sided() const override { return group_->size() == 1; }
   [[nodiscard]] at::Tensor empty(std::size_t bytes) const override {
     const auto options = at::TensorOptions(at::kByte).device(units_->front()->spec().device);
     return group_->empty({static_cast<std::int64_t>(bytes)}, options);

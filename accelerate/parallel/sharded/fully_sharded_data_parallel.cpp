@@ -174,7 +174,7 @@ struct FullyShardedDataParallel::Impl {
     require_untouched();
     if (arming.synchronizes()) require_claimed();
     full->begin_pass(PassKind::backward);
-    gradients->begin(arming.synchronizes());
+    gradients->begin(arming.synchronizes(), pass.loss);
   }
 
   // The second step on gradients that nobody takes away would add them up for ever.

@@ -4,11 +4,13 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/parallel/gradients/graph_walk.h"
 
 namespace accelerate::detail {
 namespace {
@@ -83,7 +85,7 @@ GradientShards::GradientShards(Units& units, ShardGroups groups, Callbacks callb
 
 // Autograd adds to what a leaf's grad holds, so that what only stands there for the slices goes. A
 // program that took it away (module->zero_grad()) wants the gradients gone.
-void GradientShards::begin(bool synchronize) {
+void GradientShards::begin(bool synchronize, const at::Tensor& loss) {
   const std::lock_guard lock(mutex_);
   synchronize_ = synchronize;
   running_ = true;
@@ -92,7 +94,7 @@ void GradientShards::begin(bool synchronize) {
   for (auto& flow : flows_) {
     auto& parameters = flow.unit->parameters;
     flow.came.assign(parameters.size(), 0);
-    flow.launched = false;
+    flow.completed = flow.launched = false;
     flow.missing = 0;
     for (std::size_t p = 0; p < parameters.size(); ++p) {
       UnitParameter& parameter = parameters[p];
@@ -105,6 +107,36 @@ void GradientShards::begin(bool synchronize) {
       }
       if (grad.is_same(parameter.marker)) grad = at::Tensor();
       parameter.marker = at::Tensor();
+    }
+    flow.had = flow.held;
+  }
+  if (!synchronize) return;
+  find_reached(loss);
+  usage_.ask(*groups_.world, expected_usage_of_this_rank());
+}
+
+// Which leaves this backward will give a gradient to, as far as the graph tells.
+void GradientShards::find_reached(const at::Tensor& loss) {
+  std::vector<at::Tensor> leaves;
+  for (const auto& flow : flows_) {
+    for (const auto& parameter : flow.unit->parameters) {
+      leaves.insert(leaves.end(), parameter.leaves.begin(), parameter.leaves.end());
+    }
+  }
+  const bool is_alone = groups_.world->size() == 1;
+  const auto found =
+      is_alone ? std::vector<bool>(leaves.size(), true) : reached_leaves(loss, leaves);
+  auto next = found.begin();
+  for (auto& flow : flows_) {
+    flow.reached.assign(flow.came.size(), 0);
+    flow.awaited = 0;
+    for (std::size_t p = 0; p < flow.came.size(); ++p) {
+      const auto& of_parameter = flow.unit->parameters[p].leaves;
+      for (std::size_t l = 0; l < of_parameter.size(); ++l) {
+        if (!*next++ || !of_parameter[l].requires_grad()) continue;
+        flow.reached[p] |= std::uint64_t{1} << l;
+        ++flow.awaited;
+      }
     }
   }
 }
@@ -124,8 +156,12 @@ void GradientShards::on_gradient(std::size_t index, std::size_t p, std::size_t l
   }
   synchronize_ ? take(flow, p, gradient) : keep(flow, p, gradient);
   const std::uint64_t bit = std::uint64_t{1} << l;
-  if ((std::exchange(flow.came[p], flow.came[p] | bit) & bit) == 0) --flow.missing;
-  if (!synchronize_ || flow.missing > 0) return;
+  if ((std::exchange(flow.came[p], flow.came[p] | bit) & bit) == 0) {
+    --flow.missing;
+    if (synchronize_ && (flow.reached[p] & bit) != 0) --flow.awaited;
+  }
+  if (!synchronize_ || flow.awaited > 0 || !is_ready(flow)) return;
+  if (std::exchange(flow.completed, true)) return;
   if (!order_is_agreed_) completed_.push_back(index);
   if (callbacks_.complete) callbacks_.complete(*flow.unit);
   launch_in_order();
@@ -177,9 +213,31 @@ void GradientShards::keep(Flow& flow, std::size_t p, const at::Tensor& gradient)
 // --- reduction
 // ------------------------------------------------------------------------------------
 
+// All of it has come that this rank computes. Of what it does not compute, another rank does, and
+// waits for this one to take part; what no rank reaches may still come (by a backward of a node's
+// own) until the end.
+bool GradientShards::is_ready(const Flow& flow) {
+  if (flow.missing == 0) return true;
+  if (flow.awaited > 0) return false;
+  usage_.wait();
+  const std::size_t first = first_parameter_[static_cast<std::size_t>(&flow - flows_.data())];
+  for (std::size_t p = 0; p < flow.came.size(); ++p) {
+    const auto leaves = flow.unit->parameters[p].leaves.size();
+    const bool whole = static_cast<std::size_t>(std::popcount(flow.came[p])) == leaves;
+    if (!whole && is_trained(flow.unit->parameters[p]) && !usage_.anywhere(first + p)) return false;
+  }
+  return true;
+}
+
 void GradientShards::launch_in_order() {
-  while (next_ < order_.size() && flows_[order_[next_]].missing == 0) {
+  while (next_ < order_.size() && is_ready(flows_[order_[next_]])) {
     launch(flows_[order_[next_++]]);
+  }
+}
+
+void GradientShards::launch_if(const std::function<bool(const Flow&)>& is_wanted) {
+  for (std::size_t i = next_; i < order_.size(); ++i) {
+    if (is_wanted(flows_[order_[i]])) launch(flows_[order_[i]]);
   }
 }
 
@@ -241,7 +299,17 @@ std::vector<bool> GradientShards::usage_of_this_rank() const {
   std::vector<bool> used;
   for (const auto& flow : flows_) {
     for (std::size_t p = 0; p < flow.came.size(); ++p)
-      used.push_back(flow.came[p] != 0 || flow.held[p]);
+      used.push_back(flow.came[p] != 0 || flow.had[p]);
+  }
+  return used;
+}
+
+// Before the backward: what it will reach, and what came before it.
+std::vector<bool> GradientShards::expected_usage_of_this_rank() const {
+  std::vector<bool> used;
+  for (const auto& flow : flows_) {
+    for (std::size_t p = 0; p < flow.reached.size(); ++p)
+      used.push_back(flow.reached[p] != 0 || flow.had[p]);
   }
   return used;
 }
@@ -263,12 +331,12 @@ std::vector<std::string> GradientShards::finish() {
     for (auto& flow : flows_) mark(flow);
     return unused;
   }
+  // What any rank was to reach, and may be waiting for, goes before anything is asked again.
+  usage_.wait();
+  launch_if([this](const Flow& flow) { return is_used(flow) || flow.missing == 0; });
   usage_.ask(*groups_.world, usage_of_this_rank());
   usage_.wait();
-  for (; next_ < order_.size(); ++next_) {
-    Flow& flow = flows_[order_[next_]];
-    if (is_used(flow)) launch(flow);
-  }
+  launch_if([this](const Flow& flow) { return is_used(flow); });
   while (!under_way_.empty()) finish_oldest();
   for (std::size_t f = 0; f < flows_.size(); ++f) {
     store(flows_[f]);

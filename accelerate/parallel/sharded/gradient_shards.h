@@ -44,9 +44,11 @@ class GradientShards {
 
   GradientShards(Units& units, ShardGroups groups, Callbacks callbacks);
 
-  /// Starts a backward. `synchronize`: gradients end up in the parameters' local().grad(), where
-  /// they add to what is there; else they only accumulate here.
-  void begin(bool synchronize);
+  /// Starts a backward of `loss`. `synchronize`: gradients end up in the parameters'
+  /// local().grad(), where they add to what is there; else they only accumulate here. [collective
+  /// when it synchronises] Ranks may reach different parameters: each says at once which, so that
+  /// none waits for what another does not compute.
+  void begin(bool synchronize, const at::Tensor& loss);
   /// Ends it: what did not come counts as zero, unless no rank has it. [collective when it
   /// synchronises] Returns the names of parameters that no rank has used. Throws CommError.
   std::vector<std::string> finish();
@@ -65,22 +67,28 @@ class GradientShards {
   // What of a unit's gradients is here.
   struct Flow {
     Unit* unit = nullptr;
-    std::vector<std::uint64_t> came;  // In this backward: a bit for each leaf of a parameter.
-    std::vector<bool> held;           // In `kept`, from backwards that did not synchronise.
-    std::size_t missing = 0;          // Gradients that are to come and have not.
-    at::Tensor slot, flat;            // {numel}, reduce type: on its way.
-    at::Tensor kept;                  // {numel}, master type.
-    at::Tensor grad;                  // {slice_numel}, master type: what local().grad() lies in.
-    at::Tensor received;              // {slice_numel}, reduce type.
+    std::vector<std::uint64_t> came;     // In this backward: a bit for each leaf of a parameter.
+    std::vector<std::uint64_t> reached;  // The same of leaves that the graph leads to.
+    std::vector<bool> held;              // In `kept`, from backwards that did not synchronise.
+    std::vector<bool> had;               // What was held when this backward began.
+    std::size_t awaited = 0;             // Leaves that the graph leads to and that have none yet.
+    std::size_t missing = 0;             // Leaves that have none yet.
+    at::Tensor slot, flat;               // {numel}, reduce type: on its way.
+    at::Tensor kept;                     // {numel}, master type.
+    at::Tensor grad;                     // {slice_numel}, master type: what local().grad() lies in.
+    at::Tensor received;                 // {slice_numel}, reduce type.
     Work work;
-    bool launched = false;
+    bool completed = false, launched = false;
   };
 
   void on_gradient(std::size_t flow, std::size_t parameter, std::size_t leaf);
   void take(Flow& flow, std::size_t parameter, const at::Tensor& gradient);
   void keep(Flow& flow, std::size_t parameter, const at::Tensor& gradient);
   void open(Flow& flow);
+  void find_reached(const at::Tensor& loss);
+  [[nodiscard]] bool is_ready(const Flow& flow);
   void launch_in_order();
+  void launch_if(const std::function<bool(const Flow&)>& is_wanted);
   void launch(Flow& flow);
   void fill_absent(Flow& flow);
   void finish_oldest();
@@ -88,6 +96,7 @@ class GradientShards {
   void place(Flow& flow, std::size_t parameter, bool replace);
   [[nodiscard]] bool is_used(const Flow& flow) const;
   [[nodiscard]] std::vector<bool> usage_of_this_rank() const;
+  [[nodiscard]] std::vector<bool> expected_usage_of_this_rank() const;
   void agree_on_order();
   void mark(Flow& flow);
   void forget(Flow& flow);

@@ -1,0 +1,194 @@
+// Two sharded models in one loop, each in the other's graph: adversaries train what they train in
+// one process.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "accelerate/accelerate.h"
+#include "tests/accelerator/sharded_net.h"
+#include "tests/support/ranks.h"
+
+namespace accelerate {
+namespace {
+
+using testing::Engine;
+using testing::run_ranks_shared;
+using testing::ShardedNet;
+
+constexpr std::int64_t kBatch = 12;  // Of all ranks together.
+constexpr int kSteps = 10;
+
+struct Setting {
+  std::string name;
+  Engine engine;
+  FullParametersHome home;
+  int ranks;
+  ShardingStrategy strategy = ShardingStrategy::FULL_SHARD;
+};
+void PrintTo(const Setting& setting, std::ostream* out) {
+  *out << setting.name << " " << to_string(setting.strategy) << " " << setting.ranks << " ranks";
+}
+
+enum class Loop {
+  in_turn,      // The critic's step on a detached fake, then the generator's through the critic.
+  frozen,       // The same, with a critic that takes no gradient from the generator's loss.
+  accumulates,  // Windows of two micro-batches for both.
+  one_loss,     // One backward for both.
+  apart         // On half of the ranks the generator takes its branch, on the others it does not.
+};
+
+FullyShardedDataParallelPlugin plugin_of(const Setting& setting) {
+  FullyShardedDataParallelPlugin plugin;
+  plugin.sharding_strategy = setting.strategy;
+  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+  plugin.transformer_cls_names_to_wrap = {{"Block"}};
+  plugin.full_parameters = setting.home;
+  return plugin;
+}
+
+// Generator and critic with an optimizer each.
+class Adversaries {
+ public:
+  Adversaries(std::shared_ptr<Communicator> comm, Loop loop,
+              const std::optional<FullyShardedDataParallelPlugin>& plugin)
+      : loop_(loop),
+        comm_(std::move(comm)),
+        accelerator_(
+            {.gradient_accumulation_plugin =
+                 GradientAccumulationPlugin{.num_steps = loop == Loop::accumulates ? 2 : 1},
+             .fsdp_plugin = plugin,
+             .communicator = comm_}) {}
+
+  // The weights of both at the end.
+  std::vector<at::Tensor> train() {
+    for (int step = 0; step < kSteps; ++step) {
+      loop_ == Loop::one_loss ? step_together(step) : step_in_turn(step);
+    }
+    const auto whole_generator = g_.summon_full_params({.writeback = false});
+    const auto whole_critic = c_.summon_full_params({.writeback = false});
+    std::vector<at::Tensor> weights;
+    for (const auto& model : {g_, c_}) {
+      for (const auto& leaf : model.parameters()) weights.push_back(leaf.detach().clone());
+    }
+    return weights;
+  }
+
+ private:
+  static ShardedNet net() {
+    ShardedNet made{testing::ShardedNetOptions{.blocks = 2, .has_branch = true}};
+    made->to(torch::kDouble);
+    return made;
+  }
+
+  [[nodiscard]] at::Tensor inputs(int step) const {
+    const auto all = (torch::arange(kBatch * ShardedNet::Impl::kWidth, torch::kDouble) * 0.7 + step)
+                         .sin()
+                         .view({kBatch, ShardedNet::Impl::kWidth});
+    return all.chunk(comm_->size())[static_cast<std::size_t>(comm_->rank())];
+  }
+
+  // The same for all rows of the batch, whoever has them: with Loop::apart rows differ by half.
+  at::Tensor fake(const at::Tensor& z) {
+    if (loop_ != Loop::apart) return g_(z, true);
+    if (comm_->size() > 1) return g_(z, comm_->rank() < comm_->size() / 2);
+    const auto halves = z.chunk(2);
+    return torch::cat({g_(halves[0], true), g_(halves[1], false)});
+  }
+  at::Tensor score(const at::Tensor& x) { return c_(x, false).tanh().mean(); }
+
+  void step_in_turn(int step) {
+    const auto z = inputs(step);
+    const auto window = accelerator_.accumulate(g_, c_);
+    accelerator_.backward(score(fake(z).detach()) - score(z.flip(1)));
+    update(c_, c_optimizer_);
+    if (loop_ == Loop::frozen) freeze(true);
+    accelerator_.backward(-score(fake(z)));
+    if (loop_ == Loop::frozen) freeze(false);
+    update(g_, g_optimizer_);
+    if (loop_ != Loop::frozen && accelerator_.sync_gradients()) c_optimizer_.zero_grad();
+  }
+
+  void step_together(int step) {
+    const auto z = inputs(step);
+    accelerator_.backward(score(z.flip(1)) - score(fake(z)));
+    update(c_, c_optimizer_);
+    update(g_, g_optimizer_);
+  }
+
+  void update(Prepared<ShardedNet>& model, AcceleratedOptimizer& optimizer) {
+    if (accelerator_.sync_gradients()) accelerator_.clip_grad_norm_(model.parameters(), 0.25);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+
+  void freeze(bool on) {
+    for (auto& leaf : c_.parameters()) leaf.set_requires_grad(!on);
+  }
+
+  Loop loop_;
+  std::shared_ptr<Communicator> comm_;
+  Accelerator accelerator_;
+  ShardedNet generator_ = net(), critic_ = net();
+  torch::optim::Adam g_adam_{generator_->parameters(), 0.01};
+  torch::optim::SGD c_sgd_{critic_->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9)};
+  Prepared<ShardedNet> g_ = accelerator_.prepare(generator_);
+  Prepared<ShardedNet> c_ = accelerator_.prepare(critic_);
+  AcceleratedOptimizer g_optimizer_ = accelerator_.prepare(g_adam_);
+  AcceleratedOptimizer c_optimizer_ = accelerator_.prepare(c_sgd_);
+};
+
+class ShardedAdversaries : public ::testing::TestWithParam<Setting> {
+ protected:
+  static void expect_weights_of_one_process(Loop loop) {
+    const auto expected = Adversaries(single_communicator(), loop, std::nullopt).train();
+    std::vector<at::Tensor> found;
+    run_ranks_shared(GetParam().ranks,
+                     [&](const std::shared_ptr<Communicator>& comm) {
+                       auto weights = Adversaries(comm, loop, plugin_of(GetParam())).train();
+                       if (comm->rank() == 1) found = std::move(weights);
+                     },
+                     {.engine = GetParam().engine});
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_LT((found[i] - expected[i]).abs().max().item<double>(), 1e-9) << i;
+    }
+  }
+};
+
+TEST_P(ShardedAdversaries, InTurnTrainWhatOneProcessTrains) {
+  expect_weights_of_one_process(Loop::in_turn);
+}
+
+TEST_P(ShardedAdversaries, WithACriticThatIsFrozenMeanwhile) {
+  expect_weights_of_one_process(Loop::frozen);
+}
+
+TEST_P(ShardedAdversaries, InWindowsOfSeveralMicroBatches) {
+  expect_weights_of_one_process(Loop::accumulates);
+}
+
+TEST_P(ShardedAdversaries, WithOneLossForBoth) {
+  expect_weights_of_one_process(Loop::one_loss);
+}
+
+// Ranks that run different parts of a model: nobody waits for a gradient that is not computed.
+TEST_P(ShardedAdversaries, WhereRanksTakeDifferentBranches) {
+  if (GetParam().engine != Engine::shared_memory) {
+    GTEST_SKIP() << "gathering by collectives needs the same parts on all ranks";
+  }
+  expect_weights_of_one_process(Loop::apart);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Homes, ShardedAdversaries,
+    ::testing::Values(Setting{"Pages", Engine::shared_memory, FullParametersHome::shared_pages, 2},
+                      Setting{"Windows", Engine::shared_memory, FullParametersHome::gathered, 4},
+                      Setting{"WindowsKept", Engine::shared_memory, FullParametersHome::gathered, 2,
+                              ShardingStrategy::SHARD_GRAD_OP},
+                      Setting{"Collectives", Engine::gloo, FullParametersHome::gathered, 3},
+                      Setting{"CollectivesKept", Engine::gloo, FullParametersHome::gathered, 2,
+                              ShardingStrategy::SHARD_GRAD_OP},
+                      Setting{"Hierarchy", Engine::hierarchy, FullParametersHome::gathered, 4}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace accelerate
