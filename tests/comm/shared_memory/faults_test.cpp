@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "tests/comm/shared_memory/scenario.h"
+#include "tests/support/scenario.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate::testing {

@@ -15,7 +15,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
-#include "tests/comm/shared_memory/scenario.h"
+#include "tests/support/scenario.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate::testing {

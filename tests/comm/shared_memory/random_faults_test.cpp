@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "tests/comm/shared_memory/scenario.h"
+#include "tests/support/scenario.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate::testing {
@@ -207,11 +207,6 @@ void check(unsigned seed, Findings& findings) {
       findings.expect_ended(other, kCommError, {"rank " + std::to_string(plan.victim)}, where);
     }
   }
-}
-
-unsigned number_in(const char* variable, unsigned otherwise) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? otherwise : static_cast<unsigned>(std::stoul(text));
 }
 
 RANK_MAIN(play_random_faults) {

@@ -1,5 +1,6 @@
 // Plays of a few ranks in which something goes wrong: each rank is a process forked from one that
-// never uses shared memory itself, which watches them from outside, strikes, and counts the dead.
+// never uses shared memory or computes itself, which watches them from outside, strikes, and counts
+// the dead.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/config/rendezvous.h"
 
 namespace accelerate::testing {
 
@@ -34,6 +36,8 @@ struct Stage {
 struct Scenario {
   int ranks = 3;
   std::chrono::milliseconds timeout{60'000};  ///< Of every collective.
+  /// How a rank meets the others, if not by rendezvous().
+  std::function<std::shared_ptr<Communicator>(const RendezvousOptions&)> meet = {};
   /// What a rank does once it has met the others. How it ends is its status.
   std::function<void(std::shared_ptr<Communicator>, Stage&)> body;
   /// What the watcher does meanwhile.
@@ -71,6 +75,9 @@ class Findings {
 /// EXPECTs that RANK_MAIN(name), run alone, finds nothing.
 void expect_no_findings(const std::string& name, const std::string& argument = "",
                         std::chrono::milliseconds limit = std::chrono::seconds(110));
+
+/// The number in an environment variable, `otherwise` without it.
+[[nodiscard]] unsigned number_in(const char* variable, unsigned otherwise);
 
 /// The argument of expect_no_findings, in the RANK_MAIN.
 [[nodiscard]] std::string argument();

@@ -1,4 +1,4 @@
-#include "tests/comm/shared_memory/scenario.h"
+#include "tests/support/scenario.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ int perform(const Scenario& scenario, const RendezvousOptions& place, Stage& sta
   };
   try {
     at::set_num_threads(1);
-    scenario.body(rendezvous(place), stage);
+    scenario.body(scenario.meet ? scenario.meet(place) : rendezvous(place), stage);
     return kFine;
   } catch (const CommError& error) {
     return ends(kCommError, error);
@@ -206,6 +206,11 @@ void expect_no_findings(const std::string& name, const std::string& argument,
   const auto result = run_processes(1, name, options).front();
   EXPECT_EQ(result.exit_code, 0) << result.out;  // What c10d has to say in between is left out.
   EXPECT_FALSE(result.timed_out);
+}
+
+unsigned number_in(const char* variable, unsigned otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : static_cast<unsigned>(std::stoul(text));
 }
 
 std::string argument() {
