@@ -222,11 +222,8 @@ INSTANTIATE_TEST_SUITE_P(All, ShardedTraining,
                                             ::testing::ValuesIn(settings())),
                          name_of);
 
-// --- 16 bits
-// --------------------------------------------------------------------------------------
-
-// The recipe of that name in tests/reference/sharded_half.py.
-Recipe half_recipe(const std::string& name, MixedPrecision precision) {
+// The recipe of that name, in fp32 or with masters in it.
+Recipe recipe_of(const std::string& name, MixedPrecision precision) {
   for (Recipe& recipe : recipes()) {
     if (recipe.name != name) continue;
     recipe.precision = precision;
@@ -235,6 +232,42 @@ Recipe half_recipe(const std::string& name, MixedPrecision precision) {
   }
   throw std::invalid_argument(name);
 }
+
+Weights train_replicated(const Recipe& recipe, Engine engine, int ranks) {
+  Weights of_last;
+  run_ranks_shared(ranks,
+                   [&](const std::shared_ptr<Communicator>& comm) {
+                     auto weights = train(recipe, comm, std::nullopt);
+                     if (comm->rank() == comm->size() - 1) of_last = std::move(weights);
+                   },
+                   {.engine = engine});
+  return of_last;
+}
+
+class ShardedBits
+    : public ::testing::TestWithParam<std::tuple<const char*, FullParametersHome, int>> {};
+
+// Shared memory adds gradients up in rank order in both; kernels update each element by itself.
+TEST_P(ShardedBits, AreThoseOfReplicatedTraining) {
+  const auto& [name, home, ranks] = GetParam();
+  const Recipe recipe = recipe_of(name, MixedPrecision::no);
+  const auto expected = train_replicated(recipe, Engine::shared_memory, ranks);
+  const auto found =
+      train_sharded(recipe, {ShardingStrategy::FULL_SHARD, home, Engine::shared_memory, ranks});
+  for (const auto& [key, weight] : expected) EXPECT_TRUE(found.at(key).equal(weight)) << key;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShardedBits,
+                         ::testing::Combine(::testing::Values("Plain", "AdamW", "Accumulates",
+                                                              "Branches"),
+                                            ::testing::Values(FullParametersHome::shared_pages,
+                                                              FullParametersHome::gathered),
+                                            ::testing::Values(2, 3, 4)),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  std::string(to_string(std::get<1>(info.param))) + "_" +
+                                  std::to_string(std::get<2>(info.param));
+                         });
 
 struct HalfSetting {
   std::string name;
@@ -256,7 +289,7 @@ TEST_P(ShardedHalf, TrainsAsPyTorchWithMastersOfItsOwn) {
     if (row.at("ranks") > setting.most_ranks) continue;
     const auto precision =
         row.at("dtype") == "bfloat16" ? MixedPrecision::bf16 : MixedPrecision::fp16;
-    const Recipe recipe = half_recipe(row.at("recipe"), precision);
+    const Recipe recipe = recipe_of(row.at("recipe"), precision);
     const Weights found = train_sharded(recipe, {ShardingStrategy::FULL_SHARD, setting.home,
                                                  setting.engine, row.at("ranks").get<int>()});
     for (const auto& [name, weights] : row.at("weights").items()) {
