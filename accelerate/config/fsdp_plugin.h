@@ -28,7 +28,7 @@ namespace accelerate {
 struct MixedPrecisionPolicy {
   std::optional<DType> param_dtype{};   ///< Of gathered parameters, so of forward and backward.
   std::optional<DType> reduce_dtype{};  ///< In which gradients travel.
-  std::optional<DType> buffer_dtype{};  ///< Version 1; accepted: buffers keep their types.
+  std::optional<DType> buffer_dtype{};  ///< Of floating buffers (version 1).
   std::optional<DType> output_dtype{};  ///< Of what the model returns (version 2).
   bool operator==(const MixedPrecisionPolicy&) const = default;
 };

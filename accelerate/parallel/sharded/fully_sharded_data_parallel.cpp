@@ -15,7 +15,9 @@
 #include "accelerate/comm/staging.h"
 #include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/sharded/gradient_shards.h"
+#include "accelerate/parallel/sharded/initial_values.h"
 #include "accelerate/parallel/sharded/sharding_plan.h"
+#include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/compat/materialise.h"
 #include "accelerate/tensor/dtype.h"
 
@@ -81,14 +83,18 @@ struct FullyShardedDataParallel::Impl {
   // ----------------------------------------------------------------
   void take_over(const ModuleView& view) {
     const at::NoGradGuard no_grad;
+    const detail::ValuesOptions values{options.device, options.settings.sync_module_states};
+    const auto whole = detail::whole_tensors(view, units);
+    detail::require_values(*groups.world, units, whole, values);
     full->adopt(units);
     for (auto& unit : units) {
-      options.settings.sync_module_states ? receive(*unit) : cut(*unit);
+      values.from_rank_0 ? receive(*unit) : unit->fill_slice();
       unit->adopt_leaves();
       for (const auto& parameter : unit->parameters) remember(*unit, parameter);
     }
     full->end_update();
-    take_over_buffers(view);
+    detail::take_over(*groups.world, whole, values);
+    cast_buffers(view);
     return_freed_memory();  // of the whole model
   }
 
@@ -97,6 +103,14 @@ struct FullyShardedDataParallel::Impl {
       places.emplace(leaf.unsafeGetTensorImpl(), std::pair(&unit, &parameter));
     }
     locals.insert(parameter.local.unsafeGetTensorImpl());
+  }
+
+  void cast_buffers(const ModuleView& view) const {
+    if (!options.settings.buffer_dtype) return;
+    const auto type = to_scalar_type(*options.settings.buffer_dtype);
+    for (const auto& buffer : detail::buffers_to_cast(view, options.settings)) {
+      compat::materialise_(buffer, buffer.to(type));
+    }
   }
 
   // Rank 0 hands out its values: nobody else needs any.
@@ -112,31 +126,6 @@ struct FullyShardedDataParallel::Impl {
     const at::Tensor mine = at::empty({unit.layout().slice_numel()}, on_device);
     groups.world->scatter(mine, slices, 0).wait();
     unit.master.copy_(mine);
-  }
-
-  static void cut(Unit& unit) {
-    for (const auto& parameter : unit.parameters) {
-      if (!parameter.leaf().is_meta()) continue;
-      throw UsageError("parameter '" + parameter.name + "' of " + unit.describe() +
-                       " is on the meta device and has no values: fill the model before prepare(), "
-                       "or set sync_module_states = true, so that rank 0's values go to everyone");
-    }
-    const std::int64_t numel = unit.layout().slice_numel();
-    unit.master.copy_(unit.flatten().narrow(0, unit.spec().slice * numel, numel));
-  }
-
-  void take_over_buffers(const ModuleView& view) {
-    if (!options.settings.sync_module_states) return;
-    for (const auto& [name, buffer] : view.buffers) {
-      if (buffer.is_meta()) {
-        throw UsageError("buffer '" + name +
-                         "' is on the meta device: make buffers real before prepare(), as "
-                         "init_empty_weights() leaves them by default");
-      }
-      const at::Tensor sent = buffer.contiguous();
-      groups.world->broadcast(sent, 0).wait();
-      if (!sent.is_same(buffer)) buffer.detach().copy_(sent);
-    }
   }
 
   // --- passes

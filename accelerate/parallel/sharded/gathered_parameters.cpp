@@ -77,10 +77,8 @@ void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {
 
 void GatheredParameters::fetch(Unit& unit, const compat::OperatorUse& use) {
   require_pass(unit, use);
-  if (places_[unit.index].presence == Presence::absent) {
-    make_room(use);
-    start(unit);
-  }
+  if (places_[unit.index].presence != Presence::there) make_room(use);
+  if (places_[unit.index].presence == Presence::absent) start(unit);
   finish(unit);
   if (prefetches_after_touch()) prefetch();
 }
@@ -169,6 +167,9 @@ void GatheredParameters::prefetch() {
   if (transport_->is_one_sided()) return;
   const auto next = planned(gathered_.size());
   if (!next || places_[*next].presence != Presence::absent) return;
+  const bool another_comes =
+      std::ranges::find(places_, Presence::coming, &Place::presence) != places_.end();
+  if (another_comes) return;
   tell(ShardEvent::Kind::prefetch, *(*units_)[*next]);
   start(*(*units_)[*next]);
 }

@@ -4,19 +4,12 @@
 #include <regex>
 #include <unordered_set>
 
-#include "accelerate/base/logger.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
 
 namespace accelerate::detail {
 namespace {
 
 using Places = std::unordered_map<std::string, std::size_t>;
-
-// "a.b.c" → "a.b", "a" → "".
-std::string parent_name(const std::string& name) {
-  const auto dot = name.rfind('.');
-  return dot == std::string::npos ? "" : name.substr(0, dot);
-}
 
 void add_child(ModuleTree& tree, std::size_t parent, std::size_t child) {
   auto& siblings = tree.nodes[parent].children;
@@ -67,7 +60,7 @@ void add_parameters(const ModuleView& view, const Places& places, ModuleTree& tr
 }
 
 // The modules that `expression` matches; the root goes by the empty name.
-void add_matches(const ModuleTree& tree, const std::string& expression,
+void add_matches(ModuleTree& tree, const std::string& expression,
                  std::unordered_set<const void*>& matched) {
   const std::regex compiled(expression);
   bool any = false;
@@ -76,11 +69,7 @@ void add_matches(const ModuleTree& tree, const std::string& expression,
     any = true;
     matched.insert(node.identity);
   }
-  if (!any) {
-    get_logger("accelerate.fsdp")
-        .warning("ignored_modules has '" + expression +
-                 "', which matches the whole name of no module of this model.");
-  }
+  if (!any) tree.unmatched.push_back(expression);
 }
 
 // A shared module may lie below an ignored one under a later name only, hence the second sweep.
@@ -94,6 +83,11 @@ void ignore_all_below(ModuleTree& tree, std::unordered_set<const void*>& ignored
 }
 
 }  // namespace
+
+std::string parent_name(const std::string& name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
 
 bool ModuleTree::is_ignored(std::size_t parameter) const {
   return std::any_of(owners[parameter].begin(), owners[parameter].end(),

@@ -27,15 +27,19 @@ struct ModuleTree {
   std::vector<ModuleNode> nodes;  ///< The root first, then as in ModuleView.
   /// Of each parameter, once for each of its names: the node that registered it.
   std::vector<std::vector<std::size_t>> owners;
-  std::vector<std::int64_t> numel;  ///< Of each parameter.
+  std::vector<std::int64_t> numel;     ///< Of each parameter.
+  std::vector<std::string> unmatched;  ///< Expressions of `ignored` that match no module.
 
   [[nodiscard]] bool is_ignored(std::size_t parameter) const;
   /// Elements below `node` that are not ignored.
   [[nodiscard]] std::int64_t numel_below(const ModuleNode& node) const;
 };
 
+/// "a.b.c" → "a.b", "a" → "": the module of a parameter, the parent of a module.
+[[nodiscard]] std::string parent_name(const std::string& name);
+
 /// `ignored`: expressions of which one matches the whole name of each module to ignore, together
-/// with all below it and under its other names. Warns of one that matches nothing.
+/// with all below it and under its other names.
 [[nodiscard]] ModuleTree module_tree(const ModuleView& view,
                                      const std::vector<std::string>& ignored);
 

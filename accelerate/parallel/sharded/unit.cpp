@@ -7,18 +7,19 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/parallel/sharded/initial_values.h"
 #include "accelerate/tensor/compat/materialise.h"
 
 namespace accelerate::detail {
 namespace {
 
-// Bytes that a leaf takes up; those of the meta device have none.
+// Bytes that a leaf takes up, or, on the meta device, would.
 struct Extent {
   const void* storage = nullptr;
   std::int64_t begin = 0, end = 0;
 
   explicit Extent(const at::Tensor& leaf) {
-    if (leaf.is_meta() || leaf.numel() == 0 || !leaf.has_storage()) return;
+    if (leaf.numel() == 0 || !leaf.has_storage()) return;
     storage = leaf.storage().unsafeGetStorageImpl();
     begin = leaf.storage_offset() * static_cast<std::int64_t>(leaf.element_size());
     end = begin + static_cast<std::int64_t>(leaf.nbytes());
@@ -120,12 +121,23 @@ void Unit::publish() {
   slice.copy_(master);
 }
 
+void Unit::fill_slice() {
+  const at::NoGradGuard no_grad;
+  master.zero_();  // What lies between parameters is never used, but is the same in every run.
+  for (const auto& parameter : parameters) {
+    if (parameter.piece.numel == 0) continue;
+    const at::Tensor values = initial_value(parameter.leaf()).reshape({-1});
+    master.narrow(0, parameter.piece.in_slice, parameter.piece.numel)
+        .copy_(values.narrow(0, parameter.piece.in_parameter, parameter.piece.numel));
+  }
+}
+
 at::Tensor Unit::flatten() const {
   const at::NoGradGuard no_grad;
   at::Tensor flat =
       at::zeros({layout_.numel()}, at::TensorOptions(spec_.types.master).device(spec_.device));
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    part(flat, i).copy_(parameters[i].leaf().detach());
+    part(flat, i).copy_(initial_value(parameters[i].leaf()));
   }
   return flat;
 }

@@ -74,7 +74,9 @@ class Unit final : public compat::StorageOwner {
   void set_slice(at::Tensor slice_memory);
   /// Copies the master values to where peers find them.
   void publish();
-  /// The full values of all leaves, one after the other, in master dtype: a new tensor {numel}.
+  /// Cuts this rank's slice out of the leaves' initial values, one parameter after the other.
+  void fill_slice();
+  /// The initial values of all leaves, one after the other, in master dtype: a new tensor {numel}.
   [[nodiscard]] at::Tensor flatten() const;
   /// Makes the user's leaves tensors in `full`; what they were in is let go.
   void adopt_leaves();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/parallel/sharded/module_tree.h"
 
@@ -227,6 +228,14 @@ std::string_view without_template_arguments(std::string_view name) {
   return name;
 }
 
+void warn_of_unmatched(const ModuleTree& tree) {
+  for (const auto& expression : tree.unmatched) {
+    get_logger("accelerate.fsdp")
+        .warning("ignored_modules has '" + expression +
+                 "', which matches the whole name of no module of this model.");
+  }
+}
+
 }  // namespace
 
 std::string class_word(std::string_view class_name) {
@@ -240,12 +249,30 @@ std::string class_word(std::string_view class_name) {
 
 std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& settings) {
   const ModuleTree tree = module_tree(view, settings.ignored_modules);
+  warn_of_unmatched(tree);
   auto chosen = settings.version == 2 ? chosen_by_second_version(tree, settings)
                                       : FirstVersion(tree, settings).chosen();
   if (is_mixed(settings)) choose_batch_norms(tree, chosen);
   auto units = units_of(tree, chosen);
   if (is_mixed(settings)) keep_batch_norms(tree, units);
   return units;
+}
+
+std::vector<at::Tensor> buffers_to_cast(const ModuleView& view, const FsdpSettings& settings) {
+  const ModuleTree tree = module_tree(view, settings.ignored_modules);
+  std::unordered_map<std::string, const ModuleNode*> modules;
+  for (const ModuleNode& node : tree.nodes) modules.emplace(node.name, &node);
+  std::unordered_set<const void*> kept;
+  for (const auto& [name, buffer] : view.buffers) {
+    const ModuleNode& owner = *modules.at(parent_name(name));
+    if (owner.ignored || is_batch_norm(owner)) kept.insert(buffer.unsafeGetTensorImpl());
+  }
+  std::vector<at::Tensor> found;
+  for (const auto& [name, buffer] : without_duplicates(view.buffers)) {
+    const bool wanted = buffer.is_floating_point() && !kept.contains(buffer.unsafeGetTensorImpl());
+    if (wanted) found.push_back(buffer);
+  }
+  return found;
 }
 
 }  // namespace accelerate::detail

@@ -45,6 +45,11 @@ struct UnitPlan {
 [[nodiscard]] std::vector<UnitPlan> plan_units(const ModuleView& view,
                                                const FsdpSettings& settings);
 
+/// The buffers that a policy's buffer_dtype is for: floating ones, but those of batch norms and of
+/// what is below `settings.ignored_modules`. Each once.
+[[nodiscard]] std::vector<at::Tensor> buffers_to_cast(const ModuleView& view,
+                                                      const FsdpSettings& settings);
+
 /// The name by which a configuration calls a class: without namespaces, template arguments and a
 /// trailing "Impl". "my::BlockImpl" → "Block"; TorchScript's
 /// "__torch__.nets.___torch_mangle_3.Block" → "Block".

@@ -1,0 +1,40 @@
+// The values with which a sharded model starts: in memory, on another device than it computes on,
+// or noted by init_empty_weights().
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <vector>
+
+#include "accelerate/comm/communicator.h"
+#include "accelerate/parallel/sharded/full_parameters.h"
+#include "accelerate/tensor/module_view.h"
+
+namespace accelerate::detail {
+
+/// `leaf`, or, if it has no memory, what its constructor would have put there, in memory of its
+/// own. Throws UsageError when nobody knows.
+[[nodiscard]] at::Tensor initial_value(const at::Tensor& leaf);
+
+/// What of a model every rank has whole.
+struct WholeTensors {
+  std::vector<NamedTensor> parameters;  ///< Ignored ones: each rank's own.
+  std::vector<NamedTensor> buffers;
+};
+[[nodiscard]] WholeTensors whole_tensors(const ModuleView& view, const Units& units);
+
+struct ValuesOptions {
+  c10::Device device;        ///< Where the model computes.
+  bool from_rank_0 = false;  ///< Parameters in units and buffers are rank 0's; others need none.
+};
+
+/// Throws UsageError on all ranks, which names the rank and its first tensor without memory whose
+/// values are needed and that nobody knows. [collective]
+void require_values(Communicator& ranks, const Units& units, const WholeTensors& whole,
+                    const ValuesOptions& options);
+
+/// Gives `whole` memory on the device, and values; the tensors stay the same. [collective]
+void take_over(Communicator& ranks, const WholeTensors& whole, const ValuesOptions& options);
+
+}  // namespace accelerate::detail

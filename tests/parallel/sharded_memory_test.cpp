@@ -1,0 +1,185 @@
+// The memory that sharded training takes: the formulas of docs/costs.md against what the engine
+// counts.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+#include "accelerate/accelerate.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "tests/support/ranks.h"
+
+namespace accelerate {
+namespace {
+
+using testing::Engine;
+using testing::run_ranks_shared;
+
+// Layers, each of which is a unit, after a root that has weights of its own.
+struct StackImpl : torch::nn::Module {
+  explicit StackImpl(const std::vector<std::int64_t>& widths) {
+    root = register_parameter("root", torch::full({widths.front(), widths.front()}, 0.01));
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+      layers.push_back(register_module("layer" + std::to_string(i),
+                                       torch::nn::Linear(widths[i - 1], widths[i])));
+    }
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = at::linear(x, root);
+    for (auto& layer : layers) x = torch::tanh(layer(x));
+    return x;
+  }
+  at::Tensor root;
+  std::vector<torch::nn::Linear> layers;
+};
+TORCH_MODULE(Stack);
+
+struct Case {
+  std::string name;
+  std::vector<std::int64_t> widths;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{
+      {"equal layers", std::vector<std::int64_t>(9, 64)},
+      {"layers that grow", {16, 32, 64, 96, 128, 160, 192}},
+      {"a large layer among small ones", {24, 24, 24, 200, 200, 24, 24, 24}},
+      {"a large root", {160, 40, 40, 40, 40}},
+      {"two layers", {48, 64, 80}},
+  };
+  return all;
+}
+
+// Elements, as docs/costs.md names them.
+struct Sizes {
+  double all = 0, root = 0, unit = 0, padding = 0;
+  double largest = 0;  // Also of the root: of gradients it is a unit like the others.
+
+  explicit Sizes(const std::vector<std::int64_t>& widths) {
+    root = static_cast<double>(widths.front() * widths.front());
+    all = root;
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+      const auto numel = static_cast<double>((widths[i - 1] + 1) * widths[i]);
+      unit = std::max(unit, numel);
+      all += numel;
+    }
+    largest = std::max(unit, root);
+    padding = 64.0 * (1 + 2 * static_cast<double>(widths.size() - 1));
+  }
+};
+
+struct Setting {
+  ShardingStrategy strategy = ShardingStrategy::FULL_SHARD;
+  FullParametersHome home = FullParametersHome::gathered;
+  Engine engine = Engine::gloo;
+  bool bf16 = false;
+};
+
+struct Found {
+  double slices = 0, full = 0, gradients = 0;  // Bytes, gradients at most.
+  double optimizer = 0;                        // Bytes of moments.
+};
+
+double bytes_of_moments(const torch::optim::Optimizer& adam) {
+  std::size_t bytes = 0;
+  for (const auto& [key, state] : adam.state()) {
+    const auto& moments = static_cast<const torch::optim::AdamWParamState&>(*state);
+    bytes += moments.exp_avg().nbytes() + moments.exp_avg_sq().nbytes();
+  }
+  return static_cast<double>(bytes);
+}
+
+FullyShardedDataParallelPlugin plugin_of(const Setting& setting) {
+  FullyShardedDataParallelPlugin plugin;
+  plugin.sharding_strategy = setting.strategy;
+  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+  plugin.transformer_cls_names_to_wrap = {{"Linear"}};
+  plugin.backward_prefetch = BackwardPrefetch::BACKWARD_POST;
+  plugin.forward_prefetch = true;
+  plugin.full_parameters = setting.home;
+  return plugin;
+}
+
+Found train(Accelerator& accelerator, Stack net, int steps) {
+  torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(0.01));
+  auto [model, optimizer] = accelerator.prepare(net, adam);
+  const auto x = torch::ones({2, net->root.size(0)});
+  for (int step = 0; step < steps; ++step) {
+    accelerator.backward(model(x).square().mean());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  const auto memory = model.core()->shards()->memory();
+  return {static_cast<double>(memory.slice_bytes), static_cast<double>(memory.peak_full_bytes),
+          static_cast<double>(memory.peak_gradient_bytes), bytes_of_moments(adam)};
+}
+
+// Of each rank.
+std::vector<Found> run(int ranks, const std::vector<std::int64_t>& widths, const Setting& setting) {
+  std::vector<Found> found(static_cast<std::size_t>(ranks));
+  run_ranks_shared(ranks,
+                   [&](const std::shared_ptr<Communicator>& comm) {
+                     Accelerator accelerator({.mixed_precision = setting.bf16 ? MixedPrecision::bf16
+                                                                              : MixedPrecision::no,
+                                              .fsdp_plugin = plugin_of(setting),
+                                              .communicator = comm});
+                     const auto rank = static_cast<std::size_t>(comm->rank());
+                     found[rank] = train(accelerator, Stack(widths), 4);
+                   },
+                   {.engine = setting.engine});
+  return found;
+}
+
+void expect_within_gathered_bounds(int ranks, const Case& model, const Setting& setting) {
+  const Sizes n(model.widths);
+  const double wide = sizeof(float), narrow = setting.bf16 ? 2 : 4;  // Of masters, of the rest.
+  const bool keeps = setting.strategy == ShardingStrategy::SHARD_GRAD_OP;
+  const double most = keeps ? n.all : n.root + 3 * n.unit;
+  for (const auto& found : run(ranks, model.widths, setting)) {
+    SCOPED_TRACE(model.name + ", " + std::to_string(ranks) + " ranks, " +
+                 std::string(testing::to_string(setting.engine)));
+    EXPECT_LE(found.slices, (n.all / ranks + n.padding) * wide);
+    EXPECT_LE(found.full, (most + n.padding) * narrow);
+    EXPECT_GE(found.full, (n.root + n.unit) * narrow);
+    EXPECT_LE(found.gradients,
+              (n.all / ranks + n.padding) * wide + (2 * n.largest + n.padding) * narrow);
+    EXPECT_GE(found.gradients, n.all / ranks * wide);
+    EXPECT_LE(found.optimizer, 2 * (n.all / ranks + n.padding) * wide);
+  }
+}
+
+TEST(ShardedMemory, GatheredUnitsTakeTheSliceTheRootAndThreeUnits) {
+  for (const auto& model : cases()) {
+    for (const int ranks : {2, 4}) {
+      for (const Engine engine : {Engine::gloo, Engine::shared_memory})
+        expect_within_gathered_bounds(ranks, model, {.engine = engine});
+    }
+    expect_within_gathered_bounds(2, model, {.bf16 = true});
+  }
+}
+
+TEST(ShardedMemory, UnitsThatStayAfterForwardTakeOneCopy) {
+  for (const auto& model : cases())
+    expect_within_gathered_bounds(2, model, {.strategy = ShardingStrategy::SHARD_GRAD_OP});
+}
+
+// Of all ranks together: one copy of parameters, gradients and moments, and what travels.
+TEST(ShardedMemory, SharedPagesTakeOneCopyOnAHost) {
+  for (const auto& model : cases()) {
+    for (const int ranks : {2, 4}) {
+      SCOPED_TRACE(model.name + ", " + std::to_string(ranks) + " ranks");
+      const Sizes n(model.widths);
+      const auto all =
+          run(ranks, model.widths,
+              {.home = FullParametersHome::shared_pages, .engine = Engine::shared_memory});
+      double taken = all.front().full;  // All ranks map the same.
+      for (const auto& found : all) taken += found.gradients + found.optimizer;
+      EXPECT_GE(taken, 4 * n.all * sizeof(float));
+      EXPECT_LE(taken, (4 * (n.all + ranks * n.padding) + ranks * 2 * n.largest) * sizeof(float));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace accelerate
