@@ -1,12 +1,15 @@
 // The memory that sharded training takes: the formulas of docs/costs.md against what the engine
-// counts.
+// counts, and what it counts against what the system says.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/base/heap.h"
+#include "accelerate/big_model/init_on_device.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "tests/support/ranks.h"
 
@@ -178,6 +181,85 @@ TEST(ShardedMemory, SharedPagesTakeOneCopyOnAHost) {
       EXPECT_GE(taken, 4 * n.all * sizeof(float));
       EXPECT_LE(taken, (4 * (n.all + ranks * n.padding) + ranks * 2 * n.largest) * sizeof(float));
     }
+  }
+}
+
+// --- what the system says ------------------------------------------------------------------------
+
+// Of this process: pages of its own, and its part of those that it shares with others; none of
+// files, which are the code that has run.
+double proportional_set_size() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  double kilobytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    for (const std::string kind : {"Pss_Anon:", "Pss_Shmem:"})
+      if (line.starts_with(kind)) kilobytes += std::stod(line.substr(kind.size()));
+  }
+  return kilobytes * 1024;
+}
+
+// What tensors that are gone have left behind is nobody's, and when all ranks have said so they
+// look at the same moment.
+double settled_set_size(Accelerator& accelerator) {
+  return_freed_memory();
+  accelerator.wait_for_everyone();
+  const double size = proportional_set_size();
+  accelerator.wait_for_everyone();
+  return size;
+}
+
+std::vector<std::int64_t> wide_layers() {
+  const char* asked = std::getenv("ACCELERATE_TEST_PARAMETERS");
+  const double parameters = asked == nullptr ? 48e6 : std::stod(asked);
+  constexpr int kLayers = 11;  // And the root.
+  const auto width = static_cast<std::int64_t>(std::sqrt(parameters / (kLayers + 1)));
+  return std::vector<std::int64_t>(kLayers + 1, width);
+}
+
+RANK_MAIN(trains_a_wide_model) {
+  const Setting setting{.home = FullParametersHome::shared_pages};
+  Accelerator accelerator({.fsdp_plugin = plugin_of(setting)});
+  (void)train(accelerator, Stack(std::vector<std::int64_t>(3, 8)), 1);
+  accelerator.free_memory();
+  const double before = settled_set_size(accelerator);
+  Stack net = [] {
+    const auto scope = init_empty_weights();
+    return Stack(wide_layers());
+  }();
+  const double without_memory = settled_set_size(accelerator);
+  torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(0.01));
+  auto [model, optimizer] = accelerator.prepare(net, adam);
+  accelerator.backward(model(torch::ones({1, net->root.size(0)})).square().mean());
+  optimizer.step();
+  const double after = settled_set_size(accelerator);
+  const auto memory = model.core()->shards()->memory();
+  std::printf("%.0f %.0f %zu %zu %.0f\n", without_memory - before, after - before,
+              memory.full_bytes, memory.gradient_bytes, bytes_of_moments(adam));
+  return 0;
+}
+
+TEST(ShardedMemory, TheSystemSaysWhatTheEngineCounts) {
+  for (const int ranks : {2, 4}) {
+    double taken = 0, counted = 0;
+    const Sizes n(wide_layers());
+    for (const auto& result :
+         testing::run_processes(ranks, "trains_a_wide_model",
+                                {.time_limit = std::chrono::minutes(4),
+                                 .env = {{"ACCELERATE_COMM", "shared_memory"}}})) {
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      double empty = 0, mine = 0, full = 0, gradients = 0, moments = 0;
+      ASSERT_EQ(std::sscanf(result.out.c_str(), "%lf %lf %lf %lf %lf", &empty, &mine, &full,
+                            &gradients, &moments),
+                5)
+          << result.out;
+      EXPECT_LT(empty, 4e6);  // Construction without memory.
+      taken += mine;
+      counted += full / ranks + gradients + moments;
+    }
+    const double one_copy = 4 * n.all * sizeof(float);
+    // Above it is what the arena of rank 0 has ahead, half of what it had when it grew last.
+    EXPECT_NEAR(taken, counted, 0.1 * counted) << ranks << " ranks, one copy is " << one_copy;
+    EXPECT_LE(counted, 1.15 * one_copy + ranks * n.unit * sizeof(float));
   }
 }
 

@@ -215,7 +215,9 @@ void Tape::draw(const Entry& entry, torch::jit::Stack& stack) {
   if (const auto place = entry.op->schema().argumentIndexWithName("generator")) {
     stack[static_cast<std::size_t>(*place)] = stream.own;
     entry.op->callBoxed(stack);
-  } else {  // Draws from the generator of all; lent for a moment.
+  } else {  // Draws from the generator of all; lent for a moment, to one tape at a time.
+    static std::mutex lent;
+    const std::lock_guard lock(lent);
     const auto& shared = at::detail::getDefaultCPUGenerator();
     const auto before = state_of(shared);
     set_state(shared, stream.own.get_state());
