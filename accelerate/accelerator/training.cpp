@@ -243,7 +243,7 @@ at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameter
   for (const auto& part : parts) {
     for (const auto& optimizer : impl_->optimizers_of(part.holders)) optimizer.unscale_gradients();
   }
-  return detail::clip_grad_norm_of_parts_(parts, max_norm, norm_type);
+  return detail::clip_grad_norm_of_parts_(parts, communicator(), max_norm, norm_type);
 }
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {

@@ -99,7 +99,8 @@ struct AcceleratedOptimizer::Core {
   at::Tensor step(const Closure& closure) const {
     const DropConvertedWeights at_end;
     if (!closure) return step_on_gradients();
-    if (!calls_closure_once()) return optimizer->step(sharing(closure));
+    // Over shards every step is an update of all ranks, so that a closure runs before it.
+    if (!calls_closure_once() && sharded.empty()) return optimizer->step(sharing(closure));
     const auto loss = evaluate(closure);
     step_on_gradients();
     return loss;

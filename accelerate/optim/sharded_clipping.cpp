@@ -41,14 +41,22 @@ class NormSum {
   double total_;
 };
 
-double term_of(const GradientPart& part, const NormSum& sum, double norm_type) {
+// What ranks have whole may differ: nobody averages the gradients of ignored modules.
+double mean_over(Communicator& world, double term) {
+  const at::Tensor shared = at::full({1}, term, at::kDouble);
+  world.all_reduce(shared, ReduceOp::sum).wait();
+  return shared.item<double>() / world.size();
+}
+
+double term_of(const GradientPart& part, const NormSum& sum, double norm_type,
+               Communicator& world) {
   std::vector<at::Tensor> gradients;
   for (auto& gradient : gradients_of(part.holders)) {
     if (gradient.numel() > 0) gradients.push_back(std::move(gradient));
   }
   double term = sum.empty();
   if (!gradients.empty()) term = sum.term(get_total_norm(gradients, norm_type).item<double>());
-  if (part.ranks == nullptr) return term;
+  if (part.ranks == nullptr) return part.holders.empty() ? term : mean_over(world, term);
   // NaN is nobody's extreme: it must reach all ranks as itself.
   const at::Tensor nan = at::full({1}, std::isnan(term) ? 1 : 0, at::kInt);
   const at::Tensor shared = at::full({1}, std::isnan(term) ? sum.empty() : term, at::kDouble);
@@ -75,12 +83,12 @@ GradientPart& part_over(std::vector<GradientPart>& parts, Communicator& ranks) {
   return parts.emplace_back(GradientPart{{}, &ranks});
 }
 
-at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, double max_norm,
-                                    double norm_type) {
+at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, Communicator& world,
+                                    double max_norm, double norm_type) {
   check_clip_bound("clip_grad_norm_", "max_norm", max_norm);
   const at::NoGradGuard no_grad;
   NormSum sum(norm_type);
-  for (const auto& part : parts) sum.add(term_of(part, sum, norm_type));
+  for (const auto& part : parts) sum.add(term_of(part, sum, norm_type, world));
   const at::Tensor total = at::scalar_tensor(sum.norm(), norm_type_of(parts));
   for (const auto& part : parts) clip_grads_with_norm_(part.holders, max_norm, total);
   return total;

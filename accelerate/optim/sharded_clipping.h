@@ -20,8 +20,9 @@ struct GradientPart {
 [[nodiscard]] GradientPart& part_over(std::vector<GradientPart>& parts, Communicator& ranks);
 
 /// As clip_grad_norm_ of all of them together: the norm is that of the whole gradients, shape {},
-/// the same number on all ranks. [collective over each part's ranks] Also for ranks without any.
-at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, double max_norm,
-                                    double norm_type);
+/// the same number on all ranks of `world`, where what they have whole counts with its mean.
+/// [collective over world and each part's ranks] Also for ranks without any.
+at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, Communicator& world,
+                                    double max_norm, double norm_type);
 
 }  // namespace accelerate::detail

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -96,16 +97,26 @@ void register_elementwise(std::type_index type) {
 
 bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
   bool holds = false;
+  std::unordered_map<const void*, const void*> placed;  // Local -> the leaf that it stands for.
   for (auto& group : optimizer.param_groups()) {
-    for (auto& parameter : group.params()) {
-      if (model.is_local(parameter)) holds = true;
+    // Of tensors over the same memory the first has the gradients of all. A tensor that is listed
+    // twice stays so, as LibTorch has it.
+    std::erase_if(group.params(), [&](at::Tensor& parameter) {
       const auto shard = model.shard_of(parameter);
-      if (!shard) continue;
+      if (!shard && !model.is_local(parameter)) return false;
       require_elementwise(optimizer);
+      holds = true;
+      if (!shard) return false;
+      const void* const leaf = parameter.unsafeGetTensorImpl();
+      const auto place = placed.emplace(shard->local.unsafeGetTensorImpl(), leaf);
+      if (place.first->second != leaf) {
+        optimizer.state().erase(parameter.unsafeGetTensorImpl());
+        return true;
+      }
       move_state(optimizer, parameter, *shard);
       parameter = shard->local;
-      holds = true;
-    }
+      return false;
+    });
   }
   return holds;
 }

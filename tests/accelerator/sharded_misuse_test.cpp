@@ -240,6 +240,121 @@ TEST_P(ShardedMisuse, ACallInsideSummonIsRefused) {
   });
 }
 
+TEST_P(ShardedMisuse, AParameterThatIsUnfrozenLaterIsNoticed) {
+  run_ranks_shared(2,
+                   [&](const std::shared_ptr<Communicator>& comm) {
+                     Accelerator accelerator(
+                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
+                     ShardedNet net(ShardedNetOptions{.frozen = true});
+                     auto model = accelerator.prepare(net);
+                     for (auto& parameter : net->blocks->at(1)->parameters())
+                       parameter.requires_grad_(true);
+                     const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+                     expect_says(message_of<UsageError>([&] { (void)model(x, false); }),
+                                 {"unfrozen after prepare()", "block1", "rank"});
+                   },
+                   {.engine = GetParam().engine});
+}
+
+TEST_P(ShardedMisuse, AModuleThatIsShardedAlreadyIsRefused) {
+  on_two_ranks([this](Rank& rank) {
+    Accelerator second({.fsdp_plugin = plugin_with(GetParam().home),
+                        .communicator = rank.model.core()->parallel().communicator()});
+    expect_says(message_of<UsageError>([&] { (void)second.prepare(rank.net); }),
+                {"sharded already", "free_memory()"});
+  });
+}
+
+TEST_P(ShardedMisuse, ValuesOfAModelThatIsGoneAreAnErrorNotACrash) {
+  on_two_ranks([](Rank& rank) {
+    rank.accelerator.wait_for_everyone();
+    ShardedNet other{ShardedNetOptions{}};
+    {
+      auto model = rank.accelerator.prepare(other);
+    }
+    const at::Tensor& weight = other->blocks->at(0)->up->weight;
+    EXPECT_THROW((void)weight.clone(), c10::Error);
+    EXPECT_THROW((void)weight.norm(), c10::Error);
+    rank.accelerator.wait_for_everyone();
+  });
+}
+
+TEST_P(ShardedMisuse, TensorsOverOneMemoryInTwoUnitsAreRefused) {
+  run_ranks_shared(2,
+                   [&](const std::shared_ptr<Communicator>& comm) {
+                     Accelerator accelerator(
+                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
+                     ShardedNet net{ShardedNetOptions{}};
+                     net->blocks->at(0)->up->weight.set_data(net->blocks->at(2)->up->weight);
+                     expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
+                                 {"block0.up.weight", "block2.up.weight", "over the same memory"});
+                   },
+                   {.engine = GetParam().engine});
+}
+
+// One process adds both gradients to the one memory; so do ranks that have parts of it.
+TEST_P(ShardedMisuse, TensorsOverOneMemoryInOneUnitAreTrainedAsOne) {
+  const auto train = [&](Accelerator& accelerator) {
+    ShardedNet net{ShardedNetOptions{}};
+    net->head_weight.set_data(net->first->weight);
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    auto [model, optimizer] = accelerator.prepare(net, sgd);
+    const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+    for (int i = 0; i < 3; ++i) {
+      accelerator.backward(model(x, false).square().mean());
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+    const auto whole = model.summon_full_params({.writeback = false});
+    return net->head_weight.detach().clone();
+  };
+  Accelerator alone({.communicator = single_communicator()});
+  const auto expected = train(alone);
+  run_ranks_shared(2,
+                   [&](const std::shared_ptr<Communicator>& comm) {
+                     Accelerator accelerator(
+                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
+                     EXPECT_LT((train(accelerator) - expected).abs().max().item<double>(), 1e-5);
+                   },
+                   {.engine = GetParam().engine});
+}
+
+TEST_P(ShardedMisuse, EvaluationUnderInferenceModeLeavesTrainingAsItWas) {
+  on_two_ranks([](Rank& rank) {
+    rank.step();
+    {
+      const c10::InferenceMode inference;
+      EXPECT_TRUE(rank.loss().isfinite().item<bool>());
+    }
+    rank.step();
+    EXPECT_TRUE(rank.loss().isfinite().item<bool>());
+  });
+}
+
+// An optimizer of the user's that takes a closure as often as it likes.
+struct Plain : torch::optim::SGD {
+  using SGD::SGD;
+};
+
+TEST_P(ShardedMisuse, AStepWithAClosureReachesAllRanks) {
+  register_elementwise_optimizer<Plain>();
+  on_two_ranks([](Rank& rank) {
+    const auto loss = [&] { return rank.loss().item<double>(); };
+    torch::optim::SGDOptions options(0.1);
+    Plain plain(rank.net->parameters(), options);
+    auto optimizer = rank.accelerator.prepare(plain);
+    const double before = loss();
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      const auto value = rank.loss();
+      rank.accelerator.backward(value);
+      return value;
+    });
+    EXPECT_LT(loss(), before);
+    rank.accelerator.wait_for_everyone();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Places, ShardedMisuse,
     ::testing::Values(Place{Engine::gloo, FullParametersHome::gathered, "Collective"},

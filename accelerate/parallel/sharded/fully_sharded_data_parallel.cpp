@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 
 #include <unordered_map>
 #include <unordered_set>
@@ -49,6 +50,11 @@ void refuse_unshardable(const ModuleView& view) {
     std::string found;
     if (!tensor.is_leaf()) found = "no leaf of autograd";
     if (tensor.layout() != at::kStrided) found = "not dense";
+    if (compat::LentStorage::owner_of(tensor) != nullptr) {
+      found =
+          "sharded already by a model that was prepared before (make module and optimizer anew "
+          "after free_memory())";
+    }
     if (found.empty()) continue;
     throw UsageError("parameter '" + name + "' of " + view.class_name + " is " + found +
                      ", and only dense leaves can be sharded. Keep it in a module that "
@@ -197,9 +203,10 @@ struct FullyShardedDataParallel::Impl {
   }
 
   void abandon_backward(const std::string& reason) {
-    const bool misused = !arming.was_armed();
+    // Misuse that is noticed before anything was sent is so on all ranks.
+    const bool has_begun = arming.was_armed() || gradients->is_running();
     arming.abandon_backward();
-    if (arming.synchronizes() && !misused) abort(reason);
+    if (arming.synchronizes() && has_begun) abort(reason);
     gradients->abandon();
     after_forward();
     (void)take_failure();
@@ -253,8 +260,19 @@ struct FullyShardedDataParallel::Impl {
           "not have what rank 0 changes. Set writeback = false");
     }
     if (!summoned.empty()) throw UsageError("summon_full_params inside summon_full_params");
-    const at::NoGradGuard no_grad;
     require_untouched();
+    try {
+      summon_units(summon);
+    } catch (const std::exception& error) {
+      abort(accelerate::describe(error));
+      end_summon(/*writeback=*/false);
+      throw;
+    }
+  }
+
+  void summon_units(const SummonOptions& summon) {
+    const at::NoGradGuard no_grad;
+    const c10::InferenceMode no_inference(false);
     full->release_all();
     for (auto& unit : units) {
       at::Tensor flat = whole(*unit);

@@ -1,6 +1,7 @@
 #include "accelerate/parallel/sharded/gathered_parameters.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <utility>
@@ -36,12 +37,14 @@ std::string GatheredParameters::absence_of(const Unit& unit) const {
 // ---------------------------------------------------------------------------------------
 
 void GatheredParameters::begin_pass(PassKind kind) {
+  const std::lock_guard lock(mutex_);
   if (pass_) end_pass();
   pass_ = kind;
   gathered_.clear();
 }
 
 void GatheredParameters::end_pass() {
+  const std::lock_guard lock(mutex_);
   if (!pass_) return;
   const auto kind = *std::exchange(pass_, std::nullopt);
   if (!gathered_.empty()) plans_[static_cast<std::size_t>(kind)] = gathered_;
@@ -50,6 +53,7 @@ void GatheredParameters::end_pass() {
 }
 
 void GatheredParameters::release_all() {
+  const std::lock_guard lock(mutex_);
   for (auto& unit : *units_) release(*unit);
 }
 
@@ -62,10 +66,13 @@ void GatheredParameters::begin_update() {
 // --------------------------------------------------------------------------------------
 
 void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {
+  const std::lock_guard lock(mutex_);
   Place& place = places_[unit.index];
   place.last_touch = ++touches_;
   place.last_call = use.outermost;
   if (place.presence == Presence::there && !use.writes) return;
+  // What is made here outlives the caller's scope.
+  const c10::InferenceMode no_inference(false);
   try {
     fetch(unit, use);
   } catch (const std::exception& error) {
@@ -175,6 +182,7 @@ void GatheredParameters::prefetch() {
 }
 
 void GatheredParameters::after_gradients(const Unit&) {
+  const std::lock_guard lock(mutex_);
   if (pass_ == PassKind::backward &&
       options_.backward_prefetch == BackwardPrefetch::BACKWARD_POST) {
     prefetch();

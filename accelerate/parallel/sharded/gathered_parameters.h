@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -65,6 +66,9 @@ class GatheredParameters final : public FullParameters {
   void require_pass(const Unit& unit, const compat::OperatorUse& use) const;
   [[nodiscard]] std::string absence_of(const Unit& unit) const;
 
+  // Operators run on several threads: autograd's on GPUs, a program's own. What one of them uses is
+  // not pinned for the others.
+  std::recursive_mutex mutex_;
   std::unique_ptr<GatherTransport> transport_;
   GatheringOptions options_;
   SlotPool slots_;

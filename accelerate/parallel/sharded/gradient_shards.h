@@ -57,6 +57,8 @@ class GradientShards {
 
   /// Forgets the gradients of those parameters whose local() is among `locals` (TensorImpls).
   void zero(const std::unordered_set<const void*>& locals);
+  /// Whether a backward has begun that neither ended nor was abandoned.
+  [[nodiscard]] bool is_running() const { return running_; }
   /// Whether anything has been accumulated since the last synchronisation.
   [[nodiscard]] bool has_local() const;
 

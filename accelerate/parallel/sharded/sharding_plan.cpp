@@ -90,6 +90,30 @@ std::string name_of(const std::string& module, const Kind& kind, bool first) {
   return module + " (" + std::string(c10::toString(compute)) + (trained ? ")" : ", frozen)");
 }
 
+// Tensors over the same memory that fall into different units would part.
+void refuse_shared_memory(const Units& units) {
+  struct Place {
+    const Unit* unit;
+    std::string name;
+  };
+  std::map<std::pair<const void*, std::int64_t>, Place> seen;  // By storage and offset.
+  for (const auto& unit : units) {
+    for (const auto& parameter : unit->parameters) {
+      const at::Tensor& leaf = parameter.leaf();
+      if (leaf.is_meta() || leaf.numel() == 0 || !leaf.has_storage()) continue;
+      const auto place =
+          seen.emplace(std::pair(leaf.storage().unsafeGetStorageImpl(), leaf.storage_offset()),
+                       Place{unit.get(), parameter.name});
+      if (place.second) continue;
+      throw UsageError("the parameters '" + place.first->second.name + "' of " +
+                       place.first->second.unit->describe() + " and '" + parameter.name + "' of " +
+                       unit->describe() +
+                       " are two tensors over the same memory, which sharding would part: register "
+                       "one tensor under both names, and train or freeze it as a whole");
+    }
+  }
+}
+
 }  // namespace
 
 ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
@@ -136,6 +160,7 @@ Units make_units(const ModuleView& view, const FsdpSettings& settings, const Uni
     for (auto& [kind, spec] : specs) units.push_back(std::make_unique<Unit>(std::move(spec)));
   }
   for (std::size_t i = 0; i < units.size(); ++i) units[i]->index = i;
+  refuse_shared_memory(units);
   return units;
 }
 

@@ -1,5 +1,7 @@
 #include "accelerate/parallel/sharded/slot_pool.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +20,7 @@ at::Tensor SlotPool::take(std::size_t bytes) {
   }
   for (const auto& slot : free_) bytes_ -= slot.nbytes();
   free_.clear();
+  const c10::InferenceMode no_inference(false);  // it is for other passes too
   at::Tensor slot = allocate_(bytes);
   bytes_ += slot.nbytes();
   peak_bytes_ = std::max(peak_bytes_, bytes_);

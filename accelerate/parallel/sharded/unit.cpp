@@ -62,6 +62,11 @@ std::vector<UnitParameter> parameters_of(const std::vector<NamedTensor>& leaves)
   return found;
 }
 
+void note_versions(UnitParameter& parameter) {
+  parameter.versions.clear();
+  for (const auto& leaf : parameter.leaves) parameter.versions.push_back(leaf._version());
+}
+
 std::vector<std::int64_t> numels_of(const std::vector<UnitParameter>& parameters) {
   std::vector<std::int64_t> numels;
   for (const auto& parameter : parameters) numels.push_back(parameter.leaf().numel());
@@ -154,7 +159,7 @@ void Unit::adopt_leaves() {
       compat::materialise_(
           leaf, full.tensor(layout_.offset(i), parameters[i].shape, spec_.types.compute));
     }
-    parameters[i].version = parameters[i].leaf()._version();
+    note_versions(parameters[i]);
   }
 }
 
@@ -165,26 +170,38 @@ at::Tensor Unit::gradient_marker(std::size_t i) const {
 void Unit::bump_versions() {
   for (auto& parameter : parameters) {
     for (const auto& leaf : parameter.leaves) leaf.unsafeGetTensorImpl()->bump_version();
-    parameter.version = parameter.leaf()._version();
+    note_versions(parameter);
   }
 }
 
 void Unit::require_untouched(int rank) const {
   for (const auto& parameter : parameters) {
-    if (compat::LentStorage::owner_of(parameter.leaf()) != this) {
-      throw UsageError("parameter '" + parameter.name + "' of " + describe() +
-                       " was given other memory on rank " + std::to_string(rank) +
-                       " after prepare(), as by module->to(dtype) or "
-                       "set_data(): its values are no longer those that are trained. Convert and "
-                       "move the module before prepare()");
+    for (std::size_t i = 0; i < parameter.leaves.size(); ++i) {
+      const std::string found = change_of(parameter, i);
+      if (found.empty()) continue;
+      throw UsageError("parameter '" + parameter.name + "' of " + describe() + " was " + found +
+                       ", on rank " + std::to_string(rank));
     }
-    if (parameter.leaf()._version() == parameter.version) continue;
-    throw UsageError("parameter '" + parameter.name + "' of " + describe() +
-                     " was changed in place on rank " + std::to_string(rank) +
-                     " after prepare(): every rank would have changed it, or "
-                     "only its copy. Change it before prepare(), or inside "
-                     "summon_full_params({.writeback = true})");
   }
+}
+
+// What happened to leaf `i` that it should not have; empty when nothing did.
+std::string Unit::change_of(const UnitParameter& parameter, std::size_t i) const {
+  const at::Tensor& leaf = parameter.leaves[i];
+  if (compat::LentStorage::owner_of(leaf) != this) {
+    return "given other memory after prepare(), as by module->to(dtype) or set_data(), so that its "
+           "values are no longer those that are trained: convert and move the module before "
+           "prepare()";
+  }
+  if (leaf._version() != parameter.versions[i]) {
+    return "changed in place after prepare(), by every rank or in its copy alone: change it before "
+           "prepare(), or inside summon_full_params({.writeback = true})";
+  }
+  if (leaf.requires_grad() && !parameter.local.requires_grad()) {
+    return "unfrozen after prepare(), which made no place for its gradients: let it require them "
+           "before prepare(), and freeze it afterwards";
+  }
+  return {};
 }
 
 }  // namespace accelerate::detail

@@ -24,7 +24,7 @@ struct UnitParameter {
   FlatLayout::Piece piece;  ///< Of this rank.
   at::Tensor local;         ///< Shape {piece.numel}, master dtype: what optimizers hold.
   at::Tensor marker;        ///< Stands for the gradient in leaf.grad() while that is in `local`.
-  std::uint32_t version = 0;
+  std::vector<std::int64_t> versions;  ///< Of the leaves, as the engine left them.
 
   [[nodiscard]] const at::Tensor& leaf() const { return leaves.front(); }
 };
@@ -89,7 +89,8 @@ class Unit final : public compat::StorageOwner {
 
   /// Leaves carry the values of a new step: graphs that were made before are out of date.
   void bump_versions();
-  /// Throws UsageError, which names `rank`, when a leaf left the unit or was changed in place.
+  /// Throws UsageError, which names `rank`, when a leaf left the unit, was changed in place or
+  /// unfrozen.
   void require_untouched(int rank) const;
 
   void watch(Watcher watcher) { watcher_ = std::move(watcher); }
@@ -98,6 +99,8 @@ class Unit final : public compat::StorageOwner {
   }
 
  private:
+  [[nodiscard]] std::string change_of(const UnitParameter& parameter, std::size_t leaf) const;
+
   // Nothing to gather: the storage of markers is never there.
   struct NoOwner final : compat::StorageOwner {
     void before_use(const compat::OperatorUse&) noexcept override {}

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
@@ -75,6 +76,7 @@ struct CallStack {
   std::uint64_t outermost = 0;
 };
 thread_local CallStack call_stack;
+std::atomic<std::uint64_t> calls{0};  // Of all threads.
 
 void tell(const at::Tensor& tensor, const OperatorUse& use) {
   if (StorageOwner* const owner = LentStorage::owner_of(tensor)) {
@@ -106,7 +108,7 @@ void tell_owners(const at::RecordFunction& function) {
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) {
-  if (call_stack.depth++ == 0) ++call_stack.outermost;
+  if (call_stack.depth++ == 0) call_stack.outermost = ++calls;
   tell_owners(function);
   return nullptr;
 }
@@ -156,6 +158,12 @@ LentStorage::LentStorage(StorageOwner& owner, std::size_t bytes, c10::Device dev
           /*resizable=*/false)) {}
 
 LentStorage::~LentStorage() {
+  if (there_) {
+    withdraw(
+        "the prepared model that held these values is gone: keep what prepare() returned as long "
+        "as "
+        "the module is used, or copy the values inside summon_full_params()");
+  }
   put(nullptr, nullptr);
 }
 
