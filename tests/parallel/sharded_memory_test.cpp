@@ -257,8 +257,10 @@ TEST(ShardedMemory, TheSystemSaysWhatTheEngineCounts) {
       counted += full / ranks + gradients + moments;
     }
     const double one_copy = 4 * n.all * sizeof(float);
-    // Above it is what the arena of rank 0 has ahead, half of what it had when it grew last.
-    EXPECT_NEAR(taken, counted, 0.1 * counted) << ranks << " ranks, one copy is " << one_copy;
+    // Above it is what the arena of rank 0 has ahead, half of what it had when it grew last, and
+    // what a process has besides, which weighs less the larger the model is.
+    const double share = n.all < 150e6 ? 0.15 : 0.1;
+    EXPECT_NEAR(taken, counted, share * counted) << ranks << " ranks, one copy is " << one_copy;
     EXPECT_LE(counted, 1.15 * one_copy + ranks * n.unit * sizeof(float));
   }
 }
