@@ -39,7 +39,7 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs", "checkpoint"):
+                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 
