@@ -301,8 +301,9 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work scatter_all_reduced(const at::Tensor& output, const at::Tensor& input, ReduceOp op) {
-    auto whole = stage(input.clone(), op);
-    const auto finish = [this, output, copy = whole.tensor, then = std::move(whole.finish)] {
+    const at::Tensor copy = input.clone();
+    auto whole = stage(copy, op);
+    const auto finish = [this, output, copy, then = std::move(whole.finish)] {
       if (then) then();
       const auto numel = output.numel();
       output.copy_(copy.view({-1}).narrow(0, rank() * numel, numel).view_as(output));
