@@ -108,8 +108,7 @@ class Trainer {
   }
 
  private:
-  // --- the loop
-  // ---------------------------------------------------------------------------------
+  // --- the loop ----------------------------------------------------------------------------------
   void train(Accelerator& accelerator, Prepared<FragileNet>& model,
              AcceleratedOptimizer& optimizer) {
     pass(Moment::between);
@@ -160,8 +159,7 @@ class Trainer {
   }
   [[nodiscard]] bool takes_branch() const { return plan_.takes_branch(comm_->rank(), step_); }
 
-  // --- the fault
-  // --------------------------------------------------------------------------------
+  // --- the fault ---------------------------------------------------------------------------------
   void tell(int step) { stage_->steps[static_cast<std::size_t>(comm_->rank())] = step; }
 
   [[nodiscard]] bool catches() const {
@@ -252,8 +250,7 @@ std::shared_ptr<Communicator> meet(Home home, const RendezvousOptions& place) {
   return hierarchy_over(flat, host_of, {.timeout = kTimeout, .inside = Engine::shared_memory});
 }
 
-// --- the watcher
-// ----------------------------------------------------------------------------------
+// --- the watcher ---------------------------------------------------------------------------------
 
 // It stops itself, or has ended; it is left to be waited for.
 void wait_until_stopped(pid_t pid) {

@@ -201,8 +201,7 @@ TEST(ShardedStart, ALackOfValuesIsNamedOnAllRanks) {
   }
 }
 
-// --- what it takes
-// ---------------------------------------------------------------------------------
+// --- what it takes -------------------------------------------------------------------------------
 
 constexpr std::int64_t kWidth = 256;
 constexpr std::size_t kUnit = (kWidth * kWidth + 2 * kWidth) * sizeof(float);

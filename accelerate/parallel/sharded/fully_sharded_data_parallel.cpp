@@ -85,8 +85,7 @@ struct FullyShardedDataParallel::Impl {
             .reduced = [this](const Unit& unit) { tell(ShardEvent::Kind::reduce, unit); }});
   }
 
-  // --- from whole leaves to slices
-  // ----------------------------------------------------------------
+  // --- from whole leaves to slices ---------------------------------------------------------------
   void take_over(const ModuleView& view) {
     const at::NoGradGuard no_grad;
     const detail::ValuesOptions values{options.device, options.settings.sync_module_states};
@@ -134,8 +133,7 @@ struct FullyShardedDataParallel::Impl {
     unit.master.copy_(mine);
   }
 
-  // --- passes
-  // -------------------------------------------------------------------------------------
+  // --- passes ------------------------------------------------------------------------------------
   void before_forward(bool grad_enabled) {
     if (!summoned.empty()) {
       throw UsageError(
@@ -219,8 +217,7 @@ struct FullyShardedDataParallel::Impl {
     if (communicator->size() > 1) communicator->abort(reason);
   }
 
-  // --- updates
-  // ------------------------------------------------------------------------------------
+  // --- updates -----------------------------------------------------------------------------------
   void update(const std::function<void()>& write) {
     full->begin_update();
     try {
@@ -251,8 +248,7 @@ struct FullyShardedDataParallel::Impl {
     }
   }
 
-  // --- whole parameters for the user
-  // --------------------------------------------------------------
+  // --- whole parameters for the user -------------------------------------------------------------
   void begin_summon(const SummonOptions& summon) {
     if (summon.rank0_only && summon.writeback) {
       throw UsageError(

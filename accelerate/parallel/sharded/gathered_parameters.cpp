@@ -33,8 +33,7 @@ std::string GatheredParameters::absence_of(const Unit& unit) const {
          "accessor, torch::save). Open model.summon_full_params() around it";
 }
 
-// --- passes
-// ---------------------------------------------------------------------------------------
+// --- passes --------------------------------------------------------------------------------------
 
 void GatheredParameters::begin_pass(PassKind kind) {
   const std::lock_guard lock(mutex_);
@@ -62,8 +61,7 @@ void GatheredParameters::begin_update() {
   transport_->begin_update();
 }
 
-// --- touches
-// --------------------------------------------------------------------------------------
+// --- touches -------------------------------------------------------------------------------------
 
 void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {
   const std::lock_guard lock(mutex_);
@@ -152,8 +150,7 @@ void GatheredParameters::release(Unit& unit) {
   tell(ShardEvent::Kind::release, unit);
 }
 
-// --- ahead of time
-// --------------------------------------------------------------------------------
+// --- ahead of time -------------------------------------------------------------------------------
 
 // What the last pass of this kind gathered at that position, if this one has gone like it so far.
 Promise GatheredParameters::planned(std::size_t position) const {

@@ -80,8 +80,7 @@ GradientShards::GradientShards(Units& units, ShardGroups groups, Callbacks callb
   }
 }
 
-// --- a backward
-// -----------------------------------------------------------------------------------
+// --- a backward ----------------------------------------------------------------------------------
 
 // Autograd adds to what a leaf's grad holds, so that what only stands there for the slices goes. A
 // program that took it away (module->zero_grad()) wants the gradients gone.
@@ -210,8 +209,7 @@ void GradientShards::keep(Flow& flow, std::size_t p, const at::Tensor& gradient)
   flow.held[p] = true;
 }
 
-// --- reduction
-// ------------------------------------------------------------------------------------
+// --- reduction -----------------------------------------------------------------------------------
 
 // All of it has come that this rank computes. Of what it does not compute, another rank does, and
 // waits for this one to take part; what no rank reaches may still come (by a backward of a node's
@@ -292,8 +290,7 @@ void GradientShards::finish_oldest() {
   if (callbacks_.reduced) callbacks_.reduced(*flow.unit);
 }
 
-// --- the end
-// --------------------------------------------------------------------------------------
+// --- the end -------------------------------------------------------------------------------------
 
 std::vector<bool> GradientShards::usage_of_this_rank() const {
   std::vector<bool> used;
@@ -441,11 +438,6 @@ void GradientShards::zero(const std::unordered_set<const void*>& locals) {
       parameter.marker = at::Tensor();
     }
   }
-}
-
-bool GradientShards::has_local() const {
-  return std::ranges::any_of(
-      flows_, [](const Flow& flow) { return std::ranges::any_of(flow.held, std::identity()); });
 }
 
 void GradientShards::count_memory() {

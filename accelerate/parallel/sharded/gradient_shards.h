@@ -59,8 +59,6 @@ class GradientShards {
   void zero(const std::unordered_set<const void*>& locals);
   /// Whether a backward has begun that neither ended nor was abandoned.
   [[nodiscard]] bool is_running() const { return running_; }
-  /// Whether anything has been accumulated since the last synchronisation.
-  [[nodiscard]] bool has_local() const;
 
   [[nodiscard]] std::size_t bytes() const { return slice_bytes_ + slots_.bytes() + kept_bytes_; }
   [[nodiscard]] std::size_t peak_bytes() const { return peak_bytes_; }

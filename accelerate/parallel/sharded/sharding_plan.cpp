@@ -54,8 +54,7 @@ std::shared_ptr<Communicator> split_into(Communicator& all, int count,
   return mine;
 }
 
-// --- units
-// ----------------------------------------------------------------------------------------
+// --- units ---------------------------------------------------------------------------------------
 
 UnitTypes types_of(const at::Tensor& leaf, const FsdpSettings& settings) {
   const at::ScalarType own = leaf.scalar_type();

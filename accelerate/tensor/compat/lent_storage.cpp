@@ -18,8 +18,7 @@ namespace {
 // Marks a storage as lent: the context of its memory is then the owner.
 void keep(void*) {}
 
-// --- operators
-// ------------------------------------------------------------------------------------
+// --- operators -----------------------------------------------------------------------------------
 
 // What an operator does with its arguments, by its schema.
 struct Traits {

@@ -49,8 +49,7 @@ void wait_until_done(const Pending& call) {
   while (!call.is_done()) std::this_thread::sleep_for(1ms);
 }
 
-// --- tests
-// -----------------------------------------------------------------------------------------
+// --- tests ---------------------------------------------------------------------------------------
 struct Crowd {
   int ranks;
   std::uint32_t first;  ///< Where counters begin.
