@@ -37,10 +37,8 @@ enum class Loop {
 };
 
 FullyShardedDataParallelPlugin plugin_of(const Setting& setting) {
-  FullyShardedDataParallelPlugin plugin;
+  auto plugin = testing::wrapping_blocks();
   plugin.sharding_strategy = setting.strategy;
-  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  plugin.transformer_cls_names_to_wrap = {{"Block"}};
   plugin.full_parameters = setting.home;
   return plugin;
 }

@@ -51,10 +51,8 @@ AcceleratorOptions options_of(const Place& place, StateDictType type,
                               const std::shared_ptr<Communicator>& ranks) {
   AcceleratorOptions options{.communicator = ranks};
   if (!place.strategy) return options;
-  FullyShardedDataParallelPlugin plugin;
+  auto plugin = testing::wrapping_blocks();
   plugin.sharding_strategy = place.strategy;
-  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  plugin.transformer_cls_names_to_wrap = {{"Block"}};
   plugin.state_dict_type = type;
   if (place.strategy == ShardingStrategy::HYBRID_SHARD) plugin.shard_group_size = 2;
   options.fsdp_plugin = plugin;

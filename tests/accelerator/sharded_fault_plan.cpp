@@ -103,12 +103,10 @@ bool ShardedFaultPlan::takes_branch(int rank, int at_step) const {
 }
 
 FullyShardedDataParallelPlugin ShardedFaultPlan::plugin() const {
-  FullyShardedDataParallelPlugin plugin;
+  auto plugin = testing::wrapping_blocks();
   plugin.sharding_strategy = strategy;
   plugin.backward_prefetch = backward_prefetch;
   plugin.forward_prefetch = forward_prefetch;
-  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  plugin.transformer_cls_names_to_wrap = {{"Block"}};
   plugin.full_parameters = home == Home::pages && strategy != ShardingStrategy::NO_SHARD
                                ? FullParametersHome::shared_pages
                                : FullParametersHome::gathered;

@@ -20,9 +20,7 @@ using testing::ShardedNet;
 using testing::ShardedNetOptions;
 
 FullyShardedDataParallelPlugin plugin_with(FullParametersHome home) {
-  FullyShardedDataParallelPlugin plugin;
-  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  plugin.transformer_cls_names_to_wrap = {{"Block"}};
+  auto plugin = testing::wrapping_blocks();
   plugin.full_parameters = home;
   return plugin;
 }

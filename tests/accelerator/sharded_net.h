@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "accelerate/config/fsdp_plugin.h"
+
 namespace accelerate::testing {
 
 struct BlockImpl : torch::nn::Module {
@@ -63,5 +65,13 @@ struct ShardedNetImpl : torch::nn::Module {
   at::Tensor head_weight;
 };
 TORCH_MODULE(ShardedNet);
+
+/// Every block is a unit, what is left the root.
+inline FullyShardedDataParallelPlugin wrapping_blocks() {
+  FullyShardedDataParallelPlugin plugin;
+  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+  plugin.transformer_cls_names_to_wrap = {{"Block"}};
+  return plugin;
+}
 
 }  // namespace accelerate::testing

@@ -54,10 +54,8 @@ void PrintTo(const Setting& setting, std::ostream* out) {
 using Weights = std::map<std::string, at::Tensor>;
 
 FullyShardedDataParallelPlugin plugin_of(const Setting& setting) {
-  FullyShardedDataParallelPlugin plugin;
+  auto plugin = testing::wrapping_blocks();
   plugin.sharding_strategy = setting.strategy;
-  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  plugin.transformer_cls_names_to_wrap = {{"Block"}};
   plugin.full_parameters = setting.home;
   const bool hybrid = setting.strategy == ShardingStrategy::HYBRID_SHARD ||
                       setting.strategy == ShardingStrategy::HYBRID_SHARD_ZERO2;

@@ -24,9 +24,7 @@ constexpr double kTolerance = 1e-4;  // fp32 on two kinds of processors, ten ste
 const c10::Device kGpu(c10::kCUDA, 0);
 
 FullyShardedDataParallelPlugin plugin(bool offload) {
-  FullyShardedDataParallelPlugin plugin;
-  plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  plugin.transformer_cls_names_to_wrap = {{"Block"}};
+  auto plugin = testing::wrapping_blocks();
   plugin.full_parameters = FullParametersHome::gathered;
   plugin.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
   plugin.sync_module_states = true;
