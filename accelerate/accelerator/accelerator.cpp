@@ -59,14 +59,7 @@ std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
     return resolve(options.fsdp_plugin.value_or(FullyShardedDataParallelPlugin{}), precision);
   }
   if (!use_deepspeed()) return std::nullopt;
-  const DeepSpeedConfig config = deepspeed_config_from_env();
-  if (config.gradient_clipping) {
-    throw ConfigError(
-        "gradient_clipping of deepspeed_config is set, and here the loop clips: call "
-        "accelerator.clip_grad_norm_(model.parameters(), max_norm) before optimizer.step(), and "
-        "leave the key out");
-  }
-  return settings_of(config, precision);
+  return settings_of(deepspeed_config_from_env(), precision);
 }
 
 // Each model averages the gradients of its parameters, so one that two of them have would be

@@ -301,12 +301,17 @@ class C10dCommunicator final : public Communicator {
   }
 
   Work scatter_all_reduced(const at::Tensor& output, const at::Tensor& input, ReduceOp op) {
-    const at::Tensor copy = input.clone();
-    auto whole = stage(copy, op);
-    const auto finish = [this, output, copy, then = std::move(whole.finish)] {
+    detail::check_communicable(input, group_.device.type());
+    detail::check_communicable(output, group_.device.type());
+    const auto part_of = [rank = rank(), numel = output.numel()](const at::Tensor& whole) {
+      return whole.view({-1}).narrow(0, rank * numel, numel);
+    };
+    const bool in_place = part_of(input).data_ptr() == output.data_ptr();
+    const at::Tensor all = in_place ? input : input.clone();
+    auto whole = stage(all, op);
+    const auto finish = [=, then = std::move(whole.finish)] {
       if (then) then();
-      const auto numel = output.numel();
-      output.copy_(copy.view({-1}).narrow(0, rank() * numel, numel).view_as(output));
+      if (!in_place) output.copy_(part_of(all).view_as(output));
     };
     return start(
         "reduce_scatter", whole.tensor,

@@ -67,8 +67,8 @@ class Communicator {
   [[nodiscard]] virtual Work broadcast(at::Tensor tensor, int source) = 0;
   /// `output` (size() × input.numel() elements) becomes the inputs in rank order. [collective]
   [[nodiscard]] virtual Work all_gather(at::Tensor output, at::Tensor input) = 0;
-  /// `output` becomes this rank's 1/size() of the reduction of `input`
-  /// (size() × output.numel() elements). [collective]
+  /// `output` becomes this rank's 1/size() of the reduction of `input` (size() × output.numel()
+  /// elements), of which it may be that very part; other parts are undefined then. [collective]
   [[nodiscard]] virtual Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) = 0;
   /// As all_reduce, but only `destination` may read the result; the others' tensors are
   /// unspecified. [collective]

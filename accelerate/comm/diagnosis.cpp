@@ -1,7 +1,8 @@
 #include "accelerate/comm/diagnosis.h"
 
 #include <c10/util/Exception.h>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/comm/store_connection.h"
 
 namespace accelerate::detail {
 namespace {
@@ -24,7 +26,7 @@ constexpr std::chrono::milliseconds kAnnouncementDelay{20};
 // A rank that ends because a peer gave up lets that peer end first, so that a launcher, which
 // reports the first rank to fail, names the cause.
 constexpr std::chrono::milliseconds kHeadStart{250};
-constexpr std::chrono::milliseconds kJoinPoll{2};
+constexpr std::chrono::milliseconds kPoll{2};
 
 constexpr const char* kSomebodyFailed = "accelerate/failed/somebody";
 
@@ -54,8 +56,23 @@ std::string GroupDiagnosis::who() const {
   return "rank " + std::to_string(rank_) + " of " + std::to_string(size_);
 }
 
+bool GroupDiagnosis::has_store() const {
+  auto innermost = store_;
+  while (auto prefixed = c10::dynamic_intrusive_pointer_cast<c10d::PrefixStore>(innermost)) {
+    innermost = prefixed->getUnderlyingStore();
+  }
+  const auto* store = dynamic_cast<const c10d::TCPStore*>(innermost.get());
+  return store == nullptr || !host_has_left(store->getHost(), store->getPort());
+}
+
 std::string GroupDiagnosis::key(const char* kind, int rank) const {
   return std::string("accelerate/") + kind + "/" + std::to_string(rank);
+}
+
+std::vector<std::string> GroupDiagnosis::keys_of_all(const char* kind) const {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < size_; ++rank) keys.push_back(key(kind, rank));
+  return keys;
 }
 
 std::string GroupDiagnosis::missing_ranks() {
@@ -67,15 +84,14 @@ std::string GroupDiagnosis::missing_ranks() {
 }
 
 void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look) {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < size_; ++rank) keys.push_back(key("joined", rank));
+  const auto keys = keys_of_all("joined");
   Waiting waiting([] { return "joining the group"; }, *this);
   try {
     store_->set(key("joined", rank_), to_bytes("1"));
     // Asked again and again rather than waited for: a wait that ends early makes c10d print a
     // warning.
     while (!store_->check(keys)) {
-      std::this_thread::sleep_for(kJoinPoll);
+      std::this_thread::sleep_for(kPoll);
       if (look) look();
       if (waiting.report_is_due()) {
         get_logger("accelerate.comm")
@@ -90,9 +106,23 @@ void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look
   }
 }
 
+void GroupDiagnosis::let_all_find_out() noexcept {
+  const auto end = std::chrono::steady_clock::now() + std::min(timeout_, kWaitSlice);
+  try {
+    store_->set(key("found out", rank_), to_bytes("1"));
+    if (rank_ != 0) return;
+    const auto keys = keys_of_all("found out");
+    while (!store_->check(keys) && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(kPoll);
+    }
+  } catch (...) {
+    // What the caller is about to throw says more than a store that is gone.
+  }
+}
+
 void GroupDiagnosis::say_goodbye() noexcept {
   try {
-    store_->set(key("goodbye", rank_), to_bytes("1"));
+    if (has_store()) store_->set(key("goodbye", rank_), to_bytes("1"));
   } catch (...) {
     // The store's host has left already; it knows how we ended by our exit code.
   }
@@ -108,6 +138,7 @@ void GroupDiagnosis::throw_if_aborted(const std::string& what) const {
 void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
   aborted_ = true;
   try {
+    if (!has_store()) return;
     store_->set(key("failed", rank_), to_bytes(reason));
     store_->set(kSomebodyFailed, to_bytes("1"));
   } catch (...) {
@@ -141,6 +172,7 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
   try {
     bool peer_gave_up = false;
     std::this_thread::sleep_for(kAnnouncementDelay);
+    if (!has_store()) throw CommError("the store is gone");
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
       const std::string name = " Rank " + std::to_string(rank);

@@ -29,6 +29,11 @@ class GroupDiagnosis {
   /// them when the timeout is over, and what `look`, asked every few ms, throws.
   void wait_for_everyone_to_join(const std::function<void()>& look = {});
 
+  /// To be called by every rank before it throws what all have found in the store, each by itself.
+  /// Rank 0 returns when all have come, or after 5 s: the store may end with it, and who has not
+  /// read yet would report a lost peer instead. The others return at once. Never throws.
+  void let_all_find_out() noexcept;
+
   /// Marks a clean exit, so that peers can tell it from a crash. Never throws.
   void say_goodbye() noexcept;
 
@@ -57,7 +62,9 @@ class GroupDiagnosis {
   [[nodiscard]] std::string who() const;
 
  private:
+  [[nodiscard]] bool has_store() const;  ///< False when its host has left, as far as is known.
   [[nodiscard]] std::string key(const char* kind, int rank) const;
+  [[nodiscard]] std::vector<std::string> keys_of_all(const char* kind) const;
   /// One sentence for each peer of which something is known; a sentence about rank 0 when the store
   /// that it hosts does not answer.
   [[nodiscard]] std::string peer_sentences() noexcept;

@@ -231,6 +231,13 @@ std::vector<std::string> gather_bytes(Communicator& communicator, const std::str
   return detail::gather_texts(communicator, bytes);
 }
 
+void refuse_together(Communicator& communicator, const std::string& reason) {
+  const auto reasons = gather_bytes(communicator, reason);
+  const auto found = std::ranges::find_if_not(reasons, &std::string::empty);
+  if (found == reasons.end()) return;
+  throw UsageError("rank " + std::to_string(found - reasons.begin()) + ": " + *found);
+}
+
 std::string broadcast_bytes(Communicator& communicator, const std::string& bytes, int source) {
   detail::require_agreement(communicator, "broadcast_object from rank " + std::to_string(source),
                             "objects");

@@ -97,6 +97,10 @@ template <Nested T>
 [[nodiscard]] std::vector<std::string> gather_bytes(Communicator& communicator,
                                                     const std::string& bytes);
 
+/// Throws UsageError on all ranks when one says why it cannot go on: with its reason, and which
+/// rank it is. Those that can give "". [collective]
+void refuse_together(Communicator& communicator, const std::string& reason);
+
 /// Rank `source`'s `bytes`.
 [[nodiscard]] std::string broadcast_bytes(Communicator& communicator, const std::string& bytes,
                                           int source = 0);

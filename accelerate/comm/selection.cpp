@@ -22,6 +22,13 @@ StorePtr part_of(const StorePtr& store, const char* name) {
   return c10::make_intrusive<c10d::PrefixStore>(name, store);
 }
 
+// For what every rank finds.
+[[noreturn]] void refuse_on_all_ranks(const StorePtr& store, const SelectionOptions& options,
+                                      const std::string& reason) {
+  GroupDiagnosis(store, options.rank, options.size, options.timeout).let_all_find_out();
+  throw ConfigError("ACCELERATE_COMM asks for " + reason);
+}
+
 // Before anybody connects, so that ranks of different minds do not wait for each other.
 void require_equal_wishes(const StorePtr& store, const SelectionOptions& options) {
   const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
@@ -32,9 +39,10 @@ void require_equal_wishes(const StorePtr& store, const SelectionOptions& options
   for (int rank = 1; rank < options.size; ++rank) {
     const auto theirs = store->get(key(rank));
     if (theirs == first) continue;
-    throw ConfigError("ACCELERATE_COMM asks for " + std::string(first.begin(), first.end()) +
-                      " on rank 0 and for " + std::string(theirs.begin(), theirs.end()) +
-                      " on rank " + std::to_string(rank) + "; all ranks need the same");
+    refuse_on_all_ranks(store, options,
+                        std::string(first.begin(), first.end()) + " on rank 0 and for " +
+                            std::string(theirs.begin(), theirs.end()) + " on rank " +
+                            std::to_string(rank) + "; all ranks need the same");
   }
 }
 
@@ -89,9 +97,10 @@ std::shared_ptr<Communicator> connect_hosts(const StorePtr& store, const Selecti
   return make_hierarchical_communicator(std::move(parts));
 }
 
-void refuse_if_wished(const SelectionOptions& options, const std::string& reason) {
+void refuse_if_wished(const StorePtr& store, const SelectionOptions& options,
+                      const std::string& reason) {
   if (options.wish != "shared_memory") return;
-  throw ConfigError("ACCELERATE_COMM asks for shared_memory, which cannot be: " + reason);
+  refuse_on_all_ranks(store, options, "shared_memory, which cannot be: " + reason);
 }
 
 }  // namespace
@@ -111,12 +120,13 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
     return make_gloo_communicator(store, options.rank, options.size, options.timeout,
                                   options.address);
   };
-  require_equal_wishes(part_of(store, "selection"), options);
+  const auto choice = part_of(store, "selection");
+  require_equal_wishes(choice, options);
   if (options.wish == "gloo") return connect_gloo();
   const Hosts hosts =
       meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.timeout);
   if (!hosts.why_not.empty()) {
-    refuse_if_wished(options, hosts.why_not);
+    refuse_if_wished(choice, options, hosts.why_not);
     log.warning("the ranks talk through Gloo, which is slower than shared memory: " +
                 hosts.why_not);
     return connect_gloo();
@@ -128,7 +138,7 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
                                            hosts.peers);
   }
   if (count == options.size) {
-    refuse_if_wished(options, "every rank is on a host of its own");
+    refuse_if_wished(choice, options, "every rank is on a host of its own");
     log.info("the ranks talk through Gloo: every one is on a host of its own");
     return connect_gloo();
   }

@@ -3,6 +3,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <vector>
 
 #include "accelerate/base/text.h"
 
@@ -69,20 +71,38 @@ void limit_silence(int fd, milliseconds limit) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
 }
 
-}  // namespace
-
-int notice_lost_host(const std::string& host, int port, milliseconds limit) {
+// This process's descriptors of connections to host:port.
+std::vector<int> connections_to(const std::string& host, int port) {
   const auto wanted = addresses_of(host, port);
-  int connections = 0;
+  std::vector<int> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
     const auto fd = parse_int(entry.path().filename().string());
-    if (!fd || !wanted.contains(peer_of(static_cast<int>(*fd)))) continue;
-    limit_silence(static_cast<int>(*fd),
-                  std::clamp<milliseconds>(limit, milliseconds(1'000), milliseconds(60'000)));
-    ++connections;
+    if (fd && wanted.contains(peer_of(static_cast<int>(*fd)))) {
+      found.push_back(static_cast<int>(*fd));
+    }
   }
-  return connections;
+  return found;
+}
+
+bool was_closed_by_peer(int fd) {
+  pollfd question{fd, POLLRDHUP, 0};
+  return poll(&question, 1, 0) == 1 && (question.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+}  // namespace
+
+int notice_lost_host(const std::string& host, int port, milliseconds limit) {
+  const auto connections = connections_to(host, port);
+  for (const int fd : connections) {
+    limit_silence(fd, std::clamp<milliseconds>(limit, milliseconds(1'000), milliseconds(60'000)));
+  }
+  return static_cast<int>(connections.size());
+}
+
+bool host_has_left(const std::string& host, int port) {
+  const auto connections = connections_to(host, port);
+  return !connections.empty() && std::ranges::all_of(connections, was_closed_by_peer);
 }
 
 }  // namespace accelerate::detail

@@ -13,4 +13,8 @@ namespace accelerate::detail {
 /// and busy acknowledges all the same. Returns how many connections there are.
 int notice_lost_host(const std::string& host, int port, std::chrono::milliseconds limit);
 
+/// Whether the peer has closed all connections of this process to `host`:`port`, of which there are
+/// some. A question to a store that is gone fails too, and c10d prints a stack trace for it.
+[[nodiscard]] bool host_has_left(const std::string& host, int port);
+
 }  // namespace accelerate::detail

@@ -4,6 +4,8 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
 
 namespace accelerate {
 namespace {
@@ -18,8 +20,35 @@ void refuse_file(const DeepSpeedConfig& config) {
   if (!is_said(config.deepspeed_config_file)) return;
   throw ConfigError("deepspeed_config_file is '" + *config.deepspeed_config_file +
                     "', and this version does not read DeepSpeed's own files. Write zero_stage, "
-                    "gradient_accumulation_steps, gradient_clipping and the offload devices into "
-                    "the section deepspeed_config instead.");
+                    "gradient_accumulation_steps and the offload devices into the section "
+                    "deepspeed_config instead, and clip in the loop: "
+                    "accelerator.clip_grad_norm_(model.parameters(), max_norm).");
+}
+
+void refuse_clipping(const DeepSpeedConfig& config) {
+  if (config.gradient_clipping.value_or(0) == 0) return;
+  ClusterConfig whole;
+  whole.deepspeed_config = config;
+  throw ConfigError(
+      "gradient_clipping of deepspeed_config is " +
+      config_key_text(whole, "gradient_clipping").value_or("") +
+      ", and here the loop clips: call accelerator.clip_grad_norm_(model.parameters(), max_norm) "
+      "before optimizer.step(), and leave the key out or set it to 0");
+}
+
+void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
+  const Logger log = get_logger("accelerate.deepspeed");
+  if (config.zero3_init_flag.value_or(false)) {
+    log.warning(
+        "zero3_init_flag is true, which by itself changes nothing here: build the model under "
+        "accelerate::init_empty_weights(), and no rank ever holds it whole.");
+  }
+  if (config.zero3_save_16bit_model.value_or(false) && mixed_precision != MixedPrecision::no) {
+    log.warning(
+        "zero3_save_16bit_model is true and has no effect: save_model() and get_state_dict() work "
+        "at every stage, in the element types that the model was built with. For files of 16 bits "
+        "cast what get_state_dict() returns, and hand it to save().");
+  }
 }
 
 bool offloads(const char* key, const std::optional<std::string>& device) {
@@ -38,6 +67,22 @@ int stage_of(const DeepSpeedConfig& config) {
   const int stage = config.zero_stage.value_or(2);
   if (stage >= 0 && stage <= 3) return stage;
   throw ConfigError("zero_stage is " + std::to_string(stage) + "; allowed are 0 to 3");
+}
+
+// ZeRO knows no units, and cuts by size; but the layers that it is told to leave in one piece,
+// where each rank may take experts of its own, are a unit each.
+void decide_units(const DeepSpeedConfig& config, FsdpSettings& settings) {
+  for (const auto& part : split(config.deepspeed_moe_layer_cls_names.value_or(""), ',')) {
+    if (const auto name = trim(part); !name.empty()) {
+      settings.transformer_cls_names_to_wrap.emplace_back(name);
+    }
+  }
+  if (!settings.transformer_cls_names_to_wrap.empty()) {
+    settings.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+    return;
+  }
+  settings.auto_wrap_policy = AutoWrapPolicy::SIZE_BASED_WRAP;
+  settings.min_num_params = kLeastUnit;
 }
 
 void decide_dtypes(MixedPrecision mixed_precision, FsdpSettings& settings) {
@@ -76,6 +121,7 @@ DeepSpeedConfig deepspeed_config_from_env() {
 
 FsdpSettings settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
   refuse_file(config);
+  refuse_clipping(config);
   const int stage = stage_of(config);
   const bool optimizer = offloads("offload_optimizer_device", config.offload_optimizer_device);
   const bool parameters = offloads("offload_param_device", config.offload_param_device);
@@ -87,13 +133,13 @@ FsdpSettings settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_pre
   FsdpSettings settings;
   settings.sharding_strategy = strategy_of(stage);
   settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
-  settings.auto_wrap_policy = AutoWrapPolicy::SIZE_BASED_WRAP;
-  settings.min_num_params = kLeastUnit;
+  decide_units(config, settings);
   settings.cpu_offload = optimizer || parameters;
   settings.state_dict_type = StateDictType::SHARDED_STATE_DICT;
   settings.use_orig_params = true;
   settings.sync_module_states = true;
   decide_dtypes(mixed_precision, settings);
+  warn_of_what_has_no_effect(config, mixed_precision);
   return settings;
 }
 

@@ -1,71 +1,24 @@
 #include "accelerate/config/fsdp_plugin.h"
 
-#include <limits>
 #include <regex>
 #include <string_view>
 #include <utility>
 
-#include "accelerate/base/environment.h"
-#include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/config/fsdp_readers.h"
+#include "accelerate/config/fsdp_strategy.h"
 
 namespace accelerate {
 namespace {
 
+using detail::flag_or_env;
+using detail::number_or_env;
+using detail::word_or_env;
 using Plugin = FullyShardedDataParallelPlugin;
 
 void warn(const std::string& text) {
   get_logger("accelerate.fsdp").warning(text);
 }
-
-// --- Reading the environment ---------------------------------------------------------------------
-
-// "FULL_SHARD (1), SHARD_GRAD_OP (2)": the first `numbered` words also go by their number.
-template <typename Enum>
-std::string allowed_words(std::size_t numbered) {
-  std::vector<std::string> words = enum_names<Enum>();
-  for (std::size_t i = 0; i < numbered && i < words.size(); ++i) {
-    words[i] += " (" + std::to_string(i + 1) + ")";
-  }
-  return join(words, ", ");
-}
-
-template <typename Enum>
-Enum word_of(const char* variable, const std::string& text, std::size_t numbered) {
-  if (const auto word = parse_enum<Enum>(text)) return *word;
-  const auto number = parse_int(text);
-  if (number && *number >= 1 && static_cast<std::size_t>(*number) <= numbered) {
-    return detail::EnumWords<Enum>::values[static_cast<std::size_t>(*number) - 1].first;
-  }
-  throw ConfigError(std::string(variable) + " is '" + text + "'; allowed are " +
-                    allowed_words<Enum>(numbered) + "." + did_you_mean(text, enum_names<Enum>()));
-}
-
-template <typename Enum>
-Enum word_or_env(const std::optional<Enum>& said, const char* variable, Enum fallback,
-                 std::size_t numbered = 0) {
-  if (said) return *said;
-  const auto text = env(variable);
-  return text ? word_of<Enum>(variable, *text, numbered) : fallback;
-}
-
-bool flag_or_env(const std::optional<bool>& said, const char* variable) {
-  return said ? *said : env_flag(variable, false);
-}
-
-// A whole number of at least `low`, and at most what Integer holds.
-template <typename Integer>
-Integer number_or_env(const std::optional<Integer>& said, const char* field, const char* variable,
-                      Integer fallback, Integer low) {
-  constexpr std::int64_t kMost = std::numeric_limits<Integer>::max();
-  const std::int64_t value = said ? *said : env_int(variable).value_or(fallback);
-  if (value >= low && value <= kMost) return static_cast<Integer>(value);
-  throw ConfigError((said ? std::string(field) : std::string(variable)) + " is " +
-                    std::to_string(value) + "; allowed are " + std::to_string(low) + " to " +
-                    std::to_string(kMost));
-}
-
-// --- What is sharded -----------------------------------------------------------------------------
 
 int version_of(const Plugin& plugin) {
   const std::int64_t version =
@@ -73,88 +26,6 @@ int version_of(const Plugin& plugin) {
   if (version == 1 || version == 2) return static_cast<int>(version);
   throw ConfigError((plugin.fsdp_version ? "fsdp_version is " : "FSDP_VERSION is ") +
                     std::to_string(version) + "; allowed are 1 and 2");
-}
-
-// The strategy that version 1 calls reshard_after_forward, as its configuration files do.
-std::optional<ShardingStrategy> renamed_strategy(const Plugin& plugin) {
-  if (plugin.reshard_after_forward) {
-    if (const auto* strategy = std::get_if<ShardingStrategy>(&*plugin.reshard_after_forward)) {
-      return *strategy;
-    }
-    throw ConfigError(
-        "reshard_after_forward is a boolean with fsdp_version 1; allowed are the sharding "
-        "strategies " +
-        join(enum_names<ShardingStrategy>(), ", ") + ". Set fsdp_version to 2 to use a boolean.");
-  }
-  if (plugin.sharding_strategy) return std::nullopt;
-  const auto text = env("FSDP_RESHARD_AFTER_FORWARD");
-  if (!text || parse_enum<ShardingStrategy>(*text) == std::nullopt) return std::nullopt;
-  return parse_enum<ShardingStrategy>(*text);
-}
-
-// The launcher always sets FSDP_SHARDING_STRATEGY, by default to FULL_SHARD, so that word of its
-// does not count against the other key; any other does.
-ShardingStrategy strategy_of_version_1(const Plugin& plugin) {
-  const bool from_env = !plugin.sharding_strategy && !plugin.reshard_after_forward;
-  const auto renamed = renamed_strategy(plugin);
-  std::optional<ShardingStrategy> named = plugin.sharding_strategy;
-  if (from_env) {
-    named = word_or_env<ShardingStrategy>(std::nullopt, "FSDP_SHARDING_STRATEGY",
-                                          ShardingStrategy::FULL_SHARD, 5);
-  }
-  if (!renamed) return named.value_or(ShardingStrategy::FULL_SHARD);
-  const bool open = !named || (from_env && *named == ShardingStrategy::FULL_SHARD);
-  if (open || *named == *renamed) return *renamed;
-  throw ConfigError("sharding_strategy is " + std::string(to_string(*named)) +
-                    " and reshard_after_forward is " + std::string(to_string(*renamed)) +
-                    ", which in version 1 are two names of one thing; set one of them");
-}
-
-bool reshards(const Plugin& plugin) {
-  if (plugin.reshard_after_forward) {
-    if (const bool* said = std::get_if<bool>(&*plugin.reshard_after_forward)) return *said;
-    throw ConfigError(
-        "reshard_after_forward is a sharding strategy with fsdp_version 2; allowed are true "
-        "(FULL_SHARD) and false (SHARD_GRAD_OP)");
-  }
-  if (!plugin.sharding_strategy) return env_flag("FSDP_RESHARD_AFTER_FORWARD", true);
-  throw ConfigError("sharding_strategy is " + std::string(to_string(*plugin.sharding_strategy)) +
-                    " with fsdp_version 2, which does not read it; set reshard_after_forward to "
-                    "true (FULL_SHARD) "
-                    "or false (SHARD_GRAD_OP), or fsdp_version to 1");
-}
-
-ShardingStrategy strategy_of_version_2(const Plugin& plugin, bool hybrid) {
-  const bool reshard = reshards(plugin);
-  if (plugin.sharding_strategy) {
-    warn("sharding_strategy has no effect with fsdp_version 2: reshard_after_forward decides.");
-  }
-  if (hybrid) {
-    return reshard ? ShardingStrategy::HYBRID_SHARD : ShardingStrategy::HYBRID_SHARD_ZERO2;
-  }
-  return reshard ? ShardingStrategy::FULL_SHARD : ShardingStrategy::SHARD_GRAD_OP;
-}
-
-bool is_hybrid(ShardingStrategy strategy) {
-  return strategy == ShardingStrategy::HYBRID_SHARD ||
-         strategy == ShardingStrategy::HYBRID_SHARD_ZERO2;
-}
-
-void decide_strategy(const Plugin& plugin, FsdpSettings& settings) {
-  settings.shard_group_size = number_or_env(plugin.shard_group_size, "shard_group_size",
-                                            "ACCELERATE_FSDP_SHARD_GROUP_SIZE", 0, 0);
-  settings.sharding_strategy = settings.version == 1
-                                   ? strategy_of_version_1(plugin)
-                                   : strategy_of_version_2(plugin, settings.shard_group_size > 0);
-  if (settings.shard_group_size > 0 && !is_hybrid(settings.sharding_strategy)) {
-    throw ConfigError("shard_group_size is " + std::to_string(settings.shard_group_size) +
-                      " with sharding_strategy " +
-                      std::string(to_string(settings.sharding_strategy)) +
-                      "; only HYBRID_SHARD and HYBRID_SHARD_ZERO2 have groups. Choose one of them, "
-                      "or leave shard_group_size out.");
-  }
-  settings.full_parameters = word_or_env(plugin.full_parameters, "ACCELERATE_FSDP_FULL_PARAMETERS",
-                                         FullParametersHome::automatic);
 }
 
 // --- How units come about ------------------------------------------------------------------------
@@ -215,8 +86,10 @@ void decide_prefetch(const Plugin& plugin, FsdpSettings& settings) {
   if (plugin.forward_prefetch) {
     throw ConfigError(
         "forward_prefetch is set with fsdp_version 2, which has no such choice; leave it out or "
-        "set "
-        "fsdp_version to 1");
+        "set fsdp_version to 1");
+  }
+  if (parse_bool(env("FSDP_FORWARD_PREFETCH").value_or("")).value_or(false)) {
+    warn("fsdp_forward_prefetch has no effect with fsdp_version 2; version 1 has it.");
   }
   if (backward != BackwardPrefetch::NO_PREFETCH) {
     warn("backward_prefetch has no effect with fsdp_version 2, which always gathers ahead.");
@@ -347,7 +220,7 @@ bool use_fsdp() {
 FsdpSettings resolve(const FullyShardedDataParallelPlugin& plugin, MixedPrecision mixed_precision) {
   FsdpSettings settings;
   settings.version = version_of(plugin);
-  decide_strategy(plugin, settings);
+  detail::decide_strategy(plugin, settings);
   decide_units(plugin, settings);
   decide_prefetch(plugin, settings);
   decide_loading(plugin, settings);

@@ -12,6 +12,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
+#include "accelerate/formats/shards/shard_files.h"
 
 namespace accelerate {
 namespace {
@@ -106,11 +107,17 @@ std::uint64_t counted_checksum(std::span<const std::byte> bytes, const ByteCount
   return sum.value();
 }
 
+// Whose disk or backup to look at.
+std::string writer_of(const std::string& name) {
+  const auto shard = ShardFileName::parse(name);
+  return shard ? " (rank " + std::to_string(shard->writer - 1) + " wrote it)" : "";
+}
+
 std::string fault_of(FileSystem& files, const std::filesystem::path& folder,
                      const ManifestFile& expected, const ByteCounter& counter) try {
   const auto label = "'" + expected.name + "' ";
   const auto status = files.status(folder / expected.name);
-  if (status.kind == FileKind::none) return label + "is missing";
+  if (status.kind == FileKind::none) return label + "is missing" + writer_of(expected.name);
   if (status.kind != FileKind::file) return label + "is not a file";
   if (status.size_bytes != expected.size_bytes)
     return label + "has " + std::to_string(status.size_bytes) + " bytes, not " +

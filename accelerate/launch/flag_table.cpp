@@ -72,8 +72,8 @@ Rows paradigm_rows() {
   return {
       {"use_fsdp", toggle, group, "False", "Shard parameters, gradients and optimizer state (FSDP).", works},
       {"use_deepspeed", toggle, group, "False", "Use DeepSpeed's ZeRO settings.", works},
-      {"use_megatron_lm", toggle, group, "False", "Use Megatron-LM's settings.", works},
-      {"use_parallelism_config", toggle, group, "False", "Combine kinds of parallelism; needs --use_fsdp and --fsdp_version 2.", works},
+      {"use_megatron_lm", toggle, group, "False", "Use Megatron-LM's settings, which Python programs read; native ones refuse them.", works},
+      {"use_parallelism_config", toggle, group, "False", "Combine kinds of parallelism in a Python program; native ones refuse it. Needs --use_fsdp and --fsdp_version 2.", works},
   };
 }
 
@@ -99,40 +99,40 @@ Rows fsdp_rows() {
   return {
       {"fsdp_version", choice, group, "1", "Version of FSDP to follow.", carried, {"1", "2"}},
       {"fsdp_sharding_strategy", text, group, "FULL_SHARD", "Version 1: what is sharded.", carried},
-      {"fsdp_reshard_after_forward", text, group, "true", "Version 2: free gathered parameters after the forward pass.", carried},
+      {"fsdp_reshard_after_forward", text, group, "true", "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", carried},
       {"fsdp_offload_params", truth, group, "false", "Keep parameters and gradients in CPU memory.", carried},
-      {"fsdp_auto_wrap_policy", text, group, "", "How layers are grouped into units: TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP or NO_WRAP.", carried},
+      {"fsdp_auto_wrap_policy", text, group, "", "How layers are grouped into units.", carried},
       {"fsdp_transformer_layer_cls_to_wrap", text, group, "", "Classes that are a unit each, separated by commas.", carried, {}, '\0', "FSDP_TRANSFORMER_CLS_TO_WRAP"},
       {"fsdp_min_num_params", integer, group, "100000000", "Smallest unit of SIZE_BASED_WRAP, in parameters.", carried},
-      {"fsdp_backward_prefetch", text, group, "", "When the next unit is gathered in the backward pass: BACKWARD_PRE, BACKWARD_POST or NO_PREFETCH.", carried},
-      {"fsdp_state_dict_type", text, group, "", "Form of saved state: FULL_STATE_DICT, LOCAL_STATE_DICT or SHARDED_STATE_DICT.", carried},
+      {"fsdp_backward_prefetch", text, group, "", "When the next unit is gathered in the backward pass.", carried},
+      {"fsdp_state_dict_type", text, group, "", "Form of saved state.", carried},
       {"fsdp_forward_prefetch", truth, group, "false", "Gather the next unit during the forward pass.", carried},
       {"fsdp_use_orig_params", truth, group, "true", "Allow frozen and trained parameters in one unit.", carried},
       {"fsdp_cpu_ram_efficient_loading", truth, group, "true", "Only rank 0 reads the weights; needs --fsdp_sync_module_states.", carried},
       {"fsdp_sync_module_states", truth, group, "true", "Send rank 0's parameters to all ranks at the start.", carried},
-      {"fsdp_activation_checkpointing", truth, group, "false", "Compute activations again in the backward pass.", carried},
-      {"fsdp_activation_checkpointing_offload", truth, group, "false", "Keep the inputs of checkpointed layers in CPU memory.", carried},
+      {"fsdp_activation_checkpointing", truth, group, "false", "Compute activations again in the backward pass of a Python program; native ones refuse true.", carried},
+      {"fsdp_activation_checkpointing_offload", truth, group, "false", "Keep the inputs of checkpointed layers in CPU memory, in a Python program; native ones refuse true.", carried},
   };
 }
 
 Rows deepspeed_rows() {
   const auto group = FlagGroup::deepspeed;
   return {
-      {"deepspeed_config_file", text, group, "", "DeepSpeed's own JSON file.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_CONFIG_FILE"},
+      {"deepspeed_config_file", text, group, "", "DeepSpeed's own JSON file, for Python programs; native ones refuse it.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_CONFIG_FILE"},
       {"zero_stage", integer, group, "", "Stage of ZeRO, 0 to 3.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO_STAGE"},
-      {"offload_optimizer_device", text, group, "", "Where optimizer state lives: none, cpu or nvme.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE"},
-      {"offload_param_device", text, group, "", "Where parameters live: none, cpu or nvme.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"},
+      {"offload_optimizer_device", text, group, "", "Where optimizer state lives; native programs refuse nvme.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE"},
+      {"offload_param_device", text, group, "", "Where parameters live; native programs refuse nvme.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"},
       {"offload_optimizer_nvme_path", text, group, "", "Folder for optimizer state on NVMe.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH"},
       {"offload_param_nvme_path", text, group, "", "Folder for parameters on NVMe.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH"},
       {"gradient_accumulation_steps", integer, group, "", "Micro-batches a step.", carried, {}, '\0', "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
-      {"gradient_clipping", number, group, "", "Largest norm of the gradients.", carried, {}, '\0', "ACCELERATE_GRADIENT_CLIPPING"},
-      {"zero3_init_flag", truth, group, "", "Stage 3: shard parameters while the model is built.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_INIT"},
-      {"zero3_save_16bit_model", truth, group, "", "Stage 3: save 16-bit weights.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"},
+      {"gradient_clipping", number, group, "", "Largest norm of the gradients of a Python program; native ones clip in their loop and refuse another than 0.", carried, {}, '\0', "ACCELERATE_GRADIENT_CLIPPING"},
+      {"zero3_init_flag", truth, group, "", "Stage 3: shard parameters while the model of a Python program is built; native ones use init_empty_weights().", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_INIT"},
+      {"zero3_save_16bit_model", truth, group, "", "Stage 3: save the weights of a Python program in 16 bits; native ones save the model's own types.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"},
       {"deepspeed_hostfile", text, group, "", "List of machines.", later},
       {"deepspeed_exclusion_filter", text, group, "", "Machines to leave out.", later},
       {"deepspeed_inclusion_filter", text, group, "", "Machines to use.", later},
       {"deepspeed_multinode_launcher", text, group, "", "Program that starts ranks on other machines.", later},
-      {"deepspeed_moe_layer_cls_names", text, group, "", "Mixture-of-experts classes, separated by commas.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"},
+      {"deepspeed_moe_layer_cls_names", text, group, "", "Mixture-of-experts classes, separated by commas, each module of which is one unit.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"},
   };
 }
 

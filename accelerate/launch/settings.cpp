@@ -290,6 +290,19 @@ void choose_threads(const LaunchRequest& request, const Machine& machine,
       std::max<std::int64_t>(outer.value_or(default_threads(machine, settings)), 1)));
 }
 
+// What the ranks would refuse is refused before they start: a flag takes what its key in a file
+// does.
+void check_words_of_sharding(const LaunchRequest& request, const LaunchSettings& settings) {
+  ClusterConfig scratch;
+  for (const auto& [name, text] : request.flags) {
+    const Flag* flag = find_flag(name);
+    const bool counts = flag != nullptr && names_of_config_keys().contains(name) &&
+                        ((flag->group == FlagGroup::fsdp && settings.is_on("use_fsdp")) ||
+                         (flag->group == FlagGroup::deepspeed && settings.is_on("use_deepspeed")));
+    if (counts) set_config_key(scratch, name, text, "--" + name);
+  }
+}
+
 void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
   if (request.flags.contains("use_parallelism_config") &&
       (!settings.is_on("use_fsdp") || settings.text("fsdp_version") != "2")) {
@@ -348,6 +361,7 @@ LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machi
   choose_cores(machine, settings);
   choose_threads(request, machine, settings);
   (void)ranged(request, settings, "main_process_port", {0, 65535});
+  check_words_of_sharding(request, settings);
   check_fsdp(request, settings);
   const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
   settings.alone = settings.num_processes == 1 &&

@@ -51,6 +51,36 @@ void require_elementwise(const torch::optim::Optimizer& optimizer) {
       "register_elementwise_optimizer<YourOptimizer>()");
 }
 
+bool is_cuttable(const torch::optim::OptimizerParamState& state) {
+  return any_optimizer_kind([&]<typename Kind>(Kind) {
+    return dynamic_cast<const typename Kind::State*>(&state) != nullptr;
+  });
+}
+
+void require_cuttable(const torch::optim::OptimizerParamState& state,
+                      const torch::optim::Optimizer& optimizer) {
+  if (is_cuttable(state)) return;
+  throw UsageError(c10::demangle(typeid(optimizer).name()) +
+                   " was prepared with a sharded model after it had made steps, and remembers them "
+                   "in " +
+                   c10::demangle(typeid(state).name()) +
+                   ", of which nobody knows how to give each rank a part. Hand it to prepare() "
+                   "before its first step");
+}
+
+// That it may hold parts, and what it has of whole leaves can be cut: before anything is changed.
+void require_shardable(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
+  require_elementwise(optimizer);
+  for (const auto& group : optimizer.param_groups()) {
+    for (const auto& leaf : group.params()) {
+      if (!model.local_parameter(leaf).defined()) continue;
+      const auto found = optimizer.state().find(leaf.unsafeGetTensorImpl());
+      if (found != optimizer.state().end() && found->second)
+        require_cuttable(*found->second, optimizer);
+    }
+  }
+}
+
 // The part of a state tensor that belongs to `shard`; what is not of the parameter's size stays.
 struct CutState {
   const NamedShard& shard;
@@ -104,8 +134,7 @@ bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParal
     std::erase_if(group.params(), [&](at::Tensor& parameter) {
       const auto shard = model.shard_of(parameter);
       if (!shard && !model.is_local(parameter)) return false;
-      require_elementwise(optimizer);
-      holds = true;
+      if (!std::exchange(holds, true)) require_shardable(optimizer, model);
       if (!shard) return false;
       const void* const leaf = parameter.unsafeGetTensorImpl();
       const auto place = placed.emplace(shard->local.unsafeGetTensorImpl(), leaf);

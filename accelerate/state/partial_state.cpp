@@ -20,15 +20,21 @@ void refuse_unbuilt_types() {
   struct Unbuilt {
     const char* variable;
     const char* type;
+    const char* cure;
   };
   for (const Unbuilt& unbuilt :
-       {Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM"},
-        Unbuilt{"ACCELERATE_USE_PARALLELISM_CONFIG", "parallelism_config"}}) {
+       {Unbuilt{"ACCELERATE_USE_MEGATRON_LM", "MEGATRON_LM",
+                "use distributed_type FSDP or DEEPSPEED, which shard models, or MULTI_CPU or "
+                "MULTI_GPU"},
+        Unbuilt{"ACCELERATE_USE_PARALLELISM_CONFIG", "parallelism_config",
+                "leave the section parallelism_config (and --use_parallelism_config) out; groups "
+                "of ranks that share a model are HYBRID_SHARD with "
+                "ACCELERATE_FSDP_SHARD_GROUP_SIZE"}}) {
     if (!env_flag(unbuilt.variable, false)) continue;
     throw ConfigError(
         std::string(unbuilt.variable) + " asks for " + unbuilt.type +
-        ", which this version does not have. It has data parallel training: use "
-        "distributed_type MULTI_CPU (or NO for one process) in the configuration file.");
+        ", which this version does not have. It has data parallel and sharded training: " +
+        unbuilt.cure + ".");
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/config/cluster_config.h"
 
 namespace accelerate::cli {
 namespace {
@@ -72,6 +73,13 @@ std::string value_of(const Word& word, const std::vector<std::string>& words, st
   return words[next++];
 }
 
+// What a flag takes: its own words, or those of its key in a configuration file.
+std::vector<std::string> words_of(const Flag& flag) {
+  if (flag.kind != FlagKind::text) return flag.choices;
+  const auto key = std::ranges::find(config_keys(), flag.name, &ConfigKey::name);
+  return key == config_keys().end() ? std::vector<std::string>{} : key->choices;
+}
+
 std::string value_name(const Flag& flag) {
   switch (flag.kind) {
     case FlagKind::toggle:
@@ -89,7 +97,7 @@ std::string value_name(const Flag& flag) {
     case FlagKind::bits:
       return " B,B,B";
     case FlagKind::text:
-      return " TEXT";
+      return words_of(flag).empty() ? " TEXT" : " NAME";
   }
   return "";
 }
@@ -112,9 +120,9 @@ std::string status_note(const Flag& flag) {
 
 std::string sentence(const Flag& flag) {
   std::string text = flag.help;
-  if (flag.kind == FlagKind::choice && flag.choices.size() > 4) {
-    text += " One of " + join(flag.choices, ", ") + ".";
-  }
+  const auto words = words_of(flag);
+  const bool shown_before = flag.kind == FlagKind::choice && words.size() <= 4;
+  if (!words.empty() && !shown_before) text += " One of " + join(words, ", ") + ".";
   if (!flag.fallback.empty() && flag.kind != FlagKind::toggle) text += " [" + flag.fallback + "]";
   return text + status_note(flag);
 }

@@ -6,6 +6,7 @@
 
 #include "accelerate/tensor/weights.h"
 #include "tests/accelerator/small_net.h"
+#include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -226,6 +227,14 @@ TEST(Accelerator, ValuesOfTheEnvironmentThatCannotBeServedAreRefusedByName) {
       EXPECT_NE(std::string(error.what()).find(variable), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(Accelerator, ParallelismThatIsNotThereIsNoReasonToGiveUpSharding) {
+  const ScopedEnv scope("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+  const auto message =
+      testing::message_of<ConfigError>([] { Accelerator accelerator(on(single_communicator())); });
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "leave the section parallelism_config", message);
+  EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "MULTI_CPU", message);
 }
 
 TEST(Accelerator, BadOptionsAreConfigErrors) {

@@ -14,7 +14,6 @@ using testing::Engine;
 using testing::run_ranks_shared;
 using testing::ShardedNet;
 
-constexpr std::int64_t kBatch = 12;  // Of all ranks together.
 constexpr int kSteps = 10;
 
 struct Setting {
@@ -32,6 +31,7 @@ enum class Loop {
   in_turn,      // The critic's step on a detached fake, then the generator's through the critic.
   frozen,       // The same, with a critic that takes no gradient from the generator's loss.
   accumulates,  // Windows of two micro-batches for both.
+  thaws,        // The same, the generator first, while the critic is frozen.
   one_loss,     // One backward for both.
   apart         // On half of the ranks the generator takes its branch, on the others it does not.
 };
@@ -50,16 +50,21 @@ class Adversaries {
               const std::optional<FullyShardedDataParallelPlugin>& plugin)
       : loop_(loop),
         comm_(std::move(comm)),
-        accelerator_(
-            {.gradient_accumulation_plugin =
-                 GradientAccumulationPlugin{.num_steps = loop == Loop::accumulates ? 2 : 1},
-             .fsdp_plugin = plugin,
-             .communicator = comm_}) {}
+        accelerator_({.gradient_accumulation_plugin =
+                          GradientAccumulationPlugin{.num_steps = has_windows(loop) ? 2 : 1},
+                      .fsdp_plugin = plugin,
+                      .communicator = comm_}) {}
 
   // The weights of both at the end.
   std::vector<at::Tensor> train() {
     for (int step = 0; step < kSteps; ++step) {
-      loop_ == Loop::one_loss ? step_together(step) : step_in_turn(step);
+      if (loop_ == Loop::one_loss) {
+        step_together(step);
+      } else if (loop_ == Loop::thaws) {
+        step_generator_first(step);
+      } else {
+        step_in_turn(step);
+      }
     }
     const auto whole_generator = g_.summon_full_params({.writeback = false});
     const auto whole_critic = c_.summon_full_params({.writeback = false});
@@ -71,17 +76,12 @@ class Adversaries {
   }
 
  private:
+  static bool has_windows(Loop loop) { return loop == Loop::accumulates || loop == Loop::thaws; }
+
   static ShardedNet net() {
     ShardedNet made{testing::ShardedNetOptions{.blocks = 2, .has_branch = true}};
     made->to(torch::kDouble);
     return made;
-  }
-
-  [[nodiscard]] at::Tensor inputs(int step) const {
-    const auto all = (torch::arange(kBatch * ShardedNet::Impl::kWidth, torch::kDouble) * 0.7 + step)
-                         .sin()
-                         .view({kBatch, ShardedNet::Impl::kWidth});
-    return all.chunk(comm_->size())[static_cast<std::size_t>(comm_->rank())];
   }
 
   // The same for all rows of the batch, whoever has them: with Loop::apart rows differ by half.
@@ -94,7 +94,7 @@ class Adversaries {
   at::Tensor score(const at::Tensor& x) { return c_(x, false).tanh().mean(); }
 
   void step_in_turn(int step) {
-    const auto z = inputs(step);
+    const auto z = testing::rows_of(step, *comm_);
     const auto window = accelerator_.accumulate(g_, c_);
     accelerator_.backward(score(fake(z).detach()) - score(z.flip(1)));
     update(c_, c_optimizer_);
@@ -105,8 +105,20 @@ class Adversaries {
     if (loop_ != Loop::frozen && accelerator_.sync_gradients()) c_optimizer_.zero_grad();
   }
 
+  // What the critic has kept of the window's first half outlasts that it is frozen in the second.
+  void step_generator_first(int step) {
+    const auto z = testing::rows_of(step, *comm_);
+    const auto window = accelerator_.accumulate(g_, c_);
+    freeze(true);
+    accelerator_.backward(-score(fake(z)));
+    freeze(false);
+    accelerator_.backward(score(fake(z).detach()) - score(z.flip(1)));
+    update(c_, c_optimizer_);
+    update(g_, g_optimizer_);
+  }
+
   void step_together(int step) {
-    const auto z = inputs(step);
+    const auto z = testing::rows_of(step, *comm_);
     accelerator_.backward(score(z.flip(1)) - score(fake(z)));
     update(c_, c_optimizer_);
     update(g_, g_optimizer_);
@@ -162,6 +174,10 @@ TEST_P(ShardedAdversaries, WithACriticThatIsFrozenMeanwhile) {
 
 TEST_P(ShardedAdversaries, InWindowsOfSeveralMicroBatches) {
   expect_weights_of_one_process(Loop::accumulates);
+}
+
+TEST_P(ShardedAdversaries, InWindowsWithACriticThatIsFrozenMeanwhile) {
+  expect_weights_of_one_process(Loop::thaws);
 }
 
 TEST_P(ShardedAdversaries, WithOneLossForBoth) {

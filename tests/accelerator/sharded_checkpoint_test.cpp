@@ -26,8 +26,6 @@ using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 using Weights = std::map<std::string, at::Tensor>;
 
-constexpr std::int64_t kBatch = 12;  // Of all ranks together.
-
 struct Place {
   std::optional<ShardingStrategy> strategy;  // None: every rank has all.
   int ranks = 1;
@@ -81,13 +79,8 @@ struct Training {
   void steps(int begin, int end) {
     for (int step = begin; step < end; ++step) {
       const auto window = accelerator.accumulate(*model);
-      const auto all =
-          (torch::arange(kBatch * ShardedNet::Impl::kWidth, torch::kDouble) * 0.7 + step)
-              .sin()
-              .view({kBatch, ShardedNet::Impl::kWidth})
-              .to(net->head_weight.scalar_type());
-      const auto x = all.chunk(
-          accelerator.num_processes())[static_cast<std::size_t>(accelerator.process_index())];
+      const auto x =
+          testing::rows_of(step, accelerator.communicator()).to(net->head_weight.scalar_type());
       accelerator.backward(((*model)(x, false) - x.flip(1)).square().mean());
       optimizer->step();
       optimizer->zero_grad();
@@ -328,6 +321,34 @@ TEST(ShardedCheckpoint, InsideAWindowIsRefusedWithTheCure) {
     training.steps(1, 2);
     training.accelerator.save_state(home.path() / "state");
   });
+}
+
+// When the load begins, or once the folder has been found whole.
+TEST(ShardedCheckpoint, AShardThatIsMissingIsNamedOnAllRanksAndChangesNothing) {
+  const std::string missing = "shard-00002-model-00001-of-00001.safetensors";
+  const TemporaryFolder home;
+  const auto save = [&](Training& training) {
+    training.accelerator.save_state(home.path() / "state");
+  };
+  for (const bool vanishes : {false, true}) {
+    for (const Place& place : {kPlaces[2], kPlaces[3], kPlaces[5]}) {
+      SCOPED_TRACE(text_of(place) + (vanishes ? ", later" : ""));
+      on_ranks(kPlaces[2], kSharded, save);
+      const auto remove = [&](const Path& folder) { std::filesystem::remove(folder / missing); };
+      if (!vanishes) remove(home.path() / "state");
+      on_ranks(place, kSharded, [&](Training& training) {
+        training.steps(0, 1);
+        const auto before = training.weights();
+        if (vanishes) (void)training.accelerator.register_load_state_pre_hook(remove);
+        const auto said = message_of<CheckpointError>(
+            [&] { training.accelerator.load_state(home.path() / "state"); });
+        EXPECT_PRED_FORMAT2(::testing::IsSubstring, missing, said);
+        EXPECT_PRED_FORMAT2(::testing::IsSubstring, vanishes ? "cannot open" : "rank 1 wrote it",
+                            said);
+        expect_close(training.weights(), before, 0);
+      });
+    }
+  }
 }
 
 TEST(ShardedCheckpoint, ARefusedLoadChangesNothingOnAnyRank) {

@@ -90,6 +90,15 @@ void ShardedFaultPlan::draw_fault(std::mt19937& random) {
   if (fault == Fault::takes_other_branch) net.has_branch = true;
 }
 
+// All gathers are in forward when units stay until the backward is over; else it may be a backward
+// that ranks learn in. In a hierarchy ranks of one host share memory.
+bool ShardedFaultPlan::gathers_more_in_forward() const {
+  if (fault != Fault::takes_other_branch) return false;
+  if (home == Home::hierarchy) return strategy == ShardingStrategy::SHARD_GRAD_OP;
+  return home == Home::collectives && (strategy == ShardingStrategy::SHARD_GRAD_OP ||
+                                       strategy == ShardingStrategy::HYBRID_SHARD_ZERO2);
+}
+
 int ShardedFaultPlan::steps_of(int rank) const {
   if (rank != victim) return kStepsOfPlay;
   return kStepsOfPlay + (fault == Fault::one_step_more ? 1 : 0) -

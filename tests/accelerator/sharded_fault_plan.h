@@ -70,6 +70,8 @@ class ShardedFaultPlan {
   [[nodiscard]] bool gathers_by_no_collective() const {
     return home == Home::pages || home == Home::windows;
   }
+  /// A forward gathers other units than those of the ranks with which it shares a model.
+  [[nodiscard]] bool gathers_more_in_forward() const;
   [[nodiscard]] int steps_of(int rank) const;
   [[nodiscard]] bool takes_branch(int rank, int at_step) const;
   [[nodiscard]] FullyShardedDataParallelPlugin plugin() const;

@@ -2,88 +2,32 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <functional>
 #include <string>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/sharded_net.h"
-#include "tests/support/errors.h"
-#include "tests/support/ranks.h"
+#include "tests/accelerator/sharded_rank.h"
+#include "tests/support/log_capture.h"
 
 namespace accelerate {
 namespace {
 
-using testing::Engine;
+using testing::expect_says;
 using testing::message_of;
-using testing::run_ranks_shared;
+using Rank = testing::ShardedRank;
+using testing::plugin_of;
 using testing::ShardedNet;
 using testing::ShardedNetOptions;
 
-FullyShardedDataParallelPlugin plugin_with(FullParametersHome home) {
-  auto plugin = testing::wrapping_blocks();
-  plugin.full_parameters = home;
-  return plugin;
-}
-
-// A rank that trains a sharded net.
-struct Rank {
-  Rank(const std::shared_ptr<Communicator>& comm, FullParametersHome home)
-      : accelerator({.fsdp_plugin = plugin_with(home), .communicator = comm}) {}
-
-  [[nodiscard]] at::Tensor loss() { return model(x, false).square().mean(); }
-  void step() {
-    accelerator.backward(loss());
-    optimizer.step();
-    optimizer.zero_grad();
-  }
-  [[nodiscard]] int index() const { return accelerator.process_index(); }
-
-  Accelerator accelerator;
-  ShardedNet net{ShardedNetOptions{}};
-  torch::optim::SGD sgd{net->parameters(), 0.1};
-  Prepared<ShardedNet> model = accelerator.prepare(net);
-  AcceleratedOptimizer optimizer = accelerator.prepare(sgd);
-  at::Tensor x = torch::ones({2, ShardedNet::Impl::kWidth});
-};
-
-struct Place {
-  Engine engine;
-  FullParametersHome home;
-  std::string name;
-};
-void PrintTo(const Place& place, std::ostream* out) {
-  *out << place.name;
-}
-
-class ShardedMisuse : public ::testing::TestWithParam<Place> {
- protected:
-  void on_two_ranks(const std::function<void(Rank&)>& body) {
-    run_ranks_shared(2,
-                     [&](const std::shared_ptr<Communicator>& comm) {
-                       Rank rank(comm, GetParam().home);
-                       body(rank);
-                     },
-                     {.engine = GetParam().engine});
-  }
-  [[nodiscard]] bool is_one_sided() const { return GetParam().engine == Engine::shared_memory; }
-  [[nodiscard]] bool gathers() const { return GetParam().home == FullParametersHome::gathered; }
-};
-
-void expect_says(const std::string& message, const std::vector<std::string>& parts) {
-  for (const auto& part : parts) EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, message);
-}
+class ShardedMisuse : public testing::TwoShardedRanks {};
 
 TEST_P(ShardedMisuse, AClassThatIsNotThereIsNamed) {
-  run_ranks_shared(2,
-                   [&](const std::shared_ptr<Communicator>& comm) {
-                     auto plugin = plugin_with(GetParam().home);
-                     plugin.transformer_cls_names_to_wrap = {{"BertLayer"}};
-                     Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
-                     ShardedNet net{ShardedNetOptions{}};
-                     expect_says(message_of<Error>([&] { (void)accelerator.prepare(net); }),
-                                 {"BertLayer", "Block"});
-                   },
-                   {.engine = GetParam().engine});
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    auto plugin = plugin_of(GetParam());
+    plugin.transformer_cls_names_to_wrap = {{"BertLayer"}};
+    Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
+    ShardedNet net{ShardedNetOptions{}};
+    expect_says(message_of<Error>([&] { (void)accelerator.prepare(net); }), {"BertLayer", "Block"});
+  });
 }
 
 TEST_P(ShardedMisuse, AnOptimizerThatNeedsWholeParametersIsRefused) {
@@ -99,25 +43,22 @@ TEST_P(ShardedMisuse, AnUnpreparedOptimizerIsToldWhereTheGradientsAre) {
     torch::optim::SGD stranger(rank.net->parameters(), 0.1);
     rank.accelerator.backward(rank.loss());
     // What it reads first is the marker, or the parameter that it is about to change.
-    expect_says(message_of<c10::Error>([&] { stranger.step(); }),
-                {gathers() ? "was about to change parameters" : "lie in shards"});
+    expect_says(
+        message_of<c10::Error>([&] { stranger.step(); }),
+        {gathers() ? "was about to change" : "lie in shards", "hand the optimizer to prepare()"});
   });
 }
 
 TEST_P(ShardedMisuse, GradientsThatNobodyTakesAreAnErrorInTheSecondStep) {
-  run_ranks_shared(2,
-                   [&](const std::shared_ptr<Communicator>& comm) {
-                     Accelerator accelerator(
-                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
-                     ShardedNet net{ShardedNetOptions{}};
-                     auto model = accelerator.prepare(net);
-                     const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
-                     const auto step = [&] { accelerator.backward(model(x, false).sum()); };
-                     step();
-                     expect_says(message_of<UsageError>(step),
-                                 {"head_weight", "no prepared optimizer"});
-                   },
-                   {.engine = GetParam().engine});
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    ShardedNet net{ShardedNetOptions{}};
+    auto model = accelerator.prepare(net);
+    const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+    const auto step = [&] { accelerator.backward(model(x, false).sum()); };
+    step();
+    expect_says(message_of<UsageError>(step), {"head_weight", "no prepared optimizer"});
+  });
 }
 
 TEST_P(ShardedMisuse, AModuleThatWasConvertedIsNoticed) {
@@ -138,7 +79,8 @@ TEST_P(ShardedMisuse, AParameterThatWasChangedInPlaceIsNoticed) {
     auto& weight = rank.net->blocks->at(0)->up->weight;
     if (gathers()) {
       expect_says(message_of<c10::Error>([&] { weight.mul_(2); }),
-                  {"about to change", "block0", "rank " + std::to_string(rank.index())});
+                  {"about to change", "'block0.up.weight' of unit 'block0'",
+                   "rank " + std::to_string(rank.index())});
       return;
     }
     rank.accelerator.wait_for_everyone();
@@ -148,19 +90,53 @@ TEST_P(ShardedMisuse, AParameterThatWasChangedInPlaceIsNoticed) {
   });
 }
 
-TEST_P(ShardedMisuse, OneRankMayLookAtAParameterWhereOthersNeedNotTakePart) {
-  on_two_ranks([this](Rank& rank) {
-    rank.step();
-    const auto norm = [&] { return rank.net->blocks->at(1)->up->weight.norm().item<float>(); };
-    if (is_one_sided()) {
-      if (rank.index() == 0) {
-        EXPECT_GT(norm(), 0);
-      }
-    } else if (rank.index() == 0) {
-      expect_says(message_of<c10::Error>([&] { (void)norm(); }),
-                  {"block1", "rank 0", "summon_full_params"});
+// As torch::load does it.
+TEST_P(ShardedMisuse, MemoryThatALeafIsGivenInsideSummonIsWrittenBack) {
+  on_two_ranks([](Rank& rank) {
+    auto& a = rank.net->blocks->at(1)->up->weight;
+    auto& b = rank.net->blocks->at(2)->up->weight;
+    const auto values = [&] {
+      const auto whole = rank.model.summon_full_params({.writeback = false});
+      return std::pair(a.detach().clone(), b.detach().clone());
+    };
+    const auto [a_before, b_before] = values();
+    {
+      const auto whole = rank.model.summon_full_params();
+      a.set_data(a_before * 2);
     }
+    EXPECT_TRUE(values().first.equal(a_before * 2));
+    {  // Each lies in the other's place.
+      const auto whole = rank.model.summon_full_params();
+      const auto data = a.data();
+      a.set_data(b.data());
+      b.set_data(data);
+    }
+    EXPECT_TRUE(values().first.equal(b_before));
+    EXPECT_TRUE(values().second.equal(a_before * 2));
+  });
+}
+
+TEST_P(ShardedMisuse, AConversionInsideSummonIsRefusedOnAllRanks) {
+  on_two_ranks([](Rank& rank) {
+    const auto convert = [&] {
+      const auto whole = rank.model.summon_full_params();
+      if (rank.index() == 1) rank.net->to(torch::kDouble);
+    };
+    expect_says(message_of<UsageError>(convert),
+                {"rank 1", "head_weight", "Double", "before prepare()"});
     rank.step();
+    EXPECT_TRUE(rank.loss().isfinite().item<bool>());
+  });
+}
+
+TEST_P(ShardedMisuse, AStepInsideSummonIsRefused) {
+  on_two_ranks([](Rank& rank) {
+    rank.accelerator.backward(rank.loss());
+    {
+      const auto whole = rank.model.summon_full_params();
+      expect_says(message_of<UsageError>([&] { rank.optimizer.step(); }), {"summon_full_params"});
+    }
+    rank.optimizer.step();
   });
 }
 
@@ -173,53 +149,6 @@ TEST_P(ShardedMisuse, TrainAndEvalMayAlternate) {
       const torch::NoGradGuard no_grad;
       EXPECT_TRUE(rank.loss().isfinite().item<bool>());
     }
-  });
-}
-
-// The same on all ranks, in forward: the next step is as if nothing had been.
-TEST_P(ShardedMisuse, AnExceptionInForwardLeavesAUsableModel) {
-  on_two_ranks([](Rank& rank) {
-    rank.step();
-    const auto good = std::exchange(rank.x, torch::ones({2, 3}));
-    EXPECT_THROW((void)rank.loss(), c10::Error);
-    rank.x = good;
-    for (int i = 0; i < 2; ++i) rank.step();
-    EXPECT_TRUE(rank.loss().isfinite().item<bool>());
-  });
-}
-
-struct Throws : torch::autograd::Function<Throws> {
-  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
-    return x.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list) {
-    throw std::runtime_error("rank 1 ran out of luck");
-  }
-};
-
-TEST_P(ShardedMisuse, AnExceptionInTheBackwardOfOneRankReachesTheOthers) {
-  on_two_ranks([](Rank& rank) {
-    rank.step();
-    auto loss = rank.loss();
-    if (rank.index() == 1) loss = Throws::apply(loss);
-    try {
-      rank.accelerator.backward(loss);
-      FAIL() << "rank " << rank.index() << " went on";
-    } catch (const CommError& error) {
-      EXPECT_EQ(rank.index(), 0);
-      expect_says(describe(error), {"ran out of luck"});
-    } catch (const std::exception& error) {
-      EXPECT_EQ(rank.index(), 1) << error.what();
-    }
-  });
-}
-
-TEST_P(ShardedMisuse, ARankThatLeavesEarlyIsAnErrorForTheOthers) {
-  on_two_ranks([](Rank& rank) {
-    rank.step();
-    if (rank.index() == 1) return;
-    EXPECT_THROW(for (int i = 0; i < 3; ++i) rank.step(), CommError);
   });
 }
 
@@ -239,24 +168,20 @@ TEST_P(ShardedMisuse, ACallInsideSummonIsRefused) {
 }
 
 TEST_P(ShardedMisuse, AParameterThatIsUnfrozenLaterIsNoticed) {
-  run_ranks_shared(2,
-                   [&](const std::shared_ptr<Communicator>& comm) {
-                     Accelerator accelerator(
-                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
-                     ShardedNet net(ShardedNetOptions{.frozen = true});
-                     auto model = accelerator.prepare(net);
-                     for (auto& parameter : net->blocks->at(1)->parameters())
-                       parameter.requires_grad_(true);
-                     const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
-                     expect_says(message_of<UsageError>([&] { (void)model(x, false); }),
-                                 {"unfrozen after prepare()", "block1", "rank"});
-                   },
-                   {.engine = GetParam().engine});
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    ShardedNet net(ShardedNetOptions{.frozen = true});
+    auto model = accelerator.prepare(net);
+    for (auto& parameter : net->blocks->at(1)->parameters()) parameter.requires_grad_(true);
+    const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+    expect_says(message_of<UsageError>([&] { (void)model(x, false); }),
+                {"unfrozen after prepare()", "block1", "rank"});
+  });
 }
 
 TEST_P(ShardedMisuse, AModuleThatIsShardedAlreadyIsRefused) {
   on_two_ranks([this](Rank& rank) {
-    Accelerator second({.fsdp_plugin = plugin_with(GetParam().home),
+    Accelerator second({.fsdp_plugin = plugin_of(GetParam()),
                         .communicator = rank.model.core()->parallel().communicator()});
     expect_says(message_of<UsageError>([&] { (void)second.prepare(rank.net); }),
                 {"sharded already", "free_memory()"});
@@ -278,16 +203,13 @@ TEST_P(ShardedMisuse, ValuesOfAModelThatIsGoneAreAnErrorNotACrash) {
 }
 
 TEST_P(ShardedMisuse, TensorsOverOneMemoryInTwoUnitsAreRefused) {
-  run_ranks_shared(2,
-                   [&](const std::shared_ptr<Communicator>& comm) {
-                     Accelerator accelerator(
-                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
-                     ShardedNet net{ShardedNetOptions{}};
-                     net->blocks->at(0)->up->weight.set_data(net->blocks->at(2)->up->weight);
-                     expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
-                                 {"block0.up.weight", "block2.up.weight", "over the same memory"});
-                   },
-                   {.engine = GetParam().engine});
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    ShardedNet net{ShardedNetOptions{}};
+    net->blocks->at(0)->up->weight.set_data(net->blocks->at(2)->up->weight);
+    expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
+                {"block0.up.weight", "block2.up.weight", "over the same memory"});
+  });
 }
 
 // One process adds both gradients to the one memory; so do ranks that have parts of it.
@@ -308,13 +230,10 @@ TEST_P(ShardedMisuse, TensorsOverOneMemoryInOneUnitAreTrainedAsOne) {
   };
   Accelerator alone({.communicator = single_communicator()});
   const auto expected = train(alone);
-  run_ranks_shared(2,
-                   [&](const std::shared_ptr<Communicator>& comm) {
-                     Accelerator accelerator(
-                         {.fsdp_plugin = plugin_with(GetParam().home), .communicator = comm});
-                     EXPECT_LT((train(accelerator) - expected).abs().max().item<double>(), 1e-5);
-                   },
-                   {.engine = GetParam().engine});
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    EXPECT_LT((train(accelerator) - expected).abs().max().item<double>(), 1e-5);
+  });
 }
 
 TEST_P(ShardedMisuse, EvaluationUnderInferenceModeLeavesTrainingAsItWas) {
@@ -329,36 +248,16 @@ TEST_P(ShardedMisuse, EvaluationUnderInferenceModeLeavesTrainingAsItWas) {
   });
 }
 
-// An optimizer of the user's that takes a closure as often as it likes.
-struct Plain : torch::optim::SGD {
-  using SGD::SGD;
-};
-
-TEST_P(ShardedMisuse, AStepWithAClosureReachesAllRanks) {
-  register_elementwise_optimizer<Plain>();
-  on_two_ranks([](Rank& rank) {
-    const auto loss = [&] { return rank.loss().item<double>(); };
-    torch::optim::SGDOptions options(0.1);
-    Plain plain(rank.net->parameters(), options);
-    auto optimizer = rank.accelerator.prepare(plain);
-    const double before = loss();
-    optimizer.step([&] {
-      optimizer.zero_grad();
-      const auto value = rank.loss();
-      rank.accelerator.backward(value);
-      return value;
-    });
-    EXPECT_LT(loss(), before);
-    rank.accelerator.wait_for_everyone();
-  });
+TEST_P(ShardedMisuse, AParameterThatTyingLeftBehindIsNamedOnce) {
+  const testing::LogCapture log;
+  on_two_ranks(
+      [](Rank& rank) { rank.step(), rank.step(); },
+      [](ShardedNet::Impl& net) { net.blocks->at(2)->up->weight = net.blocks->at(0)->up->weight; });
+  ASSERT_EQ(log.lines().size(), 1U);
+  expect_says(log.lines().front(), {"WARNING", "gradient of block2.up.weight in", "tied"});
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Places, ShardedMisuse,
-    ::testing::Values(Place{Engine::gloo, FullParametersHome::gathered, "Collective"},
-                      Place{Engine::shared_memory, FullParametersHome::gathered, "Windows"},
-                      Place{Engine::shared_memory, FullParametersHome::shared_pages, "Pages"}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Places, ShardedMisuse, testing::sharded_places(), testing::kNameOfPlace);
 
 }  // namespace
 }  // namespace accelerate

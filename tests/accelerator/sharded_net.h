@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "accelerate/comm/communicator.h"
 #include "accelerate/config/fsdp_plugin.h"
 
 namespace accelerate::testing {
@@ -65,6 +66,14 @@ struct ShardedNetImpl : torch::nn::Module {
   at::Tensor head_weight;
 };
 TORCH_MODULE(ShardedNet);
+
+/// Rows that fall to this rank of the twelve of all ranks in `step`, fp64.
+inline at::Tensor rows_of(int step, const Communicator& comm) {
+  const auto all = (torch::arange(12 * ShardedNetImpl::kWidth, torch::kDouble) * 0.7 + step)
+                       .sin()
+                       .view({12, ShardedNetImpl::kWidth});
+  return all.chunk(comm.size())[static_cast<std::size_t>(comm.rank())];
+}
 
 /// Every block is a unit, what is left the root.
 inline FullyShardedDataParallelPlugin wrapping_blocks() {

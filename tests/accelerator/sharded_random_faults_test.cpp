@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <thread>
@@ -23,8 +24,7 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): "20s" reads well
 using ToDo = std::function<void()>;
 
-constexpr auto kTimeout = 5s;        // Of every collective.
-constexpr std::int64_t kBatch = 12;  // Of all ranks together.
+constexpr auto kTimeout = 5s;  // Of every collective.
 constexpr const char* kMishap = "sample 17 is broken";
 
 // Hands on what it gets, and in backward does something else first.
@@ -151,12 +151,7 @@ class Trainer {
     return weights;
   }
 
-  [[nodiscard]] at::Tensor inputs() const {
-    const auto all = (torch::arange(kBatch * ShardedNetImpl::kWidth, torch::kDouble) * 0.7 + step_)
-                         .sin()
-                         .view({kBatch, ShardedNetImpl::kWidth});
-    return all.chunk(comm_->size())[static_cast<std::size_t>(comm_->rank())];
-  }
+  [[nodiscard]] at::Tensor inputs() const { return rows_of(step_, *comm_); }
   [[nodiscard]] bool takes_branch() const { return plan_.takes_branch(comm_->rank(), step_); }
 
   // --- the fault ---------------------------------------------------------------------------------
@@ -299,6 +294,25 @@ bool may_end_so(const ShardedFaultPlan& plan, int rank, const Ended& ended, bool
   return ended.status == kCommError || (ended.status == kFine && may_be_fine);
 }
 
+// Who goes another way than the others is told so, and does not wait for them.
+void check_branches(const ShardedFaultPlan& plan, const std::vector<Ended>& ended,
+                    Findings& findings) {
+  if (!plan.gathers_more_in_forward()) return;
+  const auto says = [](const Ended& one, const char* part) {
+    return one.text.find(part) != std::string::npos;
+  };
+  const auto names_unit = [&](const Ended& one) {
+    return one.status == kUsageError && says(one, "is about to gather unit '");
+  };
+  findings.expect(std::ranges::any_of(ended, names_unit), plan.describe() + ": nobody names it");
+  for (int rank = 0; rank < plan.ranks; ++rank) {
+    const auto& one = ended[static_cast<std::size_t>(rank)];
+    if (!plan.takes_branch(rank, plan.step)) continue;
+    findings.expect(!says(one, "within"), plan.describe() + ": rank " + std::to_string(rank) +
+                                              " takes the branch and waits: " + one.text);
+  }
+}
+
 void check(unsigned seed, Findings& findings) {
   const ShardedFaultPlan plan(seed);
   Scenario scenario;
@@ -314,6 +328,7 @@ void check(unsigned seed, Findings& findings) {
     was_in_last_step = stage.steps[static_cast<std::size_t>(plan.victim)] >= kStepsOfPlay;
   };
   const auto ended = play(scenario);
+  check_branches(plan, ended, findings);
   for (int rank = 0; rank < plan.ranks; ++rank) {
     const auto& one = ended[static_cast<std::size_t>(rank)];
     const bool is_victim = rank == plan.victim && plan.is_deadly();

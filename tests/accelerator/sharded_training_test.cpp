@@ -21,7 +21,6 @@ using testing::ShardedNet;
 using testing::ShardedNetOptions;
 
 constexpr int kSteps = 20;
-constexpr std::int64_t kBatch = 12;  // Of all ranks together.
 
 struct Recipe {
   std::string name;
@@ -94,14 +93,6 @@ std::unique_ptr<torch::optim::Optimizer> optimizer_for(const Recipe& recipe,
                                              torch::optim::SGDOptions(0.05).momentum(0.9));
 }
 
-// Rows of step `step` that fall to `rank`.
-at::Tensor inputs_of(const Recipe& recipe, int step, int rank, int ranks) {
-  const auto all = (torch::arange(kBatch * ShardedNet::Impl::kWidth, torch::kDouble) * 0.7 + step)
-                       .sin()
-                       .view({kBatch, ShardedNet::Impl::kWidth});
-  return all.chunk(ranks)[static_cast<std::size_t>(rank)].to(recipe.dtype);
-}
-
 Weights train(const Recipe& recipe, const std::shared_ptr<Communicator>& comm,
               const std::optional<FullyShardedDataParallelPlugin>& plugin) {
   Accelerator accelerator(
@@ -120,7 +111,7 @@ Weights train(const Recipe& recipe, const std::shared_ptr<Communicator>& comm,
     const auto window = accelerator.accumulate(model);
     const bool takes_branch =
         recipe.net.has_branch && (!recipe.every_other_step_branches || step % 2 == 0);
-    const auto x = inputs_of(recipe, step, comm->rank(), comm->size());
+    const auto x = testing::rows_of(step, *comm).to(recipe.dtype);
     const auto loss = (model(x, takes_branch) - x.flip(1)).square().mean();
     accelerator.backward(loss);
     if (recipe.clips && accelerator.sync_gradients()) {
@@ -208,11 +199,14 @@ TEST_P(ShardedTraining, EndsInTheWeightsOfOneProcess) {
   }
 }
 
+std::string text_of(const Setting& setting) {
+  return std::string(to_string(setting.strategy)) + "_" + std::string(to_string(setting.home)) +
+         "_" + std::string(testing::to_string(setting.engine)) + "_" +
+         std::to_string(setting.ranks);
+}
+
 std::string name_of(const ::testing::TestParamInfo<ShardedTraining::ParamType>& info) {
-  const auto& [recipe, setting] = info.param;
-  return recipe.name + "_" + std::string(to_string(setting.strategy)) + "_" +
-         std::string(to_string(setting.home)) + "_" +
-         std::string(testing::to_string(setting.engine)) + "_" + std::to_string(setting.ranks);
+  return std::get<0>(info.param).name + "_" + text_of(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShardedTraining,
@@ -242,71 +236,91 @@ Weights train_replicated(const Recipe& recipe, Engine engine, int ranks) {
   return of_last;
 }
 
-class ShardedBits
-    : public ::testing::TestWithParam<std::tuple<const char*, FullParametersHome, int>> {};
+class ShardedBits : public ::testing::TestWithParam<std::tuple<const char*, Setting>> {};
 
 // Shared memory adds gradients up in rank order in both; kernels update each element by itself.
 TEST_P(ShardedBits, AreThoseOfReplicatedTraining) {
-  const auto& [name, home, ranks] = GetParam();
+  const auto& [name, setting] = GetParam();
   const Recipe recipe = recipe_of(name, MixedPrecision::no);
-  const auto expected = train_replicated(recipe, Engine::shared_memory, ranks);
-  const auto found =
-      train_sharded(recipe, {ShardingStrategy::FULL_SHARD, home, Engine::shared_memory, ranks});
+  const auto expected = train_replicated(recipe, setting.engine, setting.ranks);
+  const auto found = train_sharded(recipe, setting);
   for (const auto& [key, weight] : expected) EXPECT_TRUE(found.at(key).equal(weight)) << key;
+}
+
+// HYBRID_* adds up group by group: its sums are others.
+std::vector<Setting> settings_of_equal_bits() {
+  using enum ShardingStrategy;
+  using enum FullParametersHome;
+  std::vector<Setting> all = {{SHARD_GRAD_OP, shared_pages, Engine::shared_memory, 3},
+                              {SHARD_GRAD_OP, gathered, Engine::shared_memory, 3},
+                              {NO_SHARD, automatic, Engine::shared_memory, 3}};
+  for (const int ranks : {2, 3, 4}) {
+    for (const auto home : {shared_pages, gathered})
+      all.push_back({FULL_SHARD, home, Engine::shared_memory, ranks});
+  }
+  return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ShardedBits,
                          ::testing::Combine(::testing::Values("Plain", "AdamW", "Accumulates",
                                                               "Branches"),
-                                            ::testing::Values(FullParametersHome::shared_pages,
-                                                              FullParametersHome::gathered),
-                                            ::testing::Values(2, 3, 4)),
+                                            ::testing::ValuesIn(settings_of_equal_bits())),
                          [](const auto& info) {
                            return std::string(std::get<0>(info.param)) + "_" +
-                                  std::string(to_string(std::get<1>(info.param))) + "_" +
-                                  std::to_string(std::get<2>(info.param));
+                                  text_of(std::get<1>(info.param));
                          });
 
 struct HalfSetting {
   std::string name;
-  FullParametersHome home;
-  Engine engine;
+  Setting setting;  // With any number of ranks from fewest_ranks to this.
   double tolerance;
-  int most_ranks;
+  int fewest_ranks = 2;
 };
+void PrintTo(const HalfSetting& half, std::ostream* out) {
+  *out << half.name;
+}
 
 class ShardedHalf : public ::testing::TestWithParam<HalfSetting> {};
 
 // The script adds ranks up in fp32, as shared memory does: what is left are the last bits of fp32
 // masters, which sometimes round to the next number of 16 bits. Gloo rounds every partial sum.
 TEST_P(ShardedHalf, TrainsAsPyTorchWithMastersOfItsOwn) {
-  const auto& setting = GetParam();
+  auto [place, setting, tolerance, fewest_ranks] = GetParam();
+  const int most_ranks = setting.ranks;
   const auto rows = nlohmann::json::parse(testing::read_reference("sharded_half.json"));
   ASSERT_EQ(rows.size(), 42u);
   for (const auto& row : rows) {
-    if (row.at("ranks") > setting.most_ranks) continue;
+    setting.ranks = row.at("ranks");
+    if (setting.ranks < fewest_ranks || setting.ranks > most_ranks) continue;
     const auto precision =
         row.at("dtype") == "bfloat16" ? MixedPrecision::bf16 : MixedPrecision::fp16;
     const Recipe recipe = recipe_of(row.at("recipe"), precision);
-    const Weights found = train_sharded(recipe, {ShardingStrategy::FULL_SHARD, setting.home,
-                                                 setting.engine, row.at("ranks").get<int>()});
+    const Weights found = train_sharded(recipe, setting);
     for (const auto& [name, weights] : row.at("weights").items()) {
       const auto expected = torch::tensor(weights.get<std::vector<double>>());
       const auto got = found.at(name).flatten().slice(0, 0, std::nullopt, 7).to(at::kDouble);
-      EXPECT_LT((got - expected).abs().max().item<double>(), setting.tolerance)
+      EXPECT_LT((got - expected).abs().max().item<double>(), tolerance)
           << name << " of " << row.at("dtype") << ' ' << row.at("recipe") << " on "
-          << row.at("ranks");
+          << setting.ranks;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, ShardedHalf,
-                         ::testing::Values(HalfSetting{"Pages", FullParametersHome::shared_pages,
-                                                       Engine::shared_memory, 1e-4, 4},
-                                           HalfSetting{"Windows", FullParametersHome::gathered,
-                                                       Engine::shared_memory, 1e-4, 4},
-                                           HalfSetting{"Collective", FullParametersHome::gathered,
-                                                       Engine::gloo, 2e-2, 2}),
+std::vector<HalfSetting> half_settings() {
+  using enum ShardingStrategy;
+  using enum FullParametersHome;
+  constexpr auto kShared = Engine::shared_memory;
+  return {{"Pages", {FULL_SHARD, shared_pages, kShared, 4}, 1e-4},
+          {"PagesKept", {SHARD_GRAD_OP, shared_pages, kShared, 2}, 1e-4},
+          {"Windows", {FULL_SHARD, gathered, kShared, 4}, 1e-4},
+          {"WindowsKept", {SHARD_GRAD_OP, gathered, kShared, 3}, 1e-4, 3},
+          {"Resident", {NO_SHARD, automatic, kShared, 3}, 1e-4, 3},
+          // The sum of a group is rounded to 16 bits before groups add up.
+          {"Groups", {HYBRID_SHARD, gathered, kShared, 4}, 5e-3, 4},
+          {"Collective", {FULL_SHARD, gathered, Engine::gloo, 2}, 2e-2}};
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, ShardedHalf, ::testing::ValuesIn(half_settings()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -63,6 +63,15 @@ TEST(ZeroSettings, IsWhatTheAcceleratorSaysItIs) {
             DistributedType::DEEPSPEED);
 }
 
+TEST(ZeroSettings, ALayerOfExpertsThatTheModelLacksIsNamed) {
+  const ScopedEnv deepspeed("ACCELERATE_USE_DEEPSPEED", "true");
+  const ScopedEnv classes("ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES", "MixtralMoe");
+  Accelerator accelerator({.communicator = single_communicator()});
+  ShardedNet net(testing::ShardedNetOptions{});
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "MixtralMoe",
+                      message_of<ConfigError>([&] { (void)accelerator.prepare(net); }));
+}
+
 TEST(ZeroSettings, ClippingByAKeyIsRefusedWithTheCall) {
   const ScopedEnv deepspeed("ACCELERATE_USE_DEEPSPEED", "true");
   const ScopedEnv clipping("ACCELERATE_GRADIENT_CLIPPING", "1.0");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 
@@ -81,6 +83,25 @@ TEST(SplitArguments, RefusesWithTheWordAndTheCure) {
     } catch (const ConfigError& error) {
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
     }
+  }
+}
+
+TEST(DescribeFlags, NamesTheWordsOfAFlagWhoseKeyHasSome) {
+  std::istringstream words(describe_flags(launch_flags(), 80));
+  std::string page;
+  for (std::string word; words >> word;) page += word + " ";
+  for (const char* part :
+       {"--fsdp_sharding_strategy NAME", "One of FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, ",
+        "--fsdp_state_dict_type NAME", "One of FULL_STATE_DICT, ", "--offload_param_device NAME",
+        "--fsdp_transformer_layer_cls_to_wrap TEXT"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(DescribeFlags, SaysWhatNativeProgramsRefuse) {
+  for (const char* name : {"fsdp_activation_checkpointing", "fsdp_activation_checkpointing_offload",
+                           "deepspeed_config_file", "gradient_clipping", "use_megatron_lm"}) {
+    EXPECT_NE(find_flag(name)->help.find("native ones"), std::string::npos) << name;
   }
 }
 

@@ -188,8 +188,32 @@ TEST_P(CollectiveSuite, ReduceScatter) {
         const auto all = reduced(comm.size(), count * comm.size(), at::kFloat, ReduceOp::sum);
         EXPECT_TRUE(output.equal(all.narrow(0, comm.rank() * count, count)));
         EXPECT_TRUE(input.equal(values(comm.rank(), count * comm.size(), at::kFloat)));
+        // The output may be its own place in the input.
+        const auto place = input.narrow(0, comm.rank() * count, count);
+        comm.reduce_scatter(place, input, ReduceOp::sum).wait();
+        EXPECT_TRUE(place.equal(output));
       },
       262'145);
+}
+
+// In 16 bits too, whose sums engines make elsewhere, and as complex numbers, which they lack.
+TEST_P(CollectiveSuite, ReduceScatterIntoItsOwnInput) {
+  everywhere(
+      [](Communicator& comm, std::int64_t count, Memory memory) {
+        for (const auto dtype : {at::kBFloat16, at::kHalf, at::kLong, at::kComplexFloat}) {
+          for (const auto op : {ReduceOp::sum, ReduceOp::mean}) {
+            const auto start = mine(comm, memory, count * comm.size()).remainder(7).to(dtype);
+            auto apart = empty(comm, memory, {count}, dtype);
+            comm.reduce_scatter(apart, start, op).wait();
+            auto input = empty(comm, memory, {count * comm.size()}, dtype);
+            input.copy_(start);
+            const auto place = input.narrow(0, comm.rank() * count, count);
+            comm.reduce_scatter(place, input, op).wait();
+            EXPECT_TRUE(place.equal(apart)) << dtype << static_cast<int>(op);
+          }
+        }
+      },
+      4'097);
 }
 
 TEST_P(CollectiveSuite, AllGather) {

@@ -75,6 +75,27 @@ TEST(Rendezvous, WatchesItsConnectionToTheStore) {
   }
 }
 
+// Rank 0 hosts the store and is gone when the other says goodbye: nothing is printed about that.
+RANK_MAIN(leave_after_the_host) {
+  const auto comm = rendezvous(options_here());
+  comm->barrier();
+  if (*env_int("RANK") == 0) return 0;
+  while (!detail::host_has_left(options_here().master_addr, options_here().master_port)) {
+    std::this_thread::sleep_for(1ms);
+  }
+  return 0;
+}
+
+TEST(Rendezvous, TheLastRankLeavesInSilence) {
+  for (const std::string backend : {"gloo", "shared_memory"}) {
+    for (const auto& rank :
+         run_processes(2, "leave_after_the_host", {.env = {{"ACCELERATE_COMM", backend}}})) {
+      EXPECT_EQ(rank.exit_code, 0) << backend;
+      EXPECT_EQ(rank.err, "") << backend << ", rank " << rank.rank;
+    }
+  }
+}
+
 // Rank 1 ends as TEST_END says, before or after the group has met; the others expect a CommError.
 RANK_MAIN(lose_a_rank) {
   const int rank = static_cast<int>(*env_int("RANK"));

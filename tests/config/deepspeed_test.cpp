@@ -7,6 +7,7 @@
 
 #include "accelerate/base/error.h"
 #include "tests/support/errors.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
 
@@ -64,6 +65,46 @@ TEST(DeepSpeed, ComputesInTheAcceleratorsPrecision) {
   EXPECT_EQ(settings_of({}, MixedPrecision::fp8).buffer_dtype, DType::bf16);
 }
 
+TEST(DeepSpeed, CutsUnitsBySizeAndLeavesLayersOfExpertsInOnePiece) {
+  const FsdpSettings by_size = settings_of({}, MixedPrecision::no);
+  EXPECT_EQ(by_size.auto_wrap_policy, AutoWrapPolicy::SIZE_BASED_WRAP);
+  EXPECT_EQ(by_size.min_num_params, 1'000'000);
+  const FsdpSettings by_class =
+      settings_of({.deepspeed_moe_layer_cls_names = "MixtralMoe, JetMoe,"}, MixedPrecision::no);
+  EXPECT_EQ(by_class.auto_wrap_policy, AutoWrapPolicy::TRANSFORMER_BASED_WRAP);
+  EXPECT_EQ(by_class.transformer_cls_names_to_wrap,
+            (std::vector<std::string>{"MixtralMoe", "JetMoe"}));
+}
+
+TEST(DeepSpeed, AClippingOfZeroIsNone) {
+  EXPECT_NO_THROW(
+      (void)settings_of(config_under({{"ACCELERATE_GRADIENT_CLIPPING", "0"}}), MixedPrecision::no));
+}
+
+TEST(DeepSpeed, SaysWhatToUseForKeysWithoutEffect) {
+  struct Case {
+    DeepSpeedConfig config;
+    MixedPrecision mixed_precision;
+    const char* warning;  // a part of it; "" for none
+  };
+  const Case cases[] = {
+      {{.zero3_init_flag = true}, MixedPrecision::no, "init_empty_weights()"},
+      {{.zero3_save_16bit_model = true},
+       MixedPrecision::bf16,
+       "cast what get_state_dict() returns"},
+      {{.zero3_save_16bit_model = true}, MixedPrecision::no, ""},
+      {{.zero3_init_flag = false, .zero3_save_16bit_model = false}, MixedPrecision::bf16, ""},
+  };
+  for (const Case& one : cases) {
+    const testing::LogCapture log;
+    (void)settings_of(one.config, one.mixed_precision);
+    const auto lines = log.lines();
+    ASSERT_EQ(lines.size(), std::string(one.warning).empty() ? 0U : 1U) << one.warning;
+    if (lines.empty()) continue;
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, one.warning, lines[0]);
+  }
+}
+
 // The environments are those that Python Accelerate's launcher exports.
 TEST(DeepSpeed, FindsItsKeysInWhatTheOriginalsLauncherExports) {
   const auto golden = nlohmann::json::parse(testing::read_reference("launch_env_golden.json"));
@@ -118,7 +159,10 @@ TEST(DeepSpeed, RefusesWithWhatWasFoundAndACure) {
       {{{"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "cpu"}},
        "offload_param_device is cpu with zero_stage 2"},
       {{{"ACCELERATE_DEEPSPEED_CONFIG_FILE", "zero.json"}},
-       "deepspeed_config_file is 'zero.json', and this version does not read"},
+       "deepspeed_config_file is 'zero.json', and this version does not read DeepSpeed's own "
+       "files. "
+       "Write zero_stage, gradient_accumulation_steps and the offload devices into"},
+      {{{"ACCELERATE_GRADIENT_CLIPPING", "0.5"}}, "gradient_clipping of deepspeed_config is 0.5"},
       {{{"ACCELERATE_GRADIENT_CLIPPING", "-1"}}, "ACCELERATE_GRADIENT_CLIPPING"},
       {{{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0"}}, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
   };

@@ -104,6 +104,7 @@ TEST(FsdpPlugin, WarnsOfWhatHasNoEffect) {
     Variables variables;
     const char* warning;  // a part of it; "" for none
   };
+  // clang-format off
   const Case cases[] = {
       {{}, {}, ""},
       {{.fsdp_version = 2}, {{"FSDP_SYNC_MODULE_STATES", "true"}}, ""},
@@ -115,9 +116,22 @@ TEST(FsdpPlugin, WarnsOfWhatHasNoEffect) {
        {},
        "reshard_after_forward decides"},
       {{.fsdp_version = 2}, {{"FSDP_BACKWARD_PREFETCH", "BACKWARD_PRE"}}, "always gathers ahead"},
+      {{.fsdp_version = 2}, {{"FSDP_FORWARD_PREFETCH", "true"}}, "fsdp_forward_prefetch has no"},
+      {{.fsdp_version = 2}, {{"FSDP_FORWARD_PREFETCH", "false"}}, ""},
+      {{.fsdp_version = 2}, {{"FSDP_SHARDING_STRATEGY", "NO_SHARD"}}, "fsdp_sharding_strategy is NO_SHARD"},
+      {{.fsdp_version = 2}, {{"FSDP_SHARDING_STRATEGY", "FULL_SHRAD"}}, "it trains FULL_SHARD"},
+      {{.fsdp_version = 2}, {{"FSDP_SHARDING_STRATEGY", "full_shard"}}, ""},
+      {{.fsdp_version = 2, .shard_group_size = 2}, {{"FSDP_SHARDING_STRATEGY", "HYBRID_SHARD"}}, ""},
+      {{.fsdp_version = 2, .reshard_after_forward = true}, {{"FSDP_SHARDING_STRATEGY", "NO_SHARD"}}, ""},
+      {{}, {{"FSDP_RESHARD_AFTER_FORWARD", "true"}}, ""},
+      {{}, {{"FSDP_RESHARD_AFTER_FORWARD", "False"}}, "fsdp_reshard_after_forward is false"},
+      {{}, {{"FSDP_RESHARD_AFTER_FORWARD", "false"}, {"FSDP_SHARDING_STRATEGY", "HYBRID_SHARD"}}, "go after forward (HYBRID_SHARD)"},
+      {{}, {{"FSDP_RESHARD_AFTER_FORWARD", "false"}, {"FSDP_SHARDING_STRATEGY", "SHARD_GRAD_OP"}}, ""},
+      {{.sharding_strategy = ShardingStrategy::FULL_SHARD}, {{"FSDP_RESHARD_AFTER_FORWARD", "false"}}, ""},
       {{.fsdp_version = 2, .use_orig_params = true}, {}, "always keeps the parameters"},
       {{.fsdp_version = 2, .sync_module_states = true}, {}, "cpu_ram_efficient_loading decides"},
   };
+  // clang-format on
   for (const Case& one : cases) {
     const testing::LogCapture log;
     (void)settings_under(one.variables, one.plugin);
@@ -150,6 +164,8 @@ TEST(FsdpPlugin, RefusesWithWhatWasFoundWhatIsAllowedAndACure) {
       {{.fsdp_version = 2, .reshard_after_forward = FULL_SHARD}, {}, "allowed are true (FULL_SHARD) and false (SHARD_GRAD_OP)"},
       {{.fsdp_version = 2, .sharding_strategy = FULL_SHARD}, {}, "set reshard_after_forward to true"},
       {{}, {{"FSDP_VERSION", "2"}, {"FSDP_RESHARD_AFTER_FORWARD", "FULL_SHARD"}}, "FSDP_RESHARD_AFTER_FORWARD is 'FULL_SHARD'"},
+      {{}, {{"FSDP_RESHARD_AFTER_FORWARD", "SHARD_GRADOP"}}, "FSDP_RESHARD_AFTER_FORWARD is 'SHARD_GRADOP'; allowed are, with fsdp_version 1, the sharding strategies FULL_SHARD, "},
+      {{}, {{"FSDP_RESHARD_AFTER_FORWARD", "SHARD_GRADOP"}}, "Did you mean 'SHARD_GRAD_OP'?"},
       {{}, {{"FSDP_OFFLOAD_PARAMS", "perhaps"}}, "FSDP_OFFLOAD_PARAMS is 'perhaps'"},
       {{}, {{"FSDP_BACKWARD_PREFETCH", "3"}}, "FSDP_BACKWARD_PREFETCH is '3'; allowed are BACKWARD_PRE (1), BACKWARD_POST (2), NO_PREFETCH"},
       {{.fsdp_version = 2, .forward_prefetch = false}, {}, "forward_prefetch is set with fsdp_version 2"},

@@ -32,16 +32,30 @@ FullyShardedDataParallelPlugin plugin(bool offload) {
   return plugin;
 }
 
-std::vector<at::Tensor> train(Accelerator& accelerator) {
-  ShardedNet net(ShardedNetOptions{.tied = true, .frozen = true});
+// A buffer goes to the device too, on ranks that get it from rank 0 as well.
+struct ScaledNetImpl : torch::nn::Module {
+  ScaledNetImpl() : scale(register_buffer("scale", torch::full({ShardedNet::Impl::kWidth}, 0.5))) {
+    register_module("net", net);
+  }
+  at::Tensor forward(const at::Tensor& x) { return net(x * scale, false); }
+  ShardedNet net{ShardedNetOptions{.tied = true, .frozen = true}};
+  at::Tensor scale;
+};
+TORCH_MODULE(ScaledNet);
+
+std::vector<at::Tensor> train(Accelerator& accelerator, bool offload = false) {
+  ScaledNet net;
   torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(0.01));
   auto [model, optimizer] = accelerator.prepare(net, adamw);
+  for (const auto& part : model.local_parameters()) {
+    EXPECT_EQ(part.device().is_cpu(), offload || accelerator.device().is_cpu());
+  }
   const auto all = torch::sin(torch::arange(8 * 7, at::kFloat)).view({8, 7});
   const auto x =
       all.chunk(accelerator.num_processes())[static_cast<std::size_t>(accelerator.process_index())]
           .to(accelerator.device());
   for (int step = 0; step < 10; ++step) {
-    accelerator.backward((model(x, false) - x.flip(1)).square().mean());
+    accelerator.backward((model(x) - x.flip(1)).square().mean());
     accelerator.clip_grad_norm_(model.parameters(), 0.5);
     optimizer.step();
     optimizer.zero_grad();
@@ -71,7 +85,7 @@ TEST_P(ShardedGpu, OneRankOverNcclTrainsWhatTheCpuTrains) {
                                                     std::chrono::seconds(60), kGpu),
                              kGpu);
   Accelerator accelerator({.fsdp_plugin = plugin(GetParam()), .communicator = comm});
-  EXPECT_LE(distance(train(accelerator)), kTolerance);
+  EXPECT_LE(distance(train(accelerator, GetParam())), kTolerance);
 }
 INSTANTIATE_TEST_SUITE_P(Offload, ShardedGpu, ::testing::Bool());
 

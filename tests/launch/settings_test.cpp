@@ -208,6 +208,31 @@ TEST_F(Settings, RefuseWhatIsNotAllowed) {
                  "fsdp_cpu_ram_efficient_loading");
 }
 
+TEST_F(Settings, RefuseWordsOfShardingThatTheRanksWouldRefuse) {
+  const std::vector<std::tuple<const char*, const char*, const char*, const char*>> rows = {
+      {"use_fsdp", "fsdp_sharding_strategy", "FULL_SHRAD", "Did you mean 'FULL_SHARD'?"},
+      {"use_fsdp", "fsdp_reshard_after_forward", "SHARD_GRADOP",
+       "allowed is true, false or one of"},
+      {"use_fsdp", "fsdp_min_num_params", "-1", "allowed is an integer of at least 0"},
+      {"use_fsdp", "fsdp_state_dict_type", "4", "FULL_STATE_DICT, LOCAL_STATE_DICT"},
+      {"use_deepspeed", "zero_stage", "4", "allowed is an integer from 0 to 3"},
+      {"use_deepspeed", "offload_param_device", "gpu", "allowed is one of none, cpu, nvme"},
+      {"use_deepspeed", "gradient_clipping", "-1.0", "a number of at least 0"}};
+  for (const auto& [mode, name, text, message] : rows) {
+    expect_refused({{mode, "True"}, {name, text}}, "", message);
+    expect_refused({{mode, "True"}, {name, text}}, "", "--" + std::string(name) + " is '" + text);
+    EXPECT_NO_THROW(merge({{name, text}}));  // what nobody reads is nobody's error
+  }
+}
+
+TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
+  for (const auto& [name, text] : Flags{{"fsdp_sharding_strategy", "2"},
+                                        {"fsdp_backward_prefetch", "1"},
+                                        {"fsdp_state_dict_type", "3"}}) {
+    EXPECT_EQ(merge({{"use_fsdp", "True"}, {name, text}}).text(name), text);
+  }
+}
+
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
   const std::vector<std::pair<const char*, const char*>> rows = {{"num_machines", "2"},
                                                                  {"machine_rank", "1"},

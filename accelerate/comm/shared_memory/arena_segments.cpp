@@ -13,6 +13,7 @@ constexpr std::uint64_t kPageAlignedFrom = std::uint64_t{64} << 10;
 constexpr std::uint64_t kHugePage = 2 * kMiB;      // segments begin at one, where there are such
 constexpr std::uint64_t kFirstSegment = kMiB / 4;  // enough to meet the peers
 constexpr std::uint64_t kLeastSegment = 4 * kMiB;
+constexpr std::uint64_t kSomeAhead = 64 * kMiB;
 constexpr std::uint64_t kMostAhead = 1024 * kMiB;
 constexpr std::uint64_t kKeptIdle = 256 * kMiB;
 // More than any machine has, and far from overflow when it is rounded up.
@@ -86,10 +87,12 @@ void ArenaSegments::make_room(std::uint64_t bytes) {
   }
 }
 
-// Half of what there is ahead: then there are few segments.
+// Ahead of what is needed, for few segments, but no large part of what there is: beside a model
+// half of it would be the memory of another one.
 std::uint64_t ArenaSegments::preferred_segment_bytes(std::uint64_t needed) const {
-  const std::uint64_t ahead = std::min(rounded_up(reserved_ / 2, kHugePage), kMostAhead);
-  return std::max({needed, kLeastSegment, ahead});
+  const std::uint64_t some = std::max({kSomeAhead, 2 * needed, reserved_ / 16});
+  const std::uint64_t ahead = rounded_up(std::min(reserved_ / 2, some), kHugePage);
+  return std::max({needed, kLeastSegment, std::min(ahead, kMostAhead)});
 }
 
 // Of those that hold `bytes` the smallest; none larger than `most`, whose memory may not be there.

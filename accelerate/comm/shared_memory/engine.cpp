@@ -32,7 +32,7 @@ std::chrono::nanoseconds nap(int idle) {
 // How long a call may go unserved before the helper takes over, and how often the helper finds
 // nothing to do before it sleeps until it is woken, which costs its caller a system call.
 constexpr std::chrono::nanoseconds kUnserved = 1ms;
-constexpr int kIdleLooks = 50;
+constexpr int kIdleLooks = 5;
 
 std::string text_of(const std::exception_ptr& error) {
   try {
@@ -329,10 +329,12 @@ void Engine::help() {
   }
 }
 
-// Never for long: a call may be made meanwhile. Returns for how many sleeps nothing has come.
+// Never for long: a message may be sent meanwhile. Of operations the first one is served, whose
+// counter wakes. Returns for how many sleeps nothing has come.
 int Engine::sleep_on(Lock& lock, const Blocked& blocked, int idle) {
+  const auto limit = mailbox_.empty() ? nap(kDoublings) : nap(idle);
   lock.unlock();
-  const bool reached = blocked.counter->sleep_until(blocked.target, nap(idle));
+  const bool reached = blocked.counter->sleep_until(blocked.target, limit);
   lock.lock();
   if (!reached && idle % kNapsBetweenLooks == kNapsBetweenLooks - 1) look_for_trouble(blocked);
   run_followers(lock);

@@ -171,6 +171,7 @@ void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std:
   std::atomic_thread_fence(std::memory_order_acquire);
   if (before && is_there()) return;
   if (header(rank).stamp.value() == kEnded) {
+    group_->engine().require_progress({&header(rank).stamp, kEnded, rank});  // It may say why.
     throw CommError("SharedWindow: rank " + std::to_string(rank) + " ended its window, and rank " +
                     std::to_string(rank_) + " reads epoch " + std::to_string(epoch) + " of it");
   }

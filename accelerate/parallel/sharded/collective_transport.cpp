@@ -9,9 +9,10 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr std::int64_t kUnknown = -1;
+// What a rank may say instead of the unit that it gathers next.
+constexpr std::int64_t kUnknown = -1, kEnd = -2;
 
-// What every rank says that it gathers next; on its way while the present gather is.
+// What every rank says that it does next; on its way while the rank goes on.
 struct Announcement {
   at::Tensor mine, all;
   Work work;
@@ -20,6 +21,16 @@ struct Announcement {
 class CollectiveTransport final : public GatherTransport {
  public:
   explicit CollectiveTransport(std::shared_ptr<Communicator> group) : group_(std::move(group)) {}
+
+  // A group ends cleanly when nothing is under way.
+  ~CollectiveTransport() override {
+    if (!announced_ || std::uncaught_exceptions() > 0) return;
+    try {
+      announced_->work.wait();
+    } catch (const std::exception&) {
+      // The group says why to whoever uses it next.
+    }
+  }
 
   void adopt(Units& units) override {
     units_ = &units;
@@ -32,15 +43,23 @@ class CollectiveTransport final : public GatherTransport {
 
   void start(const Unit& unit, const at::Tensor& slot, Promise next) override {
     agree_on(unit);
-    launch(unit, slot, next);
+    launch(unit, slot, next ? number_of(*next) : kUnknown);
   }
   void finish(const Unit& unit) override {
     if (auto work = std::exchange(works_.at(unit.index), {})) work->wait();
   }
 
-  // What was promised is kept, for the others are waiting for it.
+  // Every rank says that it is through, which answers one that is about to gather more and would
+  // wait for ever: also a rank that fails here, for the others count on as many words from it.
   void end_pass() override {
-    if (const auto promised = settle_announcement()) keep(*promised, std::nullopt);
+    std::exception_ptr failure;
+    try {
+      while (const auto promised = settle_announcement()) keep(*promised, kUnknown);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    announce(kEnd);
+    if (failure) std::rethrow_exception(failure);
   }
 
   // A rank that has the whole model itself asks nobody.
@@ -55,7 +74,9 @@ class CollectiveTransport final : public GatherTransport {
   }
 
  private:
-  void launch(const Unit& unit, const at::Tensor& slot, Promise next) {
+  static std::int64_t number_of(std::size_t unit) { return static_cast<std::int64_t>(unit); }
+
+  void launch(const Unit& unit, const at::Tensor& slot, std::int64_t next) {
     works_.resize(units_->size());
     const at::Tensor full =
         slot.narrow(0, 0, static_cast<std::int64_t>(unit.full_bytes())).view(unit.types().compute);
@@ -63,9 +84,9 @@ class CollectiveTransport final : public GatherTransport {
     announce(next);
   }
 
-  void announce(Promise next) {
+  void announce(std::int64_t next) {
     Announcement announcement;
-    announcement.mine = number(next ? static_cast<std::int64_t>(*next) : kUnknown);
+    announcement.mine = scalar(next);
     announcement.all = announcement.mine.new_empty({group_->size()});
     announcement.work = group_->all_gather(announcement.all, announcement.mine);
     announced_ = std::move(announcement);
@@ -78,41 +99,40 @@ class CollectiveTransport final : public GatherTransport {
     announcement.work.wait();
     require_equal(announcement.all);
     const auto next = announcement.mine.item<std::int64_t>();
-    return next == kUnknown ? Promise() : Promise(static_cast<std::size_t>(next));
+    return next < 0 ? Promise() : Promise(static_cast<std::size_t>(next));
   }
 
   void agree_on(const Unit& unit) {
     const auto promised = settle_announcement();
     if (promised == Promise(unit.index)) return;
-    if (promised) {
-      keep(*promised, unit.index);
-      if (settle_announcement() == Promise(unit.index)) return;
-    }
-    ask(unit);
+    if (!promised) return ask(unit);
+    keep(*promised, number_of(unit.index));
+    (void)settle_announcement();
   }
 
-  // Gathers for the sake of the others.
-  void keep(std::size_t promised, Promise next) {
+  // Gathers for the sake of the others, who are waiting for it.
+  void keep(std::size_t promised, std::int64_t next) {
     const Unit& unit = *(*units_)[promised];
     launch(unit, empty(unit.full_bytes()), next);
     finish(unit);
   }
 
-  [[nodiscard]] at::Tensor number(std::int64_t value) const {
+  [[nodiscard]] at::Tensor scalar(std::int64_t value) const {
     return at::full({1}, value,
                     at::TensorOptions(at::kLong).device(units_->front()->spec().device));
   }
 
   void ask(const Unit& unit) {
-    const at::Tensor mine = number(static_cast<std::int64_t>(unit.index));
+    const at::Tensor mine = scalar(number_of(unit.index));
     const at::Tensor all = mine.new_empty({group_->size()});
     group_->all_gather(all, mine).wait();
     require_equal(all);
   }
 
-  [[nodiscard]] std::string name_of(std::int64_t index) const {
-    return index == kUnknown ? "no unit that it knows of"
-                             : (*units_)[static_cast<std::size_t>(index)]->describe();
+  [[nodiscard]] std::string intention(std::int64_t next) const {
+    if (next == kEnd) return "is through with its forward or backward";
+    if (next == kUnknown) return "knows of no unit to gather next";
+    return "is about to gather " + (*units_)[static_cast<std::size_t>(next)]->describe();
   }
 
   void require_equal(const at::Tensor& heard) const {
@@ -120,8 +140,8 @@ class CollectiveTransport final : public GatherTransport {
     const auto* first = all.const_data_ptr<std::int64_t>();
     for (int rank = 1; rank < group_->size(); ++rank) {
       if (first[rank] == first[0]) continue;
-      throw UsageError("rank 0 is about to gather " + name_of(first[0]) + " and rank " +
-                       std::to_string(rank) + " " + name_of(first[rank]) +
+      throw UsageError("rank 0 " + intention(first[0]) + " and rank " + std::to_string(rank) + " " +
+                       intention(first[rank]) +
                        ": across hosts all ranks run the same parts of a sharded model in the same "
                        "order. For what one rank does alone (a norm to be logged, an evaluation) "
                        "open summon_full_params() on all ranks, or run it on all of them");

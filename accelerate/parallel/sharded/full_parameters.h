@@ -51,6 +51,8 @@ class FullParameters {
   virtual void adopt(Units& units) = 0;
 
   /// Between these two operators may ask for units.
+  /// Whether a unit that one rank uses in a backward must be used by all.
+  [[nodiscard]] virtual bool needs_all_ranks() const { return false; }
   virtual void begin_pass(PassKind) {}
   virtual void end_pass() {}
   /// All gradients of a unit have come in this backward.

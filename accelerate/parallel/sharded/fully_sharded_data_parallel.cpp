@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/InferenceMode.h>
 
 #include <unordered_map>
 #include <unordered_set>
@@ -18,6 +17,7 @@
 #include "accelerate/parallel/sharded/gradient_shards.h"
 #include "accelerate/parallel/sharded/initial_values.h"
 #include "accelerate/parallel/sharded/sharding_plan.h"
+#include "accelerate/parallel/sharded/whole_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/compat/materialise.h"
 #include "accelerate/tensor/dtype.h"
@@ -45,30 +45,12 @@ NamedShard named(const UnitParameter& parameter) {
           .shape = parameter.shape};
 }
 
-void refuse_unshardable(const ModuleView& view) {
-  for (const auto& [name, tensor] : view.parameters) {
-    std::string found;
-    if (!tensor.is_leaf()) found = "no leaf of autograd";
-    if (tensor.layout() != at::kStrided) found = "not dense";
-    if (compat::LentStorage::owner_of(tensor) != nullptr) {
-      found =
-          "sharded already by a model that was prepared before (make module and optimizer anew "
-          "after free_memory())";
-    }
-    if (found.empty()) continue;
-    throw UsageError("parameter '" + name + "' of " + view.class_name + " is " + found +
-                     ", and only dense leaves can be sharded. Keep it in a module that "
-                     "ignored_modules names");
-  }
-}
-
 }  // namespace
 
 struct FullyShardedDataParallel::Impl {
   Impl(const ModuleView& view, std::shared_ptr<Communicator> group, const ShardingOptions& given)
       : communicator(std::move(group)), options(given) {
     detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
-    refuse_unshardable(view);
     groups = detail::make_groups(*communicator, options.settings, options.ranks_of_host);
     units = detail::make_units(view, options.settings,
                                {groups.shard->size(), groups.shard->rank(), options.device});
@@ -77,8 +59,9 @@ struct FullyShardedDataParallel::Impl {
     full_name = std::move(chosen.name);
     full->observer = [this](ShardEvent::Kind kind, const Unit& unit) { tell(kind, unit); };
     take_over(view);
+    whole = std::make_unique<detail::WholeParameters>(units, groups, options.device);
     gradients = std::make_unique<detail::GradientShards>(
-        units, groups,
+        units, groups, full->needs_all_ranks(),
         detail::GradientShards::Callbacks{
             .guard = [this](const std::string& name) { arming.check(name); },
             .complete = [this](const Unit& unit) { full->after_gradients(unit); },
@@ -89,16 +72,16 @@ struct FullyShardedDataParallel::Impl {
   void take_over(const ModuleView& view) {
     const at::NoGradGuard no_grad;
     const detail::ValuesOptions values{options.device, options.settings.sync_module_states};
-    const auto whole = detail::whole_tensors(view, units);
-    detail::require_values(*groups.world, units, whole, values);
+    const auto unsharded = detail::whole_tensors(view, units);
+    detail::require_values(*groups.world, units, unsharded, values);
     full->adopt(units);
     for (auto& unit : units) {
-      values.from_rank_0 ? receive(*unit) : unit->fill_slice();
+      detail::fill_slice(*groups.world, *unit, values);
       unit->adopt_leaves();
       for (const auto& parameter : unit->parameters) remember(*unit, parameter);
     }
     full->end_update();
-    detail::take_over(*groups.world, whole, values);
+    detail::take_over(*groups.world, unsharded, values);
     cast_buffers(view);
     return_freed_memory();  // of the whole model
   }
@@ -118,24 +101,9 @@ struct FullyShardedDataParallel::Impl {
     }
   }
 
-  // Rank 0 hands out its values: nobody else needs any.
-  void receive(Unit& unit) {
-    std::vector<at::Tensor> slices;
-    if (groups.world->rank() == 0) {
-      const auto parts = unit.flatten().chunk(unit.spec().slices);
-      for (int rank = 0; rank < groups.world->size(); ++rank) {
-        slices.push_back(parts[static_cast<std::size_t>(rank % unit.spec().slices)]);
-      }
-    }
-    const auto on_device = unit.master.options().device(options.device);
-    const at::Tensor mine = at::empty({unit.layout().slice_numel()}, on_device);
-    groups.world->scatter(mine, slices, 0).wait();
-    unit.master.copy_(mine);
-  }
-
   // --- passes ------------------------------------------------------------------------------------
   void before_forward(bool grad_enabled) {
-    if (!summoned.empty()) {
+    if (whole->are_summoned()) {
       throw UsageError(
           "a sharded model was called while summon_full_params() lasts, in which its parameters "
           "are ordinary tensors: end that scope first");
@@ -152,8 +120,8 @@ struct FullyShardedDataParallel::Impl {
   void after_forward() noexcept {
     try {
       full->end_pass();
-    } catch (...) {
-      failure = std::current_exception();
+    } catch (...) {  // A forward that is left by an exception has said what it has to say.
+      if (std::uncaught_exceptions() == 0) failure = std::current_exception();
     }
   }
 
@@ -163,6 +131,7 @@ struct FullyShardedDataParallel::Impl {
   }
 
   void begin_backward(const BackwardPass& pass) {
+    if (const auto known = take_failure()) std::rethrow_exception(known);
     arming.begin_backward(pass.retain_graph);
     require_untouched();
     if (arming.synchronizes()) require_claimed();
@@ -191,10 +160,11 @@ struct FullyShardedDataParallel::Impl {
     arming.finish_backward();
   }
 
-  void warn_of_unused(const std::vector<std::string>& names) {
-    if (std::exchange(warned, true) || names.empty() || groups.world->rank() != 0) return;
+  void warn_of_unused(const std::optional<std::vector<std::string>>& names) {
+    const bool first = names && !std::exchange(warned, true);
+    if (!first || names->empty() || groups.world->rank() != 0) return;
     get_logger("accelerate.parallel")
-        .warning("no rank computed a gradient of " + join(names, ", ") +
+        .warning("no rank computed a gradient of " + join(*names, ", ") +
                  " in the first step. Weights that are tied by assignment (head->weight = "
                  "embedding->weight) leave the old parameter registered: replace_module or "
                  "register the shared one in its place");
@@ -217,35 +187,28 @@ struct FullyShardedDataParallel::Impl {
     if (communicator->size() > 1) communicator->abort(reason);
   }
 
-  // --- updates -----------------------------------------------------------------------------------
-  void update(const std::function<void()>& write) {
-    full->begin_update();
+  // The others wait for this rank.
+  void run_or_abort(const std::function<void()>& run) {
     try {
-      write();
+      run();
     } catch (const std::exception& error) {
       abort(accelerate::describe(error));
       throw;
     }
+  }
+
+  // --- updates -----------------------------------------------------------------------------------
+  void update(const std::function<void()>& write) {
+    if (whole->are_summoned()) {
+      throw UsageError(
+          "an update of a sharded model (an optimizer's step, load_state) while "
+          "summon_full_params() lasts, whose whole parameters know nothing of it: end that scope "
+          "first");
+    }
+    full->begin_update();
+    run_or_abort(write);
     full->end_update();
     for (auto& unit : units) unit->bump_versions();
-  }
-
-  [[nodiscard]] at::Tensor whole(const Unit& unit) const {
-    const at::Tensor mine = unit.master.to(options.device);
-    const at::Tensor all = at::empty({unit.layout().numel()}, mine.options());
-    groups.shard->all_gather(all, mine).wait();
-    return all;
-  }
-
-  void for_each_whole(
-      const std::function<void(const std::string& name, const at::Tensor&)>& visit) {
-    const at::NoGradGuard no_grad;
-    for (const auto& unit : units) {
-      const at::Tensor flat = whole(*unit);
-      for (std::size_t i = 0; i < unit->parameters.size(); ++i) {
-        visit(unit->parameters[i].name, unit->part(flat, i));
-      }
-    }
   }
 
   // --- whole parameters for the user -------------------------------------------------------------
@@ -255,53 +218,19 @@ struct FullyShardedDataParallel::Impl {
           "summon_full_params: rank0_only and writeback exclude each other: the other ranks would "
           "not have what rank 0 changes. Set writeback = false");
     }
-    if (!summoned.empty()) throw UsageError("summon_full_params inside summon_full_params");
+    if (whole->are_summoned()) throw UsageError("summon_full_params inside summon_full_params");
     require_untouched();
-    try {
-      summon_units(summon);
-    } catch (const std::exception& error) {
-      abort(accelerate::describe(error));
-      end_summon(/*writeback=*/false);
-      throw;
-    }
-  }
-
-  void summon_units(const SummonOptions& summon) {
-    const at::NoGradGuard no_grad;
-    const c10::InferenceMode no_inference(false);
-    full->release_all();
-    for (auto& unit : units) {
-      at::Tensor flat = whole(*unit);
-      summoned.push_back(flat);
-      if (summon.rank0_only && groups.world->rank() != 0) {
-        summoned.back() = at::Tensor();
-        continue;
-      }
-      for (std::size_t i = 0; i < unit->parameters.size(); ++i) {
-        for (auto& leaf : unit->parameters[i].leaves) {
-          at::Tensor place = at::empty({0}, flat.options());
-          const at::Tensor part = unit->part(flat, i);
-          place.set_(part.storage(), part.storage_offset(), part.sizes(), part.strides());
-          compat::materialise_(leaf, place);
-        }
-      }
-    }
+    run_or_abort([&] {
+      full->release_all();
+      whole->summon(!summon.rank0_only || groups.world->rank() == 0);
+    });
   }
 
   void end_summon(bool writeback) {
-    if (summoned.empty()) return;
-    const at::NoGradGuard no_grad;
-    const auto flats = std::exchange(summoned, {});
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      if (flats[i].defined()) units[i]->adopt_leaves();
-    }
-    if (!writeback) return;
-    update([&] {
-      for (std::size_t i = 0; i < units.size(); ++i) {
-        const std::int64_t numel = units[i]->layout().slice_numel();
-        units[i]->master.copy_(flats[i].narrow(0, units[i]->spec().slice * numel, numel));
-      }
-    });
+    if (!whole->are_summoned()) return;
+    if (!writeback) return void(whole->dismiss());
+    const auto flats = whole->take_back();
+    update([&] { whole->cut(flats); });
   }
 
   void tell(ShardEvent::Kind kind, const Unit& unit) const {
@@ -320,8 +249,8 @@ struct FullyShardedDataParallel::Impl {
   bool claimed = false;
   bool warned = false;
   std::exception_ptr failure;
-  std::vector<at::Tensor> summoned;  // The whole values of each unit, while the user has them.
   std::unique_ptr<detail::FullParameters> full;
+  std::unique_ptr<detail::WholeParameters> whole;
   std::unique_ptr<detail::GradientShards> gradients;  // Last: its hooks use the rest.
 };
 
@@ -439,7 +368,7 @@ void FullyShardedDataParallel::zero_grad(const std::vector<at::Tensor>& locals) 
 
 void FullyShardedDataParallel::for_each_whole(
     const std::function<void(const std::string& name, const at::Tensor&)>& visit) {
-  impl_->for_each_whole(visit);
+  impl_->whole->for_each(visit);
 }
 
 void FullyShardedDataParallel::begin_summon(const SummonOptions& options) {

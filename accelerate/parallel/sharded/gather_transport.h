@@ -31,7 +31,7 @@ class GatherTransport {
   virtual void start(const Unit& unit, const at::Tensor& slot, Promise next) = 0;
   /// Returns when the values are there.
   virtual void finish(const Unit& unit) = 0;
-  /// No further gather follows in this pass.
+  /// No further gather follows in this pass, in which there was one.
   virtual void end_pass() = 0;
 
   /// Whether a rank may gather what the others do not, whenever it likes.

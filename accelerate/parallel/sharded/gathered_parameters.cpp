@@ -39,6 +39,7 @@ void GatheredParameters::begin_pass(PassKind kind) {
   const std::lock_guard lock(mutex_);
   if (pass_) end_pass();
   pass_ = kind;
+  pass_failed_ = false;
   gathered_.clear();
 }
 
@@ -46,9 +47,22 @@ void GatheredParameters::end_pass() {
   const std::lock_guard lock(mutex_);
   if (!pass_) return;
   const auto kind = *std::exchange(pass_, std::nullopt);
-  if (!gathered_.empty()) plans_[static_cast<std::size_t>(kind)] = gathered_;
-  transport_->end_pass();
+  const bool has_gathered = !gathered_.empty();
+  try {
+    if (has_gathered) transport_->end_pass();
+  } catch (...) {
+    fail_pass();
+    release_all();
+    throw;
+  }
+  if (has_gathered && !pass_failed_) plans_[static_cast<std::size_t>(kind)] = gathered_;
   if (kind != PassKind::forward) release_all();
+}
+
+// Ranks fail at different places of a pass, so what they know of passes differs.
+void GatheredParameters::fail_pass() {
+  pass_failed_ = true;
+  plans_ = {};
 }
 
 void GatheredParameters::release_all() {
@@ -66,15 +80,23 @@ void GatheredParameters::begin_update() {
 void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {
   const std::lock_guard lock(mutex_);
   Place& place = places_[unit.index];
+  // What one rank reads between passes must not change what its passes gather, where that takes all
+  // ranks; nor may the other inputs of an operator ask again for what could not be gathered.
+  const bool is_there = place.presence == Presence::there && !use.writes;
+  if (is_there && !pass_ && !transport_->is_one_sided()) return;
+  if (pass_ && pass_failed_) return;
   place.last_touch = ++touches_;
   place.last_call = use.outermost;
-  if (place.presence == Presence::there && !use.writes) return;
+  if (is_there) return;
   // What is made here outlives the caller's scope.
   const c10::InferenceMode no_inference(false);
   try {
     fetch(unit, use);
   } catch (const std::exception& error) {
-    if (pass_) failure_ = std::current_exception();  // else the operator's own error is all
+    if (pass_) {  // else the operator's own error is all
+      failure_ = std::current_exception();
+      fail_pass();
+    }
     release(unit);
     unit.full.withdraw(describe(error));
   }
@@ -90,18 +112,20 @@ void GatheredParameters::fetch(Unit& unit, const compat::OperatorUse& use) {
 
 void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUse& use) const {
   const std::string rank = "rank " + std::to_string(options_.rank);
-  const std::string which = unit.describe() + " (" + unit.parameters.front().name + ", …)";
+  const std::string which = "'" + unit.parameter_at(use.offset).name + "' of " + unit.describe();
   if (use.writes) {
-    throw UsageError(std::string(use.name) + " was about to change parameters of " + which +
-                     " in place on " + rank +
-                     ", in a copy that is soon gone. Change them inside "
-                     "summon_full_params({.writeback = true}), or before prepare()");
+    throw UsageError(std::string(use.name) + " was about to change " + which + " in place on " +
+                     rank +
+                     ", in a copy that is soon gone. If this is an optimizer's step, hand the "
+                     "optimizer to prepare(); else change it inside summon_full_params(), or "
+                     "before prepare()");
   }
   if (pass_ || transport_->is_one_sided()) return;
-  throw UsageError(std::string(use.name) + " was about to read parameters of " + which + " on " +
-                   rank +
-                   " outside of forward and backward, where the others would not take part in "
-                   "gathering them. Open summon_full_params() around it, on all ranks");
+  throw UsageError(
+      std::string(use.name) + " was about to read " + which + " on " + rank +
+      " outside of forward and backward, where the others would not take part in "
+      "gathering it. Open summon_full_params() around it, on all ranks; convert a model "
+      "before prepare()");
 }
 
 // Room for one more: without the root, which stays, and without what the present call uses.

@@ -34,6 +34,9 @@ class GatheredParameters final : public FullParameters {
   GatheredParameters(std::unique_ptr<GatherTransport> transport, GatheringOptions options);
 
   void adopt(Units& units) override;
+  [[nodiscard]] bool needs_all_ranks() const override {
+    return options_.reshard_after_forward && !transport_->is_one_sided();
+  }
   void begin_pass(PassKind kind) override;
   void end_pass() override;
   void after_gradients(const Unit& unit) override;
@@ -61,6 +64,7 @@ class GatheredParameters final : public FullParameters {
   void release(Unit& unit);
   void make_room(const compat::OperatorUse& use);
   void prefetch();
+  void fail_pass();
   [[nodiscard]] bool prefetches_after_touch() const;
   [[nodiscard]] Promise planned(std::size_t position) const;
   void require_pass(const Unit& unit, const compat::OperatorUse& use) const;
@@ -76,6 +80,7 @@ class GatheredParameters final : public FullParameters {
   std::vector<Place> places_;
   std::uint64_t touches_ = 0;
   std::optional<PassKind> pass_;
+  bool pass_failed_ = false;                       // A unit could not be gathered in this pass.
   std::array<std::vector<std::size_t>, 3> plans_;  // By kind: what the last such pass gathered.
   std::vector<std::size_t> gathered_;              // In this pass, in order.
   compat::OperatorWatch watch_;

@@ -61,13 +61,28 @@ void give_memory(const std::vector<NamedTensor>& tensors, c10::Device device) {
 }
 
 void receive(Communicator& ranks, const NamedTensor& buffer, c10::Device device) {
-  if (buffer.tensor.is_meta()) {
+  if (buffer.tensor.device() != device) {
     const auto options = at::TensorOptions(buffer.tensor.scalar_type()).device(device);
     compat::materialise_(buffer.tensor, at::empty(buffer.tensor.sizes(), options));
   }
   const at::Tensor sent = buffer.tensor.detach().contiguous();
   ranks.broadcast(sent, 0).wait();
   if (sent.data_ptr() != buffer.tensor.data_ptr()) buffer.tensor.detach().copy_(sent);
+}
+
+// Rank 0 hands out its values: nobody else needs any.
+void receive_slice(Communicator& ranks, Unit& unit, c10::Device device) {
+  std::vector<at::Tensor> slices;
+  if (ranks.rank() == 0) {
+    const auto parts = unit.flatten().chunk(unit.spec().slices);
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      slices.push_back(parts[static_cast<std::size_t>(rank % unit.spec().slices)]);
+    }
+  }
+  const at::Tensor mine =
+      at::empty({unit.layout().slice_numel()}, unit.master.options().device(device));
+  ranks.scatter(mine, slices, 0).wait();
+  unit.master.copy_(mine);
 }
 
 }  // namespace
@@ -93,11 +108,11 @@ WholeTensors whole_tensors(const ModuleView& view, const Units& units) {
 void require_values(Communicator& ranks, const Units& units, const WholeTensors& whole,
                     const ValuesOptions& options) {
   const bool needs_common = !options.from_rank_0 || ranks.rank() == 0;
-  const auto lacks = gather_bytes(ranks, first_lack(needs_common, units, whole));
-  for (std::size_t rank = 0; rank < lacks.size(); ++rank) {
-    if (lacks[rank].empty()) continue;
-    throw UsageError("rank " + std::to_string(rank) + ": " + lacks[rank]);
-  }
+  refuse_together(ranks, first_lack(needs_common, units, whole));
+}
+
+void fill_slice(Communicator& ranks, Unit& unit, const ValuesOptions& options) {
+  options.from_rank_0 ? receive_slice(ranks, unit, options.device) : unit.fill_slice();
 }
 
 void take_over(Communicator& ranks, const WholeTensors& whole, const ValuesOptions& options) {

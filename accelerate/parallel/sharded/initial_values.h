@@ -34,6 +34,9 @@ struct ValuesOptions {
 void require_values(Communicator& ranks, const Units& units, const WholeTensors& whole,
                     const ValuesOptions& options);
 
+/// Gives this rank its slice of the unit's values. [collective when they are rank 0's]
+void fill_slice(Communicator& ranks, Unit& unit, const ValuesOptions& options);
+
 /// Gives `whole` memory on the device, and values; the tensors stay the same. [collective]
 void take_over(Communicator& ranks, const WholeTensors& whole, const ValuesOptions& options);
 

@@ -7,22 +7,15 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/config/fsdp_strategy.h"
 #include "accelerate/parallel/sharded/gathered_parameters.h"
 #include "accelerate/parallel/sharded/resident_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
+#include "accelerate/tensor/compat/lent_storage.h"
 #include "accelerate/tensor/dtype.h"
 
 namespace accelerate::detail {
 namespace {
-
-bool is_hybrid(ShardingStrategy strategy) {
-  return strategy == ShardingStrategy::HYBRID_SHARD ||
-         strategy == ShardingStrategy::HYBRID_SHARD_ZERO2;
-}
-
-bool reshards_after_forward(ShardingStrategy strategy) {
-  return strategy == ShardingStrategy::FULL_SHARD || strategy == ShardingStrategy::HYBRID_SHARD;
-}
 
 int ranks_of_a_copy(int ranks, const FsdpSettings& settings, int ranks_of_host) {
   if (settings.sharding_strategy == ShardingStrategy::NO_SHARD) return 1;
@@ -113,6 +106,22 @@ void refuse_shared_memory(const Units& units) {
   }
 }
 
+void require_shardable(const NamedTensor& leaf, const std::string& class_name) {
+  const auto& [name, tensor] = leaf;
+  std::string found;
+  if (!tensor.is_leaf()) found = "no leaf of autograd";
+  if (tensor.layout() != at::kStrided) found = "not dense";
+  if (compat::LentStorage::owner_of(tensor) != nullptr) {
+    found =
+        "sharded already by a model that was prepared before (make module and optimizer anew after "
+        "free_memory())";
+  }
+  if (found.empty()) return;
+  throw UsageError("parameter '" + name + "' of " + class_name + " is " + found +
+                   ", and only dense leaves can be sharded. Keep it in a module that "
+                   "ignored_modules names");
+}
+
 }  // namespace
 
 ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
@@ -140,6 +149,7 @@ Units make_units(const ModuleView& view, const FsdpSettings& settings, const Uni
     const FsdpSettings own = plan.full_precision ? in_full_precision(settings) : settings;
     std::vector<std::pair<Kind, UnitSpec>> specs;
     for (const std::size_t i : plan.parameters) {
+      require_shardable(leaves[i], view.class_name);
       const auto types = types_of(leaves[i].tensor, own);
       const Kind kind = kind_of(leaves[i].tensor, types);
       auto found = std::ranges::find(specs, kind, &std::pair<Kind, UnitSpec>::first);

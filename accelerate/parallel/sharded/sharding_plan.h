@@ -24,7 +24,7 @@ struct UnitPlace {
 };
 
 /// The units of `view` that `settings` ask for, each of one type and either all trained or all
-/// frozen; the root first.
+/// frozen; the root first. Throws UsageError: a parameter that cannot be sharded.
 [[nodiscard]] Units make_units(const ModuleView& view, const FsdpSettings& settings,
                                const UnitPlace& place);
 

@@ -163,6 +163,12 @@ void Unit::adopt_leaves() {
   }
 }
 
+const UnitParameter& Unit::parameter_at(std::int64_t offset) const {
+  std::size_t i = parameters.size() - 1;
+  while (i > 0 && layout_.offset(i) > offset) --i;
+  return parameters[i];
+}
+
 at::Tensor Unit::gradient_marker(std::size_t i) const {
   return gradients_.tensor(layout_.offset(i), parameters[i].shape, spec_.types.compute);
 }

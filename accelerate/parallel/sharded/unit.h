@@ -83,6 +83,9 @@ class Unit final : public compat::StorageOwner {
   /// Parameter `i` as a part of `flat`, {numel}, in its own shape.
   [[nodiscard]] at::Tensor part(const at::Tensor& flat, std::size_t i) const;
 
+  /// The one at element `offset` of the whole.
+  [[nodiscard]] const UnitParameter& parameter_at(std::int64_t offset) const;
+
   /// Stands for the gradient of parameter `i` in a leaf's grad(): has its shape, and says where the
   /// gradient is to whoever reads it.
   [[nodiscard]] at::Tensor gradient_marker(std::size_t i) const;

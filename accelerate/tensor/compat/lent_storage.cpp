@@ -77,8 +77,9 @@ struct CallStack {
 thread_local CallStack call_stack;
 std::atomic<std::uint64_t> calls{0};  // Of all threads.
 
-void tell(const at::Tensor& tensor, const OperatorUse& use) {
+void tell(const at::Tensor& tensor, OperatorUse use) {
   if (StorageOwner* const owner = LentStorage::owner_of(tensor)) {
+    use.offset = tensor.storage_offset();
     const at::RecordFunctionGuard unwatched(/*is_enabled=*/false);
     owner->before_use(use);
   }
@@ -96,7 +97,7 @@ void tell_owners(const at::RecordFunction& function) {
   std::size_t i = 0;
   for (const c10::IValue& input : function.inputs()) {
     const bool written = i < 64 && (traits.written >> i & 1) != 0;
-    const OperatorUse use{function.name(), written, call_stack.outermost};
+    const OperatorUse use{function.name(), written, call_stack.outermost, 0};
     if (input.isTensor()) {
       tell(input.toTensor(), use);
     } else if (input.isList()) {
@@ -160,8 +161,7 @@ LentStorage::~LentStorage() {
   if (there_) {
     withdraw(
         "the prepared model that held these values is gone: keep what prepare() returned as long "
-        "as "
-        "the module is used, or copy the values inside summon_full_params()");
+        "as the module is used, or copy the values inside summon_full_params()");
   }
   put(nullptr, nullptr);
 }

@@ -19,6 +19,7 @@ struct OperatorUse {
   bool writes;              ///< It changes the tensor in place.
   std::uint64_t outermost;  ///< Number of the call that the user's code made: the same for all
                             ///< operators that it consists of.
+  std::int64_t offset;      ///< Of the tensor in its storage, in elements.
 };
 
 /// Whoever lends memory to a LentStorage.

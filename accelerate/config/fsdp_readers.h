@@ -1,0 +1,70 @@
+// Fields of the sharding plugin that the program leaves out, read from the launcher's variables.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/config/enums.h"
+
+namespace accelerate::detail {
+
+/// "FULL_SHARD (1), SHARD_GRAD_OP (2)": the first `numbered` words also go by their number.
+template <typename Enum>
+[[nodiscard]] std::string allowed_words(std::size_t numbered) {
+  std::vector<std::string> words = enum_names<Enum>();
+  for (std::size_t i = 0; i < numbered && i < words.size(); ++i) {
+    words[i] += " (" + std::to_string(i + 1) + ")";
+  }
+  return join(words, ", ");
+}
+
+/// The word that `text` is, or the number of; nothing when it is neither.
+template <typename Enum>
+[[nodiscard]] std::optional<Enum> find_word(const std::string& text, std::size_t numbered) {
+  if (const auto word = parse_enum<Enum>(text)) return word;
+  const auto number = parse_int(text);
+  if (!number || *number < 1 || static_cast<std::size_t>(*number) > numbered) return std::nullopt;
+  return EnumWords<Enum>::values[static_cast<std::size_t>(*number) - 1].first;
+}
+
+/// `text`, the value of `variable`, as a word or number. Throws ConfigError.
+template <typename Enum>
+[[nodiscard]] Enum word_of(const char* variable, const std::string& text, std::size_t numbered) {
+  if (const auto word = find_word<Enum>(text, numbered)) return *word;
+  throw ConfigError(std::string(variable) + " is '" + text + "'; allowed are " +
+                    allowed_words<Enum>(numbered) + "." + did_you_mean(text, enum_names<Enum>()));
+}
+
+/// What the program said, else what the variable says, else `fallback`. Throws ConfigError.
+template <typename Enum>
+[[nodiscard]] Enum word_or_env(const std::optional<Enum>& said, const char* variable, Enum fallback,
+                               std::size_t numbered = 0) {
+  if (said) return *said;
+  const auto text = env(variable);
+  return text ? word_of<Enum>(variable, *text, numbered) : fallback;
+}
+
+/// The same of a boolean; false when nobody speaks.
+[[nodiscard]] inline bool flag_or_env(const std::optional<bool>& said, const char* variable) {
+  return said ? *said : env_flag(variable, false);
+}
+
+/// The same of a whole number of at least `low`, and at most what Integer holds.
+template <typename Integer>
+[[nodiscard]] Integer number_or_env(const std::optional<Integer>& said, const char* field,
+                                    const char* variable, Integer fallback, Integer low) {
+  constexpr std::int64_t kMost = std::numeric_limits<Integer>::max();
+  const std::int64_t value = said ? *said : env_int(variable).value_or(fallback);
+  if (value >= low && value <= kMost) return static_cast<Integer>(value);
+  throw ConfigError((said ? std::string(field) : std::string(variable)) + " is " +
+                    std::to_string(value) + "; allowed are " + std::to_string(low) + " to " +
+                    std::to_string(kMost));
+}
+
+}  // namespace accelerate::detail

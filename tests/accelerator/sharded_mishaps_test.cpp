@@ -1,0 +1,201 @@
+// What one rank of a sharded training does alone, and what the others learn when it fails.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+#include "accelerate/accelerate.h"
+#include "tests/accelerator/sharded_rank.h"
+
+namespace accelerate {
+namespace {
+
+using testing::expect_says;
+using testing::message_of;
+using Rank = testing::ShardedRank;
+using testing::plugin_of;
+using testing::ShardedNet;
+using testing::ShardedNetOptions;
+
+class ShardedMishaps : public testing::TwoShardedRanks {};
+
+TEST_P(ShardedMishaps, OneRankMayLookAtAParameterWhereOthersNeedNotTakePart) {
+  on_two_ranks([this](Rank& rank) {
+    rank.step();
+    const auto norm = [&] { return rank.net->blocks->at(1)->up->weight.norm().item<float>(); };
+    if (is_one_sided()) {
+      if (rank.index() == 0) {
+        EXPECT_GT(norm(), 0);
+      }
+    } else if (rank.index() == 0) {
+      expect_says(message_of<c10::Error>([&] { (void)norm(); }),
+                  {"'block1.up.weight' of unit 'block1'", "rank 0", "summon_full_params"});
+    }
+    rank.step();
+  });
+}
+
+// Where gathering takes all ranks, the others are through already and would never answer.
+TEST_P(ShardedMishaps, ARankThatRunsMoreOfTheModelThanTheOthersIsTold) {
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    ShardedNet net(ShardedNetOptions{.has_branch = true});
+    auto model = accelerator.prepare(net);
+    const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+    const torch::NoGradGuard no_grad;
+    const auto run = [&](bool takes_branch) { (void)model(x, takes_branch); };
+    for (int i = 0; i < 2; ++i) run(false);
+    const bool takes_more = comm->rank() == 0;
+    if (is_one_sided()) {
+      EXPECT_NO_THROW(run(takes_more));
+      return;
+    }
+    if (!takes_more) run(false);  // The other is told now, this one when it goes on.
+    expect_says(message_of<UsageError>([&] { run(takes_more); }),
+                {"rank 0 is about to gather unit 'branch'", "rank 1 is through"});
+    EXPECT_NO_THROW(run(true)) << "the model is usable";
+  });
+}
+
+// Forwards are the same on all ranks; the loss of one leaves out a part of them.
+TEST_P(ShardedMishaps, ARankThatAloneHasGradientsOfAUnitIsNoReasonToWait) {
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    ShardedNet net(ShardedNetOptions{.has_branch = true});
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    auto [model, optimizer] = accelerator.prepare(net, sgd);
+    const auto step = [&, &model = model, &optimizer = optimizer](bool uses_all) {
+      const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+      const auto all = model(x, true), some = model(x, false);
+      accelerator.backward((uses_all ? all * some : some).square().mean());
+      optimizer.step();
+      optimizer.zero_grad();
+    };
+    step(true);
+    if (is_one_sided()) {
+      EXPECT_NO_THROW(step(comm->rank() == 0));
+      return;
+    }
+    try {
+      step(comm->rank() == 0);
+      ADD_FAILURE() << "rank " << comm->rank() << " went on";
+    } catch (const Error& error) {
+      expect_says(describe(error), {"unit 'branch'"});
+      EXPECT_EQ(dynamic_cast<const UsageError*>(&error) != nullptr, comm->rank() == 1);
+    }
+  });
+}
+
+// It must not change which units that rank lets go in the next pass.
+TEST_P(ShardedMishaps, OneRankMayReadWhatIsThereBetweenPasses) {
+  on_two_ranks([](Rank& rank) {
+    for (int i = 0; i < 3; ++i) {
+      const auto loss = rank.loss();
+      if (rank.index() == 0) {
+        try {
+          (void)rank.net->blocks->at(1)->up->weight.norm();
+        } catch (const c10::Error&) {  // It need not be there.
+        }
+      }
+      const torch::NoGradGuard no_grad;
+      EXPECT_TRUE(rank.loss().isfinite().item<bool>());
+    }
+    rank.step();
+  });
+}
+
+// The same on all ranks, in forward: the next step is as if nothing had been.
+TEST_P(ShardedMishaps, AnExceptionInForwardLeavesAUsableModel) {
+  on_two_ranks([](Rank& rank) {
+    rank.step();
+    const auto good = std::exchange(rank.x, torch::ones({2, 3}));
+    EXPECT_THROW((void)rank.loss(), c10::Error);
+    rank.x = good;
+    for (int i = 0; i < 2; ++i) rank.step();
+    EXPECT_TRUE(rank.loss().isfinite().item<bool>());
+  });
+}
+
+struct Throws : torch::autograd::Function<Throws> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list) {
+    throw std::runtime_error("rank 1 ran out of luck");
+  }
+};
+
+TEST_P(ShardedMishaps, AnExceptionInTheBackwardOfOneRankReachesTheOthers) {
+  on_two_ranks([](Rank& rank) {
+    rank.step();
+    auto loss = rank.loss();
+    if (rank.index() == 1) loss = Throws::apply(loss);
+    try {
+      rank.accelerator.backward(loss);
+      FAIL() << "rank " << rank.index() << " went on";
+    } catch (const CommError& error) {
+      EXPECT_EQ(rank.index(), 0);
+      expect_says(describe(error), {"ran out of luck"});
+    } catch (const std::exception& error) {
+      EXPECT_EQ(rank.index(), 1) << error.what();
+    }
+  });
+}
+
+TEST_P(ShardedMishaps, ARankThatLeavesEarlyIsAnErrorForTheOthers) {
+  on_two_ranks([](Rank& rank) {
+    rank.step();
+    if (rank.index() == 1) return;
+    EXPECT_THROW(for (int i = 0; i < 3; ++i) rank.step(), CommError);
+  });
+}
+
+// An optimizer of the user's that takes a closure as often as it likes, and may fail.
+struct Plain : torch::optim::SGD {
+  using SGD::SGD;
+  at::Tensor step(LossClosure closure = nullptr) override {
+    if (fails) throw std::out_of_range("the schedule of rank 1 ran out");
+    return SGD::step(closure);
+  }
+  bool fails = false;
+};
+
+TEST_P(ShardedMishaps, AStepWithAClosureReachesAllRanks) {
+  register_elementwise_optimizer<Plain>();
+  on_two_ranks([](Rank& rank) {
+    const auto loss = [&] { return rank.loss().item<double>(); };
+    torch::optim::SGDOptions options(0.1);
+    Plain plain(rank.net->parameters(), options);
+    auto optimizer = rank.accelerator.prepare(plain);
+    const double before = loss();
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      const auto value = rank.loss();
+      rank.accelerator.backward(value);
+      return value;
+    });
+    EXPECT_LT(loss(), before);
+    rank.accelerator.wait_for_everyone();
+  });
+}
+
+TEST_P(ShardedMishaps, AnExceptionInTheUpdateOfOneRankReachesTheOthers) {
+  register_elementwise_optimizer<Plain>();
+  on_two_ranks([](Rank& rank) {
+    Plain plain(rank.net->parameters(), torch::optim::SGDOptions(0.1));
+    rank.optimizer = rank.accelerator.prepare(plain);
+    rank.step();
+    if ((plain.fails = rank.index() == 1)) {
+      EXPECT_THROW(rank.step(), std::out_of_range);
+      return;
+    }
+    // Where units are gathered by collectives the next forward is the first to need rank 1.
+    expect_says(message_of<CommError>([&] { rank.step(), rank.step(); }), {"schedule", "ran out"});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Places, ShardedMishaps, testing::sharded_places(), testing::kNameOfPlace);
+
+}  // namespace
+}  // namespace accelerate
