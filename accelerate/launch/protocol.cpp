@@ -145,6 +145,18 @@ std::chrono::milliseconds grace_period(const LaunchSettings& settings) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
+// Gradients are freed in every step and wanted again in the next. Left to itself glibc gives the
+// end of the heap back to the system each time, 64 MiB at the latest, and what the system lends
+// anew it clears first. The second is glibc's greatest; both are fixed as soon as one is set.
+// Whoever tunes the allocator has reasons.
+Environment memory_that_stays() {
+  for (const char* name : {"GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
+                           "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
+    if (env(name)) return {};
+  }
+  return {{"MALLOC_TRIM_THRESHOLD_", "536870912"}, {"MALLOC_MMAP_THRESHOLD_", "33554432"}};
+}
+
 }  // namespace
 
 Environment shared_environment(const LaunchSettings& settings) {
@@ -171,7 +183,7 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
   if (settings.alone) return {};
   const std::string me = std::to_string(rank);
   const std::string all = std::to_string(settings.num_processes);
-  return {
+  Environment environment = {
       {"RANK", me},
       {"LOCAL_RANK", me},
       {"WORLD_SIZE", all},
@@ -190,6 +202,8 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
       // Rank 0 hosts the store. "False" and not absent: we may run below a torchrun that said True.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
+  environment.merge(memory_that_stays());
+  return environment;
 }
 
 LaunchPlan make_plan(LaunchSettings& settings, const std::vector<std::string>& program) {

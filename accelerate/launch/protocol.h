@@ -19,7 +19,8 @@ struct MeetingPoint {
 /// What every rank is told: precision, compiler, threads, and the sections of the paradigm chosen.
 [[nodiscard]] Environment shared_environment(const LaunchSettings& settings);
 
-/// Who rank `rank` is and where rank 0 listens. Empty for a process that is alone.
+/// Who rank `rank` is, where rank 0 listens, and how much freed memory it keeps. Empty for a
+/// process that is alone.
 [[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
                                            const MeetingPoint& meeting);
 

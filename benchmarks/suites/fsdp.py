@@ -5,6 +5,8 @@ embedding and head, 4 x 64 tokens a rank, AdamW, two ranks of one thread each.
   between hosts. Units are the layers (TRANSFORMER_BASED_WRAP), FULL_SHARD.
 - **Unconnected**: the same program alone in two processes that never meet, one on each core, both at once; that of the
   one that was through first.
+- **Freed memory given back**: the same without what our launcher tells glibc's allocator, which it leaves alone when
+  the caller's environment tunes it (here by a setting that is glibc's own).
 - **Theirs** is PyTorch's FSDP 2 over Gloo under `torchrun`, with the fused AdamW; Python Accelerate has no FSDP on the
   CPU. In bf16 both compute in bf16 and keep fp32 masters.
 - **Watched**: the program in one process, unsharded, with the watch over operators by which gathered units come on
@@ -26,6 +28,7 @@ FLAGS = ("--use_fsdp", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--f
          "Block", "--fsdp_sync_module_states", "true", "--fsdp_backward_prefetch", "BACKWARD_PRE",
          "--fsdp_forward_prefetch", "true")  # As FSDP 2 does by itself.
 OVER_GLOO = ("env", "ACCELERATE_COMM=gloo")
+TUNED = ("env", "GLIBC_TUNABLES=glibc.rtld.nns=4")
 HALF = ("--mixed_precision", "bf16")
 
 
@@ -60,6 +63,7 @@ def measure(setting, say):
     sizes, watched_sizes = (QUICK_SIZES, (2, 2)) if setting.quick else (SIZES, (4, 30))
     reports = alternate([
         Contender("pages", sharded(setting, sizes)),
+        Contender("given back", sharded(setting, sizes, before=TUNED)),
         Contender("unconnected", lambda: unconnected(setting, sizes)),
         Contender("gloo", sharded(setting, sizes, before=OVER_GLOO)),
         Contender("theirs", theirs(setting, sizes)),
@@ -83,6 +87,7 @@ def measure(setting, say):
             Row("shared pages against FSDP 2", "ms", step("pages"), step("theirs")),
             Row("gathered over Gloo against FSDP 2", "ms", step("gloo"), step("theirs"), Times(1)),
             Row("shared pages against our DDP through shared memory", "ms", step("pages"), step("ddp")),
+            Row("shared pages against freed memory given back", "ms", step("pages"), step("given back")),
             Row("shared pages in bf16 against fp32", "ms", step("pages bf16"), step("pages"), fast),
             Row("shared pages in bf16 against FSDP 2 in bf16", "ms", step("pages bf16"), step("theirs bf16")),
             Row("a step under the watch against one without", "ms", watched("accelerated_seconds"),
