@@ -1,12 +1,13 @@
 // The same on any number of ranks: replicated, or sharded when the launcher's configuration asks
-// for it (accelerate launch --config_file examples/fsdp/fsdp.yaml). The program need not know.
+// for it (accelerate launch --config_file examples/fsdp/fsdp.yaml). The program need not know. It
+// writes a folder of safetensors, from which Transformers' from_pretrained reads the trained model.
 #include <accelerate/accelerate.h>
 
 #include "examples/fsdp/sentences.h"
 
 namespace {
 
-void run(const std::string& file) {
+void run(const std::string& file, const std::string& out) {
   accelerate::Accelerator accelerator({.dataloader_config = {.split_batches = true}});
   auto script = torch::jit::load(file);
   torch::optim::AdamW adamw(sentences::parameters_of(script), torch::optim::AdamWOptions(1e-3));
@@ -25,6 +26,7 @@ void run(const std::string& file) {
       accelerator.print(sentences::line(++step, mean.item<double>()));
     }
   }
+  if (!out.empty()) accelerator.save_model(model, out);
   accelerator.end_training();
 }
 

@@ -3,7 +3,7 @@
 
 namespace {
 
-void run(const std::string& file) {
+void run(const std::string& file, const std::string& out) {
   auto model = torch::jit::load(file);
   torch::optim::AdamW optimizer(sentences::parameters_of(model), torch::optim::AdamWOptions(1e-3));
   const auto [tokens, labels] = sentences::all();
@@ -20,6 +20,7 @@ void run(const std::string& file) {
       std::puts(sentences::line(++step, loss.item<double>()).c_str());
     }
   }
+  if (!out.empty()) model.save(out);
 }
 
 }  // namespace

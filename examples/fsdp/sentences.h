@@ -46,15 +46,16 @@ inline std::string line(int step, double loss) {
   return text;
 }
 
-/// main(): runs `body` with the file that the command line names; an exception becomes a sentence
-/// and exit code 1.
-inline int run_program(int argc, char** argv, void (*body)(const std::string& file)) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: %s MODEL.pt   (export_bert.py writes one)\n", argv[0]);
+/// main(): runs `body` with the file that the command line names, and where to write the trained
+/// model ("": nowhere); an exception becomes a sentence and exit code 1.
+inline int run_program(int argc, char** argv,
+                       void (*body)(const std::string& file, const std::string& out)) {
+  if (argc != 2 && argc != 3) {
+    std::fprintf(stderr, "usage: %s MODEL.pt [OUT]   (export_bert.py writes a model)\n", argv[0]);
     return 2;
   }
   try {
-    body(argv[1]);
+    body(argv[1], argc == 3 ? argv[2] : "");
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());

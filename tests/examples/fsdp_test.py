@@ -9,11 +9,13 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else pathlib.Path("build/dev").resolve()
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MODEL = ROOT / "tests" / "reference" / "bert_tiny.pt"
+PYTHON = ROOT / ".venv" / "bin" / "python"
 GOLDEN = json.loads((ROOT / "tests" / "reference" / "bert_tiny.json").read_text())
 ACCELERATED = BUILD / "examples" / "fsdp_accelerated"
 CONFIGURATION = ROOT / "examples" / "fsdp" / "fsdp.yaml"
@@ -48,13 +50,13 @@ def run(*command, **variables):
                           stdin=subprocess.DEVNULL, check=False, env={**os.environ, **variables})
 
 
-def launched(*flags, **variables):
-    return run(BUILD / "bin" / "accelerate", "launch", *flags, ACCELERATED, MODEL, **variables)
+def launched(*flags, out=(), **variables):
+    return run(BUILD / "bin" / "accelerate", "launch", *flags, ACCELERATED, MODEL, *out, **variables)
 
 
-def sharded(ranks, precision, flags=(), variables=None):
+def sharded(ranks, precision, flags=(), variables=None, **more):
     return launched("--config_file", CONFIGURATION, "--num_processes", ranks, "--mixed_precision", precision, *flags,
-                    **(variables or {}))
+                    **(variables or {}), **more)
 
 
 class Bert(unittest.TestCase):
@@ -81,6 +83,18 @@ class Bert(unittest.TestCase):
         for ranks, flags, variables in SHARDED:
             with self.subTest(ranks=ranks, flags=flags, **variables):
                 self.check(sharded(ranks, "no", flags, variables), GOLDEN["fp32"], FLOAT)
+
+    @unittest.skipUnless(PYTHON.exists(), "no .venv with Transformers (scripts/setup)")
+    def test_transformers_reads_what_was_trained(self):
+        ways = {"replicated": ("--cpu", "--num_processes", 2), "sharded": ("--config_file", CONFIGURATION),
+                "on rank 0": ("--config_file", CONFIGURATION, "--fsdp_state_dict_type", "FULL_STATE_DICT")}
+        for name, flags in ways.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                trained = launched(*flags, "--mixed_precision", "no", out=[folder])
+                self.check(trained, GOLDEN["fp32"], FLOAT)
+                score = run(PYTHON, ROOT / "tests" / "reference" / "bert_tiny.py", "--score", folder)
+                self.assertEqual(score.returncode, 0, score.stderr)
+                self.assertAlmostEqual(float(score.stdout), GOLDEN["trained"], delta=FLOAT[-1])
 
     def test_sharded_in_bf16(self):
         for ranks in (2, 4):

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes bert_tiny.pt, the tiny BERT of examples/fsdp as TorchScript, and bert_tiny.json: what its training there takes
-in one process of PyTorch. `fp32`: losses of the 20 steps. `bf16`: the same with fp32 master weights, over which forward
+in one process of PyTorch. `fp32`: losses of the 20 steps; `trained`: that of all sentences after them. `bf16`: the same with fp32 master weights, over which forward
 and backward run in bf16 as FSDP's mixed precision has them: parameters and gradients in bf16, autocast, and for each of
 `ranks` the gradient of its part of a batch, summed in fp32.
 
   python tests/reference/bert_tiny.py [folder]
+  python tests/reference/bert_tiny.py --score FOLDER   the loss of all sentences by the weights in FOLDER, as Transformers
+                                                       reads them: every name, and no other
 """
 import json
 import logging
@@ -12,6 +14,7 @@ import pathlib
 import sys
 
 import torch
+from transformers import BertForSequenceClassification
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parent.parent.parent / "examples" / "fsdp"))
@@ -46,6 +49,21 @@ def optimizer_of(parameters):
     return torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
 
 
+def loss_of_all(model):
+    with torch.no_grad():
+        return loss_of(model, *sentences()).item()
+
+
+def score(folder):
+    model, report = BertForSequenceClassification.from_pretrained(folder, config=tiny_bert().config,
+                                                                  output_loading_info=True)
+    faults = {key: value for key, value in report.items() if value}
+    if faults:
+        sys.exit(f"{folder}: {faults}")
+    model.config.return_dict = False
+    return loss_of_all(model.train())
+
+
 def train_fp32(path):
     model = torch.jit.load(str(path))
     optimizer = optimizer_of(model.parameters())
@@ -56,7 +74,7 @@ def train_fp32(path):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses
+    return losses, loss_of_all(model)
 
 
 def step_bf16(models, tokens, labels):
@@ -106,12 +124,16 @@ def drop_debug_info(path):
 
 
 def main():
-    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent
     torch.set_num_threads(1)
+    if sys.argv[1:2] == ["--score"]:
+        print(f"{score(sys.argv[2]):.9f}")
+        return
+    folder = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE.parent
     path = folder / "bert_tiny.pt"
     export(tiny_bert(), path)
     drop_debug_info(path)
-    golden = {"fp32": train_fp32(path), "bf16": {str(ranks): train_bf16(path, ranks) for ranks in RANKS}}
+    fp32, trained = train_fp32(path)
+    golden = {"fp32": fp32, "trained": trained, "bf16": {str(ranks): train_bf16(path, ranks) for ranks in RANKS}}
     (folder / "bert_tiny.json").write_text(json.dumps(golden, indent=1) + "\n")
     print(f"{path.stat().st_size} bytes, losses {golden['fp32'][0]:.6f} to {golden['fp32'][-1]:.6f}, "
           f"in bf16 to {golden['bf16']['2'][-1]:.6f}")
