@@ -109,24 +109,26 @@ TEST_F(ProgressBarTest, IntoAPipeGoesOneLineAtTheEnd) {
     EXPECT_EQ(pipe.text(), "");
   }
   const std::string text = pipe.text();
-  EXPECT_TRUE(
-      std::regex_match(text, std::regex("train: 3/3 \\(100%\\) \\[00:00<00:00, [0-9.]+it/s, "
-                                        "loss=0.123, step=7, phase=warm\\]\n")))
+  EXPECT_TRUE(std::regex_match(
+      text, std::regex("train: 3/3 \\(100%\\) \\[\\d\\d:\\d\\d<00:00, [0-9.]+it/s, "
+                       "loss=0.123, step=7, phase=warm\\]\n")))
       << text;
 }
 
 TEST_F(ProgressBarTest, IntoAPipeGoesALineAtEachInterval) {
   Pipe pipe;
+  const auto start = std::chrono::steady_clock::now();
   ProgressBar bar({.total = 100, .fd = pipe.in.get(), .line_interval = milliseconds(30)});
   for (int i = 0; i < 100; ++i) {
     bar.update();
     std::this_thread::sleep_for(milliseconds(1));
   }
   bar.close();
+  const auto intervals = (std::chrono::steady_clock::now() - start) / milliseconds(30);
   const std::string text = pipe.text();
   const auto lines = std::ranges::count(text, '\n');
   EXPECT_GE(lines, 3) << text;
-  EXPECT_LE(lines, 12) << text;
+  EXPECT_LE(lines, intervals + 3) << text;
   EXPECT_NE(text.find("100/100 (100%)"), std::string::npos) << text;
 }
 
@@ -146,8 +148,8 @@ TEST_F(ProgressBarTest, OnATerminalItIsOneLineRedrawnAndLeftAtTheEnd) {
   EXPECT_GE(std::ranges::count(text, '\r'), 5);
   const auto rows = screen_after(text);
   ASSERT_EQ(rows.size(), 2);
-  EXPECT_TRUE(
-      std::regex_search(rows[0], std::regex("^train: 100%\\|#+\\| 5/5 \\[00:00<00:00, .*it/s\\]$")))
+  EXPECT_TRUE(std::regex_search(
+      rows[0], std::regex("^train: 100%\\|#+\\| 5/5 \\[\\d\\d:\\d\\d<00:00, .*it/s\\]$")))
       << rows[0];
   EXPECT_LE(rows[0].size(), 79);
   EXPECT_EQ(rows[1], "");

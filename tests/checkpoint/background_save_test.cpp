@@ -167,7 +167,7 @@ TEST(BackgroundSave, GivesUpWhenARankIsLost) {
     if (ranks.rank() == 1) return saves.wait();
     EXPECT_THROW(saves.wait(), CheckpointError);
   };
-  run_ranks(2, body, {.timeout = std::chrono::milliseconds(1500)});
+  run_ranks(2, body, {.timeout = std::chrono::seconds(5)});
   EXPECT_TRUE(files.visible().empty()) << files.visible().begin()->first;
   EXPECT_TRUE(files.list("/runs").empty());
 }

@@ -199,7 +199,7 @@ TEST_F(Command, ReportsTheRankThatFailed) {
       accelerate({"launch", "--num_processes", "2", probe_program(), "1:signal=11", "sleep=60000"});
   EXPECT_EQ(result.exit_code, 139);
   EXPECT_TRUE(std::regex_search(
-      result.err, std::regex("rank 1 \\(pid \\d+\\) was killed by SIGSEGV .* after 0\\.\\d s")))
+      result.err, std::regex("rank 1 \\(pid \\d+\\) was killed by SIGSEGV .* after \\d+\\.\\d s")))
       << result.err;
   EXPECT_NE(result.err.find("rank 0 ended when the launcher said so"), std::string::npos);
 }
@@ -231,8 +231,9 @@ TEST_F(Command, TakesAFreePortWhenTheOneAskedForIsTaken) {
 TEST_F(Command, PrintsTheEnvironment) {
   const auto result = accelerate({"env"});
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* line : {"- `Accelerate` version: ", "- Platform: Linux-",
-                           "- System RAM: ", "- Communication on the CPU: ", "- `Accelerate` default config:\n\tNot found\n"}) {
+  for (const char* line :
+       {"- `Accelerate` version: ", "- Platform: Linux-", "- System RAM: ",
+        "- Communication on the CPU: ", "- `Accelerate` default config:\n\tNot found\n"}) {
     EXPECT_NE(result.out.find(line), std::string::npos) << result.out;
   }
 }
@@ -323,7 +324,7 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
       {{"lauch"}, 2, "no command 'lauch'. Did you mean 'launch'"},
       {{"env", "--config_file", "absent.yaml"}, 2, "absent.yaml"},
       {{"env", "--nonsense"}, 2, "nonsense"}};
-  options_.timeout = 3s;
+  options_.timeout = 30s;
   for (const auto& row : rows) {
     const auto result = accelerate(row.words);
     const std::string shown = join(row.words, " ");

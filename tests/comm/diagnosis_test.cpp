@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 TEST(GroupDiagnosis, TheHostOfTheStoreStaysUntilAllHaveFoundOut) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  auto host = std::async(std::launch::async,
-                         [&] { GroupDiagnosis(store, 0, 3, 60s).let_all_find_out(); });
+  auto host =
+      std::async(std::launch::async, [&] { GroupDiagnosis(store, 0, 3, 60s).let_all_find_out(); });
   GroupDiagnosis(store, 2, 3, 60s).let_all_find_out();
   EXPECT_EQ(host.wait_for(100ms), std::future_status::timeout);
   GroupDiagnosis(store, 1, 3, 60s).let_all_find_out();

@@ -146,7 +146,7 @@ TEST(OperationQueue, FailsWhatWasNotBegunWhenItEnds) {
     begun.get_future().wait();
     waiting = queue.submit([] {});
     opener = std::thread([&] {
-      std::this_thread::sleep_for(50ms);
+      for (int i = 0; i < 20'000 && !waiting.is_completed(); ++i) std::this_thread::sleep_for(1ms);
       gate.set_value();
     });
   }

@@ -20,7 +20,7 @@ class Interruption : public ::testing::Test {
     if (!std::filesystem::exists(accelerate_program())) GTEST_SKIP() << "built without the command";
   }
   void TearDown() override {
-    EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 2s));
+    EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 20s));
   }
 
   // Starts two probes and returns when both have done `words`.
@@ -33,7 +33,7 @@ class Interruption : public ::testing::Test {
     argv.push_back("sleep=60000");
     std::filesystem::create_directory(marks());
     launcher_ = std::make_unique<Background>(argv, output());
-    ASSERT_TRUE(eventually([&] { return entries(marks()) == 2; }));
+    ASSERT_TRUE(eventually([&] { return entries(marks()) == 2; }, 20s));
   }
 
   [[nodiscard]] std::string marks() const { return folder_.path() / "marks"; }
@@ -63,8 +63,13 @@ TEST_F(Interruption, ASecondSigintKillsAtOnce) {
   start({"ignore=2"}, "60");
   launcher_->signal(SIGINT);
   EXPECT_EQ(launcher_->wait(300ms), -1);
-  launcher_->signal(SIGINT);
-  EXPECT_EQ(launcher_->wait(20s), 130);
+  // Two that come before the launcher has looked are one to it.
+  int end = -1;
+  for (int i = 0; i < 60 && end < 0; ++i) {
+    launcher_->signal(SIGINT);
+    end = launcher_->wait(300ms);
+  }
+  EXPECT_EQ(end, 130);
 }
 
 TEST_F(Interruption, RanksThatIgnoreSigtermAreKilledAfterTheGracePeriod) {
@@ -85,30 +90,33 @@ TEST_F(Interruption, NothingOutlivesALauncherThatIsKilled) {
   EXPECT_EQ(processes_tagged(tag_), 4);  // the launcher, its guardian, two ranks
   launcher_->signal(SIGKILL);
   EXPECT_EQ(launcher_->wait(20s), 137);
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 3s));
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 20s));
 }
 
 TEST_F(Interruption, GrandchildrenDoNotOutliveALauncherThatIsKilled) {
   start({"child", "deaf_child", "ignore=15"});
   EXPECT_GE(processes_tagged(tag_), 7);
   launcher_->signal(SIGKILL);
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 3s));
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 0; }, 20s));
 }
 
 TEST_F(Interruption, StoppingTheLauncherStopsTheRanks) {
   start({});
   launcher_->signal(SIGTSTP);
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 3; }));
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 3; }, 20s));
   launcher_->signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 0; }));
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 0; }, 20s));
   launcher_->signal(SIGTERM);
   EXPECT_EQ(launcher_->wait(20s), 143);
 }
 
 TEST_F(Interruption, OfRanksFoundDeadTogetherTheOneKilledByASignalIsTheCause) {
-  start({"mark=" + marks(), "sleep=1500", "0:exit=1", "1:signal=11"});
+  const std::string go = folder_.path() / "go";
+  start({"mark=" + marks(), "await=" + go, "0:exit=1", "1:signal=11"});
   launcher_->signal(SIGSTOP);  // so that it finds both at once
-  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 2; }));
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_, 'T') == 1; }, 20s));
+  folder_.write("go", "");
+  EXPECT_TRUE(eventually([&] { return processes_tagged(tag_) == 2; }, 20s));
   launcher_->signal(SIGCONT);
   EXPECT_EQ(launcher_->wait(20s), 139);
   EXPECT_NE(text_of(output() + ".err").find("rank 1"), std::string::npos);

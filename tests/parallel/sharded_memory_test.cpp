@@ -235,11 +235,6 @@ RANK_MAIN(trains_a_wide_model) {
   accelerator.backward(model(torch::ones({1, net->root.size(0)})).square().mean());
   optimizer.step();
   const double after = settled_set_size(accelerator);
-  {
-    std::ofstream o("/tmp/smaps." + std::to_string(accelerator.process_index()));
-    std::ifstream i("/proc/self/smaps");
-    o << i.rdbuf();
-  }
   const auto memory = model.core()->shards()->memory();
   // All ranks map the same pages, slices included.
   const double full = gathers

@@ -213,19 +213,19 @@ TEST(SharedMemoryEngine, ServesMessagesBesideACollectiveThatWaits) {
   mine.check();
 }
 
-// Waits that sleep wake ten times a second; a message of 400 pieces would take 10 s with those.
+// Waits that sleep wake ten times a second; 1,000 pieces would take 25 s with those.
 TEST(SharedMemoryEngine, ServesAMessageThatWasStartedBesideASleepingWait) {
   Ranks ranks(2);
   Job mine(Kind{}, ranks.seat(0), 0), theirs(Kind{}, ranks.seat(1), 0);
   ranks[0].start(mine.operation);
   std::thread waits([&] { EXPECT_FALSE(ranks[0].wait(*mine.operation, kLong)); });
   std::this_thread::sleep_for(20ms);  // Now it sleeps.
-  const std::size_t elements = 400 * ranks.mail_slot_bytes() / sizeof(std::int32_t);
+  const std::size_t elements = 1'000 * ranks.mail_slot_bytes() / sizeof(std::int32_t);
   Mail sent(Message::Way::send, 1, 3, elements, 5),
       received(Message::Way::receive, 0, 3, elements, 0);
   ranks[0].start(sent.message);
   ranks[1].start(received.message);
-  EXPECT_FALSE(ranks[1].wait(*received.message, 5s));
+  EXPECT_FALSE(ranks[1].wait(*received.message, 20s));
   received.check(5);
   ranks[1].start(theirs.operation);
   waits.join();

@@ -64,10 +64,10 @@ std::string entry_of(std::int32_t rank) {
 
 TEST(MeetHosts, NamesTheRanksThatNeverCame) {
   const auto store = make_store();
-  auto other = std::async(std::launch::async, [&] { return error_of(store, 2, 4, 300ms); });
-  for (const auto& message : {error_of(store, 0, 4, 300ms), other.get()}) {
+  auto other = std::async(std::launch::async, [&] { return error_of(store, 2, 4, 3s); });
+  for (const auto& message : {error_of(store, 0, 4, 3s), other.get()}) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "ranks 1, 3 had not", message);
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "within the timeout of 300 ms", message);
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "within the timeout of 3 s", message);
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "Were all ranks started", message);
   }
 }
@@ -139,7 +139,7 @@ TEST_F(MeetHostsWithAnActor, GivesTheReasonOfTheRankThatKnowsIt) {
 }
 
 TEST_F(MeetHostsWithAnActor, NamesARankThatListensAndThenSaysNothing) {
-  begin(400ms);
+  begin(3s);
   const auto card = own_card();
   const auto listener = listen_locally(card[2], 4);
   show(card);
@@ -150,7 +150,7 @@ TEST_F(MeetHostsWithAnActor, NamesARankThatListensAndThenSaysNothing) {
 }
 
 TEST_F(MeetHostsWithAnActor, NamesARankThatDiedAfterItsCard) {
-  begin(400ms);
+  begin(3s);
   show(own_card());
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "rank 1 had not said", rank_0_.get());
 }

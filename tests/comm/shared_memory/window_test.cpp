@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <iostream>
+#include <latch>
 #include <thread>
 
 #include "accelerate/base/error.h"
@@ -153,17 +154,19 @@ TEST(SharedWindow, DifferentSizesAreAnErrorOnEveryRank) {
 }
 
 TEST(SharedWindow, AnEpochThatNeverComesIsAnErrorAtTheTimeout) {
+  std::latch over(1);
   run_ranks(2,
-            [](Communicator& comm) {
+            [&over](Communicator& comm) {
               const auto window = SharedWindow::create(comm, 100);
-              if (comm.rank() == 1) return std::this_thread::sleep_for(2s);  // It has not left.
+              if (comm.rank() == 1) return over.wait();  // It has not left.
               const auto text = message_of<CommError>(
                   [&] { window->read(1, 0, torch::empty({1}, at::kByte), 7); });
-              EXPECT_NE(text.find("has not published epoch 7 within 500 ms; its last is 0"),
+              over.count_down();
+              EXPECT_NE(text.find("has not published epoch 7 within 3000 ms; its last is 0"),
                         std::string::npos)
                   << text;
             },
-            {.timeout = 500ms, .engine = Engine::shared_memory});
+            {.timeout = 3s, .engine = Engine::shared_memory});
 }
 
 RANK_MAIN(window_of_a_dead_rank) {

@@ -5,6 +5,7 @@
 //   env=FOLDER      writes the environment to FOLDER/<rank>
 //   cpus=FOLDER     writes the CPUs that a thread it starts may run on to FOLDER/<rank>
 //   mark=FOLDER     makes the empty file FOLDER/<rank>, when the words before are done
+//   await=FILE      waits until FILE exists
 //   print=TEXT      writes TEXT and a line end to standard output
 //   flood=BYTES     writes that much to standard output
 //   read            copies standard input to standard output
@@ -20,6 +21,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -68,10 +70,15 @@ void close_all() {
   for (int fd = 0; fd < 3; ++fd) close(fd);
 }
 
+void await(const std::string& file) {
+  while (!std::filesystem::exists(file)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 void act(const std::string& verb, const std::string& value) {
   if (verb == "env") write_environment(value);
   if (verb == "cpus") write_cpus(value);
   if (verb == "mark") std::ofstream(value + "/" + rank());
+  if (verb == "await") await(value);
   if (verb == "print") std::cout << value << std::endl;
   if (verb == "flood") std::cout << std::string(std::stoul(value), 'x') << std::flush;
   if (verb == "read") std::cout << std::cin.rdbuf() << std::flush;
