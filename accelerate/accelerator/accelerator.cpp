@@ -261,8 +261,15 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optimizer) {
+  const auto shard = [this](AcceleratedOptimizer& prepared) {
+    for (const auto& core : impl_->live_models()) {
+      if (core->shards()) prepared.shard(core->shards());
+    }
+  };
   for (auto& known : impl_->live_optimizers()) {
-    if (&known.optimizer() == &optimizer) return known;
+    if (&known.optimizer() != &optimizer) continue;
+    shard(known);  // It may have got groups since.
+    return known;
   }
   // What is known of an optimizer that had this address before is not true of this one.
   if (impl_->scaler) impl_->scaler->reset(&optimizer);
@@ -270,9 +277,7 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
                                 place ? std::optional(device()) : std::nullopt);
   prepared.share_losses(impl_->state.communicator());
-  for (const auto& core : impl_->live_models()) {
-    if (core->shards()) prepared.shard(core->shards());
-  }
+  shard(prepared);
   impl_->optimizers->push_back(prepared.core());
   return prepared;
 }

@@ -267,8 +267,9 @@ class Accelerator {
 
   /// Scales the gradients of `parameters`, unscaled before if need be, so that their norm together
   /// is at most `max_norm`; returns the norm before that, shape {}. `norm_type` is any p, also
-  /// infinity. Ranks have equal gradients and need not talk. [collective for fp16] Throws
-  /// UsageError: fp16 gradients that still accumulate, negative `max_norm`, NaN as p.
+  /// infinity. Ranks have equal gradients and need not talk. [collective for fp16, and where one of
+  /// the parameters is sharded] Throws UsageError: fp16 gradients that still accumulate, negative
+  /// `max_norm`, NaN as p.
   at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                              double norm_type = 2.0);
   /// Clamps every element of the gradients to [-clip_value, clip_value], as above.

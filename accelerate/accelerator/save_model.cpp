@@ -17,6 +17,7 @@ ModelPart detail::model_part(const ModelCore& core, std::string stem) {
   ModelPart part{.stem = std::move(stem), .view = core.view()};
   const auto& engine = core.shards();
   if (!engine) return part;
+  engine->require_not_summoned("saving or loading a sharded model");
   for (const auto& [name, leaf] : without_duplicates(core.view().parameters)) {
     auto shard = engine->shard_of(leaf);
     if (!shard) continue;

@@ -55,6 +55,14 @@ std::vector<at::Tensor> gradients_of(
   return gradients;
 }
 
+// Of this window, or a part of them that a failed backward took with it.
+bool have_gradients(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  const auto has_lost = [](const auto& core) {
+    return core->shards() && core->shards()->has_lost_gradients();
+  };
+  return std::ranges::any_of(models, has_lost) || !gradients_of(models).empty();
+}
+
 // A sentence for what autograd would refuse in its own words, or pass over.
 void require_differentiable(const at::Tensor& loss) {
   std::string found;
@@ -148,7 +156,7 @@ void Accelerator::Impl::count(std::optional<std::int64_t> num_items, const Model
 void Accelerator::Impl::run_backward(const Models& models, const BackwardPass& pass,
                                      const std::function<void()>& backward) {
   auto& spoilt = gradient_state->gradients_spoilt;
-  spoilt = spoilt && !gradients_of(models).empty();  // else dropped by hand, or with their models
+  spoilt = spoilt && have_gradients(models);  // else dropped by hand, or with their models
   const UnscaledGradients unscaled(scaler.get(), scales() ? live_optimizers() : Optimizers());
   gradient_state->begin_backward();
   try {
@@ -259,6 +267,9 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
     const std::vector<at::Tensor>& parameters) {
   std::vector<detail::GradientPart> parts(1);
   const auto models = live_models();
+  for (const auto& core : models) {
+    if (core->shards()) core->shards()->follow_leaves();
+  }
   for (const auto& parameter : parameters) {
     detail::GradientPart* part = &parts.front();
     at::Tensor holder = parameter;

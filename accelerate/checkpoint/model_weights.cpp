@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <tuple>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
@@ -78,15 +80,39 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
   return report;
 }
 
-// One without memory gets it, on the CPU and of its own: `from` may lie in a mapped file.
-void fill(const at::Tensor& to, const at::Tensor& from) {
-  if (to.is_meta()) {
-    compat::materialise_(to, from.to(to.options().device(at::kCPU), /*non_blocking=*/false,
-                                     /*copy=*/true));
-  } else {
-    to.copy_(from);
+// Tensors that get values. Those without memory get it, on the CPU and of their own, for what is
+// read may lie in a mapped file; two that are the same part of one memory share it again.
+class Filled {
+ public:
+  void fill(const at::Tensor& to, const at::Tensor& from) {
+    if (to.is_meta() && !share(to)) {
+      compat::materialise_(to, from.to(to.options().device(at::kCPU), /*non_blocking=*/false,
+                                       /*copy=*/true));
+    } else {
+      to.copy_(from);
+    }
   }
-}
+
+ private:
+  struct First {
+    at::Storage before;  // Keeps the address taken.
+    at::Tensor tensor;
+  };
+
+  // With one that was filled already.
+  bool share(const at::Tensor& to) {
+    if (to.numel() == 0) return false;
+    const Place place(to.storage().unsafeGetStorageImpl(), to.storage_offset(), to.sizes().vec(),
+                      to.strides().vec());
+    const auto [first, is_new] = firsts_.emplace(place, First{to.storage(), to});
+    if (!is_new) compat::materialise_(to, first->second.tensor);
+    return !is_new;
+  }
+
+  using Place = std::tuple<const void*, std::int64_t, std::vector<std::int64_t>,
+                           std::vector<std::int64_t>>;  // Storage, offset, sizes, strides.
+  std::map<Place, First> firsts_;
+};
 
 // The shards in a folder that has no weights in any other layout.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder) {
@@ -168,10 +194,11 @@ WeightsReport copy_weights(const ModuleView& model, const WeightReader& weights,
                            const std::vector<NamedShard>& shards) {
   const at::NoGradGuard no_grad;
   const auto parts = shards_by_leaf(model, shards);
+  Filled filled;
   return walk(model, weights.outlines, [&](const at::Tensor& to, const ByName::value_type& from) {
     const auto part = parts.find(to.unsafeGetTensorImpl());
     if (part == parts.end()) {
-      fill(to, weights.read(from.first));
+      filled.fill(to, weights.read(from.first));
     } else if (const auto& [name, local, begin, shape] = *part->second; local.numel() > 0) {
       at::Tensor elements = local;
       elements.copy_(weights.read_range(from.first, begin, local.numel()));

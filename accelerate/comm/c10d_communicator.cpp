@@ -258,8 +258,7 @@ class C10dCommunicator final : public Communicator {
       diagnosis_->wait_for_everyone_to_join(group_.look);
     } catch (const std::exception& error) {
       diagnosis_->announce_failure(detail::first_line(error));
-      // The engine knows better than the store, which may have died with a rank.
-      if (group_.look && group_.traits.require_presence_of) group_.look();
+      ask_engine();
       throw;
     }
     const auto look = [this] {
@@ -270,8 +269,14 @@ class C10dCommunicator final : public Communicator {
       backend_ = group_.make_backend(group_, look);
     } catch (const std::exception& error) {
       diagnosis_->announce_failure(detail::first_line(error));
+      if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine();
       diagnosis_->throw_failure("connecting to the other ranks", error);
     }
+  }
+
+  // It knows better than the store, which may have died with a rank.
+  void ask_engine() const {
+    if (group_.look && group_.traits.require_presence_of) group_.look();
   }
 
   // An engine that only orders streams lets the host run on; reading a result does not.

@@ -27,6 +27,7 @@ constexpr std::chrono::milliseconds kAnnouncementDelay{20};
 // reports the first rank to fail, names the cause.
 constexpr std::chrono::milliseconds kHeadStart{250};
 constexpr std::chrono::milliseconds kPoll{2};
+constexpr std::chrono::milliseconds kOfSlowRanks{30'000};  // And no more, lest one be dead.
 
 constexpr const char* kSomebodyFailed = "accelerate/failed/somebody";
 
@@ -107,7 +108,7 @@ void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look
 }
 
 void GroupDiagnosis::let_all_find_out() noexcept {
-  const auto end = std::chrono::steady_clock::now() + std::min(timeout_, kWaitSlice);
+  const auto end = std::chrono::steady_clock::now() + std::min(timeout_, kOfSlowRanks);
   try {
     store_->set(key("found out", rank_), to_bytes("1"));
     if (rank_ != 0) return;

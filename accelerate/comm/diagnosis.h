@@ -30,7 +30,7 @@ class GroupDiagnosis {
   void wait_for_everyone_to_join(const std::function<void()>& look = {});
 
   /// To be called by every rank before it throws what all have found in the store, each by itself.
-  /// Rank 0 returns when all have come, or after 5 s: the store may end with it, and who has not
+  /// Rank 0 returns when all have come, or after 30 s: the store may end with it, and who has not
   /// read yet would report a lost peer instead. The others return at once. Never throws.
   void let_all_find_out() noexcept;
 

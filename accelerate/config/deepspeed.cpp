@@ -46,7 +46,7 @@ void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mi
   if (config.zero3_save_16bit_model.value_or(false) && mixed_precision != MixedPrecision::no) {
     log.warning(
         "zero3_save_16bit_model is true and has no effect: save_model() and get_state_dict() work "
-        "at every stage, in the element types that the model was built with. For files of 16 bits "
+        "at every stage, in fp32 where the optimizer has fp32 masters. For files of 16 bits "
         "cast what get_state_dict() returns, and hand it to save().");
   }
 }

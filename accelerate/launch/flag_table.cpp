@@ -127,7 +127,7 @@ Rows deepspeed_rows() {
       {"gradient_accumulation_steps", integer, group, "", "Micro-batches a step.", carried, {}, '\0', "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
       {"gradient_clipping", number, group, "", "Largest norm of the gradients of a Python program; native ones clip in their loop and refuse another than 0.", carried, {}, '\0', "ACCELERATE_GRADIENT_CLIPPING"},
       {"zero3_init_flag", truth, group, "", "Stage 3: shard parameters while the model of a Python program is built; native ones use init_empty_weights().", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_INIT"},
-      {"zero3_save_16bit_model", truth, group, "", "Stage 3: save the weights of a Python program in 16 bits; native ones save the model's own types.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"},
+      {"zero3_save_16bit_model", truth, group, "", "Stage 3: save the weights of a Python program in 16 bits; native ones save what the optimizer has.", carried, {}, '\0', "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"},
       {"deepspeed_hostfile", text, group, "", "List of machines.", later},
       {"deepspeed_exclusion_filter", text, group, "", "Machines to leave out.", later},
       {"deepspeed_inclusion_filter", text, group, "", "Machines to use.", later},

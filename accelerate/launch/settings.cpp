@@ -308,7 +308,9 @@ void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
       (!settings.is_on("use_fsdp") || settings.text("fsdp_version") != "2")) {
     throw ConfigError("--use_parallelism_config needs --use_fsdp and --fsdp_version 2.");
   }
-  if (settings.is_on("use_fsdp") && settings.is_on("fsdp_cpu_ram_efficient_loading") &&
+  // Version 2 has one key for both.
+  if (settings.is_on("use_fsdp") && settings.text("fsdp_version") != "2" &&
+      settings.is_on("fsdp_cpu_ram_efficient_loading") &&
       !settings.is_on("fsdp_sync_module_states")) {
     throw ConfigError(
         where(request, "fsdp_sync_module_states") +

@@ -38,6 +38,12 @@ struct DropConvertedWeights {
   ~DropConvertedWeights() { at::autocast::clear_cache(); }
 };
 
+void remember(std::vector<std::weak_ptr<FullyShardedDataParallel>>& models,
+              const std::shared_ptr<FullyShardedDataParallel>& model) {
+  const auto is_it = [&](const auto& weak) { return weak.lock() == model; };
+  if (std::ranges::none_of(models, is_it)) models.push_back(model);
+}
+
 void refuse_incomplete_gradients(const GradientState& state) {
   if (state.gradients_spoilt) {
     throw UsageError(
@@ -61,7 +67,9 @@ struct AcceleratedOptimizer::Core {
   std::unique_ptr<detail::FusedStep> fused;
   std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
-  std::vector<std::weak_ptr<FullyShardedDataParallel>> sharded = {};  // whose parts it holds
+  using Models = std::vector<std::weak_ptr<FullyShardedDataParallel>>;
+  Models shown = {};    // all that it was told of
+  Models sharded = {};  // whose parts it holds
 
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 
@@ -86,14 +94,19 @@ struct AcceleratedOptimizer::Core {
     return {};
   }
 
-  void zero_grad_of_shards() const {
+  template <typename Fn>
+  void for_each_sharded(Fn&& fn) const {
+    for (const auto& weak : sharded) {
+      if (const auto model = weak.lock()) fn(*model);
+    }
+  }
+
+  void zero_grad_of_shards(bool set_to_none) const {
     std::vector<at::Tensor> locals;
     for (const auto& group : optimizer->param_groups()) {
       locals.insert(locals.end(), group.params().begin(), group.params().end());
     }
-    for (const auto& weak : sharded) {
-      if (const auto model = weak.lock()) model->zero_grad(locals);
-    }
+    for_each_sharded([&](auto& model) { model.zero_grad(locals, set_to_none); });
   }
 
   at::Tensor step(const Closure& closure) const {
@@ -167,15 +180,27 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
   }
   if (core_->scaler) core_->scaler->reset(&optimizer());
   optimizer().zero_grad(set_to_none);
-  core_->zero_grad_of_shards();
+  core_->zero_grad_of_shards(set_to_none);
 }
 
 void AcceleratedOptimizer::shard(const std::shared_ptr<FullyShardedDataParallel>& model) {
+  remember(core_->shown, model);
   if (!detail::hold_shards(optimizer(), *model)) return;
   model->claim();
-  const bool known =
-      std::ranges::any_of(core_->sharded, [&](const auto& weak) { return weak.lock() == model; });
-  if (!known) core_->sharded.push_back(model);
+  remember(core_->sharded, model);
+}
+
+void AcceleratedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
+  torch::optim::OptimizerParamGroup held = group;
+  for (const auto& weak : core_->shown) {
+    const auto model = weak.lock();
+    if (model) detail::hold_shards(held.params(), optimizer(), *model);
+  }
+  optimizer().add_param_group(held);
+  const auto shown = core_->shown;
+  for (const auto& weak : shown) {
+    if (const auto model = weak.lock()) shard(model);
+  }
 }
 
 bool AcceleratedOptimizer::step_was_skipped() const {
@@ -187,6 +212,7 @@ void AcceleratedOptimizer::unscale_gradients() const {
 }
 
 std::vector<at::Tensor> AcceleratedOptimizer::gradients() const {
+  core_->for_each_sharded([](auto& model) { model.follow_leaves(); });
   std::vector<at::Tensor> found;
   std::unordered_set<const void*> seen;
   for (const auto& group : optimizer().param_groups()) {

@@ -70,9 +70,8 @@ class AcceleratedOptimizer {
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return optimizer().param_groups();
   }
-  void add_param_group(const torch::optim::OptimizerParamGroup& group) {
-    optimizer().add_param_group(group);
-  }
+  /// Of parameters that a model of shard() has, this rank's parts.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group);
   /// Options of groups that bring none.
   [[nodiscard]] torch::optim::OptimizerOptions& defaults() const { return optimizer().defaults(); }
   /// What the optimizer remembers of each parameter, by its TensorImpl.

@@ -147,17 +147,29 @@ std::string name_of(const Optimizer& optimizer, std::size_t group, std::size_t i
   return "param_groups." + std::to_string(group) + '.' + std::to_string(index);
 }
 
-// Names of the groups' parameters; UsageError for one that stands twice.
-std::vector<std::vector<std::string>> group_names(const Optimizer& optimizer,
-                                                  const ParameterNames& names) {
-  std::vector<std::vector<std::string>> groups(optimizer.param_groups().size());
-  std::set<std::string> seen;
+// The parameters of one group, each once: parameters() of a LibTorch module lists tied weights as
+// often as they are used.
+struct NamedGroup {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+};
+
+// UsageError for a name that two parameters have.
+std::vector<NamedGroup> named_groups(const Optimizer& optimizer, const ParameterNames& names) {
+  std::vector<NamedGroup> groups(optimizer.param_groups().size());
+  std::map<std::string, const at::TensorImpl*> seen;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (std::size_t i = 0; i < optimizer.param_groups()[g].params().size(); ++i) {
-      groups[g].push_back(name_of(optimizer, g, i, names));
-      if (!seen.insert(groups[g].back()).second)
-        throw UsageError("two parameters of an optimizer are called '" + groups[g].back() +
+    const auto& parameters = optimizer.param_groups()[g].params();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const auto name = name_of(optimizer, g, i, names);
+      const auto place = seen.emplace(name, parameters[i].unsafeGetTensorImpl());
+      if (place.second) {
+        groups[g].names.push_back(name);
+        groups[g].parameters.push_back(parameters[i]);
+      } else if (place.first->second != parameters[i].unsafeGetTensorImpl()) {
+        throw UsageError("two parameters of an optimizer are called '" + name +
                          "', so that their states cannot be told apart");
+      }
     }
   }
   return groups;
@@ -181,21 +193,21 @@ template <typename Kind>
 StateDict save_known(Optimizer& optimizer, const ParameterNames& names) {
   StateDict::Dict states;
   StateDict::List groups;
-  const auto named = group_names(optimizer, names);
+  const auto named = named_groups(optimizer, names);
   for (std::size_t g = 0; g < named.size(); ++g) {
     auto& group = optimizer.param_groups()[g];
     StateDict options = StateDict::Dict();
     SaveFields field{options};
     Kind::options(static_cast<typename Kind::Options&>(group.options()), field);
-    options["params"] = StateDict(named[g]);
+    options["params"] = StateDict(named[g].names);
     groups.push_back(std::move(options));
-    for (std::size_t i = 0; i < named[g].size(); ++i) {
-      const auto state = optimizer.state().find(group.params()[i].unsafeGetTensorImpl());
+    for (std::size_t i = 0; i < named[g].names.size(); ++i) {
+      const auto state = optimizer.state().find(named[g].parameters[i].unsafeGetTensorImpl());
       if (state == optimizer.state().end()) continue;
       StateDict fields = StateDict::Dict();
       SaveFields save{fields};
       Kind::state(static_cast<typename Kind::State&>(*state->second), save);
-      states.emplace(named[g][i], std::move(fields));
+      states.emplace(named[g].names[i], std::move(fields));
     }
   }
   return {{"state", std::move(states)}, {"param_groups", std::move(groups)}};
@@ -209,32 +221,35 @@ struct Loaded {
 
 template <typename Kind>
 Loaded read_known(Optimizer& optimizer, const StateDict& saved, const ParameterNames& names) {
-  const auto named = group_names(optimizer, names);
+  const auto named = named_groups(optimizer, names);
   const auto& groups = saved.at("param_groups").list();
   if (groups.size() != named.size())
     throw CheckpointError("the saved optimizer has " + std::to_string(groups.size()) +
                           " parameter groups, this one " + std::to_string(named.size()));
   const auto& states = saved.at("state");
   Loaded loaded;
+  std::vector<std::vector<std::string>> all_names;
   for (std::size_t g = 0; g < named.size(); ++g) {
     auto& group = optimizer.param_groups()[g];
-    detail::check_group(g, groups[g], named[g]);
+    const auto& [own_names, parameters] = named[g];
+    all_names.push_back(own_names);
+    detail::check_group(g, groups[g], own_names);
     auto& options = *loaded.options.emplace_back(group.options().clone());
     LoadFields field{groups[g], c10::Device(c10::kCPU)};
     Kind::options(static_cast<typename Kind::Options&>(options), field);
-    for (std::size_t i = 0; i < named[g].size(); ++i) {
-      const auto* fields = states.find(named[g][i]);
+    for (std::size_t i = 0; i < own_names.size(); ++i) {
+      const auto* fields = states.find(own_names[i]);
       if (fields == nullptr) continue;
-      const auto& parameter = group.params()[i];
+      const auto& parameter = parameters[i];
       detail::check_state<Kind>(*fields, static_cast<const typename Kind::Options&>(options),
-                                parameter, named[g][i]);
+                                parameter, own_names[i]);
       auto state = std::make_unique<typename Kind::State>();
       LoadFields load{*fields, parameter.device()};
       Kind::state(*state, load);
       loaded.states[parameter.unsafeGetTensorImpl()] = std::move(state);
     }
   }
-  detail::check_parameters(states, named);
+  detail::check_parameters(states, all_names);
   return loaded;
 }
 

@@ -107,6 +107,16 @@ void cut_state(torch::optim::OptimizerParamState& state, const NamedShard& shard
   });
 }
 
+// What Adagrad's constructor makes of a model without memory is known all the same.
+void fill_in_state(torch::optim::OptimizerParamState& state,
+                   const torch::optim::OptimizerOptions& defaults, const NamedShard& shard) {
+  auto* adagrad = dynamic_cast<torch::optim::AdagradParamState*>(&state);
+  if (adagrad == nullptr || !adagrad->sum().defined() || !adagrad->sum().is_meta()) return;
+  const auto& options = static_cast<const torch::optim::AdagradOptions&>(defaults);
+  const at::NoGradGuard no_grad;
+  adagrad->sum(at::full_like(shard.local, options.initial_accumulator_value()));
+}
+
 void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
                 const NamedShard& shard) {
   auto& states = optimizer.state();
@@ -114,9 +124,48 @@ void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
   if (found == states.end()) return;
   auto state = std::move(found->second);
   states.erase(found);
-  if (state) cut_state(*state, shard);
+  if (state) {
+    fill_in_state(*state, optimizer.defaults(), shard);
+    cut_state(*state, shard);
+  }
   states[shard.local.unsafeGetTensorImpl()] = std::move(state);
 }
+
+// Of tensors over the same memory the first has the gradients of all. A tensor that is listed twice
+// stays so, as LibTorch has it.
+class PartsForLeaves {
+ public:
+  PartsForLeaves(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model)
+      : optimizer_(optimizer), model_(model) {}
+
+  void put_into(std::vector<at::Tensor>& parameters) {
+    std::erase_if(parameters, [this](at::Tensor& parameter) { return !keep(parameter); });
+  }
+  // A leaf, or a part that was in the place of one already.
+  [[nodiscard]] bool found_any() const { return found_any_; }
+
+ private:
+  bool keep(at::Tensor& parameter) {
+    const auto shard = model_.shard_of(parameter);
+    if (!shard && !model_.is_local(parameter)) return true;
+    if (!std::exchange(found_any_, true)) require_shardable(optimizer_, model_);
+    if (!shard) return true;
+    const void* const leaf = parameter.unsafeGetTensorImpl();
+    const auto place = placed_.emplace(shard->local.unsafeGetTensorImpl(), leaf);
+    if (place.first->second != leaf) {
+      optimizer_.state().erase(parameter.unsafeGetTensorImpl());
+      return false;
+    }
+    move_state(optimizer_, parameter, *shard);
+    parameter = shard->local;
+    return true;
+  }
+
+  torch::optim::Optimizer& optimizer_;
+  const FullyShardedDataParallel& model_;
+  std::unordered_map<const void*, const void*> placed_;  // Local -> the leaf that it stands for.
+  bool found_any_ = false;
+};
 
 }  // namespace
 
@@ -126,28 +175,14 @@ void register_elementwise(std::type_index type) {
 }
 
 bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
-  bool holds = false;
-  std::unordered_map<const void*, const void*> placed;  // Local -> the leaf that it stands for.
-  for (auto& group : optimizer.param_groups()) {
-    // Of tensors over the same memory the first has the gradients of all. A tensor that is listed
-    // twice stays so, as LibTorch has it.
-    std::erase_if(group.params(), [&](at::Tensor& parameter) {
-      const auto shard = model.shard_of(parameter);
-      if (!shard && !model.is_local(parameter)) return false;
-      if (!std::exchange(holds, true)) require_shardable(optimizer, model);
-      if (!shard) return false;
-      const void* const leaf = parameter.unsafeGetTensorImpl();
-      const auto place = placed.emplace(shard->local.unsafeGetTensorImpl(), leaf);
-      if (place.first->second != leaf) {
-        optimizer.state().erase(parameter.unsafeGetTensorImpl());
-        return true;
-      }
-      move_state(optimizer, parameter, *shard);
-      parameter = shard->local;
-      return false;
-    });
-  }
-  return holds;
+  PartsForLeaves parts(optimizer, model);
+  for (auto& group : optimizer.param_groups()) parts.put_into(group.params());
+  return parts.found_any();
+}
+
+void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
+                 const FullyShardedDataParallel& model) {
+  PartsForLeaves(optimizer, model).put_into(parameters);
 }
 
 }  // namespace accelerate::detail

@@ -1,9 +1,12 @@
 // Optimizers over shards.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <type_traits>
 #include <typeindex>
 #include <typeinfo>
+#include <vector>
 
 namespace torch::optim {
 class Optimizer;
@@ -20,6 +23,9 @@ namespace detail {
 /// Local. Throws UsageError for an optimizer that must see whole parameters, and for state of a
 /// class that is not LibTorch's.
 bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model);
+/// The same in `parameters`, which are to become a group of `optimizer`.
+void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
+                 const FullyShardedDataParallel& model);
 
 void register_elementwise(std::type_index type);
 

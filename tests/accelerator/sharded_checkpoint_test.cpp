@@ -57,22 +57,13 @@ AcceleratorOptions options_of(const Place& place, StateDictType type,
   return options;
 }
 
-std::vector<at::Tensor> without_twins(const torch::nn::Module& net) {
-  std::vector<at::Tensor> all;
-  for (const auto& parameter : net.parameters()) {
-    if (std::ranges::none_of(all, [&](const auto& one) { return one.is_same(parameter); }))
-      all.push_back(parameter);
-  }
-  return all;
-}
-
-// A net with tied and frozen weights under AdamW, in fp64.
+// A net with tied and frozen weights under AdamW, which has the tied one twice, in fp64.
 struct Training {
   Training(const AcceleratorOptions& options, at::ScalarType dtype = at::kDouble)
       : accelerator(options) {
     net->to(dtype);
-    adamw = std::make_unique<torch::optim::AdamW>(without_twins(*net),
-                                                  torch::optim::AdamWOptions(0.01));
+    adamw =
+        std::make_unique<torch::optim::AdamW>(net->parameters(), torch::optim::AdamWOptions(0.01));
     std::tie(model, optimizer) = accelerator.prepare(net, *adamw);
   }
 

@@ -57,33 +57,63 @@ TEST_P(ShardedMishaps, ARankThatRunsMoreOfTheModelThanTheOthersIsTold) {
   });
 }
 
-// Forwards are the same on all ranks; the loss of one leaves out a part of them.
-TEST_P(ShardedMishaps, ARankThatAloneHasGradientsOfAUnitIsNoReasonToWait) {
-  run_two([&](const std::shared_ptr<Communicator>& comm) {
-    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
-    ShardedNet net(ShardedNetOptions{.has_branch = true});
-    torch::optim::SGD sgd(net->parameters(), 0.1);
-    auto [model, optimizer] = accelerator.prepare(net, sgd);
-    const auto step = [&, &model = model, &optimizer = optimizer](bool uses_all) {
-      const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
-      const auto all = model(x, true), some = model(x, false);
-      accelerator.backward((uses_all ? all * some : some).square().mean());
-      optimizer.step();
-      optimizer.zero_grad();
-    };
-    step(true);
-    if (is_one_sided()) {
-      EXPECT_NO_THROW(step(comm->rank() == 0));
-      return;
-    }
+// Forwards are the same on all ranks; the loss of one may leave out a part of them.
+struct RankWithBranch {
+  RankWithBranch(const std::shared_ptr<Communicator>& comm, FullyShardedDataParallelPlugin plugin)
+      : accelerator({.fsdp_plugin = std::move(plugin), .communicator = comm}) {}
+
+  void step(bool uses_all) {
+    const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
+    const auto all = model(x, true), some = model(x, false);
+    accelerator.backward((uses_all ? all * some : some).square().mean());
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  // Of a step in which another rank expects more, or this one more than another.
+  void expect_refusal(bool uses_all) {
     try {
-      step(comm->rank() == 0);
-      ADD_FAILURE() << "rank " << comm->rank() << " went on";
+      step(uses_all);
+      ADD_FAILURE() << "rank " << accelerator.process_index() << " went on";
     } catch (const Error& error) {
       expect_says(describe(error), {"unit 'branch'"});
-      EXPECT_EQ(dynamic_cast<const UsageError*>(&error) != nullptr, comm->rank() == 1);
+      is_told_first = dynamic_cast<const UsageError*>(&error) != nullptr;
     }
+  }
+
+  Accelerator accelerator;
+  ShardedNet net{ShardedNetOptions{.has_branch = true}};
+  torch::optim::SGD sgd{net->parameters(), 0.1};
+  Prepared<ShardedNet> model = accelerator.prepare(net);
+  AcceleratedOptimizer optimizer = accelerator.prepare(sgd);
+  bool is_told_first = false;
+};
+
+TEST_P(ShardedMishaps, ARankThatAloneHasGradientsOfAUnitIsNoReasonToWait) {
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    RankWithBranch rank(comm, plugin_of(GetParam()));
+    rank.step(true);
+    if (is_one_sided()) {
+      EXPECT_NO_THROW(rank.step(comm->rank() == 0));
+      return;
+    }
+    rank.expect_refusal(comm->rank() == 0);
+    EXPECT_EQ(rank.is_told_first, comm->rank() == 1);
   });
+}
+
+// A copy of the model gathers by itself: it may leave out what the other uses, all of it together.
+TEST(ShardedGroupMishaps, ARankThatAloneInItsCopyHasGradientsOfAUnitIsNoReasonToWait) {
+  auto plugin = testing::wrapping_blocks();
+  plugin.sharding_strategy = ShardingStrategy::HYBRID_SHARD;
+  plugin.shard_group_size = 2;
+  const auto body = [&plugin](const std::shared_ptr<Communicator>& comm) {
+    RankWithBranch rank(comm, plugin);
+    rank.step(true);
+    EXPECT_NO_THROW(rank.step(comm->rank() < 2));
+    rank.expect_refusal(comm->rank() == 2);
+    EXPECT_EQ(rank.is_told_first, comm->rank() == 3);
+  };
+  testing::run_ranks_shared(4, body, {.engine = testing::Engine::gloo});
 }
 
 // It must not change which units that rank lets go in the next pass.

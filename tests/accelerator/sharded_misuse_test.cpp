@@ -2,9 +2,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/big_model/init_on_device.h"
 #include "tests/accelerator/sharded_rank.h"
 #include "tests/support/log_capture.h"
 
@@ -209,6 +212,48 @@ TEST_P(ShardedMisuse, TensorsOverOneMemoryInTwoUnitsAreRefused) {
     net->blocks->at(0)->up->weight.set_data(net->blocks->at(2)->up->weight);
     expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
                 {"block0.up.weight", "block2.up.weight", "over the same memory"});
+  });
+}
+
+TEST_P(ShardedMisuse, TensorsOverOneMemoryThatIsNotThereYetAreRefusedToo) {
+  std::vector<ShardedNet> nets;
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto scope = init_empty_weights();
+    nets.emplace_back(ShardedNetOptions{});
+    nets.back()->blocks->at(0)->up->weight.set_data(nets.back()->blocks->at(2)->up->weight);
+  }
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
+    auto& net = nets[static_cast<std::size_t>(comm->rank())];
+    expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
+                {"block0.up.weight", "block2.up.weight", "over the same memory"});
+  });
+}
+
+// They would cut other units, or wait for each other.
+TEST_P(ShardedMisuse, RanksOfDifferentMindsAreTold) {
+  using Plugin = FullyShardedDataParallelPlugin;
+  struct Row {
+    const char* says;
+    std::function<void(Plugin&, ShardedNet&)> change;  // On rank 1.
+  };
+  const Row rows[] = {
+      {"sync_module_states", [](auto& plugin, auto&) { plugin.sync_module_states = true; }},
+      {"HYBRID_SHARD",
+       [](auto& plugin, auto&) { plugin.sharding_strategy = ShardingStrategy::HYBRID_SHARD; }},
+      {"BACKWARD_POST",
+       [](auto& plugin, auto&) { plugin.backward_prefetch = BackwardPrefetch::BACKWARD_POST; }},
+      {"block1", [](auto& plugin, auto&) { plugin.ignored_modules = {{"block1"}}; }},
+      {"tied to head_weight",
+       [](auto&, auto& net) { net->head_weight.set_data(net->first->weight); }}};
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    for (const auto& [says, change] : rows) {
+      auto plugin = plugin_of(GetParam());
+      ShardedNet net{ShardedNetOptions{}};
+      if (comm->rank() == 1) change(plugin, net);
+      Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
+      expect_says(message_of<CommError>([&] { (void)accelerator.prepare(net); }), {says});
+    }
   });
 }
 

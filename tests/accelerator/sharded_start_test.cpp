@@ -84,11 +84,12 @@ Net without_values(Net net) {
 }
 
 // The whole of `net` on rank `comm`, prepared by `plugin`, after two steps.
+template <typename Optimizer = torch::optim::AdamW>
 std::map<std::string, at::Tensor> train(const std::shared_ptr<Communicator>& comm, Speaker net,
                                         const FullyShardedDataParallelPlugin& plugin) {
   Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
-  torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(0.01));
-  auto [model, optimizer] = accelerator.prepare(net, adam);
+  Optimizer inner(net->parameters(), 0.01);
+  auto [model, optimizer] = accelerator.prepare(net, inner);
   for (int step = 0; step < 2; ++step) {
     accelerator.backward(model(torch::arange(6) + comm->rank()).square().mean());
     optimizer.step();
@@ -132,6 +133,18 @@ TEST(ShardedStart, AModelWithoutMemoryTrainsAsAPlainOneBitForBit) {
                        {.engine = engine});
     }
   }
+}
+
+// Its constructor makes the state, which has no memory either.
+TEST(ShardedStart, AdagradOfAModelWithoutMemoryStartsAsThatOfAPlainOne) {
+  std::vector<Speaker> made{plain(), plain(), plain(), without_memory()};
+  const auto body = [&](const std::shared_ptr<Communicator>& comm) {
+    const auto rank = static_cast<std::size_t>(comm->rank());
+    const auto plugin = plugin_of(FullParametersHome::automatic, /*sync=*/true);
+    const auto expected = train<torch::optim::Adagrad>(comm, made[rank], plugin);
+    expect_equal(train<torch::optim::Adagrad>(comm, made[2 + rank], plugin), expected);
+  };
+  run_ranks_shared(2, body, {.engine = Engine::shared_memory});
 }
 
 TEST(ShardedStart, OnlyRankZeroNeedsValuesWhenTheyGoToAll) {

@@ -50,6 +50,25 @@ TEST(LoadIntoEmptyModel, EveryTensorGetsMemoryAndTheValuesOfTheCheckpoint) {
   }
 }
 
+TEST(LoadIntoEmptyModel, WhatSharedItsMemoryDoesSoAgain) {
+  const TemporaryFolder folder;
+  struct Twins : torch::nn::Module {
+    Twins() { b->weight.set_data(a->weight); }
+    torch::nn::Linear a = register_module("a", torch::nn::Linear(3, 3));
+    torch::nn::Linear b = register_module("b", torch::nn::Linear(3, 3));
+  };
+  Twins saved;
+  save_tensors(state_dict(view_of(saved)), folder.path() / "model.safetensors");
+  const auto empty = [] {
+    const auto scope = init_empty_weights();
+    return std::make_shared<Twins>();
+  }();
+  EXPECT_TRUE(load_checkpoint_in_model(*empty, folder.path()).fits());
+  EXPECT_TRUE(empty->a->weight.equal(saved.a->weight));
+  EXPECT_TRUE(empty->b->weight.is_alias_of(empty->a->weight));
+  EXPECT_FALSE(empty->b->bias.is_alias_of(empty->a->bias));
+}
+
 TEST(LoadIntoEmptyModel, TheDtypeIsThatOfTheModel) {
   const TemporaryFolder folder;
   UserNet saved;

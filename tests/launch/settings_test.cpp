@@ -208,6 +208,13 @@ TEST_F(Settings, RefuseWhatIsNotAllowed) {
                  "fsdp_cpu_ram_efficient_loading");
 }
 
+TEST_F(Settings, OfTwoWordsForOneThingVersion2HearsOne) {
+  LaunchRequest request;
+  request.flags = {
+      {"use_fsdp", "True"}, {"fsdp_version", "2"}, {"fsdp_sync_module_states", "false"}};
+  EXPECT_NO_THROW((void)merge_settings(request, {.gpus = 0, .cores = 8}));
+}
+
 TEST_F(Settings, RefuseWordsOfShardingThatTheRanksWouldRefuse) {
   const std::vector<std::tuple<const char*, const char*, const char*, const char*>> rows = {
       {"use_fsdp", "fsdp_sharding_strategy", "FULL_SHRAD", "Did you mean 'FULL_SHARD'?"},

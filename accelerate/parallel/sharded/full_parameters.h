@@ -50,9 +50,12 @@ class FullParameters {
   /// ends with end_update(). [collective]
   virtual void adopt(Units& units) = 0;
 
+  /// Whether gathering a unit takes all ranks.
+  [[nodiscard]] virtual bool gathers_together() const { return false; }
+  /// Whether the unit's full values are there, and stay until the backward is over.
+  [[nodiscard]] virtual bool keeps(const Unit&) const { return true; }
+
   /// Between these two operators may ask for units.
-  /// Whether a unit that one rank uses in a backward must be used by all.
-  [[nodiscard]] virtual bool needs_all_ranks() const { return false; }
   virtual void begin_pass(PassKind) {}
   virtual void end_pass() {}
   /// All gradients of a unit have come in this backward.

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <map>
+#include <string>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +16,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/staging.h"
+#include "accelerate/config/fsdp_strategy.h"
 #include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/sharded/gradient_shards.h"
 #include "accelerate/parallel/sharded/initial_values.h"
@@ -29,11 +33,20 @@ using detail::PassKind;
 using detail::Unit;
 using detail::UnitParameter;
 
-std::string describe(const ModuleView& view) {
-  std::string text;
+// What must be the same on all ranks: else they would cut other units, or wait for each other.
+std::string describe(const ModuleView& view, const ShardingOptions& options) {
+  std::string text = detail::describe(options.settings);
+  if (detail::is_hybrid(options.settings.sharding_strategy) && options.settings.shard_group_size == 0)
+    text += ", " + std::to_string(options.ranks_of_host) + " ranks on this host";
+  using Place = std::tuple<const void*, std::int64_t>;  // Storage and offset.
+  std::map<Place, std::string> seen;
   for (const auto& [name, tensor] : state_dict(view)) {
-    text += (text.empty() ? "" : ", ") + name + " " + detail::describe_tensor(tensor) +
+    text += ", " + name + " " + detail::describe_tensor(tensor) +
             (tensor.requires_grad() ? "" : " frozen");
+    if (!tensor.defined() || tensor.numel() == 0 || !tensor.has_storage()) continue;
+    const Place place(tensor.storage().unsafeGetStorageImpl(), tensor.storage_offset());
+    const auto first = seen.emplace(place, name);
+    if (!first.second) text += " tied to " + first.first->second;
   }
   return text;
 }
@@ -50,7 +63,8 @@ NamedShard named(const UnitParameter& parameter) {
 struct FullyShardedDataParallel::Impl {
   Impl(const ModuleView& view, std::shared_ptr<Communicator> group, const ShardingOptions& given)
       : communicator(std::move(group)), options(given) {
-    detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
+    detail::require_agreement(*communicator, "prepare(" + view.class_name + ")",
+                              describe(view, options));
     groups = detail::make_groups(*communicator, options.settings, options.ranks_of_host);
     units = detail::make_units(view, options.settings,
                                {groups.shard->size(), groups.shard->rank(), options.device});
@@ -61,11 +75,19 @@ struct FullyShardedDataParallel::Impl {
     take_over(view);
     whole = std::make_unique<detail::WholeParameters>(units, groups, options.device);
     gradients = std::make_unique<detail::GradientShards>(
-        units, groups, full->needs_all_ranks(),
+        units, groups,
         detail::GradientShards::Callbacks{
             .guard = [this](const std::string& name) { arming.check(name); },
             .complete = [this](const Unit& unit) { full->after_gradients(unit); },
-            .reduced = [this](const Unit& unit) { tell(ShardEvent::Kind::reduce, unit); }});
+            .reduced = [this](const Unit& unit) { tell(ShardEvent::Kind::reduce, unit); },
+            .needs_all_ranks = who_must_take_part()});
+  }
+
+  // Units that stay from forward to backward are gathered again where an evaluation, or another
+  // backward, has let them go.
+  [[nodiscard]] std::function<bool(const Unit&)> who_must_take_part() const {
+    if (!full->gathers_together()) return nullptr;
+    return [this](const Unit& unit) { return !full->keeps(unit); };
   }
 
   // --- from whole leaves to slices ---------------------------------------------------------------
@@ -80,6 +102,7 @@ struct FullyShardedDataParallel::Impl {
       unit->adopt_leaves();
       for (const auto& parameter : unit->parameters) remember(*unit, parameter);
     }
+    put_in_order(view);
     full->end_update();
     detail::take_over(*groups.world, unsharded, values);
     cast_buffers(view);
@@ -90,7 +113,16 @@ struct FullyShardedDataParallel::Impl {
     for (const auto& leaf : parameter.leaves) {
       places.emplace(leaf.unsafeGetTensorImpl(), std::pair(&unit, &parameter));
     }
-    locals.insert(parameter.local.unsafeGetTensorImpl());
+  }
+
+  // Units have an order of their own.
+  void put_in_order(const ModuleView& view) {
+    for (const auto& [name, leaf] : view.parameters) {
+      const auto found = places.find(leaf.unsafeGetTensorImpl());
+      if (found == places.end()) continue;
+      const at::Tensor& local = found->second.second->local;
+      if (locals.insert(local.unsafeGetTensorImpl()).second) in_order.push_back(local);
+    }
   }
 
   void cast_buffers(const ModuleView& view) const {
@@ -139,18 +171,15 @@ struct FullyShardedDataParallel::Impl {
     gradients->begin(arming.synchronizes(), pass.loss);
   }
 
-  // The second step on gradients that nobody takes away would add them up for ever.
+  // Gradients that nobody takes away would add up for ever. Who changes local parameters by other
+  // means than update() does not bring them to the ranks.
   void require_claimed() {
-    if (claimed) return;
-    for (const auto& unit : units) {
-      for (const auto& parameter : unit->parameters) {
-        if (!parameter.local.grad().defined() || !parameter.leaf().grad().defined()) continue;
-        throw UsageError(
-            "gradients of the last step are still there, and no prepared optimizer holds the "
-            "parameters of this sharded model ('" +
-            parameter.name + "', …): hand it to prepare(), together with the model");
-      }
-    }
+    const auto* parameter = claimed ? nullptr : gradients->holding_sum();
+    if (parameter == nullptr) return;
+    throw UsageError(
+        "the gradients of the last step are still there, or were taken by an optimizer that was "
+        "not prepared, and no prepared optimizer holds the parameters of this sharded model ('" +
+        parameter->name + "', …): hand it to prepare(), together with the model");
   }
 
   void finish_backward() {
@@ -199,16 +228,19 @@ struct FullyShardedDataParallel::Impl {
 
   // --- updates -----------------------------------------------------------------------------------
   void update(const std::function<void()>& write) {
-    if (whole->are_summoned()) {
-      throw UsageError(
-          "an update of a sharded model (an optimizer's step, load_state) while "
-          "summon_full_params() lasts, whose whole parameters know nothing of it: end that scope "
-          "first");
-    }
+    require_not_summoned("an update of a sharded model (an optimizer's step)");
+    gradients->follow_leaves();
     full->begin_update();
     run_or_abort(write);
     full->end_update();
     for (auto& unit : units) unit->bump_versions();
+  }
+
+  void require_not_summoned(const std::string& what) const {
+    if (!whole->are_summoned()) return;
+    throw UsageError(what +
+                     " while summon_full_params() lasts, whose whole parameters the parts of the "
+                     "ranks know nothing of: end that scope first");
   }
 
   // --- whole parameters for the user -------------------------------------------------------------
@@ -243,6 +275,7 @@ struct FullyShardedDataParallel::Impl {
   detail::Units units;
   std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
   std::unordered_set<const void*> locals;
+  std::vector<at::Tensor> in_order;  // The same, as the model has them.
   std::string full_name;
   std::function<void(const ShardEvent&)> observer;
   detail::Arming arming;
@@ -331,11 +364,7 @@ bool FullyShardedDataParallel::is_local(const at::Tensor& tensor) const {
 }
 
 std::vector<at::Tensor> FullyShardedDataParallel::local_parameters() const {
-  std::vector<at::Tensor> locals;
-  for (const auto& unit : impl_->units) {
-    for (const auto& parameter : unit->parameters) locals.push_back(parameter.local);
-  }
-  return locals;
+  return impl_->in_order;
 }
 
 std::optional<NamedShard> FullyShardedDataParallel::shard_of(const at::Tensor& leaf) const {
@@ -360,10 +389,22 @@ void FullyShardedDataParallel::update(const std::function<void()>& write) {
   impl_->update(write);
 }
 
-void FullyShardedDataParallel::zero_grad(const std::vector<at::Tensor>& locals) {
+void FullyShardedDataParallel::require_not_summoned(const std::string& what) const {
+  impl_->require_not_summoned(what);
+}
+
+void FullyShardedDataParallel::follow_leaves() {
+  impl_->gradients->follow_leaves();
+}
+
+bool FullyShardedDataParallel::has_lost_gradients() const {
+  return impl_->gradients->has_lost();
+}
+
+void FullyShardedDataParallel::zero_grad(const std::vector<at::Tensor>& locals, bool set_to_none) {
   std::unordered_set<const void*> wanted;
   for (const auto& local : locals) wanted.insert(local.unsafeGetTensorImpl());
-  impl_->gradients->zero(wanted);
+  impl_->gradients->zero(wanted, set_to_none);
 }
 
 void FullyShardedDataParallel::for_each_whole(

@@ -68,7 +68,7 @@ class FullyShardedDataParallel final : public ParallelEngine {
   [[nodiscard]] std::optional<NamedShard> shard_of(const at::Tensor& leaf) const;
   /// Whether `tensor` is a local parameter.
   [[nodiscard]] bool is_local(const at::Tensor& tensor) const;
-  /// The same of all parameters, in the order of the model.
+  /// The same of all parameters, in the order of the model; of tied ones the first.
   [[nodiscard]] std::vector<at::Tensor> local_parameters() const;
   /// The same with names and places, for checkpoints.
   [[nodiscard]] std::vector<NamedShard> shards() const;
@@ -77,9 +77,16 @@ class FullyShardedDataParallel final : public ParallelEngine {
   /// Runs `write`, which changes local parameters; then all ranks have the new values.
   /// [collective] When it throws, the group ends: the others would wait.
   void update(const std::function<void()>& write);
+  /// Throws UsageError, which says that `what` was about to happen, while summon_full_params lasts.
+  void require_not_summoned(const std::string& what) const;
+  /// Drops the gradients of parameters whose grad() the program has taken away (net->zero_grad()).
+  void follow_leaves();
   /// Drops the gradients of those of `locals` that are local parameters, and what was accumulated
-  /// for them.
-  void zero_grad(const std::vector<at::Tensor>& locals);
+  /// for them; without `set_to_none` those that there are become zero.
+  void zero_grad(const std::vector<at::Tensor>& locals, bool set_to_none = true);
+  /// Whether gradients of earlier micro-batches went with a backward that failed, and nothing was
+  /// zeroed since.
+  [[nodiscard]] bool has_lost_gradients() const;
 
   /// The whole parameters, in the type that optimizers see, one by one: `visit` gets name and
   /// tensor. [collective] Memory: one unit.

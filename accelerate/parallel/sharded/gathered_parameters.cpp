@@ -75,6 +75,11 @@ void GatheredParameters::begin_update() {
   transport_->begin_update();
 }
 
+bool GatheredParameters::keeps(const Unit& unit) const {
+  const std::lock_guard lock(mutex_);
+  return !options_.reshard_after_forward && places_[unit.index].presence == Presence::there;
+}
+
 // --- touches -------------------------------------------------------------------------------------
 
 void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {

@@ -34,9 +34,8 @@ class GatheredParameters final : public FullParameters {
   GatheredParameters(std::unique_ptr<GatherTransport> transport, GatheringOptions options);
 
   void adopt(Units& units) override;
-  [[nodiscard]] bool needs_all_ranks() const override {
-    return options_.reshard_after_forward && !transport_->is_one_sided();
-  }
+  [[nodiscard]] bool gathers_together() const override { return !transport_->is_one_sided(); }
+  [[nodiscard]] bool keeps(const Unit& unit) const override;
   void begin_pass(PassKind kind) override;
   void end_pass() override;
   void after_gradients(const Unit& unit) override;
@@ -72,7 +71,7 @@ class GatheredParameters final : public FullParameters {
 
   // Operators run on several threads: autograd's on GPUs, a program's own. What one of them uses is
   // not pinned for the others.
-  std::recursive_mutex mutex_;
+  mutable std::recursive_mutex mutex_;
   std::unique_ptr<GatherTransport> transport_;
   GatheringOptions options_;
   SlotPool slots_;

@@ -29,16 +29,15 @@ std::size_t count_parameters(const Units& units) {
 
 }  // namespace
 
-GradientShards::GradientShards(Units& units, ShardGroups groups, bool needs_all_ranks,
-                               Callbacks callbacks)
+GradientShards::GradientShards(Units& units, ShardGroups groups, Callbacks callbacks)
     : groups_(std::move(groups)),
-      needs_all_ranks_(needs_all_ranks),
       callbacks_(std::move(callbacks)),
       memory_([this, &units](std::size_t bytes) {
         const auto options = at::TensorOptions(at::kByte).device(units.front()->spec().device);
         return groups_.shard->empty({static_cast<std::int64_t>(bytes)}, options);
       }),
       usage_(count_parameters(units), groups_.world->size()) {
+  if (callbacks_.needs_all_ranks) reached_ = usage_;
   add_units(units);
   order_ = initial_order();
   watch_leaves();
@@ -87,6 +86,7 @@ void GradientShards::begin(bool synchronize, const at::Tensor& loss) {
   if (!synchronize) return;
   find_reached(loss);
   usage_.ask(*groups_.world, of_parameters(&UnitGradients::is_expected));
+  if (reached_) reached_->ask(*groups_.shard, of_parameters(&UnitGradients::is_reached));
 }
 
 // Which leaves this backward will give a gradient to, as far as the graph tells.
@@ -145,13 +145,16 @@ bool GradientShards::is_expected(const UnitGradients& gradients) {
   if (gradients.is_expected()) return true;
   usage_.wait();
   if (!gradients.is_used(usage_)) return false;
-  if (needs_all_ranks_ && !groups_.replicate) refuse_unmatched(gradients.unit());
+  require_unreached(gradients);
   return true;
 }
 
-// The other rank gathers it in this backward, which takes all ranks.
-void GradientShards::refuse_unmatched(const Unit& unit) const {
-  throw UsageError("another rank computes gradients of " + unit.describe() +
+// A rank that reaches it gathers it in this backward, which takes all ranks of the copy.
+void GradientShards::require_unreached(const UnitGradients& gradients) {
+  if (!reached_ || !callbacks_.needs_all_ranks(gradients.unit())) return;
+  reached_->wait();
+  if (!gradients.is_used(*reached_)) return;
+  throw UsageError("another rank computes gradients of " + gradients.unit().describe() +
                    " in this backward and rank " + std::to_string(groups_.world->rank()) +
                    " none: across hosts all ranks run the same parts of a sharded model");
 }
@@ -204,8 +207,7 @@ std::optional<std::vector<std::string>> GradientShards::finish() {
 }
 
 std::optional<std::vector<std::string>> GradientShards::unused() const {
-  const auto is_used = [this](const auto& gradients) { return gradients.is_used(usage_); };
-  if (std::ranges::none_of(gradients_, is_used)) return std::nullopt;
+  if (!usage_.any()) return std::nullopt;
   std::vector<std::string> names;
   for (const auto& gradients : gradients_) {
     std::ranges::move(gradients.unused(usage_), std::back_inserter(names));
@@ -223,7 +225,7 @@ void GradientShards::launch_the_rest() {
 }
 
 void GradientShards::agree_on_order() {
-  if (order_is_agreed_) return;
+  if (order_is_agreed_ || !usage_.any()) return;  // The backward of another model tells nothing.
   order_is_agreed_ = true;
   // Rank 0's, then what it did not complete, as it was.
   std::vector<std::size_t> order = completed_;
@@ -241,12 +243,25 @@ void GradientShards::abandon() noexcept {
   const std::lock_guard lock(mutex_);
   if (!std::exchange(running_, false)) return;
   under_way_.clear();
-  for (auto& gradients : gradients_) gradients.abandon();
+  for (auto& gradients : gradients_) has_lost_ |= gradients.abandon();
 }
 
-void GradientShards::zero(const std::unordered_set<const void*>& locals) {
+void GradientShards::follow_leaves() {
   const std::lock_guard lock(mutex_);
-  for (auto& gradients : gradients_) gradients.zero(locals);
+  for (auto& gradients : gradients_) gradients.follow_leaves();
+}
+
+void GradientShards::zero(const std::unordered_set<const void*>& locals, bool set_to_none) {
+  const std::lock_guard lock(mutex_);
+  has_lost_ = false;
+  for (auto& gradients : gradients_) gradients.zero(locals, set_to_none);
+}
+
+const UnitParameter* GradientShards::holding_sum() const {
+  for (const auto& gradients : gradients_) {
+    if (const auto* parameter = gradients.holding_sum()) return parameter;
+  }
+  return nullptr;
 }
 
 }  // namespace accelerate::detail

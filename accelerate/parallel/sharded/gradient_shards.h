@@ -41,10 +41,12 @@ class GradientShards {
     std::function<void(const std::string& parameter)> guard;  ///< Throws for a stray gradient.
     std::function<void(const Unit&)> complete;                ///< All gradients of a unit came.
     std::function<void(const Unit&)> reduced;
+    /// Whether a unit that this rank does not use in a backward, and another of the same copy of
+    /// the model does, lets that one wait; null: never.
+    std::function<bool(const Unit&)> needs_all_ranks;
   };
 
-  /// `needs_all_ranks`: a unit that one rank uses in a backward must be used by all.
-  GradientShards(Units& units, ShardGroups groups, bool needs_all_ranks, Callbacks callbacks);
+  GradientShards(Units& units, ShardGroups groups, Callbacks callbacks);
 
   /// Starts a backward of `loss`. `synchronize`: gradients end up in the parameters'
   /// local().grad(), where they add to what is there; else they only accumulate here. [collective
@@ -59,8 +61,17 @@ class GradientShards {
   /// Forgets a backward that failed, and what had been accumulated before it.
   void abandon() noexcept;
 
-  /// Forgets the gradients of those parameters whose local() is among `locals` (TensorImpls).
-  void zero(const std::unordered_set<const void*>& locals);
+  /// Drops the gradients whose leaf.grad() the program has taken away, as by module->zero_grad().
+  void follow_leaves();
+  /// Forgets the gradients of those parameters whose local() is among `locals` (TensorImpls);
+  /// without `set_to_none` those that were summed up become zero.
+  void zero(const std::unordered_set<const void*>& locals, bool set_to_none);
+  /// Whether gradients of earlier backwards went with one that failed, and zero() has not told
+  /// since that they are not wanted.
+  [[nodiscard]] bool has_lost() const { return has_lost_; }
+  /// A parameter whose gradient was summed up and neither zeroed here nor through its leaf; null
+  /// when there is none.
+  [[nodiscard]] const UnitParameter* holding_sum() const;
   /// Whether a backward has begun that neither ended nor was abandoned.
   [[nodiscard]] bool is_running() const { return running_; }
 
@@ -78,7 +89,7 @@ class GradientShards {
   void on_gradient(std::size_t unit, std::size_t parameter, std::size_t leaf);
   [[nodiscard]] bool is_ready(const UnitGradients& gradients);
   [[nodiscard]] bool is_expected(const UnitGradients& gradients);
-  [[noreturn]] void refuse_unmatched(const Unit& unit) const;
+  void require_unreached(const UnitGradients& gradients);
   void launch_in_order();
   void launch_if(const std::function<bool(const UnitGradients&)>& is_wanted);
   void launch(UnitGradients& gradients);
@@ -88,7 +99,6 @@ class GradientShards {
   void agree_on_order();
 
   ShardGroups groups_;
-  bool needs_all_ranks_;
   Callbacks callbacks_;
   std::mutex mutex_;  // Gradients of several devices come on several threads.
   GradientMemory memory_;
@@ -98,9 +108,11 @@ class GradientShards {
   bool order_is_agreed_ = false;
   std::size_t next_ = 0;  // Of order_.
   std::deque<UnitGradients*> under_way_;
-  Usage usage_;
+  Usage usage_;                   // By all ranks.
+  std::optional<Usage> reached_;  // By ranks of this copy, in this backward; if it matters.
   bool synchronize_ = true;
   bool running_ = false;
+  bool has_lost_ = false;
   std::vector<GradientHook> hooks_;  // Last: gone before what they use.
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 #include "accelerate/config/fsdp_strategy.h"
 #include "accelerate/parallel/sharded/gathered_parameters.h"
 #include "accelerate/parallel/sharded/resident_parameters.h"
@@ -82,7 +83,8 @@ std::string name_of(const std::string& module, const Kind& kind, bool first) {
   return module + " (" + std::string(c10::toString(compute)) + (trained ? ")" : ", frozen)");
 }
 
-// Tensors over the same memory that fall into different units would part.
+// On all ranks alike, with memory or without. Tensors over the same memory that fall into different
+// units would part.
 void refuse_shared_memory(const Units& units) {
   struct Place {
     const Unit* unit;
@@ -92,7 +94,7 @@ void refuse_shared_memory(const Units& units) {
   for (const auto& unit : units) {
     for (const auto& parameter : unit->parameters) {
       const at::Tensor& leaf = parameter.leaf();
-      if (leaf.is_meta() || leaf.numel() == 0 || !leaf.has_storage()) continue;
+      if (leaf.numel() == 0 || !leaf.has_storage()) continue;
       const auto place =
           seen.emplace(std::pair(leaf.storage().unsafeGetStorageImpl(), leaf.storage_offset()),
                        Place{unit.get(), parameter.name});
@@ -122,7 +124,36 @@ void require_shardable(const NamedTensor& leaf, const std::string& class_name) {
                    "ignored_modules names");
 }
 
+std::string name_of(const std::optional<DType>& dtype) {
+  return dtype ? std::string(dtype_name(*dtype)) : "none";
+}
+
 }  // namespace
+
+std::string describe(const FsdpSettings& settings) {
+  const std::vector<std::pair<const char*, std::string>> words = {
+      {"sharding_strategy", std::string(to_string(settings.sharding_strategy))},
+      {"fsdp_version", std::to_string(settings.version)},
+      {"shard_group_size", std::to_string(settings.shard_group_size)},
+      {"full_parameters", std::string(to_string(settings.full_parameters))},
+      {"auto_wrap_policy", std::string(to_string(settings.auto_wrap_policy))},
+      {"transformer_cls_names_to_wrap", join(settings.transformer_cls_names_to_wrap, "|")},
+      {"min_num_params", std::to_string(settings.min_num_params)},
+      {"ignored_modules", join(settings.ignored_modules, "|")},
+      {"param_dtype", name_of(settings.param_dtype)},
+      {"reduce_dtype", name_of(settings.reduce_dtype)},
+      {"buffer_dtype", name_of(settings.buffer_dtype)},
+      {"backward_prefetch", std::string(to_string(settings.backward_prefetch))},
+      {"forward_prefetch", settings.forward_prefetch ? "true" : "false"},
+      {"sync_module_states", settings.sync_module_states ? "true" : "false"},
+      {"offload_params", settings.cpu_offload ? "true" : "false"},
+      {"state_dict_type", std::string(to_string(settings.state_dict_type))}};
+  std::string text;
+  for (const auto& [key, value] : words) {
+    text += (text.empty() ? "" : ", ") + std::string(key) + " " + (value.empty() ? "none" : value);
+  }
+  return text;
+}
 
 ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
                         int ranks_of_host) {

@@ -17,6 +17,9 @@ namespace accelerate::detail {
 [[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
                                       int ranks_of_host);
 
+/// What ranks must have decided alike: "strategy FULL_SHARD, …".
+[[nodiscard]] std::string describe(const FsdpSettings& settings);
+
 struct UnitPlace {
   int slices = 1;
   int slice = 0;

@@ -60,9 +60,9 @@ UnitGradients::UnitGradients(Unit& unit, GradientMemory& memory, std::size_t fir
 
 // --- a backward ----------------------------------------------------------------------------------
 
-// Autograd adds to what a leaf's grad holds, so that what only stands there for the slices goes. A
-// program that took it away (module->zero_grad()) wants the gradients gone.
+// Autograd adds to what a leaf's grad holds, so that what only stands there for the slices goes.
 void UnitGradients::begin() {
+  follow_leaves();
   auto& parameters = unit_->parameters;
   came_.assign(parameters.size(), 0);
   reached_.assign(parameters.size(), 0);
@@ -71,7 +71,6 @@ void UnitGradients::begin() {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     UnitParameter& parameter = parameters[p];
     for (const auto& leaf : parameter.leaves) missing_ += leaf.requires_grad() ? 1 : 0;
-    if (parameter.marker.defined() && !parameter.leaf().grad().defined()) drop(p);
     unmark(parameter);
   }
   had_ = held_;
@@ -160,7 +159,7 @@ bool UnitGradients::lacks_only_used(const Usage& usage) const {
 }
 
 bool UnitGradients::is_expected(std::size_t p) const {
-  return reached_[p] != 0 || had_[p];
+  return is_reached(p) || had_[p];
 }
 
 bool UnitGradients::is_expected() const {
@@ -278,7 +277,17 @@ void UnitGradients::mark() {
   }
 }
 
-void UnitGradients::abandon() {
+void UnitGradients::follow_leaves() {
+  for (std::size_t p = 0; p < unit_->parameters.size(); ++p) {
+    UnitParameter& parameter = unit_->parameters[p];
+    if (!parameter.marker.defined() || parameter.leaf().grad().defined()) continue;
+    parameter.marker = at::Tensor();
+    drop(p);
+  }
+}
+
+bool UnitGradients::abandon() {
+  const bool kept_before = std::ranges::any_of(had_, std::identity());
   work_ = {};
   received_ = at::Tensor();
   close();
@@ -287,15 +296,31 @@ void UnitGradients::abandon() {
   for (auto& parameter : unit_->parameters) {
     for (auto& leaf : parameter.leaves) leaf.mutable_grad() = at::Tensor();
   }
+  return kept_before;
 }
 
-void UnitGradients::zero(const std::unordered_set<const void*>& locals) {
+// Also what a backward before prepare(), or one past the Accelerator, left in the leaves.
+void UnitGradients::zero(const std::unordered_set<const void*>& locals, bool set_to_none) {
   for (std::size_t p = 0; p < unit_->parameters.size(); ++p) {
     UnitParameter& parameter = unit_->parameters[p];
     if (!locals.contains(parameter.local.unsafeGetTensorImpl())) continue;
+    for (auto& leaf : parameter.leaves) leaf.mutable_grad() = at::Tensor();
+    parameter.marker = at::Tensor();
+    at::Tensor sum = parameter.local.grad();
     drop(p);
-    unmark(parameter);
+    if (set_to_none || !sum.defined()) continue;
+    parameter.local.mutable_grad() = sum.zero_();
   }
+  if (!set_to_none) mark();
+}
+
+const UnitParameter* UnitGradients::holding_sum() const {
+  for (std::size_t p = 0; p < unit_->parameters.size(); ++p) {
+    const UnitParameter& parameter = unit_->parameters[p];
+    if (parameter.marker.defined() && parameter.leaf().grad().defined() && !held_[p])
+      return &parameter;
+  }
+  return nullptr;
 }
 
 void UnitGradients::drop(std::size_t p) {

@@ -36,8 +36,7 @@ class UnitGradients {
 
   // --- a backward ------------------------------------------------------------------------------
 
-  /// Nothing has come yet, nor is anything awaited. A parameter whose leaf.grad() was taken away
-  /// since the last backward has lost its gradient.
+  /// Nothing has come yet, nor is anything awaited.
   void begin();
   /// Awaits the leaves that this backward will reach: `reached` has one answer for each leaf of the
   /// unit, in order. Returns what follows them.
@@ -52,6 +51,8 @@ class UnitGradients {
   [[nodiscard]] bool awaits_more() const { return awaited_ > 0; }
   /// What has not come is computed on some rank.
   [[nodiscard]] bool lacks_only_used(const Usage& usage) const;
+  /// The graph of this backward leads to the parameter.
+  [[nodiscard]] bool is_reached(std::size_t parameter) const { return reached_[parameter] != 0; }
   /// A gradient is to come in this backward, or came before it.
   [[nodiscard]] bool is_expected(std::size_t parameter) const;
   /// That of any parameter.
@@ -79,10 +80,16 @@ class UnitGradients {
   void store(const Usage& usage);
   /// Leaves of which there is a gradient show it by a marker.
   void mark();
-  /// Forgets what came, what was kept and what is on its way.
-  void abandon();
-  /// Forgets the gradients of those parameters whose local is among `locals` (TensorImpls).
-  void zero(const std::unordered_set<const void*>& locals);
+  /// A parameter whose marker was taken away has lost its gradient, as by module->zero_grad().
+  void follow_leaves();
+  /// Forgets what came, what was kept and what is on its way. Returns whether that was more than
+  /// the backward under way had brought.
+  bool abandon();
+  /// Forgets the gradients of those parameters whose local is among `locals` (TensorImpls);
+  /// without `set_to_none` a local.grad() becomes zero.
+  void zero(const std::unordered_set<const void*>& locals, bool set_to_none);
+  /// The first parameter whose gradient was summed up and neither dropped nor forgotten here.
+  [[nodiscard]] const UnitParameter* holding_sum() const;
 
  private:
   void send(std::size_t parameter, const at::Tensor& gradient);
