@@ -116,6 +116,36 @@ TEST(ShardedGroupMishaps, ARankThatAloneInItsCopyHasGradientsOfAUnitIsNoReasonTo
   testing::run_ranks_shared(4, body, {.engine = testing::Engine::gloo});
 }
 
+// The others know from the last pass what comes next, and count on this rank.
+TEST(ShardedGroupMishaps, AnExceptionInTheForwardOfOneRankReachesTheOthers) {
+  struct Fragile : torch::nn::Module {
+    at::Tensor forward(const at::Tensor& x) {
+      const auto first = a(x);
+      if (fails) throw std::runtime_error("out of luck");
+      return c(b(first));
+    }
+    testing::Block a = register_module("a", testing::Block(4));
+    testing::Block b = register_module("b", testing::Block(4));
+    testing::Block c = register_module("c", testing::Block(4));
+    bool fails = false;
+  };
+  const auto body = [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator({.fsdp_plugin = testing::wrapping_blocks(), .communicator = comm});
+    Fragile net;
+    auto model = accelerator.prepare(net);
+    const torch::NoGradGuard no_grad;
+    const auto run = [&] { (void)model(torch::ones({1, 4})); };
+    for (int i = 0; i < 2; ++i) run();
+    net.fails = comm->rank() == 1;
+    if (net.fails) {
+      EXPECT_THROW(run(), std::runtime_error);
+    } else {
+      expect_says(message_of<CommError>(run), {"rank 1 left its forward by an exception"});
+    }
+  };
+  testing::run_ranks_shared(2, body, {.engine = testing::Engine::gloo});
+}
+
 // It must not change which units that rank lets go in the next pass.
 TEST_P(ShardedMishaps, OneRankMayReadWhatIsThereBetweenPasses) {
   on_two_ranks([](Rank& rank) {

@@ -10,7 +10,7 @@ namespace accelerate::detail {
 namespace {
 
 // What a rank may say instead of the unit that it gathers next.
-constexpr std::int64_t kUnknown = -1, kEnd = -2;
+constexpr std::int64_t kUnknown = -1, kEnd = -2, kFailed = -3;
 
 // What every rank says that it does next; on its way while the rank goes on.
 struct Announcement {
@@ -52,13 +52,15 @@ class CollectiveTransport final : public GatherTransport {
   // Every rank says that it is through, which answers one that is about to gather more and would
   // wait for ever: also a rank that fails here, for the others count on as many words from it.
   void end_pass() override {
+    const bool unwinds = std::uncaught_exceptions() > 0;  // The program's own exception.
     std::exception_ptr failure;
     try {
-      while (const auto promised = settle_announcement()) keep(*promised, kUnknown);
+      while (const auto promised = settle_announcement())
+        keep(*promised, unwinds ? kFailed : kUnknown);
     } catch (...) {
       failure = std::current_exception();
     }
-    announce(kEnd);
+    announce(unwinds ? kFailed : kEnd);
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -132,6 +134,7 @@ class CollectiveTransport final : public GatherTransport {
   [[nodiscard]] std::string intention(std::int64_t next) const {
     if (next == kEnd) return "is through with its forward or backward";
     if (next == kUnknown) return "knows of no unit to gather next";
+    if (next == kFailed) return "left its forward by an exception";
     return "is about to gather " + (*units_)[static_cast<std::size_t>(next)]->describe();
   }
 
@@ -140,8 +143,10 @@ class CollectiveTransport final : public GatherTransport {
     const auto* first = all.const_data_ptr<std::int64_t>();
     for (int rank = 1; rank < group_->size(); ++rank) {
       if (first[rank] == first[0]) continue;
-      throw UsageError("rank 0 " + intention(first[0]) + " and rank " + std::to_string(rank) + " " +
-                       intention(first[rank]) +
+      const std::string found = "rank 0 " + intention(first[0]) + " and rank " +
+                                std::to_string(rank) + " " + intention(first[rank]);
+      if (first[0] == kFailed || first[rank] == kFailed) throw CommError(found);
+      throw UsageError(found +
                        ": across hosts all ranks run the same parts of a sharded model in the same "
                        "order. For what one rank does alone (a norm to be logged, an evaluation) "
                        "open summon_full_params() on all ranks, or run it on all of them");
