@@ -38,8 +38,16 @@ struct DropConvertedWeights {
   ~DropConvertedWeights() { at::autocast::clear_cache(); }
 };
 
-void remember(std::vector<std::weak_ptr<FullyShardedDataParallel>>& models,
-              const std::shared_ptr<FullyShardedDataParallel>& model) {
+using Models = std::vector<std::weak_ptr<FullyShardedDataParallel>>;
+
+template <typename Fn>
+void for_each_live(const Models& models, Fn&& fn) {
+  for (const auto& weak : models) {
+    if (const auto model = weak.lock()) fn(model);
+  }
+}
+
+void remember(Models& models, const std::shared_ptr<FullyShardedDataParallel>& model) {
   const auto is_it = [&](const auto& weak) { return weak.lock() == model; };
   if (std::ranges::none_of(models, is_it)) models.push_back(model);
 }
@@ -67,7 +75,6 @@ struct AcceleratedOptimizer::Core {
   std::unique_ptr<detail::FusedStep> fused;
   std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
-  using Models = std::vector<std::weak_ptr<FullyShardedDataParallel>>;
   Models shown = {};    // all that it was told of
   Models sharded = {};  // whose parts it holds
 
@@ -94,19 +101,12 @@ struct AcceleratedOptimizer::Core {
     return {};
   }
 
-  template <typename Fn>
-  void for_each_sharded(Fn&& fn) const {
-    for (const auto& weak : sharded) {
-      if (const auto model = weak.lock()) fn(*model);
-    }
-  }
-
   void zero_grad_of_shards(bool set_to_none) const {
     std::vector<at::Tensor> locals;
     for (const auto& group : optimizer->param_groups()) {
       locals.insert(locals.end(), group.params().begin(), group.params().end());
     }
-    for_each_sharded([&](auto& model) { model.zero_grad(locals, set_to_none); });
+    for_each_live(sharded, [&](const auto& model) { model->zero_grad(locals, set_to_none); });
   }
 
   at::Tensor step(const Closure& closure) const {
@@ -192,15 +192,11 @@ void AcceleratedOptimizer::shard(const std::shared_ptr<FullyShardedDataParallel>
 
 void AcceleratedOptimizer::add_param_group(const torch::optim::OptimizerParamGroup& group) {
   torch::optim::OptimizerParamGroup held = group;
-  for (const auto& weak : core_->shown) {
-    const auto model = weak.lock();
-    if (model) detail::hold_shards(held.params(), optimizer(), *model);
-  }
+  for_each_live(core_->shown, [&](const auto& model) {
+    detail::hold_shards(held.params(), optimizer(), *model);
+  });
   optimizer().add_param_group(held);
-  const auto shown = core_->shown;
-  for (const auto& weak : shown) {
-    if (const auto model = weak.lock()) shard(model);
-  }
+  for_each_live(core_->shown, [&](const auto& model) { shard(model); });
 }
 
 bool AcceleratedOptimizer::step_was_skipped() const {
@@ -212,7 +208,7 @@ void AcceleratedOptimizer::unscale_gradients() const {
 }
 
 std::vector<at::Tensor> AcceleratedOptimizer::gradients() const {
-  core_->for_each_sharded([](auto& model) { model.follow_leaves(); });
+  for_each_live(core_->sharded, [](const auto& model) { model->follow_leaves(); });
   std::vector<at::Tensor> found;
   std::unordered_set<const void*> seen;
   for (const auto& group : optimizer().param_groups()) {

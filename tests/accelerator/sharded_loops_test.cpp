@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
+#include "tests/accelerator/fails_in_backward.h"
 #include "tests/accelerator/sharded_places.h"
 #include "tests/support/errors.h"
 #include "tests/support/support.h"
@@ -161,20 +162,11 @@ TEST_P(ShardedLoops, GroupsMayComeLater) {
 
 // What it ends in would lack the first micro-batch.
 TEST_P(ShardedLoops, ABackwardThatFailsInsideAWindowSpoilsTheWindow) {
-  struct Throws : torch::autograd::Function<Throws> {
-    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
-      return x.clone();
-    }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                   torch::autograd::variable_list) {
-      throw std::runtime_error("out of luck");
-    }
-  };
   micro_batches = 3;
   const auto micro_batch = [](Loop& loop, bool fails) {
     const auto window = loop.accelerator.accumulate(loop.model);
     const auto loss = loop.loss();
-    loop.accelerator.backward(fails ? Throws::apply(loss) : loss);
+    loop.accelerator.backward(fails ? testing::FailsInBackward::apply(loss) : loss);
     loop.optimizer.step();
     loop.optimizer.zero_grad();
   };

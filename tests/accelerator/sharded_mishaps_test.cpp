@@ -5,12 +5,14 @@
 #include <string>
 
 #include "accelerate/accelerate.h"
+#include "tests/accelerator/fails_in_backward.h"
 #include "tests/accelerator/sharded_rank.h"
 
 namespace accelerate {
 namespace {
 
 using testing::expect_says;
+using testing::FailsInBackward;
 using testing::message_of;
 using Rank = testing::ShardedRank;
 using testing::plugin_of;
@@ -176,21 +178,11 @@ TEST_P(ShardedMishaps, AnExceptionInForwardLeavesAUsableModel) {
   });
 }
 
-struct Throws : torch::autograd::Function<Throws> {
-  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
-    return x.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list) {
-    throw std::runtime_error("rank 1 ran out of luck");
-  }
-};
-
 TEST_P(ShardedMishaps, AnExceptionInTheBackwardOfOneRankReachesTheOthers) {
   on_two_ranks([](Rank& rank) {
     rank.step();
     auto loss = rank.loss();
-    if (rank.index() == 1) loss = Throws::apply(loss);
+    if (rank.index() == 1) loss = FailsInBackward::apply(loss);
     try {
       rank.accelerator.backward(loss);
       FAIL() << "rank " << rank.index() << " went on";

@@ -17,7 +17,7 @@ namespace accelerate::detail {
 [[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
                                       int ranks_of_host);
 
-/// What ranks must have decided alike: "strategy FULL_SHARD, …".
+/// What ranks must have decided alike: "sharding_strategy FULL_SHARD, …".
 [[nodiscard]] std::string describe(const FsdpSettings& settings);
 
 struct UnitPlace {
