@@ -164,8 +164,7 @@ class C10dCommunicator final : public Communicator {
   void barrier() override {
     diagnosis_->throw_if_aborted("barrier");
     if (!group_.device.is_cpu()) return barrier_of_devices();
-    const Sentence what("barrier");
-    pending(run(what, [&] { return backend_->barrier(); }), what, false, nullptr).wait();
+    barrier_of_hosts(Sentence("barrier"));
   }
 
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
@@ -272,11 +271,28 @@ class C10dCommunicator final : public Communicator {
       if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine();
       diagnosis_->throw_failure("connecting to the other ranks", error);
     }
+    if (group_.device.is_cpu()) meet();
+  }
+
+  // A rank that left when its own connections stand would break those that others still make. An
+  // engine of devices connects in its first operation.
+  void meet() {
+    try {
+      barrier_of_hosts(Sentence("meeting the other ranks"));
+    } catch (const CommError& error) {
+      abort(detail::first_line(error));
+      let_engine_go();
+      throw;
+    }
   }
 
   // It knows better than the store, which may have died with a rank.
   void ask_engine() const {
     if (group_.look && group_.traits.require_presence_of) group_.look();
+  }
+
+  void barrier_of_hosts(const Sentence& what) {
+    pending(run(what, [&] { return backend_->barrier(); }), what, false, nullptr).wait();
   }
 
   // An engine that only orders streams lets the host run on; reading a result does not.

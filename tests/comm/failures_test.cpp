@@ -8,6 +8,9 @@
 #include <latch>
 #include <map>
 #include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
@@ -136,6 +139,19 @@ TEST(CommFailures, SplittingAGroupOffEndsWhenAMemberHasGivenUp) {
     const auto text = message_of<CommError>([&] { (void)comm.split({0, 1}); });
     EXPECT_NE(text.find("ank 1 gave up: lost its GPU"), std::string::npos) << text;
   });
+}
+
+// One time in a hundred, and in ten on a busy machine, if nobody waited for it.
+TEST(CommFailures, ARankThatLeavesAsSoonAsItHasJoinedBreaksNoConnectionThatOthersStillMake) {
+  for (int round = 0; round < 100; ++round) {
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    std::vector<std::jthread> ranks;
+    for (const int rank : {0, 1}) {
+      ranks.emplace_back([rank, store] {
+        EXPECT_NO_THROW(make_gloo_communicator(store, rank, 2, 60s)->abort("all refuse alike"));
+      });
+    }
+  }
 }
 
 TEST(CommFailures, ARenewedGroupCanBeSplitWhereverRanksWereWhenItWasAborted) {
