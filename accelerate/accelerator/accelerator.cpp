@@ -1,11 +1,13 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/jit/api/module.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <unordered_set>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
@@ -77,6 +79,30 @@ void require_unshared(const ModuleView& view, const detail::ModelCore& other) {
   }
 }
 
+// The first of `parameters` that is none of `others`.
+const NamedTensor* first_beside(const std::vector<NamedTensor>& parameters,
+                                const std::vector<NamedTensor>& others) {
+  std::unordered_set<const void*> known;
+  for (const auto& other : others) known.insert(other.tensor.unsafeGetTensorImpl());
+  for (const auto& parameter : parameters) {
+    if (!known.contains(parameter.tensor.unsafeGetTensorImpl())) return &parameter;
+  }
+  return nullptr;
+}
+
+// What came later has no place in the reduction of gradients, and what went still has one.
+void require_unchanged(const ModuleView& view, const detail::ModelCore& core) {
+  const auto* added = first_beside(view.parameters, core.view().parameters);
+  const auto* gone = first_beside(core.view().parameters, view.parameters);
+  if (added == nullptr && gone == nullptr) return;
+  throw UsageError("parameter '" + (added != nullptr ? added : gone)->name + "' of " +
+                   view.class_name + " was " +
+                   (added != nullptr ? "put into the module" : "taken out of the module") +
+                   " after this was prepared, so that ranks would not train as one. Change a "
+                   "module before prepare(), or call free_memory() and prepare module and "
+                   "optimizer anew");
+}
+
 }  // namespace
 
 Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
@@ -135,10 +161,12 @@ std::vector<detail::LoaderPlan> Accelerator::Impl::live_loaders() {
 
 std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     const void* module, const std::function<ModuleView()>& view) {
-  for (auto& core : live_models()) {
-    if (core->module() == module) return core;
-  }
   ModuleView seen = view();
+  for (auto& core : live_models()) {
+    if (core->module() != module) continue;
+    require_unchanged(seen, *core);
+    return core;
+  }
   if (options.device_placement && !state.device().is_cpu() && !fsdp) {
     seen.to(state.device());
     seen = view();
@@ -257,7 +285,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::core_of(torch::nn::Module& modul
 }
 
 std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Module& module) {
-  return impl_->adopt(&module, [&module] { return view_of(module); });
+  return impl_->adopt(module._ivalue().get(), [&module] { return view_of(module); });
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optimizer) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -217,6 +218,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   int renewals() const { return renewals_; }
+  bool scatters_by_all_reduce() const { return group_.traits.scatters_by_all_reduce; }
 
   const c10::intrusive_ptr<c10d::Backend>& engine() const { return backend_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
@@ -286,9 +288,14 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  // It knows better than the store, which may have died with a rank.
+  // It knows better than the store, which may have died with a rank: the system closes the
+  // connections of a process a little before it counts as dead.
   void ask_engine() const {
-    if (group_.look && group_.traits.require_presence_of) group_.look();
+    if (!group_.look || !group_.traits.require_presence_of) return;
+    for (int looks = 0; looks < 25; ++looks) {
+      group_.look();
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
   }
 
   void barrier_of_hosts(const Sentence& what) {
@@ -429,6 +436,11 @@ void renew(Communicator& communicator) {
 int renewals(const Communicator& communicator) {
   const auto* c10d = c10d_behind(communicator);
   return c10d != nullptr ? c10d->renewals() : 0;
+}
+
+bool scatters_in_place(const Communicator& communicator) {
+  const auto* c10d = c10d_behind(communicator);
+  return c10d != nullptr && c10d->scatters_by_all_reduce();
 }
 
 void outlive(Communicator& whole, const Communicator& part) {

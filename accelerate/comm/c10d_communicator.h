@@ -27,7 +27,8 @@ class LocalPeers;
 struct C10dTraits {
   bool moves_every_dtype = false;  ///< Else tensors that are only moved go as bytes.
   bool has_mean = false;           ///< Else a mean is a sum that is divided after.
-  /// A reduce-scatter is an all-reduce of a copy. So is Gloo's own, which never says that it failed.
+  /// A reduce-scatter is an all-reduce of a copy. So is Gloo's own, which never says that it
+  /// failed.
   bool scatters_by_all_reduce = false;
   bool ends_when_aborted = false;  ///< Else its destructor waits for what will never end.
   /// Memory that the engine uses where it is; LibTorch's allocator when empty.
@@ -74,6 +75,9 @@ void renew(Communicator& communicator);
 
 /// How often the group was connected anew. The same on all ranks. Local.
 [[nodiscard]] int renewals(const Communicator& communicator);
+
+/// Whether a reduce-scatter copies its input, unless the output is this rank's part of that. Local.
+[[nodiscard]] bool scatters_in_place(const Communicator& communicator);
 
 /// `part`, which was split off from `whole`, lives on when that is aborted; others are aborted with
 /// it, so that nobody waits in them for a rank that has given up. Local.

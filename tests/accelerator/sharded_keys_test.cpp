@@ -149,6 +149,29 @@ TEST(ShardedKeys, BackwardPrefetchSaysWhenTheNextUnitIsAskedFor) {
                     "release block0", "release block1"}));
 }
 
+// Where no gradients travel either.
+TEST(ShardedKeys, BackwardPostPrefetchesInMicroBatchesThatOnlyAccumulate) {
+  const auto body = [](const std::shared_ptr<Communicator>& comm) {
+    auto plugin = blocks_gathered();
+    plugin.backward_prefetch = BackwardPrefetch::BACKWARD_POST;
+    Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
+    ShardedNet net(ShardedNetOptions{.blocks = 4});
+    auto model = accelerator.prepare(net);
+    Events events;
+    model.core()->shards()->set_observer(
+        [&](const ShardEvent& event) { events.push_back(word_of(event)); });
+    for (int pass = 0; pass < 2; ++pass) {
+      const auto no_sync = accelerator.no_sync(model);
+      const auto loss = model(torch::ones({2, ShardedNet::Impl::kWidth}), false).sum();
+      events.clear();
+      accelerator.backward(loss);
+    }
+    EXPECT_EQ(only(events, "prefetch"), (Events{"block1", "block0"}));
+    model.core()->shards()->set_observer({});
+  };
+  run_ranks_shared(2, body, {.engine = Engine::gloo});
+}
+
 TEST(ShardedKeys, ForwardPrefetchAsksForTheNextUnitWhileOneComputes) {
   auto plugin = blocks_gathered();
   EXPECT_EQ(only(trace_of(plugin).forward, "prefetch"), Events{});

@@ -119,30 +119,53 @@ TEST(ShardedGroupMishaps, ARankThatAloneInItsCopyHasGradientsOfAUnitIsNoReasonTo
 }
 
 // The others know from the last pass what comes next, and count on this rank.
-TEST(ShardedGroupMishaps, AnExceptionInTheForwardOfOneRankReachesTheOthers) {
-  struct Fragile : torch::nn::Module {
-    at::Tensor forward(const at::Tensor& x) {
-      const auto first = a(x);
-      if (fails) throw std::runtime_error("out of luck");
-      return c(b(first));
-    }
-    testing::Block a = register_module("a", testing::Block(4));
-    testing::Block b = register_module("b", testing::Block(4));
-    testing::Block c = register_module("c", testing::Block(4));
-    bool fails = false;
-  };
+// Fails after one of its units, which stays from the forward to the backward as the root does.
+struct Fragile : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) {
+    const auto first = a(x) * scale;
+    if (fails) throw std::runtime_error("out of luck");
+    return c(b(first));
+  }
+  at::Tensor scale = register_parameter("scale", torch::ones({4}));
+  testing::Block a = register_module("a", testing::Block(4));
+  testing::Block b = register_module("b", testing::Block(4));
+  testing::Block c = register_module("c", testing::Block(4));
+  bool fails = false;
+};
+
+// In training and in evaluation, known to come next or not: the batch is lost, and none other.
+TEST(ShardedGroupMishaps, AnExceptionInTheForwardOfOneRankReachesTheOthersWhichGoOn) {
   const auto body = [](const std::shared_ptr<Communicator>& comm) {
-    Accelerator accelerator({.fsdp_plugin = testing::wrapping_blocks(), .communicator = comm});
-    Fragile net;
-    auto model = accelerator.prepare(net);
-    const torch::NoGradGuard no_grad;
-    const auto run = [&] { (void)model(torch::ones({1, 4})); };
-    for (int i = 0; i < 2; ++i) run();
-    net.fails = comm->rank() == 1;
-    if (net.fails) {
-      EXPECT_THROW(run(), std::runtime_error);
-    } else {
-      expect_says(message_of<CommError>(run), {"rank 1 left its forward by an exception"});
+    for (const bool prefetches : {false, true}) {
+      for (const bool trains : {false, true}) {
+        auto plugin = testing::wrapping_blocks();
+        plugin.forward_prefetch = prefetches;
+        Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
+        Fragile net;
+        torch::optim::SGD sgd(net.parameters(), 0.1);
+        auto [model, optimizer] = accelerator.prepare(net, sgd);
+        const auto run = [&, &model = model, &optimizer = optimizer] {
+          const at::AutoGradMode mode(trains);
+          if (trains) optimizer.zero_grad();
+          const auto loss = model(torch::ones({1, 4})).sum();
+          if (!trains) return;
+          accelerator.backward(loss);
+          optimizer.step();
+        };
+        for (int round = 0; round < 2; ++round) {
+          for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(run());
+          net.fails = comm->rank() == 1;
+          if (net.fails) {
+            EXPECT_THROW(run(), std::runtime_error);
+          } else if (!trains && prefetches) {
+            EXPECT_NO_THROW(run()) << "the other gathered the last unit before it failed";
+          } else {
+            expect_says(message_of<CommError>(run), {"rank 1 left its forward by an exception"});
+          }
+          net.fails = false;
+        }
+        EXPECT_NO_THROW(run());
+      }
     }
   };
   testing::run_ranks_shared(2, body, {.engine = testing::Engine::gloo});

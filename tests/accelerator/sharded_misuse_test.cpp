@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "accelerate/accelerate.h"
@@ -300,6 +302,96 @@ TEST_P(ShardedMisuse, AParameterThatTyingLeftBehindIsNamedOnce) {
       [](ShardedNet::Impl& net) { net.blocks->at(2)->up->weight = net.blocks->at(0)->up->weight; });
   ASSERT_EQ(log.lines().size(), 1U);
   expect_says(log.lines().front(), {"WARNING", "gradient of block2.up.weight in", "tied"});
+}
+
+TEST_P(ShardedMisuse, WholeParametersMayGoUnderInferenceMode) {
+  on_two_ranks([](Rank& rank) {
+    for (const bool writeback : {false, true}) {
+      {
+        const c10::InferenceMode inference;
+        const auto whole = rank.model.summon_full_params({.writeback = writeback});
+        EXPECT_TRUE(rank.net->head_weight.norm().isfinite().item<bool>());
+      }
+      rank.step();
+    }
+  });
+}
+
+TEST_P(ShardedMisuse, AModuleThatChangedBeforeItIsPreparedAgainIsRefused) {
+  on_two_ranks([](Rank& rank) {
+    EXPECT_NO_THROW((void)rank.accelerator.prepare(rank.net));
+    rank.net->register_parameter("late", torch::ones({2}));
+    expect_says(message_of<UsageError>([&] { (void)rank.accelerator.prepare(rank.net); }),
+                {"'late'", "put into the module", "free_memory()"});
+  });
+}
+
+TEST_P(ShardedMisuse, AWriteToLocalParametersIsNoticed) {
+  on_two_ranks([](Rank& rank) {
+    rank.step();
+    {
+      const torch::NoGradGuard no_grad;
+      for (auto& local : rank.model.local_parameters()) local.clamp_(-0.1, 0.1);
+    }
+    expect_says(message_of<UsageError>([&] { (void)rank.loss(); }),
+                {"local parameter 0", "summon_full_params"});
+  });
+}
+
+struct WithViewImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return at::matmul(torch::tanh(encoder(x)), decoder); }
+  torch::nn::Linear encoder = register_module("encoder", torch::nn::Linear(5, 3));
+  at::Tensor decoder = encoder->weight;
+};
+TORCH_MODULE(WithView);
+
+TEST_P(ShardedMisuse, AViewThatAConstructorMadeIsNamed) {
+  for (const bool is_view : {false, true}) {
+    const testing::LogCapture log;
+    run_two([&](const std::shared_ptr<Communicator>& comm) {
+      auto plugin = plugin_of(GetParam());
+      plugin.auto_wrap_policy = AutoWrapPolicy::NO_WRAP;
+      Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
+      WithView net;
+      if (is_view) net->decoder = net->encoder->weight.view({3, 5});
+      const auto model = accelerator.prepare(net);
+    });
+    ASSERT_EQ(log.lines().size(), is_view ? 1U : 0U);
+    if (is_view) expect_says(log.lines().front(), {"WARNING", "encoder.weight", "in forward()"});
+  }
+}
+
+struct SlowImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) {
+    if (inside) inside();
+    return layer(x);
+  }
+  std::function<void()> inside;
+  torch::nn::Linear layer = register_module("layer", torch::nn::Linear(2, 2));
+};
+TORCH_MODULE(Slow);
+
+TEST_P(ShardedMisuse, ACallFromAnotherThreadDuringOneIsRefusedWhereUnitsComeAndGo) {
+  run_two([&](const std::shared_ptr<Communicator>& comm) {
+    auto plugin = plugin_of(GetParam());
+    plugin.auto_wrap_policy = AutoWrapPolicy::NO_WRAP;
+    Accelerator accelerator({.fsdp_plugin = plugin, .communicator = comm});
+    Slow net;
+    auto model = accelerator.prepare(net);
+    const torch::NoGradGuard no_grad;
+    std::string refusal;
+    bool is_first = true;
+    net->inside = [&] {
+      if (!std::exchange(is_first, false)) return;
+      std::jthread([&] {
+        const torch::NoGradGuard no_grad_here;
+        refusal = message_of<UsageError>([&] { (void)model(torch::ones({1, 2})); });
+      }).join();
+    };
+    if (!gathers()) return;
+    EXPECT_NO_THROW((void)model(torch::ones({1, 2})));
+    expect_says(refusal, {"two threads", "shared_pages"});
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Places, ShardedMisuse, testing::sharded_places(), testing::kNameOfPlace);

@@ -96,6 +96,7 @@ struct FullyShardedDataParallel::Impl {
     const at::NoGradGuard no_grad;
     const detail::ValuesOptions values{options.device, options.settings.sync_module_states};
     const auto unsharded = detail::whole_tensors(view, units);
+    const detail::FormerMemory former(units);
     detail::require_values(*groups.world, units, unsharded, values);
     full->adopt(units);
     for (auto& unit : units) {
@@ -105,9 +106,20 @@ struct FullyShardedDataParallel::Impl {
     }
     put_in_order(view);
     full->end_update();
+    note_locals();
     detail::take_over(*groups.world, unsharded, values);
     cast_buffers(view);
     return_freed_memory();  // of the whole model
+    warn_of_views(former.still_held(unsharded));
+  }
+
+  void warn_of_views(const std::vector<std::string>& names) const {
+    if (names.empty() || groups.world->rank() != 0) return;
+    get_logger("accelerate.parallel")
+        .warning("other tensors still lie in the memory that " + join(names, ", ") +
+                 " had before prepare(), as a view does that a constructor made (decoder = "
+                 "encoder->weight.t()). They keep the initial values while the parameters are "
+                 "trained: make views in forward()");
   }
 
   void remember(Unit& unit, const UnitParameter& parameter) {
@@ -148,6 +160,20 @@ struct FullyShardedDataParallel::Impl {
 
   void require_untouched() const {
     for (const auto& unit : units) unit->require_untouched(groups.world->rank());
+    for (std::size_t i = 0; i < in_order.size(); ++i) {
+      if (in_order[i]._version() == local_versions[i]) continue;
+      throw UsageError("local parameter " + std::to_string(i) +
+                       " of a sharded model was changed in place on rank " +
+                       std::to_string(groups.world->rank()) +
+                       " by something else than a prepared optimizer, which does not bring it to "
+                       "the ranks that compute with it: change whole parameters inside "
+                       "summon_full_params({.writeback = true})");
+    }
+  }
+
+  void note_locals() {
+    local_versions.clear();
+    for (const auto& local : in_order) local_versions.push_back(local._version());
   }
 
   void after_forward() noexcept {
@@ -164,7 +190,9 @@ struct FullyShardedDataParallel::Impl {
   }
 
   void begin_backward(const BackwardPass& pass) {
+    has_begun = false;
     if (const auto known = take_failure()) std::rethrow_exception(known);
+    has_begun = true;
     arming.begin_backward(pass.retain_graph);
     require_untouched();
     if (arming.synchronizes()) require_claimed();
@@ -202,9 +230,9 @@ struct FullyShardedDataParallel::Impl {
 
   void abandon_backward(const std::string& reason) {
     // Misuse that is noticed before anything was sent is so on all ranks.
-    const bool has_begun = arming.was_armed() || gradients->is_running();
+    const bool takes_part = has_begun && (arming.was_armed() || gradients->is_running());
     arming.abandon_backward();
-    if (arming.synchronizes() && has_begun) abort(reason);
+    if (arming.synchronizes() && takes_part) abort(reason);
     gradients->abandon();
     after_forward();
     (void)take_failure();
@@ -235,6 +263,7 @@ struct FullyShardedDataParallel::Impl {
     run_or_abort(write);
     full->end_update();
     for (auto& unit : units) unit->bump_versions();
+    note_locals();
   }
 
   void require_not_summoned(const std::string& what) const {
@@ -277,9 +306,11 @@ struct FullyShardedDataParallel::Impl {
   std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
   std::unordered_set<const void*> locals;
   std::vector<at::Tensor> in_order;  // The same, as the model has them.
+  std::vector<std::uint32_t> local_versions;
   std::string full_name;
   std::function<void(const ShardEvent&)> observer;
   detail::Arming arming;
+  bool has_begun = false;  // The present or last backward, rather than failed by its forward.
   bool claimed = false;
   bool warned = false;
   std::exception_ptr failure;

@@ -4,6 +4,8 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <exception>
+#include <thread>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -37,8 +39,16 @@ std::string GatheredParameters::absence_of(const Unit& unit) const {
 
 void GatheredParameters::begin_pass(PassKind kind) {
   const std::lock_guard lock(mutex_);
+  const auto thread = std::this_thread::get_id();
+  if (pass_ && pass_ != PassKind::backward && runner_ != thread) {
+    throw UsageError("two threads call one sharded model at once on rank " +
+                     std::to_string(options_.rank) +
+                     ", where units come and go for one pass at a time: let one call wait for the "
+                     "other, or set full_parameters to shared_pages");
+  }
   if (pass_) end_pass();
   pass_ = kind;
+  runner_ = thread;
   pass_failed_ = false;
   gathered_.clear();
 }
@@ -50,13 +60,19 @@ void GatheredParameters::end_pass() {
   const bool has_gathered = !gathered_.empty();
   try {
     if (has_gathered) transport_->end_pass();
+  } catch (const PeerLeft&) {  // After the last unit of this one, which lacks nothing so far.
+    fail_pass();
+    release_all();
+    if (kind != PassKind::evaluation) throw;
   } catch (...) {
     fail_pass();
     release_all();
     throw;
   }
+  if (has_gathered && std::uncaught_exceptions() > 0) fail_pass();
   if (has_gathered && !pass_failed_) plans_[static_cast<std::size_t>(kind)] = gathered_;
-  if (kind != PassKind::forward) release_all();
+  // No backward follows a forward that failed, and what is there by then differs between ranks.
+  if (pass_failed_ || kind != PassKind::forward) release_all();
 }
 
 // Ranks fail at different places of a pass, so what they know of passes differs.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "accelerate/config/enums.h"
@@ -69,8 +70,8 @@ class GatheredParameters final : public FullParameters {
   void require_pass(const Unit& unit, const compat::OperatorUse& use) const;
   [[nodiscard]] std::string absence_of(const Unit& unit) const;
 
-  // Operators run on several threads: autograd's on GPUs, a program's own. What one of them uses is
-  // not pinned for the others.
+  // Operators of a pass run on several threads: autograd's on GPUs, those of torch.jit.fork. What
+  // one of them uses is not pinned for the others.
   mutable std::recursive_mutex mutex_;
   std::unique_ptr<GatherTransport> transport_;
   GatheringOptions options_;
@@ -79,6 +80,7 @@ class GatheredParameters final : public FullParameters {
   std::vector<Place> places_;
   std::uint64_t touches_ = 0;
   std::optional<PassKind> pass_;
+  std::thread::id runner_;                         // Who began it.
   bool pass_failed_ = false;                       // A unit could not be gathered in this pass.
   std::array<std::vector<std::size_t>, 3> plans_;  // By kind: what the last such pass gathered.
   std::vector<std::size_t> gathered_;              // In this pass, in order.

@@ -121,11 +121,11 @@ void GradientShards::on_gradient(std::size_t i, std::size_t p, std::size_t l) {
   const Unit& unit = gradients.unit();
   if (callbacks_.guard) callbacks_.guard(unit.parameters[p].name);
   gradients.take(p, l, synchronize_);
-  if (!synchronize_ || !is_ready(gradients)) return;
+  if (synchronize_ ? !is_ready(gradients) : !gradients.has_all()) return;
   if (std::ranges::find(completed_, i) != completed_.end()) return;
   completed_.push_back(i);
   if (callbacks_.complete) callbacks_.complete(unit);
-  launch_in_order();
+  if (synchronize_) launch_in_order();
 }
 
 // --- reduction -----------------------------------------------------------------------------------

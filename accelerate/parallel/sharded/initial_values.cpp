@@ -122,4 +122,30 @@ void take_over(Communicator& ranks, const WholeTensors& whole, const ValuesOptio
   for (const auto& buffer : whole.buffers) receive(ranks, buffer, options.device);
 }
 
+FormerMemory::FormerMemory(const Units& units) {
+  for (const auto& unit : units) {
+    for (const auto& parameter : unit->parameters) {
+      for (const auto& leaf : parameter.leaves) {
+        if (leaf.is_meta() || leaf.numel() == 0) continue;
+        places_.emplace_back(parameter.name, leaf.storage().getWeakStorageImpl());
+      }
+    }
+  }
+}
+
+std::vector<std::string> FormerMemory::still_held(const WholeTensors& whole) const {
+  std::unordered_set<const void*> known;
+  for (const auto* tensors : {&whole.parameters, &whole.buffers}) {
+    for (const auto& [name, tensor] : *tensors) {
+      if (tensor.has_storage()) known.insert(tensor.storage().unsafeGetStorageImpl());
+    }
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, memory] : places_) {
+    const auto held = memory.lock();
+    if (held && !known.contains(held.get())) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace accelerate::detail

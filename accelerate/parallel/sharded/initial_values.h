@@ -4,7 +4,11 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/util/intrusive_ptr.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
@@ -39,5 +43,16 @@ void fill_slice(Communicator& ranks, Unit& unit, const ValuesOptions& options);
 
 /// Gives `whole` memory on the device, and values; the tensors stay the same. [collective]
 void take_over(Communicator& ranks, const WholeTensors& whole, const ValuesOptions& options);
+
+/// The memory in which leaves lay before they were sharded, which it does not keep.
+class FormerMemory {
+ public:
+  explicit FormerMemory(const Units& units);
+  /// Names of parameters where something lies still that is not among `whole`: a view of theirs.
+  [[nodiscard]] std::vector<std::string> still_held(const WholeTensors& whole) const;
+
+ private:
+  std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::StorageImpl>>> places_;
+};
 
 }  // namespace accelerate::detail

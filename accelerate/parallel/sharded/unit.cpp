@@ -86,7 +86,8 @@ Unit::Unit(UnitSpec spec)
       gradients_(no_owner_, full_bytes(), spec_.device) {
   gradients_.withdraw("the gradients of " + describe() + " (" + parameters.front().name +
                       ", …) lie in shards: hand the optimizer to prepare(), clip with "
-                      "accelerator.clip_grad_norm_(), and read model.local_parameters()");
+                      "accelerator.clip_grad_norm_(), and read model.local_parameters(). "
+                      "A backward that adds to them is accelerator.backward(loss)");
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].piece = layout_.piece(i, spec_.slice);
     trainable_ = trainable_ || parameters[i].leaf().requires_grad();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/operations.h"
 
 namespace accelerate::detail {
@@ -20,7 +21,7 @@ void refuse_unusable(const at::Tensor& gradient, const UnitParameter& parameter,
   } else if (gradient.requires_grad()) {
     found =
         "part of a graph (create_graph = true), which ends where gradients are sharded; train such "
-        "a model with NO_SHARD left out of the plugin, as plain DDP";
+        "a model without fsdp_plugin, as DDP";
   }
   if (found.empty()) return;
   throw UsageError("the gradient of '" + parameter.name + "' of " + unit.describe() + " is " +
@@ -197,7 +198,8 @@ void UnitGradients::launch(Communicator& shard) {
   if (std::ranges::none_of(held_, std::identity())) memory_->release(kept_);
   const std::int64_t numel = unit_->layout().slice_numel();
   if (!slice_.defined()) slice_ = memory_->allocate(numel, unit_->master.options());
-  received_ = receives_in_slice() ? slice_ : flat_.narrow(0, unit_->spec().slice * numel, numel);
+  received_ =
+      receives_in_slice(shard) ? slice_ : flat_.narrow(0, unit_->spec().slice * numel, numel);
   work_ = shard.reduce_scatter(received_, flat_, ReduceOp::sum);
 }
 
@@ -216,9 +218,9 @@ void UnitGradients::fill_absent() {
   }
 }
 
-// Of the same type and device, and there is nothing to add to.
-bool UnitGradients::receives_in_slice() const {
-  return slice_.options().type_equal(flat_.options()) &&
+// Of the same type and device, there is nothing to add to, and it saves a copy.
+bool UnitGradients::receives_in_slice(const Communicator& shard) const {
+  return !scatters_in_place(shard) && slice_.options().type_equal(flat_.options()) &&
          std::ranges::none_of(unit_->parameters, [](const auto& parameter) {
            return parameter.local.grad().defined();
          });

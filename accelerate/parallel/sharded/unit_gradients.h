@@ -98,7 +98,7 @@ class UnitGradients {
   void open();
   void close();
   void fill_absent();
-  [[nodiscard]] bool receives_in_slice() const;
+  [[nodiscard]] bool receives_in_slice(const Communicator& shard) const;
   void move_to_slice();
   void show(std::size_t parameter);
   void drop(std::size_t parameter);

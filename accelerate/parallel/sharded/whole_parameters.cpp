@@ -114,6 +114,7 @@ std::vector<at::Tensor> WholeParameters::take_back() {
 // After a summoning that failed only the first units are laid.
 std::vector<at::Tensor> WholeParameters::dismiss() {
   const at::NoGradGuard no_grad;
+  const c10::InferenceMode no_inference(false);
   auto flats = std::exchange(flats_, {});
   for (std::size_t i = 0; i < flats.size(); ++i) {
     if (flats[i].defined()) units_[i]->adopt_leaves();
