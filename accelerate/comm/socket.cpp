@@ -113,7 +113,7 @@ int bind_only(const std::string& host, int port) {
     // A port in TIME_WAIT of an earlier run is free; one that somebody listens on is not.
     if (socket.fd() >= 0) setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (socket.fd() >= 0 && bind(socket.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(socket.fd(), 1) == 0) {
+        listen(socket.fd(), SOMAXCONN) == 0) {
       return socket.release();
     }
     error = errno;

@@ -237,7 +237,7 @@ testing::RunResult script(const std::string& mode, const Path& folder) {
   return testing::run_program(
       {testing::reference_python(), testing::reference_path("python_states.py").string(), mode,
        folder.string()},
-      {.env = {}, .timeout = std::chrono::seconds(110), .working_directory = {}});
+      {.env = {}, .timeout = std::chrono::seconds(300), .working_directory = {}});
 }
 
 // What one process saved is the same on two ranks, one of which it does not know.

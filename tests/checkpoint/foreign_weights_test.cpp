@@ -120,7 +120,7 @@ testing::RunResult transformers(const std::string& mode, const Path& folder) {
   return testing::run_program(
       {testing::reference_python(), testing::reference_path("transformers_live.py").string(), mode,
        folder.string()},
-      {.env = {}, .timeout = std::chrono::seconds(100), .working_directory = {}});
+      {.env = {}, .timeout = std::chrono::seconds(300), .working_directory = {}});
 }
 
 // Loads what Transformers saved and saves it again, in one file and in shards.

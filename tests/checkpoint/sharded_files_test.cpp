@@ -208,7 +208,7 @@ testing::RunResult python(const Names& words) {
   Names all = {testing::reference_python(), testing::reference_path("dcp_live.py").string()};
   all.insert(all.end(), words.begin(), words.end());
   return testing::run_program(
-      all, {.env = {}, .timeout = std::chrono::seconds(110), .working_directory = {}});
+      all, {.env = {}, .timeout = std::chrono::seconds(300), .working_directory = {}});
 }
 
 TEST(ShardedFiles, PyTorchLoadsAndConsolidatesOurs) {

@@ -101,7 +101,7 @@ TEST(WeightFiles, PythonReadsOursAndWeReadPythons) {
   save_weights(tensors_of(*filled()), ours.path() / "several", kShards);
   const auto script = testing::reference_path("weights_live.py");
   const testing::RunOptions patient{
-      .env = {}, .timeout = std::chrono::seconds(100), .working_directory = {}};
+      .env = {}, .timeout = std::chrono::seconds(300), .working_directory = {}};
   const auto read = testing::run_program(
       {testing::reference_python(), script.string(), "read", ours.path().string()}, patient);
   EXPECT_EQ(read.out, "2 folders\n") << read.err;

@@ -62,7 +62,7 @@ TEST(HierarchyFailures, AnExceptionReachesTheRanksOfOtherHosts) {
   }
 }
 
-// The levels' timeouts differ by a tenth: ranks must be less apart than that.
+// The time between hosts is half of that inside one: ranks must be less apart than that.
 TEST(HierarchyFailures, ALateRankIsATimeoutThatNamesTheLevel) {
   std::latch over(3);
   run_hosts(kTwoHosts,

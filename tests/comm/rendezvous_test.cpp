@@ -208,6 +208,8 @@ INSTANTIATE_TEST_SUITE_P(PhaseAndSignal, LostRank, ::testing::ValuesIn(losses())
 class TakenPort {
  public:
   TakenPort() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), port_(testing::free_port()) {
+    const int yes = 1;
+    setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -275,7 +277,7 @@ TEST(Rendezvous, WaitingIsReportedEveryFiveSeconds) {
                                              {"LOCAL_WORLD_SIZE", "2"},
                                              {"RANK", "1"},
                                              {"LOCAL_RANK", "1"},
-                                             {"TEST_TIMEOUT_S", "6"}}})
+                                             {"TEST_TIMEOUT_S", "12"}}})
                           .front();
   EXPECT_NE(result.err.find("rank 1 waits for rank 0 to listen on 127.0.0.1"), std::string::npos)
       << result.err;

@@ -12,6 +12,7 @@
 #include "accelerate/base/heap.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "tests/support/proportional_memory.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
@@ -187,24 +188,12 @@ TEST(ShardedMemory, SharedPagesTakeOneCopyOnAHost) {
 
 // --- what the system says ------------------------------------------------------------------------
 
-// Of this process: pages of its own, and its part of those that it shares with others; none of
-// files, which are the code that has run.
-double proportional_set_size() {
-  std::ifstream file("/proc/self/smaps_rollup");
-  double kilobytes = 0;
-  for (std::string line; std::getline(file, line);) {
-    for (const std::string kind : {"Pss_Anon:", "Pss_Shmem:"})
-      if (line.starts_with(kind)) kilobytes += std::stod(line.substr(kind.size()));
-  }
-  return kilobytes * 1024;
-}
-
 // What tensors that are gone have left behind is nobody's, and when all ranks have said so they
 // look at the same moment.
 double settled_set_size(Accelerator& accelerator) {
   return_freed_memory();
   accelerator.wait_for_everyone();
-  const double size = proportional_set_size();
+  const double size = testing::proportional_set_size();
   accelerator.wait_for_everyone();
   return size;
 }

@@ -56,10 +56,9 @@ def sharded():
     return state
 
 
-def save(rank, folder, port):
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def save(rank, folder):
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=WORLD)
+    dist.init_process_group("gloo", init_method=f"file://{folder}.meeting", rank=rank, world_size=WORLD)
     state = sharded()
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(path=f"{folder}/shards", save_distributed=True))
     floats = {n: t for n, t in state.items() if t.is_floating_point()}  # torch consolidates no others
@@ -69,16 +68,9 @@ def save(rank, folder, port):
     dist.destroy_process_group()
 
 
-def free_port():
-    import socket
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def write(folder):
     folder.mkdir(exist_ok=True)
-    torch.multiprocessing.spawn(save, (str(folder), free_port()), nprocs=WORLD)
+    torch.multiprocessing.spawn(save, (str(folder),), nprocs=WORLD)
     save_file(whole(), folder / "expected.safetensors")
 
 

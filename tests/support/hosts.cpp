@@ -45,8 +45,8 @@ std::shared_ptr<Communicator> hierarchy_over(const std::shared_ptr<Communicator>
       join(*flat, {"inside" + std::to_string(layout.host()) + "/", layout.place_of(flat->rank()),
                    static_cast<int>(mine), options.timeout, options.inside});
   if (layout.leads() && layout.hosts() > 1) {
-    parts.between = join(*flat, {"between/", layout.host(), layout.hosts(),
-                                 options.timeout * 9 / 10, Engine::gloo, options.address});
+    parts.between = join(*flat, {"between/", layout.host(), layout.hosts(), options.timeout / 2,
+                                 Engine::gloo, options.address});
   }
   return make_hierarchical_communicator(std::move(parts));
 }

@@ -174,8 +174,12 @@ std::vector<ProcessResult> run_processes(int n, const std::string& name,
   return results;
 }
 
+// The socket stays until this process ends. It does not listen, so that a rank, whose own asks for
+// the reuse of addresses too, can, while the system gives the port to nobody else.
 int free_port() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -184,7 +188,6 @@ int free_port() {
       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
     throw std::runtime_error("no free port");
   }
-  close(fd);
   return ntohs(address.sin_port);
 }
 

@@ -123,11 +123,11 @@ void Stage::wait_for_release() const {
 }
 
 bool Stage::wait_for_step(int rank, int step) const {
-  return eventually(20s, [&] { return steps[static_cast<std::size_t>(rank)] >= step; });
+  return eventually(60s, [&] { return steps[static_cast<std::size_t>(rank)] >= step; });
 }
 
 bool Stage::wait_for_end_of_all_but(int rank, int ranks) const {
-  return eventually(20s, [&] {
+  return eventually(60s, [&] {
     for (int other = 0; other < ranks; ++other) {
       if (other != rank && !ended[static_cast<std::size_t>(other)]) return false;
     }
@@ -165,7 +165,7 @@ std::vector<Ended> play(const Scenario& scenario) {
 std::vector<std::string> leftovers() {
   std::vector<std::string> left;
   add_names_of_ours(left);
-  eventually(20s, [&left] {
+  eventually(60s, [&left] {
     std::vector<std::string> now;
     add_names_of_ours(now);
     std::erase_if(left, [&now](const auto& name) {

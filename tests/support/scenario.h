@@ -74,7 +74,7 @@ class Findings {
 
 /// EXPECTs that RANK_MAIN(name), run alone, finds nothing.
 void expect_no_findings(const std::string& name, const std::string& argument = "",
-                        std::chrono::milliseconds limit = std::chrono::seconds(110));
+                        std::chrono::milliseconds limit = std::chrono::seconds(300));
 
 /// The number in an environment variable, `otherwise` without it.
 [[nodiscard]] unsigned number_in(const char* variable, unsigned otherwise);

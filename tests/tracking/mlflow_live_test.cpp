@@ -86,7 +86,7 @@ TEST(MlflowLive, ARunOutlivesItsServerAndIsReadBackByTheOriginalClient) {
                           {"run_name", "first"},
                           {"tags", ConfigMap{{"team", "größe"}}},
                           {"flush_secs", 0.05},
-                          {"finish_timeout_secs", 60}}});
+                          {"finish_timeout_secs", 300}}});
   tracker.start();
   tracker.store_init_configuration({{"lr", 0.001}, {"net", ConfigMap{{"layers", 2}}}});
   for (int i = 0; i < 50; ++i) tracker.log({{"train/loss", 1.0 / (i + 1)}}, i);
@@ -104,7 +104,7 @@ TEST(MlflowLive, ARunOutlivesItsServerAndIsReadBackByTheOriginalClient) {
   const auto result = testing::run_program(
       {testing::reference_python(), testing::reference_path("mlflow_read.py").string(),
        server.uri(), "fashion mnist"},
-      {.env = {}, .timeout = std::chrono::seconds(60), .working_directory = {}});
+      {.env = {}, .timeout = std::chrono::seconds(300), .working_directory = {}});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json runs = Json::parse(result.out);
   ASSERT_EQ(runs.size(), 1u);

@@ -38,10 +38,15 @@ class SharedMemoryWork final : public c10d::Work {
     const auto limit = timeout == kNoTimeout ? timeout_ : timeout;
     const auto awaited = group_->engine().wait(*call_, limit);
     if (!awaited) return true;
-    throw CommError(group_->engine().describe_awaited(*awaited));
+    late_ = group_->engine().describe_awaited(*awaited);
+    throw CommError(late_);
   }
   void synchronize() override { (void)wait(kNoTimeout); }
-  void abort() override { group_->engine().abort("it gave up waiting for an operation"); }
+  // Others that wait for the same rank hear of it, whose timeouts are not over yet.
+  void abort() override {
+    group_->engine().abort("it gave up waiting for an operation" +
+                           (late_.empty() ? "" : " within its timeout: " + late_));
+  }
   Tensors result() override { return outputs_; }
 
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
@@ -62,6 +67,7 @@ class SharedMemoryWork final : public c10d::Work {
   std::shared_ptr<Pending> call_;
   Tensors outputs_;
   std::chrono::milliseconds timeout_;
+  std::string late_;  // Who had not come when the last wait was over.
 };
 
 class SharedMemoryBackend final : public c10d::Backend {

@@ -14,8 +14,8 @@
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/comm/shared_memory/arena.h"
 #include "accelerate/comm/shared_memory/window.h"
-#include "accelerate/tracking/memory.h"
 #include "tests/support/errors.h"
+#include "tests/support/proportional_memory.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
@@ -212,20 +212,20 @@ TEST(SharedPages, MoreThanThereIsIsAnErrorOnEveryRankAndTakesNothing) {
 // Prints by how much the process's share of memory grew when it wrote and read 64 MiB of pages.
 RANK_MAIN(pages_proportional_size) {
   const auto comm = rendezvous(rendezvous_options_from_env());
-  const auto before = proportional_host_bytes();
+  const auto before = testing::proportional_set_size();
   const auto pages = SharedPages::create(*comm, 64 * kMiB);
   write_and_read(*comm, pages->local());
-  const auto grown = proportional_host_bytes() - before;
+  const auto grown = testing::proportional_set_size() - before;
   comm->barrier();
-  std::cout << grown;
+  std::cout << std::fixed << grown;
   return ::testing::Test::HasFailure() ? 1 : 0;
 }
 
 TEST(SharedPages, CountOnceForAllRanksTogether) {
-  std::int64_t together = 0;
+  double together = 0;
   for (const auto& rank : testing::run_processes(2, "pages_proportional_size")) {
     ASSERT_EQ(rank.exit_code, 0) << rank.err << rank.out;
-    const auto share = std::stoll(rank.out);
+    const double share = std::stod(rank.out);
     EXPECT_GE(share, 28 * kMiB);
     EXPECT_LE(share, 40 * kMiB);
     together += share;
