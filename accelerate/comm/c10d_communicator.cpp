@@ -438,7 +438,7 @@ int renewals(const Communicator& communicator) {
   return c10d != nullptr ? c10d->renewals() : 0;
 }
 
-bool scatters_in_place(const Communicator& communicator) {
+bool scatters_by_all_reduce(const Communicator& communicator) {
   const auto* c10d = c10d_behind(communicator);
   return c10d != nullptr && c10d->scatters_by_all_reduce();
 }

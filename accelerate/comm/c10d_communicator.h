@@ -76,8 +76,9 @@ void renew(Communicator& communicator);
 /// How often the group was connected anew. The same on all ranks. Local.
 [[nodiscard]] int renewals(const Communicator& communicator);
 
-/// Whether a reduce-scatter copies its input, unless the output is this rank's part of that. Local.
-[[nodiscard]] bool scatters_in_place(const Communicator& communicator);
+/// Whether a reduce-scatter is an all-reduce: of a copy, unless the output is this rank's part of
+/// the input. Local.
+[[nodiscard]] bool scatters_by_all_reduce(const Communicator& communicator);
 
 /// `part`, which was split off from `whole`, lives on when that is aborted; others are aborted with
 /// it, so that nobody waits in them for a rank that has given up. Local.

@@ -24,10 +24,9 @@ class CollectiveTransport final : public GatherTransport {
 
   // A group ends cleanly when nothing is under way.
   ~CollectiveTransport() override {
-    if (std::uncaught_exceptions() > 0) return;
+    if (!announced_ || std::uncaught_exceptions() > 0) return;
     try {
-      if (farewell_) farewell_->work.wait();
-      if (announced_) announced_->work.wait();
+      announced_->work.wait();
     } catch (const std::exception&) {
       // The group says why to whoever uses it next.
     }
@@ -51,19 +50,17 @@ class CollectiveTransport final : public GatherTransport {
   }
 
   // Every rank says that it is through, which answers one that is about to gather more and would
-  // wait for ever: also a rank that fails here, for the others count on as many words from it. One
-  // that the program's own exception leads out of a pass says so first; the others hear it in place
-  // of their next unit, fail for it, and are through as well.
+  // wait for ever: also a rank that fails here, for the others count on as many words from it.
   void end_pass() override {
-    const bool leaves = std::uncaught_exceptions() > 0 && !has_disagreed_;
+    const bool unwinds = std::uncaught_exceptions() > 0;  // The program's own exception.
     std::exception_ptr failure;
     try {
-      leaves ? say_that_it_leaves() : keep_promises();
+      while (const auto promised = settle_announcement())
+        keep(*promised, unwinds ? kFailed : kUnknown);
     } catch (...) {
       failure = std::current_exception();
     }
-    announce(kEnd);
-    has_disagreed_ = false;
+    announce(unwinds ? kFailed : kEnd);
     if (failure) std::rethrow_exception(failure);
   }
 
@@ -97,22 +94,8 @@ class CollectiveTransport final : public GatherTransport {
     announced_ = std::move(announcement);
   }
 
-  void keep_promises() {
-    while (const auto promised = settle_announcement()) keep(*promised, kUnknown);
-  }
-
-  void say_that_it_leaves() {
-    if (const auto promised = settle_announcement()) {
-      keep(*promised, kFailed);
-    } else {
-      announce(kFailed);
-    }
-    farewell_ = std::exchange(announced_, std::nullopt);
-  }
-
   // The unit that all ranks, this one too, have said they gather next.
   Promise settle_announcement() {
-    if (auto farewell = std::exchange(farewell_, std::nullopt)) farewell->work.wait();
     if (!announced_) return std::nullopt;
     auto announcement = std::move(*std::exchange(announced_, std::nullopt));
     announcement.work.wait();
@@ -155,15 +138,14 @@ class CollectiveTransport final : public GatherTransport {
     return "is about to gather " + (*units_)[static_cast<std::size_t>(next)]->describe();
   }
 
-  void require_equal(const at::Tensor& heard) {
+  void require_equal(const at::Tensor& heard) const {
     const at::Tensor all = heard.cpu();
     const auto* first = all.const_data_ptr<std::int64_t>();
     for (int rank = 1; rank < group_->size(); ++rank) {
       if (first[rank] == first[0]) continue;
-      has_disagreed_ = true;
       const std::string found = "rank 0 " + intention(first[0]) + " and rank " +
                                 std::to_string(rank) + " " + intention(first[rank]);
-      if (first[0] == kFailed || first[rank] == kFailed) throw PeerLeft(found);
+      if (first[0] == kFailed || first[rank] == kFailed) throw CommError(found);
       throw UsageError(found +
                        ": across hosts all ranks run the same parts of a sharded model in the same "
                        "order. For what one rank does alone (a norm to be logged, an evaluation) "
@@ -175,8 +157,6 @@ class CollectiveTransport final : public GatherTransport {
   Units* units_ = nullptr;
   std::vector<std::optional<Work>> works_;  // Under way, by unit.
   std::optional<Announcement> announced_;
-  std::optional<Announcement> farewell_;  // Of a pass that an exception ended; goes before that.
-  bool has_disagreed_ = false;            // In this pass, which all ranks have heard.
 };
 
 }  // namespace

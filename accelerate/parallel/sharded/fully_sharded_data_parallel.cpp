@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -50,6 +51,14 @@ std::string describe(const ModuleView& view, const ShardingOptions& options) {
     if (!first.second) text += " tied to " + first.first->second;
   }
   return text;
+}
+
+// The first three, and how many more.
+std::string some_of(std::vector<std::string> names) {
+  constexpr std::size_t kShown = 3;
+  const std::size_t more = names.size() - std::min(names.size(), kShown);
+  names.resize(names.size() - more);
+  return join(names, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more parameters");
 }
 
 NamedShard named(const UnitParameter& parameter) {
@@ -116,10 +125,11 @@ struct FullyShardedDataParallel::Impl {
   void warn_of_views(const std::vector<std::string>& names) const {
     if (names.empty() || groups.world->rank() != 0) return;
     get_logger("accelerate.parallel")
-        .warning("other tensors still lie in the memory that " + join(names, ", ") +
-                 " had before prepare(), as a view does that a constructor made (decoder = "
-                 "encoder->weight.t()). They keep the initial values while the parameters are "
-                 "trained: make views in forward()");
+        .warning("other tensors still lie in the memory that " + some_of(names) +
+                 " had before prepare(), and keep the initial values while the parameters are "
+                 "trained. Where the model computes with one (decoder = encoder->weight.t() in a "
+                 "constructor), make it in forward(); a checkpoint that is still held does no harm "
+                 "but takes memory");
   }
 
   void remember(Unit& unit, const UnitParameter& parameter) {
@@ -154,8 +164,8 @@ struct FullyShardedDataParallel::Impl {
           "are ordinary tensors: end that scope first");
     }
     require_untouched();
-    arming.before_forward(grad_enabled);
     full->begin_pass(grad_enabled ? PassKind::forward : PassKind::evaluation);
+    arming.before_forward(grad_enabled);
   }
 
   void require_untouched() const {
@@ -190,7 +200,6 @@ struct FullyShardedDataParallel::Impl {
   }
 
   void begin_backward(const BackwardPass& pass) {
-    has_begun = false;
     if (const auto known = take_failure()) std::rethrow_exception(known);
     has_begun = true;
     arming.begin_backward(pass.retain_graph);
@@ -216,6 +225,7 @@ struct FullyShardedDataParallel::Impl {
     full->end_pass();
     if (arming.synchronizes()) warn_of_unused(unused);
     arming.finish_backward();
+    has_begun = false;
   }
 
   void warn_of_unused(const std::optional<std::vector<std::string>>& names) {
@@ -230,7 +240,8 @@ struct FullyShardedDataParallel::Impl {
 
   void abandon_backward(const std::string& reason) {
     // Misuse that is noticed before anything was sent is so on all ranks.
-    const bool takes_part = has_begun && (arming.was_armed() || gradients->is_running());
+    const bool takes_part =
+        std::exchange(has_begun, false) && (arming.was_armed() || gradients->is_running());
     arming.abandon_backward();
     if (arming.synchronizes() && takes_part) abort(reason);
     gradients->abandon();
@@ -310,7 +321,7 @@ struct FullyShardedDataParallel::Impl {
   std::string full_name;
   std::function<void(const ShardEvent&)> observer;
   detail::Arming arming;
-  bool has_begun = false;  // The present or last backward, rather than failed by its forward.
+  bool has_begun = false;  // A backward, which the forward's failure did not forestall.
   bool claimed = false;
   bool warned = false;
   std::exception_ptr failure;

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/base/error.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/sharded/full_parameters.h"
 
@@ -17,11 +16,6 @@ namespace accelerate::detail {
 
 /// Which unit the next gather is for, as far as a rank knows: nothing when it does not.
 using Promise = std::optional<std::size_t>;
-
-/// Another rank has left its pass by an exception of the program.
-struct PeerLeft : CommError {
-  using CommError::CommError;
-};
 
 class GatherTransport {
  public:
@@ -37,8 +31,7 @@ class GatherTransport {
   virtual void start(const Unit& unit, const at::Tensor& slot, Promise next) = 0;
   /// Returns when the values are there.
   virtual void finish(const Unit& unit) = 0;
-  /// No further gather follows in this pass, in which there was one. Throws what the other ranks
-  /// say last: PeerLeft, or UsageError where they gather more.
+  /// No further gather follows in this pass, in which there was one.
   virtual void end_pass() = 0;
 
   /// Whether a rank may gather what the others do not, whenever it likes.

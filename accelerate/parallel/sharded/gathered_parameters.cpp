@@ -60,10 +60,6 @@ void GatheredParameters::end_pass() {
   const bool has_gathered = !gathered_.empty();
   try {
     if (has_gathered) transport_->end_pass();
-  } catch (const PeerLeft&) {  // After the last unit of this one, which lacks nothing so far.
-    fail_pass();
-    release_all();
-    if (kind != PassKind::evaluation) throw;
   } catch (...) {
     fail_pass();
     release_all();

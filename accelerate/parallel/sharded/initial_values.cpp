@@ -143,7 +143,8 @@ std::vector<std::string> FormerMemory::still_held(const WholeTensors& whole) con
   std::vector<std::string> names;
   for (const auto& [name, memory] : places_) {
     const auto held = memory.lock();
-    if (held && !known.contains(held.get())) names.push_back(name);
+    if (!held || known.contains(held.get())) continue;
+    if (names.empty() || names.back() != name) names.push_back(name);  // Leaves that are tied.
   }
   return names;
 }

@@ -170,7 +170,7 @@ ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings
   if (copy == ranks) return groups;
   groups.replicate =
       split_into(communicator, copy, [&](int i) { return every(i, copy, ranks / copy); });
-  groups.world->barrier();  // Others still join groups by what rank 0 hosts, which it is not in.
+  groups.world->barrier();  // Rank 0 hosts the store by which others join groups without it.
   return groups;
 }
 

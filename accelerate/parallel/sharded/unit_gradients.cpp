@@ -220,7 +220,7 @@ void UnitGradients::fill_absent() {
 
 // Of the same type and device, there is nothing to add to, and it saves a copy.
 bool UnitGradients::receives_in_slice(const Communicator& shard) const {
-  return !scatters_in_place(shard) && slice_.options().type_equal(flat_.options()) &&
+  return !scatters_by_all_reduce(shard) && slice_.options().type_equal(flat_.options()) &&
          std::ranges::none_of(unit_->parameters, [](const auto& parameter) {
            return parameter.local.grad().defined();
          });
