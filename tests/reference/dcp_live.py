@@ -9,7 +9,6 @@ read: loads the shards in FOLDER with dcp.load, and consolidates them with torch
 golden: writes dcp_shards.json beside this script: the files of `write` as hexadecimal digits.
 """
 import json
-import os
 import pathlib
 import sys
 import tempfile
