@@ -17,6 +17,10 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
+# What takes time is in LibTorch, or in the loops of comm/shared_memory, which ask for -O3 themselves. For the rest -O3
+# costs a tenth more time to compile and gains none.
+string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
 find_program(ACCELERATE_CCACHE ccache)
 if(ACCELERATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # A precompiled header changes its time stamp at every build; these let ccache look past that.
@@ -31,8 +35,9 @@ set_property(GLOBAL PROPERTY JOB_POOLS libtorch=2)
 add_library(accelerate_options INTERFACE)
 target_compile_options(accelerate_options INTERFACE -Wall -Wextra -Wno-unused-parameter)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # g++ 12 warns of an overlap in every `"text" + std::string` (GCC bug 105651).
-  target_compile_options(accelerate_options INTERFACE -Wno-restrict)
+  # g++ 12 warns of an overlap in every `"text" + std::string` (GCC bug 105651), and of impossible sizes in std::string
+  # where that comes from a precompiled header (105329).
+  target_compile_options(accelerate_options INTERFACE -Wno-restrict -Wno-stringop-overflow)
 endif()
 if(ACCELERATE_WERROR)
   target_compile_options(accelerate_options INTERFACE -Werror)

@@ -1,6 +1,7 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 #include <torch/csrc/jit/api/module.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 #include "accelerate/accelerator/split.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,5 +1,5 @@
 // The part of the facade that a training step walks through: accumulate, backward, unscale.
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <unordered_set>

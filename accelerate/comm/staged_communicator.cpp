@@ -1,6 +1,6 @@
 #include "accelerate/comm/staged_communicator.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
 #include <utility>

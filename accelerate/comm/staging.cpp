@@ -1,7 +1,9 @@
 #include "accelerate/comm/staging.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/view_as_real.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include <sstream>

@@ -1,6 +1,7 @@
 #include "accelerate/comm/tensor_checks.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <sstream>
 

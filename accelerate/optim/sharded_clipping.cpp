@@ -1,7 +1,9 @@
 #include "accelerate/optim/sharded_clipping.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,8 @@
 #include "accelerate/optim/sharded_groups.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
 #include <c10/util/Type.h>
 
 #include <deque>

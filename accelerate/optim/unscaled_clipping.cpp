@@ -1,7 +1,9 @@
 #include "accelerate/optim/unscaled_clipping.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/isfinite.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,7 @@
 #include "accelerate/tensor/nested_operations.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"

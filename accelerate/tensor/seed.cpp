@@ -1,7 +1,9 @@
 #include "accelerate/tensor/seed.h"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
 
 #include <ATen/detail/CUDAHooksInterface.h>
 

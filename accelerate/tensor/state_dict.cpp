@@ -5,7 +5,7 @@
 namespace accelerate {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   return "'" + std::string(text) + "'";
 }
 
@@ -22,7 +22,7 @@ std::string keys_of(const StateDict::Dict& dict) {
   std::string text;
   for (std::size_t i = 0; const auto& [key, value] : dict) {
     if (i++ == kShown) return text + ", …";
-    text += (i > 1 ? ", " : "") + quoted(key);
+    text += (i > 1 ? ", " : "") + in_quotes(key);
   }
   return text.empty() ? "nothing" : text;
 }
@@ -42,7 +42,7 @@ const StateDict* StateDict::find(std::string_view key) const {
 
 const StateDict& StateDict::at(std::string_view key) const {
   if (const auto* value = find(key)) return *value;
-  throw CheckpointError("the state has no " + quoted(key) + "; it has " + keys_of(dict()));
+  throw CheckpointError("the state has no " + in_quotes(key) + "; it has " + keys_of(dict()));
 }
 
 StateDict& StateDict::operator[](const std::string& key) {
@@ -67,7 +67,7 @@ std::string StateDict::describe() const {
     std::string operator()(bool value) const { return value ? "true" : "false"; }
     std::string operator()(std::int64_t value) const { return std::to_string(value); }
     std::string operator()(double value) const { return std::to_string(value); }
-    std::string operator()(const std::string& value) const { return "the text " + quoted(value); }
+    std::string operator()(const std::string& value) const { return "the text " + in_quotes(value); }
     std::string operator()(const at::Tensor& value) const { return shape_of(value); }
     std::string operator()(const List& value) const {
       return "a list of " + std::to_string(value.size());

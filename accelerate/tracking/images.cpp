@@ -1,4 +1,5 @@
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <png.h>
 
 #include <algorithm>

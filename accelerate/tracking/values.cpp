@@ -1,6 +1,6 @@
 #include "accelerate/tracking/values.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <array>
 #include <charconv>

@@ -1,6 +1,8 @@
 #include "accelerate/comm/shared_memory/pages.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <array>

@@ -1,6 +1,7 @@
 #include "accelerate/comm/shared_memory/tensor_parts.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 

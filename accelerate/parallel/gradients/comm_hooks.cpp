@@ -1,6 +1,6 @@
 #include "accelerate/parallel/gradients/comm_hooks.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 
 #include <memory>
 #include <string>

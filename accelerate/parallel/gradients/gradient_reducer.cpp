@@ -1,7 +1,9 @@
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <mutex>

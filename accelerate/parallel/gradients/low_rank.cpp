@@ -1,7 +1,12 @@
 #include "accelerate/parallel/gradients/low_rank.h"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/linalg_qr.h>
+#include <ATen/ops/norm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/sum.h>
 
 namespace accelerate::detail {
 namespace {

@@ -1,6 +1,10 @@
 #include "accelerate/parallel/gradients/power_sgd.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <map>

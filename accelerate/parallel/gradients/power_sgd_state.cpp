@@ -1,6 +1,7 @@
 #include "accelerate/parallel/gradients/power_sgd_state.h"
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cmath>

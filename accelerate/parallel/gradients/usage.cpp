@@ -1,6 +1,7 @@
 #include "accelerate/parallel/gradients/usage.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,7 +1,8 @@
 #include "accelerate/parallel/replicated/packed_tensors.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 
 #include <utility>
 

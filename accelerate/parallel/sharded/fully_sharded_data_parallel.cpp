@@ -1,6 +1,6 @@
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "accelerate/parallel/sharded/gathered_parameters.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "accelerate/parallel/sharded/gradient_memory.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 

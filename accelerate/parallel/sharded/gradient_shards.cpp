@@ -1,7 +1,8 @@
 #include "accelerate/parallel/sharded/gradient_shards.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <functional>

@@ -1,6 +1,7 @@
 #include "accelerate/parallel/sharded/initial_values.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include <unordered_set>
 

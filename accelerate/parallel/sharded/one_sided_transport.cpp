@@ -1,4 +1,5 @@
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 
 #include "accelerate/comm/shared_memory/window.h"
 #include "accelerate/parallel/sharded/gather_transport.h"

@@ -1,6 +1,7 @@
 #include "accelerate/parallel/sharded/resident_parameters.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 
 namespace accelerate::detail {
 namespace {

@@ -1,6 +1,9 @@
 #include "accelerate/parallel/sharded/unit_gradients.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,8 @@
 #include "accelerate/parallel/sharded/whole_parameters.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
