@@ -9,23 +9,27 @@ std::string sentence_of(const std::exception& error) {
   return text.substr(0, text.find("\nException raised from "));
 }
 
-void append_nested(const std::exception& error, std::string& text) {
+}  // namespace
+
+std::string detail::current_causes() {
+  constexpr std::string_view kBecause = "\n  because: ";
   try {
-    std::rethrow_if_nested(error);
-  } catch (const std::exception& inner) {
-    text += "\n  because: ";
-    text += sentence_of(inner);
-    append_nested(inner, text);
+    throw;
+  } catch (const std::exception& error) {
+    return std::string(kBecause) + describe(error);
   } catch (...) {
-    text += "\n  because: an exception that is no std::exception";
+    return std::string(kBecause) + "an exception that is no std::exception";
   }
 }
 
-}  // namespace
-
 std::string describe(const std::exception& error) {
-  std::string text = sentence_of(error);
-  append_nested(error, text);
+  const std::string text = sentence_of(error);
+  try {
+    std::rethrow_if_nested(error);
+  } catch (...) {
+    const auto causes = detail::current_causes();
+    return text.ends_with(causes) ? text : text + causes;
+  }
   return text;
 }
 

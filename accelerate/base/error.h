@@ -1,5 +1,6 @@
 // Typed errors. A type says what the user can do next; a message says what was found, what was
-// allowed, and the likely cause or cure. Each layer may add one sentence with throw_with_context.
+// allowed, and the likely cause or cure. Each layer may add one sentence with throw_with_context;
+// what() then tells the causes too, as an uncaught error does.
 #pragma once
 
 #include <exception>
@@ -35,14 +36,21 @@ class DataError : public Error { public: using Error::Error; [[nodiscard]] std::
 class NetworkError : public Error { public: using Error::Error; [[nodiscard]] std::string_view kind() const noexcept override { return "NetworkError"; } };
 // clang-format on
 
+namespace detail {
+/// Inside a `catch` block: the current exception and its causes, each as "\n  because: …".
+[[nodiscard]] std::string current_causes();
+}  // namespace detail
+
 /// The message of `error` followed by those it was nested in, outermost first, one a line:
-/// "cannot load a.yaml\n  because: line 3: …".
+/// "cannot load a.yaml\n  because: line 3: …". For errors of throw_with_context this is what(); others
+/// that were nested with std::throw_with_nested get their causes here.
 [[nodiscard]] std::string describe(const std::exception& error);
 
-/// Inside a `catch` block: throws E(sentence) with the current exception nested in it.
+/// Inside a `catch` block: throws E with the current exception nested in it. Its what() is
+/// `sentence` followed by the causes, as describe() writes them.
 template <typename E>
 [[noreturn]] void throw_with_context(const std::string& sentence) {
-  std::throw_with_nested(E(sentence));
+  std::throw_with_nested(E(sentence + detail::current_causes()));
 }
 
 }  // namespace accelerate

@@ -204,6 +204,10 @@ struct ClusterConfig {
 /// ~/.cache/huggingface, the first that is set. The file may be absent.
 [[nodiscard]] std::filesystem::path default_config_file();
 
+/// `flag`, what was given as --config_file. Throws ConfigError when it is empty, as an unset shell
+/// variable leaves it: taking that for the default file, or for none, would hide the mistake.
+[[nodiscard]] std::filesystem::path named_config_file(const std::string& flag);
+
 /// Reads a configuration file: JSON when the name ends in `.json`, YAML (of which JSON is a part)
 /// otherwise. At most 1 MiB, regular files only. Legacy keys of old versions are translated.
 /// Throws ConfigError, naming file and line.

@@ -50,6 +50,13 @@ std::filesystem::path behind_links(const std::filesystem::path& file) {
 
 }  // namespace
 
+std::filesystem::path named_config_file(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  throw ConfigError("--config_file is ''; it must name a file. Is a variable of the shell unset? Leave "
+                    "--config_file away for the default file, " +
+                    default_config_file().string());
+}
+
 std::filesystem::path default_config_file() {
   return cache_home() / "accelerate" / "default_config.yaml";
 }

@@ -37,31 +37,32 @@ std::string text_of(BatchPlace place) {
   return "batch " + std::to_string(place.batch) + " of epoch " + std::to_string(place.epoch);
 }
 
+// Inside a `catch` block, as throw_with_context for an error that carries indices.
+[[noreturn]] void rethrow_with(const std::string& sentence, Indices indices) {
+  std::throw_with_nested(SampleError(sentence + current_causes(), std::move(indices)));
+}
+
 }  // namespace
 
 void throw_sample_error(std::size_t index) {
-  std::throw_with_nested(
-      SampleError("sample " + std::to_string(index) + " of the dataset cannot be read", {index}));
+  rethrow_with("sample " + std::to_string(index) + " of the dataset cannot be read", {index});
 }
 
 void throw_batch_error(std::span<const std::size_t> indices, std::optional<std::size_t> culprit,
                        BatchPlace place) {
   if (culprit) {
-    std::throw_with_nested(SampleError("sample " + std::to_string(*culprit) +
-                                           " of the dataset cannot be read (" + text_of(place) +
-                                           ")",
-                                       {*culprit}));
+    rethrow_with("sample " + std::to_string(*culprit) + " of the dataset cannot be read (" +
+                     text_of(place) + ")",
+                 {*culprit});
   }
-  std::throw_with_nested(SampleError("samples " + list_of(indices) +
-                                         " of the dataset cannot be made into a batch (" +
-                                         std::to_string(indices.size()) + " samples, " +
-                                         text_of(place) + "); none of them fails alone",
-                                     Indices(indices.begin(), indices.end())));
+  rethrow_with("samples " + list_of(indices) + " of the dataset cannot be made into a batch (" +
+                   std::to_string(indices.size()) + " samples, " + text_of(place) +
+                   "); none of them fails alone",
+               Indices(indices.begin(), indices.end()));
 }
 
 void throw_collate_error(BatchPlace place) {
-  std::throw_with_nested(
-      SampleError(text_of(place) + " cannot be made of the samples that were read", {}));
+  rethrow_with(text_of(place) + " cannot be made of the samples that were read", {});
 }
 
 WorkerEnvironment::WorkerEnvironment()

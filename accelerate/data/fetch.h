@@ -15,7 +15,7 @@
 namespace accelerate {
 
 /// The dataset (or the collate function) threw while a batch was read. The original exception is
-/// nested; describe() prints both.
+/// nested, and what() tells both.
 class SampleError : public DataError {
  public:
   SampleError(const std::string& message, Indices indices)

@@ -377,7 +377,7 @@ LaunchRequest read_request(std::map<std::string, std::string> flags) {
   request.flags = std::move(flags);
   const auto named = request.flags.find("config_file");
   if (named != request.flags.end()) {
-    request.config_file = named->second;
+    request.config_file = named_config_file(named->second);
   } else if (!request.flags.contains("cpu") && std::filesystem::exists(default_config_file())) {
     request.config_file = default_config_file();
   }

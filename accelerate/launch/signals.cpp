@@ -39,9 +39,13 @@ SignalScope::SignalScope() {
   struct sigaction ignore{};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &pipe_before_);
+  struct sigaction keep{};
+  keep.sa_handler = SIG_DFL;  // ignored, the kernel would discard how a child ended
+  sigaction(SIGCHLD, &keep, &child_before_);
   fd_ = FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (fd_.get() < 0) {
     const std::string why = std::strerror(errno);
+    sigaction(SIGCHLD, &child_before_, nullptr);
     sigaction(SIGPIPE, &pipe_before_, nullptr);
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
     throw LaunchError("cannot watch for signals: " + why);
@@ -50,6 +54,7 @@ SignalScope::SignalScope() {
 
 SignalScope::~SignalScope() {
   (void)take();  // a third Ctrl-C must not kill us between here and the report
+  sigaction(SIGCHLD, &child_before_, nullptr);
   sigaction(SIGPIPE, &pipe_before_, nullptr);
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
 }

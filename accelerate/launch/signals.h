@@ -12,8 +12,8 @@
 namespace accelerate::detail {
 
 /// While alive the signals a launcher cares about arrive through a file descriptor instead of
-/// interrupting, and writing to a closed pipe is an error instead of a death. Restores all at the
-/// end.
+/// interrupting, writing to a closed pipe is an error instead of a death, and an ended child waits to
+/// be collected, also where SIGCHLD was inherited as ignored. Restores all at the end.
 class SignalScope {
  public:
   SignalScope();
@@ -32,6 +32,7 @@ class SignalScope {
   FileDescriptor fd_;
   sigset_t mask_before_;
   struct sigaction pipe_before_;
+  struct sigaction child_before_;
 };
 
 /// Stops the calling process as Ctrl-Z would, and returns when it was continued.

@@ -24,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kNotExecutable = 126;
+// Of a rank that somebody else in this process collected: it has ended, and how is lost.
+constexpr int kUnknownEnd = 255;
 
 // How often to look where the kernel offers nothing to wait for: a sandbox without pidfd_open, and
 // processes that are not our children.
@@ -163,8 +165,8 @@ class Supervisor {
   void collect() {
     std::vector<RankResult> failures;
     for (auto& rank : ranks_) {
-      int status = 0;
-      if (!rank.running || waitpid(rank.child.pid, &status, WNOHANG) != rank.child.pid) continue;
+      int status = W_EXITCODE(kUnknownEnd, 0);
+      if (!rank.running || !has_ended(rank.child.pid, status)) continue;
       record(rank, status);
       if (rank.result.failed() && !rank.result.stopped_by_us) failures.push_back(rank.result);
     }
@@ -173,6 +175,12 @@ class Supervisor {
     result_.first_failure = failures.front().rank;
     if (events_.rank_failed) events_.rank_failed(failures.front());
     stop(SIGTERM);
+  }
+
+  // Sets `status` unless nobody can tell it any more.
+  static bool has_ended(pid_t pid, int& status) {
+    const pid_t collected = waitpid(pid, &status, WNOHANG);
+    return collected == pid || (collected < 0 && errno == ECHILD);
   }
 
   void record(Rank& rank, int status) {

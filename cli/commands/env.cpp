@@ -96,8 +96,8 @@ std::string communication() {
 }
 
 std::string configuration(const EnvOptions& options) {
-  const bool named = !options.config_file.empty();
-  const fs::path file = named ? fs::path(options.config_file) : default_config_file();
+  const bool named = options.config_file.has_value();
+  const fs::path file = options.config_file.value_or(default_config_file());
   std::string text = named ? "- `Accelerate` config passed:\n" : "- `Accelerate` default config:\n";
   if (!named && !fs::exists(file)) return text + "\tNot found\n";
   const std::string yaml = to_yaml(load_cluster_config(file));
@@ -113,8 +113,12 @@ std::string configuration(const EnvOptions& options) {
 void setup_env(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("env", "Print what a bug report needs to know");
   auto options = std::make_shared<EnvOptions>();
-  command->add_option("--config_file,--config-file", options->config_file,
-                      "Configuration file to print; the default one otherwise");
+  command
+      ->add_option_function<std::string>(
+          "--config_file,--config-file",
+          [options](const std::string& text) { options->config_file = named_config_file(text); },
+          "Configuration file to print; the default one otherwise")
+      ->type_name("FILE");
   command->callback([options, &exit_code] { exit_code = run_env(*options, std::cout); });
 }
 

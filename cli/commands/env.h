@@ -2,7 +2,8 @@
 #pragma once
 
 #include <ostream>
-#include <string>
+#include <filesystem>
+#include <optional>
 
 namespace CLI {
 class App;
@@ -11,7 +12,7 @@ class App;
 namespace accelerate::cli {
 
 struct EnvOptions {
-  std::string config_file;  ///< The default file when empty.
+  std::optional<std::filesystem::path> config_file;  ///< The default file when absent.
 };
 
 void setup_env(CLI::App& app, int& exit_code);

@@ -18,6 +18,39 @@ TEST(Error, DescribesEveryNestedCauseOutermostFirst) {
   }
 }
 
+TEST(Error, WhatTellsTheCausesOnceHoweverDeepTheyLie) {
+  try {
+    try {
+      try {
+        throw std::runtime_error("no space left\nException raised from write at File.cpp:3");
+      } catch (...) {
+        throw_with_context<CheckpointError>("model.safetensors could not be written");
+      }
+    } catch (...) {
+      throw_with_context<CheckpointError>("the checkpoint was not saved");
+    }
+  } catch (const std::exception& error) {
+    const std::string all =
+        "the checkpoint was not saved\n  because: model.safetensors could not be written\n  because: "
+        "no space left";
+    EXPECT_EQ(error.what(), all);
+    EXPECT_EQ(describe(error), all);
+  }
+}
+
+TEST(Error, DescribesTheCausesOfErrorsThatTellOnlyTheirOwnSentence) {
+  try {
+    try {
+      throw 3;
+    } catch (...) {
+      std::throw_with_nested(std::runtime_error("the program of a user failed"));
+    }
+  } catch (const std::exception& error) {
+    EXPECT_EQ(describe(error),
+              "the program of a user failed\n  because: an exception that is no std::exception");
+  }
+}
+
 TEST(Error, StackTracesOfLibTorchAreLeftOut) {
   const std::runtime_error error(
       "sizes differ\nException raised from add at Add.cpp:3\nframe #0: …");

@@ -57,6 +57,20 @@ TEST_F(Supervisor, SucceedsWhenEveryRankDoes) {
   EXPECT_EQ(result.ranks[2].exit_code, 0);
 }
 
+// `trap '' CHLD` in a shell, and some service managers.
+TEST_F(Supervisor, SeesTheEndOfRanksWhereSigchldIsInheritedAsIgnored) {
+  struct sigaction ignore{}, before{}, after{};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGCHLD, &ignore, &before);
+  const auto good = run(2, {"sleep=1"});
+  const auto bad = run(2, {"1:exit=7", "sleep=1"});
+  sigaction(SIGCHLD, &before, &after);
+  EXPECT_EQ(good.exit_code(), 0);
+  EXPECT_EQ(bad.first_failure, 1);
+  EXPECT_EQ(bad.ranks[1].exit_code, 7);
+  EXPECT_EQ(after.sa_handler, SIG_IGN) << "the caller's own disposition comes back";
+}
+
 TEST_F(Supervisor, LetsTheOthersGoOnWhenARankEndsEarlyWithZero) {
   const auto result = run(2, {"0:exit=0", "sleep=200", "exit=0"});
   EXPECT_EQ(result.exit_code(), 0);
