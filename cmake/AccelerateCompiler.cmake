@@ -29,8 +29,16 @@ if(ACCELERATE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       ${ACCELERATE_CCACHE})
 endif()
 
-# A LibTorch translation unit takes up to 2 GB: never more than two of them at a time.
-set_property(GLOBAL PROPERTY JOB_POOLS libtorch=2)
+# A source that includes torch/torch.h takes up to 2 GB: as many at a time as cores and memory allow.
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+cmake_host_system_information(RESULT memory_mb QUERY TOTAL_PHYSICAL_MEMORY)
+math(EXPR libtorch_jobs "${memory_mb} / 2048")
+if(libtorch_jobs GREATER cores)
+  set(libtorch_jobs ${cores})
+elseif(libtorch_jobs LESS 1)
+  set(libtorch_jobs 1)
+endif()
+set_property(GLOBAL PROPERTY JOB_POOLS libtorch=${libtorch_jobs})
 
 add_library(accelerate_options INTERFACE)
 target_compile_options(accelerate_options INTERFACE -Wall -Wextra -Wno-unused-parameter)

@@ -2,7 +2,7 @@
 #include "accelerate/checkpoint/shard_collector.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/state_shards.h"

@@ -1,7 +1,7 @@
 // Every collective on every engine against a plain reference, with sizes at each edge where an
 // engine begins to do something else, on memory of the group and on private memory.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <string>
 #include <vector>

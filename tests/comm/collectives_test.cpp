@@ -1,6 +1,6 @@
 // Every collective of a Communicator, over Gloo with ranks as threads, and for a group of one.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/communicator.h"

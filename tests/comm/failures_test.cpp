@@ -1,6 +1,6 @@
 // A rank that is lost, late or gives up is an error that names it, within the timeout.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <csignal>
 #include <filesystem>

@@ -1,7 +1,7 @@
 // A rank that is lost, late or gives up on one host is an error that names it on all of them.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <barrier>
 #include <iostream>

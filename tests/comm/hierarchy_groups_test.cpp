@@ -1,6 +1,6 @@
 // What a group over hosts says that it is, how it splits, and what it refuses.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

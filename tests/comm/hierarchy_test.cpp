@@ -2,7 +2,7 @@
 #include "accelerate/comm/hierarchical_communicator.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // gather, reduce, broadcast, pad and objects on nested values.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/objects.h"

@@ -1,7 +1,7 @@
 // What upstream's own test_ops.py asks of the collectives, on 1 to 4 ranks, and its checks of what
 // ranks disagree about.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/objects.h"

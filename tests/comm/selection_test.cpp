@@ -1,7 +1,7 @@
 // What ranks on the CPU talk through, by what they find and by what they are told.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <iostream>
 #include <map>

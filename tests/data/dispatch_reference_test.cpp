@@ -1,6 +1,6 @@
 // Dispatching loaders against two processes of Python Accelerate.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <array>
 

@@ -1,6 +1,6 @@
 // Dispatching loaders: what travels, what is padded, and how failures reach every rank.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <atomic>
 

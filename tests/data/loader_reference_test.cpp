@@ -1,6 +1,6 @@
 // Loaders against Accelerate's own: the same batches on every rank, for two epochs.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/data/data_loader.h"
 #include "tests/data/reference.h"

@@ -1,7 +1,7 @@
 // state_dict and load_state_dict: an epoch that is interrupted anywhere goes on as if it had not
 // been.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/data/data_loader.h"
 #include "tests/data/numbers.h"

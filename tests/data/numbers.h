@@ -1,7 +1,7 @@
 // Datasets whose samples are their own indices.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <chrono>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // What prepared loaders add: progress for the GradientState, a rank's share, a device; and
 // skipping.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <array>

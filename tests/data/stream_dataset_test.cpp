@@ -1,6 +1,6 @@
 // What counts as an iterable dataset, and how passes over one behave.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <list>
 #include <ranges>

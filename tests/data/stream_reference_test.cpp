@@ -1,6 +1,6 @@
 // Loaders over iterable datasets, skipping and generator-drawn orders against Accelerate's own.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "accelerate/data/data_loader.h"
 #include "tests/data/reference.h"

@@ -2,7 +2,7 @@
 #include "accelerate/precision/grad_scaler.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

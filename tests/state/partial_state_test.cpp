@@ -2,7 +2,7 @@
 #include "accelerate/state/partial_state.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <iostream>
 #include <thread>

@@ -2,7 +2,7 @@
 #include "accelerate/tracking/profiler.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdlib>

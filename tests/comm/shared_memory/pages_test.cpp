@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <iostream>
