@@ -11,6 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+MIGRATING = ROOT / "docs" / "migrating_from_python.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 # A C++ name in the right column of the tables of names. Commands are words with blanks, and do not match.
 NAME = re.compile(r"`([A-Za-z_]\w*)`")
@@ -43,17 +44,17 @@ def front_door():
     return "\n".join(texts.values())
 
 
-def unknown_names():
+def unknown_names(text=MIGRATING.read_text(encoding="utf-8")):
+    """What the right columns of `text` name and accelerate/accelerate.h does not bring."""
     known = set(re.findall(r"\w+", re.sub(r"//.*", "", front_door())))
-    page = ROOT / "docs" / "migrating_from_python.md"
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), 1):
         cells = line.strip().strip("|").split(" | ")
         if not line.startswith("|") or len(cells) != 2:
             continue
         right = re.split(r"not (?:in C|here|needed|types)|later", cells[1])[0]
         for name in NAME.findall(right):
             if name not in known:
-                yield f"{page.relative_to(ROOT)}:{number}: accelerate/accelerate.h does not bring {name}"
+                yield f"{MIGRATING.relative_to(ROOT)}:{number}: accelerate/accelerate.h does not bring {name}"
 
 
 def body(name):
