@@ -18,7 +18,7 @@ const KeyTable<ClusterConfig>& cluster_table() {
     key("distributed_type", &C::distributed_type, "How the processes work together.", {.synonyms = {{"TPU", "XLA"}, {"false", "NO"}}}),
     key("mixed_precision", &C::mixed_precision, "Element type of autocast regions.", {.synonyms = {{"false", "no"}}}),
     key("use_cpu", &C::use_cpu, "Run on the CPU even where a GPU is present."),
-    key("debug", &C::debug, "Check every collective across ranks before it runs."),
+    key("debug", &C::debug, "Say where ranks run, and refuse tensors of a wrong device."),
     key("num_processes", &C::num_processes, "Ranks on all machines together; -1 leaves it to the command line.", {.min = -1, .not_zero = true}),
     key("machine_rank", &C::machine_rank, "Index of this machine.", {.min = 0}),
     key("num_machines", &C::num_machines, "Number of machines.", kAtLeastOne),

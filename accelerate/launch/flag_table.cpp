@@ -33,7 +33,7 @@ Rows general_rows() {
   return {
       {"config_file", text, group, "", "Configuration file to take values from; the default is the one that `accelerate config default` writes.", works},
       {"quiet", toggle, group, "False", "Do not report which rank failed; the exit code stays.", works, {}, 'q'},
-      {"debug", toggle, group, "False", "Ask the ranks to check that their collectives match, which is slower.", works},
+      {"debug", toggle, group, "False", "Say where ranks run; have them refuse tensors of another device than theirs in collectives.", works},
       {"module", toggle, group, "False", "The program is a Python module, run as `python3 -m`.", works, {}, 'm'},
       {"no_python", toggle, group, "False", "Run a .py file itself instead of handing it to python3.", works},
       {"grace_period", number, group, "30.0", "Seconds that ranks get between SIGTERM and SIGKILL.", works},

@@ -13,8 +13,8 @@ namespace {
 constexpr const char* kAbout = "Merge the shards of a model into safetensors files";
 constexpr const char* kFooter = R"(
 DIR is a checkpoint of save_state, in shards or not (its checksums are compared first), a folder of
-shards of PyTorch's distributed checkpoints in their Hugging Face layout, or one with
-model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
+shards of PyTorch's distributed checkpoints in their Hugging Face layout (not .distcp files), or one
+with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
 several files with an index, as Transformers reads them. Files of an earlier merge there are
 replaced. A tensor passes through in pieces: a model larger than the memory is no matter.)";
 

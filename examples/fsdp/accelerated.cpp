@@ -1,6 +1,7 @@
 // The same on any number of ranks: replicated, or sharded when the launcher's configuration asks
 // for it (accelerate launch --config_file examples/fsdp/fsdp.yaml). The program need not know. It
-// writes a folder of safetensors, from which Transformers' from_pretrained reads the trained model.
+// writes the trained weights as safetensors: what Transformers' from_pretrained reads, given the
+// config.json of the model beside them, which is not written here.
 #include <accelerate/accelerate.h>
 
 #include "examples/fsdp/sentences.h"
