@@ -1,19 +1,24 @@
 # Tests that run whole programs: the tools, the installed package, the examples, the originals in Python.
 add_subdirectory(install)
 
+set(live_python "${ACCELERATE_TEST_PYTHON}")
+if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
+  set(live_python "${Python3_EXECUTABLE}")
+endif()
+
 if(Python3_Interpreter_FOUND)
   foreach(tool check_layers check_names)
     add_test(NAME tools.${tool} COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/${tool}_test.py")
   endforeach()
+  # Every public name of Python Accelerate, and what the migrating page says of it.
+  add_test(NAME tools.check_python_names
+           COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tools/check_python_names_test.py")
+  set_tests_properties(tools.check_python_names PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
   add_test(NAME benchmarks.compare
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")
 endif()
 
-set(live_python "${ACCELERATE_TEST_PYTHON}")
-if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
-  set(live_python "${Python3_EXECUTABLE}")
-endif()
 function(accelerate_example_test name program)
   if(TARGET ${program})
     add_test(NAME examples.cv.${name} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/cv_test.py"
