@@ -93,7 +93,7 @@ class LoaderIteration {
       end();
       throw;
     }
-    if (position_ > 0) control().finish_epoch();
+    control().finish_epoch();  // Also without a batch: all ranks go through the same epochs.
     end();
     return false;
   }

@@ -118,6 +118,26 @@ TEST(PreparedLoader, SharesBatchesOfTheUserAndSaysHowManySamplesCount) {
   EXPECT_EQ(read_all(second), (Values{2, 0, 1}));
 }
 
+// In every other epoch there is a batch for the first rank alone.
+TEST(PreparedLoader, CountsAnEpochAlsoOnARankThatHasNoBatchInIt) {
+  const auto batches = [](std::int64_t epoch) {
+    return epoch % 2 == 0 ? BatchList{{0, 1, 2, 3}} : BatchList{{3, 2}, {1, 0}};
+  };
+  LoaderContext context{.world_size = 2, .config = {.even_batches = false}};
+  auto plain = make_data_loader(numbers(4), {.batch_sampler = batches});
+  auto first = prepare_data_loader(plain, context);
+  context.rank = 1;
+  auto second = prepare_data_loader(plain, context);
+  for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+    EXPECT_EQ(second.epoch(), epoch);
+    Values all = read_all(first);
+    const Values others = read_all(second);
+    all.insert(all.end(), others.begin(), others.end());
+    std::ranges::sort(all);
+    EXPECT_EQ(all, counting(4)) << "epoch " << epoch;
+  }
+}
+
 TEST(PreparedLoader, MovesBatchesToItsDevice) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device";
   auto data = std::tuple(torch::arange(64), torch::arange(64) * 2);
