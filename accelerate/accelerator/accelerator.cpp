@@ -21,6 +21,7 @@
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
 
@@ -63,6 +64,12 @@ std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
   }
   if (!use_deepspeed()) return std::nullopt;
   return settings_of(deepspeed_config_from_env(), precision);
+}
+
+// Units are gathered and computed with in fp32; gradients travel as they would have.
+void compute_in_fp32(FsdpSettings& settings) {
+  if (!settings.reduce_dtype) settings.reduce_dtype = settings.param_dtype;
+  settings.param_dtype = DType::f32;
 }
 
 // Each model averages the gradients of its parameters, so one that two of them have would be
@@ -173,9 +180,8 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     seen = view();
   }
   for (const auto& core : live_models()) require_unshared(seen, *core);
-  detail::ForwardPrecision forward{.dtype = autocast_dtype(precision),
-                                   .device = state.device().type(),
-                                   .autocast = options.autocast};
+  detail::ForwardPrecision forward{.device = state.device().type(), .autocast = options.autocast};
+  if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
   auto core = std::make_shared<detail::ModelCore>(module, seen, engine_for(seen, forward), forward);
   models.push_back(core);
   if (core->shards()) {
@@ -184,14 +190,26 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
   return core;
 }
 
+at::ScalarType Accelerator::Impl::agreed_type(at::ScalarType asked) {
+  return state.device().is_cpu() ? half_on_cpu.agree(asked) : asked;
+}
+
 std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& view,
                                                               detail::ForwardPrecision& forward) {
   if (!fsdp) {
     return std::make_shared<DistributedDataParallel>(view, state.communicator(), options.ddp);
   }
+  FsdpSettings settings = *fsdp;
+  if (settings.param_dtype) {
+    const auto asked = to_scalar_type(*settings.param_dtype);
+    if (agreed_type(asked) != asked) {
+      compute_in_fp32(settings);
+      forward.dtype = at::kFloat;  // Buffers that the policy keeps in 16 bits meet fp32.
+    }
+  }
   auto engine = std::make_shared<FullyShardedDataParallel>(
       view, state.communicator(),
-      ShardingOptions{.settings = *fsdp,
+      ShardingOptions{.settings = settings,
                       .device = state.device(),
                       .ranks_of_host = state.local_num_processes()});
   forward.input = engine->input_dtype();

@@ -64,7 +64,8 @@ struct AcceleratorOptions {
       true;  ///< prepare() moves models, optimizer state and batches to device().
   /// Micro-batches a step; ACCELERATE_GRADIENT_ACCUMULATION_STEPS wins over it.
   int gradient_accumulation_steps = 1;
-  /// Type that prepared forwards compute in; default ACCELERATE_MIXED_PRECISION, else `no`.
+  /// Type that prepared forwards compute in; default ACCELERATE_MIXED_PRECISION, else `no`. A CPU
+  /// that is slow in 16 bits computes in fp32 instead, unless ACCELERATE_CPU_HALF is `native`.
   std::optional<MixedPrecision> mixed_precision = std::nullopt;
   bool cpu = false;  ///< Stay on the CPU even where there is a GPU.
   /// Trackers by name (tensorboard, jsonl, csv, mlflow, "all") and of your own; init_trackers()
@@ -247,8 +248,8 @@ class Accelerator {
     return join_cores(join, {models.core()...});
   }
 
-  /// While the scope is alive, operations compute in the type of mixed_precision(); a prepared
-  /// model's forward needs none. With {.enabled = false} they compute as they are.
+  /// While the scope is alive, operations compute in the type that prepared forwards compute in; a
+  /// prepared model's forward needs none. With {.enabled = false} they compute as they are.
   [[nodiscard]] AutocastScope autocast(const AutocastKwargs& kwargs) const;
   [[nodiscard]] AutocastScope autocast() const;
   [[nodiscard]] MixedPrecision mixed_precision() const;

@@ -14,6 +14,7 @@
 #include "accelerate/optim/sharded_clipping.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
+#include "accelerate/precision/half_on_cpu.h"
 
 namespace accelerate {
 
@@ -63,6 +64,10 @@ struct Accelerator::Impl {
   [[nodiscard]] std::shared_ptr<ParallelEngine> engine_for(const ModuleView& view,
                                                            detail::ForwardPrecision& forward);
 
+  /// The type that all ranks compute in where the policy says `asked`: on a CPU that is slow in 16
+  /// bits fp32. [collective] on CPUs
+  [[nodiscard]] at::ScalarType agreed_type(at::ScalarType asked);
+
   /// The lowest of the ranks that share this one's disk, and whether that is this one.
   [[nodiscard]] int disk_leader() const;
   [[nodiscard]] bool saves() const { return state.process_index() == disk_leader(); }
@@ -80,6 +85,7 @@ struct Accelerator::Impl {
   AcceleratorOptions options;
   PartialState state;
   MixedPrecision precision;
+  detail::HalfOnCpu half_on_cpu{state.communicator()};
   std::optional<FsdpSettings> fsdp;    // when models are sharded
   std::shared_ptr<GradScaler> scaler;  // for fp16 only
   std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();

@@ -210,7 +210,9 @@ void Accelerator::set_gradient_accumulation_steps(int steps) {
 }
 
 AutocastScope Accelerator::autocast(const AutocastKwargs& kwargs) const {
-  return {device().type(), autocast_dtype(impl_->precision), kwargs};
+  auto dtype = autocast_dtype(impl_->precision);
+  if (dtype && device().is_cpu()) dtype = impl_->half_on_cpu.without_asking(*dtype);
+  return {device().type(), dtype, kwargs};
 }
 
 AutocastScope Accelerator::autocast() const {

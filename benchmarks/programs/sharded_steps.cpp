@@ -24,6 +24,13 @@ double proportional_mib() {
   throw std::runtime_error("/proc/self/smaps_rollup has no Pss");
 }
 
+// What forwards compute in: a CPU that is slow in 16 bits takes fp32.
+std::string computed_in(const accelerate::Accelerator& accelerator) {
+  const auto scope = accelerator.autocast();
+  const auto one = torch::ones({1, 1});
+  return c10::toString(torch::mm(one, one).scalar_type());
+}
+
 void run(const bench::TimedBlocks& timed) {
   accelerate::Accelerator accelerator({.cpu = true});
   accelerate::set_seed(42);
@@ -54,6 +61,7 @@ void run(const bench::TimedBlocks& timed) {
     bench::report({{"block_seconds", seconds},
                    {"ranks", accelerator.num_processes()},
                    {"full_parameters", home},
+                   {"computed_in", computed_in(accelerator)},
                    {"loss", loss},
                    {"proportional_mib", together.item<double>()}});
   }

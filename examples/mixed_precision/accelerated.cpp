@@ -1,5 +1,6 @@
 // Mixed precision: one option. Also fp16, with its scaling of the loss, and from the outside:
 //   accelerate launch --mixed_precision bf16 …
+// On a CPU that is slow in bf16 it computes in float32 and says so; ACCELERATE_CPU_HALF=native insists.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"

@@ -4,6 +4,7 @@ what they are about and learn the two spirals.
 usage: features_test.py BUILD [unittest arguments]; BUILD is the build folder.
 """
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -35,7 +36,7 @@ WITHOUT_ACCURACY = {"profiler"}
 
 def run(folder, *command):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240, cwd=folder,
-                          stdin=subprocess.DEVNULL, check=False)
+                          stdin=subprocess.DEVNULL, check=False, env={**os.environ, "ACCELERATE_CPU_HALF": "native"})
 
 
 class Features(unittest.TestCase):

@@ -47,7 +47,8 @@ SHARDED = [
 
 def run(*command, **variables):
     return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120,
-                          stdin=subprocess.DEVNULL, check=False, env={**os.environ, **variables})
+                          stdin=subprocess.DEVNULL, check=False,
+                          env={**os.environ, "ACCELERATE_CPU_HALF": "native", **variables})
 
 
 def launched(*flags, out=(), **variables):

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <nlohmann/json.hpp>
+
 #include "accelerate/base/error.h"
 #include "tests/support/ranks.h"
+#include "tests/support/reference.h"
 
 namespace accelerate {
 namespace {
@@ -138,6 +141,36 @@ TEST(JoinedInputs, BuffersComeFromARankThatStillTrains) {
     EXPECT_EQ(joined.finish().value_or(-1), 1);
     EXPECT_EQ(net->named_buffers()["1.num_batches_tracked"].item<std::int64_t>(), 2);
   });
+}
+
+at::Tensor waves(double phase) {
+  return torch::sin(torch::arange(8, at::kDouble) * 0.7 + phase).to(at::kFloat).view({4, 2});
+}
+
+TEST(JoinedInputs, LeaveTheBuffersThatPyTorchLeaves) {
+  const auto rows = nlohmann::json::parse(testing::read_reference("join_buffers.json"));
+  ASSERT_EQ(rows.size(), 6U);
+  for (const auto& row : rows) {
+    run_ranks_shared(3, [&](const std::shared_ptr<Communicator>& comm) {
+      const auto rank = static_cast<std::size_t>(comm->rank());
+      torch::nn::BatchNorm1d norm(2);
+      DistributedDataParallel engine(view_of(*norm), comm,
+                                     {.broadcast_buffers = row.at("broadcast_buffers").get<bool>()});
+      JoinedInputs joined({&engine}, comm);
+      for (int step = 0; step < row.at("steps").at(rank).get<int>(); ++step) {
+        engine.before_forward(true);
+        const auto loss = norm(waves(step + 10.0 * comm->rank())).square().sum();
+        joined.run_backward({&engine}, {.loss = loss}, [&] { loss.backward(); });
+        norm->zero_grad();
+      }
+      joined.finish();
+      const auto expected = row.at("ranks").at(rank).get<std::vector<double>>();
+      const auto& mean = norm->running_mean;
+      EXPECT_NEAR(mean[0].item<double>(), expected[0], 1e-6) << row.at("steps");
+      EXPECT_NEAR(mean[1].item<double>(), expected[1], 1e-6) << row.at("steps");
+      EXPECT_EQ(norm->num_batches_tracked.item<double>(), expected[2]) << row.at("steps");
+    });
+  }
 }
 
 TEST(JoinedInputs, WithoutSynchronisationNothingIsAnnounced) {

@@ -66,7 +66,7 @@ struct DistributedDataParallel::Impl {
     detail::require_memory(view, "prepared for data parallel training");
     if (communicator->size() == 1) return;
     require_dense(view);
-    broadcast_state(0);
+    broadcast_state(0, /*with_buffers=*/true);
     make_reducer(view);
     reducer->set_comm_hook(std::move(hook));
   }
@@ -136,9 +136,9 @@ struct DistributedDataParallel::Impl {
     store_received_buffers();
   }
 
-  void broadcast_state(int source) {
+  void broadcast_state(int source, bool with_buffers) {
     auto state = parameters;
-    state.insert(state.end(), buffers.begin(), buffers.end());
+    if (with_buffers) state.insert(state.end(), buffers.begin(), buffers.end());
     broadcast(state, source);
   }
 
@@ -230,7 +230,7 @@ void DistributedDataParallel::set_buffer_source(int rank) {
 }
 
 void DistributedDataParallel::broadcast_state(int source) {
-  impl_->broadcast_state(source);
+  impl_->broadcast_state(source, impl_->kwargs.broadcast_buffers);
 }
 
 void DistributedDataParallel::average_parameters() {

@@ -49,7 +49,7 @@ class DistributedDataParallel final : public ParallelEngine {
   /// The rank whose buffers everyone gets; 0 unless that one's inputs have run out.
   void set_buffer_source(int rank);
 
-  /// Everyone gets the parameters and buffers of `source`. [collective]
+  /// Everyone gets the parameters and, with broadcast_buffers, the buffers of `source`. [collective]
   void broadcast_state(int source);
   /// Everyone gets the mean of the parameters and, with broadcast_buffers, rank 0's buffers.
   /// [collective]

@@ -17,6 +17,8 @@ struct JoinedInputs::Announcement {
   std::vector<int> active;  // ranks, ascending
   std::vector<int> counts;  // one a model
 
+  // The rank that PyTorch chooses too: the highest that still has inputs.
+  [[nodiscard]] int buffer_source() const { return active.back(); }
   [[nodiscard]] bool takes_part(std::size_t model) const { return counts[model] > 0; }
   [[nodiscard]] BackwardPass pass(at::Tensor loss) const {
     const bool several =
@@ -79,7 +81,7 @@ void JoinedInputs::run_backward(const std::vector<DistributedDataParallel*>& eng
   if (communicates) {
     const auto heard = announce(pass.loss, /*active=*/true);
     pass.reduce_at_the_end = heard.pass({}).reduce_at_the_end;
-    for (auto* engine : engines_) engine->set_buffer_source(heard.active.front());
+    for (auto* engine : engines_) engine->set_buffer_source(heard.buffer_source());
   }
   accelerate::run_backward({engines.begin(), engines.end()}, std::move(pass), backward);
 }
@@ -90,7 +92,7 @@ void JoinedInputs::shadow(const Announcement& announcement) {
     if (announcement.takes_part(i)) members.push_back(engines_[i]);
   }
   for (auto* engine : members) {
-    engine->set_buffer_source(announcement.active.front());
+    engine->set_buffer_source(announcement.buffer_source());
     engine->begin_shadow(announcement.pass({}));
   }
   for (auto* engine : members) engine->finish_shadow();
