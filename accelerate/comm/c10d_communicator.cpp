@@ -29,6 +29,8 @@ using detail::describe_tensor;
 using detail::GroupDiagnosis;
 using detail::Sentence;
 
+constexpr int kEveryone = -1;
+
 class C10dCommunicator final : public Communicator {
  public:
   explicit C10dCommunicator(C10dGroup group)
@@ -150,7 +152,7 @@ class C10dCommunicator final : public Communicator {
 
   Work send(at::Tensor tensor, int destination, int tag) override {
     check_peer(destination);
-    return start_point_to_point("send to rank " + std::to_string(destination), as_bytes(tensor),
+    return start_point_to_point("send to rank ", destination, as_bytes(tensor),
                                 [&](std::vector<at::Tensor>& tensors) {
                                   return backend_->send(tensors, destination, tag);
                                 });
@@ -159,7 +161,7 @@ class C10dCommunicator final : public Communicator {
   Work receive(at::Tensor tensor, int source, int tag) override {
     check_peer(source);
     return start_point_to_point(
-        "receive from rank " + std::to_string(source), as_bytes(tensor),
+        "receive from rank ", source, as_bytes(tensor),
         [&](std::vector<at::Tensor>& tensors) { return backend_->recv(tensors, source, tag); });
   }
 
@@ -214,7 +216,9 @@ class C10dCommunicator final : public Communicator {
     let_engine_go();
     group_.store = c10::make_intrusive<c10d::PrefixStore>(
         "renewed" + std::to_string(renewals_++) + "/", first_store_);
-    splits_ = 0;  // A rank may have got further than others before the group was aborted.
+    // A rank may have got further than others before the group was aborted.
+    splits_ = 0;
+    collectives_ = 0;
     connect();
   }
 
@@ -300,7 +304,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   void barrier_of_hosts(const Sentence& what) {
-    pending(run(what, [&] { return backend_->barrier(); }), what, false, nullptr).wait();
+    pending(run(what, [&] { return backend_->barrier(); }), what, kEveryone, nullptr).wait();
   }
 
   // An engine that only orders streams lets the host run on; reading a result does not.
@@ -366,15 +370,15 @@ class C10dCommunicator final : public Communicator {
     if (tensor.numel() == 0 && !group_.traits.moves_every_dtype) return {};
     std::vector<at::Tensor> tensors = {std::move(tensor)};
     auto work = run(sentence, [&] { return call(tensors); });
-    return pending(std::move(work), std::move(sentence), false, std::move(then));
+    return pending(std::move(work), std::move(sentence), kEveryone, std::move(then));
   }
 
   template <typename Call>
-  Work start_point_to_point(const std::string& what, at::Tensor tensor, Call call) {
-    const Sentence sentence(what);
+  Work start_point_to_point(const char* what, int peer, at::Tensor tensor, Call call) {
+    const Sentence sentence(what + std::to_string(peer));
     refuse_when_aborted(sentence);
     std::vector<at::Tensor> tensors = {std::move(tensor)};
-    return pending(run(sentence, [&] { return call(tensors); }), sentence, true, nullptr);
+    return pending(run(sentence, [&] { return call(tensors); }), sentence, peer, nullptr);
   }
 
   void refuse_when_aborted(const Sentence& what) const {
@@ -392,13 +396,17 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  Work pending(c10::intrusive_ptr<c10d::Work> work, Sentence what, bool point_to_point,
+  // `peer`: the other end of a message, or kEveryone. Gloo's send and receive give up for good when
+  // a wait ends early, so they get one long wait.
+  Work pending(c10::intrusive_ptr<c10d::Work> work, Sentence what, int peer,
                std::function<void()> then) {
+    const bool is_message = peer != kEveryone;
     return Work(std::make_unique<C10dPending>(
                     std::move(work), std::move(what),
-                    C10dPending::Waiting{point_to_point && !group_.traits.ends_when_aborted,
+                    C10dPending::Waiting{is_message && !group_.traits.ends_when_aborted,
                                          group_.traits.require_presence_of != nullptr,
-                                         !group_.device.is_cpu()},
+                                         !group_.device.is_cpu(), is_message ? 0 : ++collectives_,
+                                         peer},
                     diagnosis_),
                 std::move(then));
   }
@@ -409,6 +417,7 @@ class C10dCommunicator final : public Communicator {
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::string name_;
   std::vector<std::weak_ptr<Communicator>> parts_;  // Aborted with this one.
+  std::uint64_t collectives_ = 0;  // Counted alike by all ranks.
   int splits_ = 0;
   int renewals_ = 0;
   int exceptions_at_start_ = std::uncaught_exceptions();

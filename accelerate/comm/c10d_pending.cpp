@@ -25,8 +25,7 @@ void C10dPending::wait() {
   if (diagnosis_->aborted()) diagnosis_->throw_if_aborted(what_.text());
   if (waiting_.orders_streams) return order_streams();
   detail::Waiting waiting([this] { return what_.text(); }, *diagnosis_);
-  // Gloo's send and receive give up for good when a wait ends early, so they get one long wait.
-  while (!finished_within(waiting_.point_to_point ? diagnosis_->timeout() : waiting.next_slice())) {
+  while (!finished_within(waiting)) {
     diagnosis_->throw_if_aborted(what_.text());
     report_or_give_up(waiting);
   }
@@ -35,7 +34,7 @@ void C10dPending::wait() {
 // The result of an operation that nobody waits for any more must not come after all.
 void C10dPending::report_or_give_up(detail::Waiting& waiting) {
   try {
-    waiting.report_or_throw(late_);
+    waiting.report_or_throw(late_, call());
   } catch (const CommError&) {
     if (waiting_.names_late_ranks) work_->abort();
     throw;
@@ -50,17 +49,24 @@ void C10dPending::order_streams() {
   }
 }
 
-bool C10dPending::finished_within(std::chrono::milliseconds slice) {
+CallInGroup C10dPending::call() const {
+  return {what_.text(), waiting_.number, waiting_.peer};
+}
+
+bool C10dPending::finished_within(const detail::Waiting& waiting) {
   try {
-    return work_->wait(slice);
+    return work_->wait(waiting_.in_one_piece ? diagnosis_->timeout() : waiting.next_slice());
   } catch (const UsageError&) {
     throw;
   } catch (const std::exception& error) {
-    if (!waiting_.point_to_point && !work_->isCompleted()) {  // only this slice is over
+    if (!waiting_.in_one_piece && !work_->isCompleted()) {  // only this slice is over
       if (waiting_.names_late_ranks) late_ = error.what();
       return false;
     }
     if (work_->isCompleted() && !work_->exception()) return true;
+    // Gloo has a clock of its own, which began with the call.
+    const bool is_late = first_line(error).find("Timed out") != std::string::npos;
+    if (is_late || (waiting_.in_one_piece && waiting.is_over())) diagnosis_->throw_timeout(call());
     diagnosis_->throw_failure(what_.text(), error);
   }
 }

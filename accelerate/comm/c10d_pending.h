@@ -32,9 +32,11 @@ struct Sentence {
 class C10dPending final : public Work::Pending {
  public:
   struct Waiting {
-    bool point_to_point = false;
+    bool in_one_piece = false;      ///< A wait that ends early would end the operation.
     bool names_late_ranks = false;  ///< In the error of a wait that ends early.
     bool orders_streams = false;  ///< The engine's work is ordered behind streams, not waited for.
+    std::uint64_t number = 0;  ///< Among the collectives of the group; 0 for a message.
+    int peer = -1;             ///< Whom a message comes from or goes to.
   };
 
   C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
@@ -46,7 +48,8 @@ class C10dPending final : public Work::Pending {
  private:
   void report_or_give_up(detail::Waiting& waiting);
   void order_streams();
-  bool finished_within(std::chrono::milliseconds slice);
+  bool finished_within(const detail::Waiting& waiting);
+  [[nodiscard]] CallInGroup call() const;
 
   c10::intrusive_ptr<c10d::Work> work_;
   Sentence what_;

@@ -1,7 +1,6 @@
 #include "accelerate/comm/diagnosis.h"
 
 #include <c10/util/Exception.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
@@ -12,7 +11,10 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/comm/process_card.h"
+#include "accelerate/comm/sealed_store.h"
 #include "accelerate/comm/store_connection.h"
+#include "accelerate/comm/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {
@@ -30,6 +32,18 @@ constexpr std::chrono::milliseconds kPoll{2};
 constexpr std::chrono::milliseconds kOfSlowRanks{30'000};  // And no more, lest one be dead.
 
 constexpr const char* kSomebodyFailed = "accelerate/failed/somebody";
+// Of Gloo and of the system; what else fails is no news of a peer.
+bool is_about_a_connection(const std::string& reason) {
+  for (const char* sign : {"onnection closed", "onnection reset", "onnection refused", "roken pipe",
+                           "Read error", "Write error", "reset by peer", "closed by peer"}) {
+    if (reason.find(sign) != std::string::npos) return true;
+  }
+  return false;
+}
+
+constexpr const char* kNoStore =
+    " The store, which rank 0 or its launcher hosts, does not answer: it has ended, has crashed or "
+    "is stopped.";
 
 }  // namespace
 
@@ -58,11 +72,7 @@ std::string GroupDiagnosis::who() const {
 }
 
 bool GroupDiagnosis::has_store() const {
-  auto innermost = store_;
-  while (auto prefixed = c10::dynamic_intrusive_pointer_cast<c10d::PrefixStore>(innermost)) {
-    innermost = prefixed->getUnderlyingStore();
-  }
-  const auto* store = dynamic_cast<const c10d::TCPStore*>(innermost.get());
+  const auto* store = dynamic_cast<const c10d::TCPStore*>(&innermost(store_));
   return store == nullptr || !host_has_left(store->getHost(), store->getPort());
 }
 
@@ -88,7 +98,7 @@ void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look
   const auto keys = keys_of_all("joined");
   Waiting waiting([] { return "joining the group"; }, *this);
   try {
-    store_->set(key("joined", rank_), to_bytes("1"));
+    store_->set(key("joined", rank_), to_bytes(own_process_card()));
     // Asked again and again rather than waited for: a wait that ends early makes c10d print a
     // warning.
     while (!store_->check(keys)) {
@@ -100,6 +110,7 @@ void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look
                      {.main_process_only = false});
       }
     }
+    read_cards();
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& error) {
@@ -153,9 +164,8 @@ void GroupDiagnosis::throw_if_a_peer_failed() {
 
 std::string GroupDiagnosis::failure_of(int rank) {
   if (!store_->check({key("failed", rank)})) return "";
-  const auto reason = store_->get(key("failed", rank));
   return " Rank " + std::to_string(rank) +
-         " gave up: " + std::string(reason.begin(), reason.end()) + ".";
+         " gave up: " + untrusted_text(store_->get(key("failed", rank))) + ".";
 }
 
 void GroupDiagnosis::throw_if_given_up(const std::vector<int>& ranks) {
@@ -173,7 +183,7 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
   try {
     bool peer_gave_up = false;
     std::this_thread::sleep_for(kAnnouncementDelay);
-    if (!has_store()) throw CommError("the store is gone");
+    if (!has_store()) return text + lost_processes() + kNoStore;
     for (int rank = 0; rank < size_; ++rank) {
       if (rank == rank_) continue;
       const std::string name = " Rank " + std::to_string(rank);
@@ -184,27 +194,111 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
         text += name + " had left the group with a clean exit before this.";
       } else if (!store_->check({key("joined", rank)})) {
         text += name + " never joined.";
+      } else if (store_->check({key("timed out", rank)})) {
+        text += name + " gave up waiting in " +
+                untrusted_text(store_->get(key("timed out", rank))) + ".";
       }
     }
     if (peer_gave_up) std::this_thread::sleep_for(kHeadStart);
+  } catch (const CommError& error) {  // The store holds what no rank wrote.
+    text += std::string(" What became of the peers is not known: ") + error.what() + ".";
   } catch (...) {
-    text +=
-        " The store, which rank 0 or its launcher hosts, does not answer: it has ended or crashed.";
+    text += lost_processes() + kNoStore;
+  }
+  return text;
+}
+
+void GroupDiagnosis::leave_note(const char* kind, const std::string& text) noexcept {
+  try {
+    if (has_store()) store_->set(key(kind, rank_), to_bytes(text));
+  } catch (...) {
+    // Whoever would read it cannot do so either.
+  }
+}
+
+void GroupDiagnosis::say_waiting(const CallInGroup& call) noexcept {
+  leave_note("waits", std::to_string(call.number) + " " + call.what);
+}
+
+void GroupDiagnosis::read_cards() {
+  for (const auto& key : keys_of_all("joined")) {
+    const auto bytes = store_->get(key);
+    cards_.emplace_back(bytes.begin(), bytes.end());
+  }
+}
+
+std::string GroupDiagnosis::name_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  const std::string process = index < cards_.size() ? describe_process(cards_[index]) : "";
+  return "rank " + std::to_string(rank) + (process.empty() ? "" : " (" + process + ")");
+}
+
+std::string GroupDiagnosis::lost_processes() const {
+  std::string text;
+  for (int rank = 0; rank < static_cast<int>(cards_.size()); ++rank) {
+    const std::string process = describe_process(cards_[static_cast<std::size_t>(rank)]);
+    if (process.find(", which ") == std::string::npos) continue;
+    text += " Rank " + std::to_string(rank) + " is " + process + ".";
+  }
+  return text;
+}
+
+std::string GroupDiagnosis::attendance_of(int rank, const CallInGroup& call) {
+  const std::string late = " It waits for " + name_of(rank);
+  if (call.peer >= 0) return late + ".";
+  if (!store_->check({key("waits", rank)})) return late + ", which is not known to be in it.";
+  const std::string note = untrusted_text(store_->get(key("waits", rank)));
+  const auto blank = note.find(' ');
+  const auto number = parse_int(note.substr(0, blank)).value_or(0);
+  const std::string theirs = blank == std::string::npos ? "" : note.substr(blank + 1);
+  if (number < static_cast<std::int64_t>(call.number)) {
+    return late + ", which is not known to be in it.";
+  }
+  if (number == static_cast<std::int64_t>(call.number) && theirs == call.what) return "";
+  return " R" + name_of(rank).substr(1) + " waits in " + theirs + " instead.";
+}
+
+std::string GroupDiagnosis::attendance(const CallInGroup& call) noexcept {
+  std::string text;
+  try {
+    for (int rank = 0; rank < size_; ++rank) {
+      const bool is_meant = call.peer < 0 ? rank != rank_ : rank == call.peer;
+      if (is_meant) text += attendance_of(rank, call);
+    }
+  } catch (...) {
+    text += kNoStore;
   }
   return text;
 }
 
 void GroupDiagnosis::throw_failure(const std::string& what, const std::exception& error) {
+  const std::string reason = first_line(error);
+  std::string known = peer_sentences();
+  if (known.empty() && is_about_a_connection(reason)) {
+    known = lost_processes();
+    if (known.empty()) {
+      known =
+          " The connection to a peer is closed, and no peer has said why: look for the first rank "
+          "that ended.";
+    }
+  }
+  throw CommError(what + " failed on " + who() + ": " + reason + "." + known);
+}
+
+// The store, when it is silent, is not asked twice: each question lasts as long as the timeout.
+void GroupDiagnosis::throw_timeout(const CallInGroup& call) {
+  say_waiting(call);
+  leave_note("timed out", call.what);  // Others that lose their connection to us find out why.
   const std::string known = peer_sentences();
-  throw CommError(what + " failed on " + who() + ": " + first_line(error) + "." +
-                  (known.empty()
-                       ? " A peer has probably crashed: look for the first rank that failed."
-                       : known));
+  throw_late(call.what, known + (known.ends_with(kNoStore) ? "" : attendance(call)));
 }
 
 void GroupDiagnosis::throw_timeout(const std::string& what, const std::string& known) {
   // A stopped rank 0 answers no questions.
-  const std::string missing = known.empty() ? peer_sentences() : " It waits: " + known + ".";
+  throw_late(what, known.empty() ? peer_sentences() : " It waits: " + known + ".");
+}
+
+void GroupDiagnosis::throw_late(const std::string& what, const std::string& missing) const {
   const std::string start = what + " on " + who() + " was not finished within the timeout of " +
                             format_duration(timeout_) + ".";
   if (missing.find("never joined") != std::string::npos) {
@@ -219,9 +313,17 @@ void GroupDiagnosis::throw_timeout(const std::string& what, const std::string& k
 Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis)
     : what_(std::move(what)), diagnosis_(diagnosis) {}
 
+// The first is over early enough for the peers to know that we wait before their timeout is over.
 std::chrono::milliseconds Waiting::next_slice() const {
+  constexpr std::chrono::milliseconds kShortest{1};
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  return std::clamp(diagnosis_.timeout() - waited, std::chrono::milliseconds(1), kWaitSlice);
+  const auto longest =
+      is_known_to_wait_ ? kWaitSlice : std::min(kWaitSlice, diagnosis_.timeout() / 4);
+  return std::clamp(diagnosis_.timeout() - waited, kShortest, std::max(kShortest, longest));
+}
+
+bool Waiting::is_over() const {
+  return Clock::now() - start_ >= diagnosis_.timeout();
 }
 
 bool Waiting::report_is_due() {
@@ -232,9 +334,12 @@ bool Waiting::report_is_due() {
   return true;
 }
 
-void Waiting::report_or_throw(const std::string& known) {
+void Waiting::report_or_throw(const std::string& known, const CallInGroup& call) {
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_(), known);
+  if (is_over() && known.empty()) diagnosis_.throw_timeout(call);
+  if (is_over()) diagnosis_.throw_timeout(call.what, known);
+  if (!is_known_to_wait_ && known.empty()) diagnosis_.say_waiting(call);
+  is_known_to_wait_ = true;
   if (waited < next_report_) return;
   next_report_ += kWaitSlice;
   get_logger("accelerate.comm")

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <string>
@@ -17,6 +18,13 @@ class Store;
 }
 
 namespace accelerate::detail {
+
+/// A call that ranks of a group make together.
+struct CallInGroup {
+  std::string what;          ///< "all_reduce of Float[4]"
+  std::uint64_t number = 0;  ///< Among the collectives of the group; 0 for a message.
+  int peer = -1;             ///< Whom a message comes from or goes to; -1 for a collective.
+};
 
 class GroupDiagnosis {
  public:
@@ -51,12 +59,18 @@ class GroupDiagnosis {
   /// question to the store.
   void throw_if_a_peer_failed();
 
+  /// Tells the peers that this rank waits in `call`, so that a rank whose timeout is over knows who
+  /// is there and who is not. Never throws. Cost: one message to the store.
+  void say_waiting(const CallInGroup& call) noexcept;
+
   /// Throws CommError: `what` failed, why, and what is known about the peers.
   [[noreturn]] void throw_failure(const std::string& what, const std::exception& error);
 
   /// Throws CommError: `what` was not finished within the timeout. `known`, what the engine says
   /// about that, stands for what the store knows.
   [[noreturn]] void throw_timeout(const std::string& what, const std::string& known = "");
+  /// As above, and names the ranks that are not known to wait in `call` too, by their processes.
+  [[noreturn]] void throw_timeout(const CallInGroup& call);
 
   /// "rank 1 of 2"
   [[nodiscard]] std::string who() const;
@@ -71,11 +85,23 @@ class GroupDiagnosis {
   [[nodiscard]] std::string missing_ranks();
   /// " Rank 1 gave up: lost its GPU."; empty when it has not.
   [[nodiscard]] std::string failure_of(int rank);
+  /// "rank 1 (process 1234, which is stopped)"
+  [[nodiscard]] std::string name_of(int rank) const;
+  /// The processes that are seen to be dead or stopped, a sentence for each. Does without the store.
+  [[nodiscard]] std::string lost_processes() const;
+  /// Who does not wait in `call`, and what else some wait in.
+  [[nodiscard]] std::string attendance(const CallInGroup& call) noexcept;
+  /// Reads what peers told of their processes when they joined.
+  void read_cards();
+  [[nodiscard]] std::string attendance_of(int rank, const CallInGroup& call);
+  void leave_note(const char* kind, const std::string& text) noexcept;
+  [[noreturn]] void throw_late(const std::string& what, const std::string& missing) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;
   int size_;
   std::chrono::milliseconds timeout_;
+  std::vector<std::string> cards_;  // Of the ranks' processes, once all have joined.
   std::atomic<bool> aborted_ = false;
 };
 
@@ -86,8 +112,10 @@ class Waiting {
   Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis);
 
   [[nodiscard]] std::chrono::milliseconds next_slice() const;
-  /// To be called when a slice is over and the result is not there; `known` as for throw_timeout.
-  void report_or_throw(const std::string& known = "");
+  /// To be called when a slice is over and the result is not there. Throws at the timeout: with
+  /// `known`, what the engine says, or else with what peers say of `call`.
+  void report_or_throw(const std::string& known, const CallInGroup& call);
+  [[nodiscard]] bool is_over() const;
   /// For waits that poll: true every 5 s. Throws CommError when the timeout is over.
   [[nodiscard]] bool report_is_due();
 
@@ -97,6 +125,7 @@ class Waiting {
   GroupDiagnosis& diagnosis_;
   Clock::time_point start_ = Clock::now();
   std::chrono::milliseconds next_report_{5'000};
+  bool is_known_to_wait_ = false;
 };
 
 /// The first line of an exception of c10d or Gloo, without source positions and stack traces.

@@ -1,41 +1,12 @@
 #include "accelerate/comm/gloo.h"
 
-#include <pthread.h>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include <csignal>
-#include <ctime>
-
 #include "accelerate/base/environment.h"
+#include "accelerate/comm/broken_pipes.h"
 
 namespace accelerate::detail {
 namespace {
-
-// While alive, a write to a connection that the peer has closed does not raise SIGPIPE on this
-// thread, nor ever on the threads that it starts, which inherit the mask. Gloo reports such a write
-// as an error, if the process survives it; Python's ignores the signal, programs in C++ do not.
-class WithoutBrokenPipes {
- public:
-  WithoutBrokenPipes() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    sigset_t pending;
-    sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~WithoutBrokenPipes() {
-    const timespec at_once{};
-    if (!was_pending_) sigtimedwait(&pipe_, nullptr, &at_once);
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  WithoutBrokenPipes(const WithoutBrokenPipes&) = delete;
-  WithoutBrokenPipes& operator=(const WithoutBrokenPipes&) = delete;
-
- private:
-  sigset_t pipe_{}, before_{};
-  bool was_pending_ = false;
-};
 
 // c10d's destructor waits for operations in flight, up to their timeout. Closing the connections
 // makes them fail at once, here and at the peers.

@@ -12,6 +12,7 @@
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/hierarchical_communicator.h"
 #include "accelerate/comm/shared_memory/peers.h"
+#include "accelerate/comm/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {
@@ -29,19 +30,26 @@ StorePtr part_of(const StorePtr& store, const char* name) {
   throw ConfigError("ACCELERATE_COMM asks for " + reason);
 }
 
+std::string wish_in(const std::vector<std::uint8_t>& bytes, int rank) {
+  std::string wish(bytes.begin(), bytes.end());
+  if (wish == "nothing" || wish == "'gloo'" || wish == "'shared_memory'") return wish;
+  throw CommError("in the store of the job rank " + std::to_string(rank) + " asks to talk through " +
+                  untrusted_text(wish) +
+                  ", which no rank does. Does another program write to the store?");
+}
+
 // Before anybody connects, so that ranks of different minds do not wait for each other.
 void require_equal_wishes(const StorePtr& store, const SelectionOptions& options) {
   const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
   const std::string mine = options.wish.empty() ? "nothing" : "'" + options.wish + "'";
   store->set(key(options.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
   GroupDiagnosis(store, options.rank, options.size, options.timeout).wait_for_everyone_to_join();
-  const auto first = store->get(key(0));
+  const auto first = wish_in(store->get(key(0)), 0);
   for (int rank = 1; rank < options.size; ++rank) {
-    const auto theirs = store->get(key(rank));
+    const auto theirs = wish_in(store->get(key(rank)), rank);
     if (theirs == first) continue;
     refuse_on_all_ranks(store, options,
-                        std::string(first.begin(), first.end()) + " on rank 0 and for " +
-                            std::string(theirs.begin(), theirs.end()) + " on rank " +
+                        first + " on rank 0 and for " + theirs + " on rank " +
                             std::to_string(rank) + "; all ranks need the same");
   }
 }

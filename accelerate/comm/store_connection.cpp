@@ -8,13 +8,18 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -71,9 +76,8 @@ void limit_silence(int fd, milliseconds limit) {
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
 }
 
-// This process's descriptors of connections to host:port.
-std::vector<int> connections_to(const std::string& host, int port) {
-  const auto wanted = addresses_of(host, port);
+// This process's descriptors of connections to one of the addresses.
+std::vector<int> connections_to(const std::set<std::string>& wanted) {
   std::vector<int> found;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
@@ -83,6 +87,10 @@ std::vector<int> connections_to(const std::string& host, int port) {
     }
   }
   return found;
+}
+
+std::vector<int> connections_to(const std::string& host, int port) {
+  return connections_to(addresses_of(host, port));
 }
 
 bool was_closed_by_peer(int fd) {
@@ -103,6 +111,49 @@ int notice_lost_host(const std::string& host, int port, milliseconds limit) {
 bool host_has_left(const std::string& host, int port) {
   const auto connections = connections_to(host, port);
   return !connections.empty() && std::ranges::all_of(connections, was_closed_by_peer);
+}
+
+struct GreetingLimit::State {
+  std::set<std::string> addresses;
+  std::vector<int> before;  // Connections that others made.
+  std::atomic<bool> is_over = false;
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::jthread thread;
+
+  // Again and again: c10d connects anew until its own limit is over.
+  void close_after(milliseconds limit, const std::stop_token& stop) {
+    constexpr milliseconds kAgain{50};
+    std::unique_lock lock(mutex);
+    const auto never = [] { return false; };
+    for (auto pause = limit; !stop.stop_requested(); pause = kAgain) {
+      wake.wait_for(lock, stop, pause, never);
+      if (!stop.stop_requested()) close_new_ones();
+    }
+  }
+
+  void close_new_ones() {
+    is_over = true;
+    for (const int fd : connections_to(addresses)) {
+      if (std::ranges::find(before, fd) == before.end()) shutdown(fd, SHUT_RDWR);
+    }
+  }
+};
+
+GreetingLimit::GreetingLimit(const std::string& host, int port, milliseconds limit)
+    : state_(std::make_unique<State>()) {
+  state_->addresses = addresses_of(host, port);
+  state_->before = connections_to(state_->addresses);
+  const BlockedSignals blocked;
+  state_->thread = std::jthread([state = state_.get(), limit](const std::stop_token& stop) {
+    state->close_after(limit, stop);
+  });
+}
+
+GreetingLimit::~GreetingLimit() = default;
+
+bool GreetingLimit::is_over() const {
+  return state_->is_over;
 }
 
 }  // namespace accelerate::detail

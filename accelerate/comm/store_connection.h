@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <string>
 
 namespace accelerate::detail {
@@ -16,5 +17,23 @@ int notice_lost_host(const std::string& host, int port, std::chrono::millisecond
 /// Whether the peer has closed all connections of this process to `host`:`port`, of which there are
 /// some. A question to a store that is gone fails too, and c10d prints a stack trace for it.
 [[nodiscard]] bool host_has_left(const std::string& host, int port);
+
+/// While this lives, but for longer than `limit`, the connections to `host`:`port` that this process
+/// has made since are closed, and new ones as well. c10d's store greets its host without a limit,
+/// and for a process that is stopped the kernel accepts connections that nobody answers.
+class GreetingLimit {
+ public:
+  GreetingLimit(const std::string& host, int port, std::chrono::milliseconds limit);
+  ~GreetingLimit();
+  GreetingLimit(const GreetingLimit&) = delete;
+  GreetingLimit& operator=(const GreetingLimit&) = delete;
+
+  /// Whether the limit is over, so that whoever greeted met a closed connection.
+  [[nodiscard]] bool is_over() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace accelerate::detail

@@ -33,6 +33,16 @@ void check_one_machine_or_address(const RendezvousOptions& options) {
   }
 }
 
+// The value stays out of the message: logs are read by others.
+ChecksumKey job_token_from_env() {
+  const auto digits = env("ACCELERATE_JOB_TOKEN");
+  if (!digits) return {};
+  if (const auto key = key_from_digits(*digits)) return *key;
+  throw ConfigError("ACCELERATE_JOB_TOKEN has " + std::to_string(digits->size()) +
+                    " characters; it must be 32 hexadecimal digits, random and the same on all "
+                    "ranks, as `openssl rand -hex 16` makes them. `accelerate launch` sets it.");
+}
+
 }  // namespace
 
 RendezvousOptions rendezvous_options_from_env() {
@@ -59,6 +69,7 @@ RendezvousOptions rendezvous_options_from_env() {
   options.master_port = int_in_range({"MASTER_PORT"}, options.master_port, 1, 65535);
   options.store_is_hosted_by_launcher = env_flag("TORCHELASTIC_USE_AGENT_STORE", false);
   options.restart_count = int_in_range({"TORCHELASTIC_RESTART_COUNT"}, 0, 0, kMost);
+  options.job_token = job_token_from_env();
   options.timeout = std::chrono::seconds(int_in_range({"ACCELERATE_TIMEOUT"}, 1800, 1, 1'000'000));
   check_one_machine_or_address(options);
   return options;

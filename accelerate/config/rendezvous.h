@@ -4,6 +4,8 @@
 #include <chrono>
 #include <string>
 
+#include "accelerate/base/keyed_checksum.h"
+
 namespace accelerate {
 
 struct RendezvousOptions {
@@ -16,14 +18,17 @@ struct RendezvousOptions {
   bool store_is_hosted_by_launcher =
       false;              ///< TORCHELASTIC_USE_AGENT_STORE: rank 0 only connects.
   int restart_count = 0;  ///< TORCHELASTIC_RESTART_COUNT: keeps attempts apart.
+  /// ACCELERATE_JOB_TOKEN: what the ranks of the job know and nobody else. Values in the store bear
+  /// a checksum that it keys. Zeros where there is none: then the checksum finds accidents only.
+  ChecksumKey job_token{};
   std::chrono::milliseconds timeout{
       std::chrono::minutes(30)};  ///< Of meeting and of each collective.
 };
 
 /// The options that the environment describes; those of a single process when it describes none.
 /// ACCELERATE_TIMEOUT (seconds) sets the timeout. Throws ConfigError that names the variable: ranks
-/// out of range, a world of several machines without MASTER_ADDR, a port that is none. Fallbacks as
-/// upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
+/// out of range, a world of several machines without MASTER_ADDR, a port or a token that is none.
+/// Fallbacks as upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
 [[nodiscard]] RendezvousOptions rendezvous_options_from_env();
 
 }  // namespace accelerate

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "accelerate/base/environment.h"
+#include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/port.h"
@@ -118,8 +119,15 @@ void export_fp8(const LaunchSettings& settings, Environment& environment) {
   }
 }
 
+// Fresh for each launch, so that no other job of the machine, not even one that was started from
+// the same shell, has it.
+std::string new_token() {
+  if (auto token = random_digits()) return *token;
+  throw LaunchError("the system gives no random bits (getrandom) for the token of the job");
+}
+
 MeetingPoint choose_meeting_point(LaunchSettings& settings) {
-  MeetingPoint meeting;
+  MeetingPoint meeting{.token = new_token()};
   if (settings.has("main_process_ip")) meeting.address = settings.text("main_process_ip");
   const auto asked = parse_int(settings.text("main_process_port")).value_or(0);
   if (asked != 0 && port_is_free(meeting.address, static_cast<int>(asked))) {
@@ -202,6 +210,7 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
       // Rank 0 hosts the store. "False" and not absent: we may run below a torchrun that said True.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
+  if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
   environment.merge(memory_that_stays());
   return environment;
 }

@@ -14,17 +14,19 @@ namespace accelerate {
 struct MeetingPoint {
   std::string address = "127.0.0.1";
   int port = 0;
+  /// What the ranks know and nobody else: 32 hexadecimal digits; empty: they are told none.
+  std::string token = {};
 };
 
 /// What every rank is told: precision, compiler, threads, and the sections of the paradigm chosen.
 [[nodiscard]] Environment shared_environment(const LaunchSettings& settings);
 
-/// Who rank `rank` is, where rank 0 listens, and how much freed memory it keeps. Empty for a
+/// Who rank `rank` is, where rank 0 listens, the token of the job, and how much freed memory it keeps. Empty for a
 /// process that is alone.
 [[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
                                            const MeetingPoint& meeting);
 
-/// The whole plan: settings, program and a port. A port asked for that is taken is replaced by a
+/// The whole plan: settings, program, a port and a fresh token. A port asked for that is taken is replaced by a
 /// free one, which `settings.warnings` then says. Throws ConfigError, ProgramError, LaunchError.
 [[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings,
                                    const std::vector<std::string>& program);

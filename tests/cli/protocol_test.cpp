@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
 #include "cli/terminal/arguments.h"
 #include "tests/support/support.h"
@@ -109,6 +110,22 @@ TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {
                      "-TORCHELASTIC_USE_AGENT_STORE=True", "+MALLOC_MMAP_THRESHOLD_=33554432",
                      "+MALLOC_TRIM_THRESHOLD_=536870912", "+TORCHELASTIC_USE_AGENT_STORE=False"}));
   }
+}
+
+TEST(LaunchProtocol, TellsTheRanksOfALaunchATokenThatNobodyElseKnows) {
+  const testing::ScopedEnv inherited("ACCELERATE_JOB_TOKEN", "00000000000000000000000000000000");
+  LaunchRequest request;
+  request.flags = {{"cpu", "True"}, {"num_processes", "2"}};
+  auto settings = merge_settings(request, {.gpus = 0, .cores = 8});
+  const auto token_of = [](const LaunchPlan& plan, std::size_t rank) {
+    return plan.ranks[rank].at("ACCELERATE_JOB_TOKEN");
+  };
+  const auto plan = make_plan(settings, {"/bin/true"}), other = make_plan(settings, {"/bin/true"});
+  EXPECT_TRUE(key_from_digits(token_of(plan, 0)));
+  EXPECT_EQ(token_of(plan, 0), token_of(plan, 1));
+  EXPECT_NE(token_of(plan, 0), token_of(other, 0));
+  EXPECT_NE(token_of(plan, 0), std::string(32, '0'));
+  EXPECT_EQ(plan.argv, std::vector<std::string>{"/bin/true"});
 }
 
 TEST(LaunchProtocol, LeavesAnAllocatorAloneThatIsTuned) {

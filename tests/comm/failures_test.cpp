@@ -74,6 +74,43 @@ TEST(CommFailures, ALateRankIsATimeoutThatNamesTheOperation) {
             {.timeout = 3s});
 }
 
+TEST(CommFailures, ATimeoutOverGlooNamesTheRankThatIsLateByItsProcessAndNobodyElse) {
+  std::latch over(2);
+  run_ranks(3,
+            [&over](Communicator& comm) {
+              if (comm.rank() == 2) return over.wait();
+              at::Tensor tensor = torch::ones({4});
+              const auto text =
+                  message_of<CommError>([&] { comm.all_reduce(tensor, ReduceOp::sum).wait(); });
+              over.count_down();
+              const std::string process = " (process " + std::to_string(getpid()) + ")";
+              EXPECT_NE(text.find("It waits for rank 2" + process), std::string::npos) << text;
+              EXPECT_EQ(text.find("waits for rank 0"), std::string::npos) << text;
+              EXPECT_EQ(text.find("waits for rank 1"), std::string::npos) << text;
+              EXPECT_EQ(text.find("crashed"), std::string::npos) << text;
+            },
+            {.timeout = 3s, .engine = testing::Engine::gloo});
+}
+
+TEST(CommFailures, AMessageThatDoesNotComeIsATimeoutThatNamesItsSenderByItsProcess) {
+  std::latch over(1);
+  run_ranks(2,
+            [&over](Communicator& comm) {
+              if (comm.rank() == 1) return over.wait();
+              at::Tensor tensor = torch::ones({4});
+              const auto text = message_of<CommError>([&] { comm.receive(tensor, 1, 7).wait(); });
+              over.count_down();
+              EXPECT_NE(text.find("receive from rank 1 on rank 0 of 2 was not finished within"),
+                        std::string::npos)
+                  << text;
+              EXPECT_NE(text.find("waits for rank 1 (process " + std::to_string(getpid()) + ")"),
+                        std::string::npos)
+                  << text;
+              EXPECT_EQ(text.find("crashed"), std::string::npos) << text;
+            },
+            {.timeout = 3s, .engine = testing::Engine::gloo});
+}
+
 TEST(CommFailures, ARankThatGivesUpTellsItsPeersWhy) {
   run_ranks(2,
             [](Communicator& comm) {

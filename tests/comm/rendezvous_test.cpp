@@ -144,6 +144,58 @@ TEST(Rendezvous, ProcessesMeetAndReduce) {
   }
 }
 
+// Each group computes, some end by an abort, and rank 1 comes late to one of them.
+RANK_MAIN(meet_again_and_again) {
+  const auto options = options_here();
+  for (int round = 0; round < 5; ++round) {
+    if (round == 3 && options.rank == 1) std::this_thread::sleep_for(100ms);
+    const auto comm = rendezvous(options);
+    at::Tensor sum = torch::full({1}, comm->rank() + round);
+    comm->all_reduce(sum, ReduceOp::sum).wait();
+    std::cout << sum.item<int>() << " ";
+    if (round == 1) comm->barrier();
+    if (round == 1) comm->abort("it has seen enough");
+  }
+  return 0;
+}
+
+TEST(Rendezvous, OneProcessBeginsAndEndsGroupsAsOftenAsItLikes) {
+  for (const std::string backend : {"gloo", "shared_memory"}) {
+    const ProcessesOptions options{.env = {{"ACCELERATE_COMM", backend}}};
+    for (const auto& rank : run_processes(3, "meet_again_and_again", options)) {
+      EXPECT_EQ(rank.exit_code, 0) << backend << ": " << rank.err;
+      EXPECT_EQ(rank.out, "3 6 9 12 15 ") << backend;
+    }
+  }
+}
+
+// Rank 0 has tried once before rank 1 comes, so they have not tried equally often.
+RANK_MAIN(meet_after_one_came_in_vain) {
+  auto options = options_here();
+  if (options.rank == 0) {
+    options.timeout = 1ms;
+    try {
+      (void)rendezvous(options);
+    } catch (const CommError&) {
+      std::cout << "in vain ";
+    }
+    options.timeout = 20s;
+  } else {
+    std::this_thread::sleep_for(500ms);
+  }
+  const auto comm = rendezvous(options);
+  comm->barrier();
+  std::cout << "met";
+  comm->barrier();
+  return 0;
+}
+
+TEST(Rendezvous, ARankThatCameInVainMeetsTheOthersWhenItComesAgain) {
+  const auto ranks = run_processes(2, "meet_after_one_came_in_vain");
+  EXPECT_EQ(ranks[0].out, "in vain met") << ranks[0].err;
+  EXPECT_EQ(ranks[1].out, "met") << ranks[1].err;
+}
+
 TEST(Rendezvous, NothingListensButOnTheAddressThatWasAskedFor) {
   if (testing::run_program({"ss", "-V"}).exit_code != 0)
     GTEST_SKIP() << "ss (iproute2) is not installed";
@@ -215,7 +267,7 @@ class TakenPort {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(static_cast<std::uint16_t>(port_));
     EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(listen(fd_, 1), 0);
+    EXPECT_EQ(listen(fd_, 16), 0);
   }
   ~TakenPort() { close(fd_); }
   [[nodiscard]] std::string port() const { return std::to_string(port_); }
@@ -243,6 +295,11 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
       {{{"RANK", "1"}, {"LOCAL_RANK", "1"}},
        "CommError",
        "nobody listened on 127.0.0.1:\\d+ within the timeout of 2 s"},
+      // The kernel connects for a store whose process is stopped, too.
+      {{{"RANK", "1"}, {"LOCAL_RANK", "1"}, {"MASTER_PORT", taken.port()}},
+       "CommError",
+       "rank 1 of 2 reached 127.0.0.1:" + taken.port() +
+           ", but nobody answered there within the timeout of 2 s.*stopped"},
       {{},
        "CommError",
        "rank 0 of 2 was not finished within the timeout of 2 s. Rank 1 never joined"},
@@ -253,6 +310,9 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
       {{{"MASTER_PORT", "70000"}},
        "ConfigError",
        "MASTER_PORT .* is 70000; allowed are 1 to 65535"},
+      {{{"ACCELERATE_JOB_TOKEN", "secret"}},
+       "ConfigError",
+       "ACCELERATE_JOB_TOKEN has 6 characters; it must be 32 hexadecimal digits"},
       {{{"LOCAL_WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", ""}},
        "ConfigError",
        "MASTER_ADDR is not set"},
@@ -267,6 +327,7 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
     EXPECT_EQ(result.exit_code, 42) << result.out << result.err;
     EXPECT_EQ(result.out.substr(0, result.out.find(':')), row.type) << result.out;
     EXPECT_TRUE(std::regex_search(result.out, std::regex(row.pattern))) << result.out;
+    EXPECT_EQ(result.out.find("secret"), std::string::npos) << result.out;
   }
 }
 

@@ -7,6 +7,7 @@
 #include <iostream>
 #include <thread>
 
+#include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/launch/cpu_affinity.h"
 #include "tests/support/ranks.h"
@@ -31,6 +32,34 @@ RANK_MAIN(leave_the_group) {
     first.wait_for_everyone();
   }
   return 0;
+}
+
+// One group ends on purpose, one by an exception that the program survives.
+RANK_MAIN(end_and_begin_again) {
+  for (int round = 0; round < 4; ++round) {
+    try {
+      const PartialState state;
+      at::Tensor sum = torch::full({1}, state.process_index() + round);
+      state.communicator()->all_reduce(sum, ReduceOp::sum).wait();
+      std::cout << sum.item<int>() << " ";
+      state.wait_for_everyone();
+      if (round == 1) throw DataError("bad luck");
+    } catch (const DataError&) {
+      std::cout << "again ";
+    }
+  }
+  return 0;
+}
+
+TEST(PartialState, OneProcessBeginsAndEndsGroupsAsOftenAsItLikes) {
+  for (const std::string backend : {"gloo", "shared_memory"}) {
+    for (const auto& rank : testing::run_processes(
+             2, "end_and_begin_again",
+             {.env = {{"ACCELERATE_USE_CPU", "1"}, {"ACCELERATE_COMM", backend}}})) {
+      EXPECT_EQ(rank.exit_code, 0) << backend << ": " << rank.err;
+      EXPECT_EQ(rank.out, "1 3 again 5 7 ") << backend;
+    }
+  }
 }
 
 // Prints the CPUs that a thread started later may run on, and LibTorch's threads.

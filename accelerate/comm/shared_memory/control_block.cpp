@@ -25,6 +25,17 @@ std::size_t mail_slot_bytes_for(int size) {
   return slot_bytes_for(size) / 4;
 }
 
+// What ends a block.
+struct Mark {
+  alignas(kCacheLine) std::uint64_t magic = 0x316b636f6c626363;  // "ccblock1"
+  std::uint64_t size = 0;
+};
+
+std::size_t bytes_before_mark(int size) {
+  return static_cast<std::size_t>(size) *
+         (sizeof(RankLines) + kSlots * (slot_bytes_for(size) + mail_slot_bytes_for(size)));
+}
+
 }  // namespace
 
 ControlBlock::ControlBlock(std::byte* base, int size)
@@ -36,8 +47,13 @@ ControlBlock::ControlBlock(std::byte* base, int size)
       mail_(slots_ + static_cast<std::size_t>(size) * kSlots * slot_bytes_) {}
 
 std::size_t ControlBlock::bytes_for(int size) {
-  const auto ranks = static_cast<std::size_t>(size);
-  return ranks * (sizeof(RankLines) + kSlots * (slot_bytes_for(size) + mail_slot_bytes_for(size)));
+  return bytes_before_mark(size) + sizeof(Mark);
+}
+
+bool ControlBlock::is_at(const std::byte* base, int size) {
+  Mark mark;
+  std::memcpy(&mark, base + bytes_before_mark(size), sizeof mark);
+  return mark.magic == Mark().magic && mark.size == static_cast<std::uint64_t>(size);
 }
 
 void ControlBlock::begin(std::byte* base, int size, std::uint32_t first) {
@@ -51,6 +67,9 @@ void ControlBlock::begin(std::byte* base, int size, std::uint32_t first) {
       for (Counter* counter : {&post.filled, &post.taken, &post.drained}) counter->raise_to(first);
     }
   }
+  Mark mark;
+  mark.size = static_cast<std::uint64_t>(size);
+  std::memcpy(base + bytes_before_mark(size), &mark, sizeof mark);
 }
 
 void ControlBlock::leave(int rank, Standing standing, const std::string& reason) const noexcept {

@@ -1,5 +1,6 @@
 // The memory that a group shares: for each rank its counters, its last calls, and staging slots
-// for data that lies in private memory. Every word has one writer.
+// for data that lies in private memory; at the end what tells it from other memory. Every word has
+// one writer.
 #pragma once
 
 #include <atomic>
@@ -71,6 +72,8 @@ class ControlBlock {
   [[nodiscard]] static std::size_t bytes_for(int size);
   /// By the rank that owns the memory, before any peer looks at it. Counters begin at `first`.
   static void begin(std::byte* base, int size, std::uint32_t first = 0);
+  /// Whether begin() has prepared the bytes_for(size) bytes at `base` for `size` ranks.
+  [[nodiscard]] static bool is_at(const std::byte* base, int size);
 
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }

@@ -3,6 +3,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/diagnosis.h"
+#include "accelerate/comm/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {
@@ -41,7 +43,8 @@ std::string to_text(const HostCard& card) {
 
 HostCard card_from(const std::string& text) {
   const auto lines = lines_of(text, 6);
-  return {lines[0], lines[1], lines[2], lines[3], lines[4], lines[5]};
+  return {untrusted_text(lines[0]), lines[1], lines[2],
+          lines[3],                 lines[4], untrusted_text(lines[5])};
 }
 
 std::string to_text(const HostVerdict& verdict) {
@@ -52,7 +55,9 @@ std::string to_text(const HostVerdict& verdict) {
 
 HostVerdict verdict_from(const std::string& text) {
   const auto lines = lines_of(text, 3);
-  return {static_cast<int>(parse_int(lines[0]).value_or(0)), lines[1], lines[2] == "another"};
+  const auto leader = parse_int(lines[0]).value_or(-1);
+  return {leader < 0 || leader > std::numeric_limits<int>::max() ? -1 : static_cast<int>(leader),
+          untrusted_text(lines[1]), lines[2] == "another"};
 }
 
 std::string names_of(const std::vector<int>& ranks) {

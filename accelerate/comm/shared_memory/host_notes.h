@@ -16,7 +16,7 @@ class Store;
 
 namespace accelerate::detail {
 
-/// The first thing that a rank tells.
+/// The first thing that a rank tells. Names, tokens and nonces are of random_name().
 struct HostCard {
   std::string version;  ///< Of this protocol.
   std::string boot;     ///< Differs between machines, and between two starts of one.
@@ -28,7 +28,7 @@ struct HostCard {
 
 /// The last: whether it has read what all ranks of its host wrote.
 struct HostVerdict {
-  int leader = 0;                   ///< The lowest rank of its host.
+  int leader = 0;                   ///< The lowest rank of its host; -1: none was told.
   std::string why_not;              ///< Empty when it has.
   bool because_of_another = false;  ///< Then a peer knows the reason better.
 };

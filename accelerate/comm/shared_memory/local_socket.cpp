@@ -1,7 +1,6 @@
 #include "accelerate/comm/shared_memory/local_socket.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/keyed_checksum.h"
 
 namespace accelerate::detail {
 namespace {
@@ -87,16 +87,8 @@ std::chrono::milliseconds Deadline::left() const {
 }
 
 std::string random_name() {
-  std::array<unsigned char, 16> bits{};
-  while (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
-    if (errno != EINTR) throw CommError(std::string("no random bits: ") + std::strerror(errno));
-  }
-  std::string name;
-  for (const unsigned char byte : bits) {
-    name += "0123456789abcdef"[byte >> 4];
-    name += "0123456789abcdef"[byte & 15];
-  }
-  return name;
+  if (auto digits = random_digits()) return *digits;
+  throw CommError("the system gives no random bits (getrandom)");
 }
 
 bool is_ready(int fd, short events, std::chrono::milliseconds limit) {

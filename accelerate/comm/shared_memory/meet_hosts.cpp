@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/keyed_checksum.h"
 #include "accelerate/comm/shared_memory/host_notes.h"
 #include "accelerate/comm/shared_memory/introductions.h"
 #include "accelerate/comm/shared_memory/peers.h"
@@ -20,13 +20,6 @@ namespace accelerate::detail {
 namespace {
 
 constexpr const char* kVersion = "1";
-
-std::string boot_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
-}
 
 // What a rank brings.
 struct Offer {
@@ -67,6 +60,39 @@ std::string reason_in(const std::vector<HostCard>& cards) {
     if (!cards[rank].why_not.empty()) return name + ": " + cards[rank].why_not;
   }
   return {};
+}
+
+[[noreturn]] void throw_unlikely(std::size_t rank, const std::string& what) {
+  throw CommError("in the store of the job rank " + std::to_string(rank) + " " + what +
+                  ", which no rank does. Does another program write to the store?");
+}
+
+// They become names of sockets and what is looked for in memory.
+void check_names(const std::vector<HostCard>& cards) {
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    for (const auto* name : {&cards[rank].socket, &cards[rank].token, &cards[rank].nonce}) {
+      if (!key_from_digits(*name)) {
+        throw_unlikely(rank, "introduces itself by something else than random digits");
+      }
+    }
+  }
+}
+
+// A host's lowest rank leads it, and its ranks are those that we met.
+void check_hosts(const std::vector<HostVerdict>& verdicts, const LocalPeers& peers, int own) {
+  std::vector<std::size_t> here;
+  for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
+    const int leader = verdicts[rank].leader;
+    if (leader < 0 || static_cast<std::size_t>(leader) > rank ||
+        verdicts[static_cast<std::size_t>(leader)].leader != leader) {
+      throw_unlikely(rank, "has rank " + std::to_string(leader) + " as the lowest of its host");
+    }
+    if (leader == verdicts[static_cast<std::size_t>(own)].leader) here.push_back(rank);
+  }
+  const auto mine = std::ranges::find(here, static_cast<std::size_t>(own)) - here.begin();
+  if (std::ssize(here) != peers.size() || mine != peers.index()) {
+    throw_unlikely(here.back(), "is or is not on this host, other than it was met here");
+  }
 }
 
 std::string reason_in(const std::vector<HostVerdict>& verdicts) {
@@ -219,10 +245,13 @@ Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int siz
   Offer offer = make_offer(size);
   const auto cards = notes.exchange(offer.card);
   if (auto reason = reason_in(cards); !reason.empty()) return {{}, nullptr, std::move(reason)};
+  check_names(cards);
   Meeting meeting(notes, offer, cards);
   const auto verdicts = notes.exchange(meeting.meet());
   if (auto reason = reason_in(verdicts); !reason.empty()) return {{}, nullptr, std::move(reason)};
-  return {number_hosts(verdicts), meeting.take_peers(), {}};
+  auto peers = meeting.take_peers();
+  check_hosts(verdicts, *peers, rank);
+  return {number_hosts(verdicts), std::move(peers), {}};
 }
 
 }  // namespace accelerate::detail

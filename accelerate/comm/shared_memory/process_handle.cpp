@@ -88,6 +88,13 @@ std::string ProcessHandle::describe() const {
   return state == 'T' || state == 't' ? name + ", which is stopped" : name;
 }
 
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
 std::uint64_t process_namespace() {
   struct stat status{};
   return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;

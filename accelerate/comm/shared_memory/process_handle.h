@@ -37,6 +37,9 @@ class ProcessHandle {
   std::string began_;  // as the kernel counts; only without a pidfd
 };
 
+/// Identifies this start of this machine's kernel; "" when the kernel does not say.
+[[nodiscard]] std::string boot_id();
+
 /// Identifies the process namespace that this process lives in; 0 when the kernel does not say.
 [[nodiscard]] std::uint64_t process_namespace();
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -18,6 +20,7 @@
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/staged_collectives.h"
+#include "accelerate/comm/untrusted_text.h"
 #include "accelerate/launch/topology.h"
 
 namespace accelerate::detail {
@@ -53,8 +56,14 @@ void require_presence(const Founding& founding, const LocalPeers& peers) {
   }
 }
 
+[[noreturn]] void throw_unlikely(int rank, const std::vector<std::uint8_t>& bytes) {
+  throw CommError("in the store of the job rank " + std::to_string(rank) +
+                  " says of its memory what no rank of this group does: " + untrusted_text(bytes) +
+                  ". Does another program write to the store?");
+}
+
 // What `rank` has set, or will: unless its end is seen first.
-nlohmann::json get(const Founding& founding, const LocalPeers& peers, int rank) {
+std::vector<std::uint8_t> get(const Founding& founding, const LocalPeers& peers, int rank) {
   const std::string key = mine_key(rank);
   const auto end = Clock::now() + founding.timeout;
   for (int polls = 1; !founding.store.check({key}); ++polls) {
@@ -64,8 +73,7 @@ nlohmann::json get(const Founding& founding, const LocalPeers& peers, int rank) 
     throw CommError("rank " + std::to_string(rank) + " did not say where its memory is within " +
                     std::to_string(founding.timeout.count()) + " ms");
   }
-  const auto bytes = founding.store.get(key);
-  return nlohmann::json::parse(bytes.begin(), bytes.end());
+  return founding.store.get(key);
 }
 
 // The others wait for it, so they learn when there is none.
@@ -108,6 +116,53 @@ bool have_a_core_each(int ranks, const std::set<int>& cores, const LocalPeers& p
   return std::min<std::int64_t>(std::ssize(cores), sysconf(_SC_NPROCESSORS_ONLN) - others) >= ranks;
 }
 
+// What a rank says of itself, in which nothing is taken for granted.
+struct Member {
+  int index = 0;  // Among the host's processes.
+  std::set<int> cores;
+  std::optional<SharedExtent> block;
+  std::string error;  // Why it has no memory for the group.
+};
+
+constexpr std::uint64_t kMostCores = 1 << 16;
+
+std::optional<std::uint64_t> number_in(const nlohmann::json& value, std::uint64_t below) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() >= below) return std::nullopt;
+  return value.get<std::uint64_t>();
+}
+
+std::optional<SharedExtent> extent_in(const nlohmann::json& value) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto& one : value) {
+    const auto number = number_in(one, std::numeric_limits<std::int64_t>::max());
+    if (!number) return std::nullopt;
+    numbers.push_back(*number);
+  }
+  if (!value.is_array() || numbers.size() != 4) return std::nullopt;
+  return SharedExtent{numbers[0], numbers[1], numbers[2], numbers[3]};
+}
+
+std::optional<Member> member_in(const nlohmann::json& value, int processes) {
+  if (!value.is_object()) return std::nullopt;
+  Member member;
+  if (const auto error = value.find("error"); error != value.end()) {
+    if (!error->is_string()) return std::nullopt;
+    member.error = untrusted_text(error->get<std::string>());
+    return member;
+  }
+  const auto index = number_in(value.value("index", nlohmann::json()), processes);
+  const auto cores = value.value("cores", nlohmann::json());
+  if (!index || !cores.is_array()) return std::nullopt;
+  member.index = static_cast<int>(*index);
+  for (const auto& one : cores) {
+    const auto core = number_in(one, kMostCores);
+    if (!core) return std::nullopt;
+    member.cores.insert(static_cast<int>(*core));
+  }
+  if (value.contains("block")) member.block = extent_in(value.at("block"));
+  return member;
+}
+
 // What all ranks of a group say of themselves.
 struct Members {
   std::vector<int> index;  // Among the host's processes.
@@ -115,21 +170,40 @@ struct Members {
   SharedExtent block;
 };
 
+bool is_for_a_block(const std::optional<SharedExtent>& extent, int size) {
+  return extent && extent->bytes >= ControlBlock::bytes_for(size) &&
+         extent->offset % kCacheLine == 0;
+}
+
 Members members_of(const Founding& founding, const LocalPeers& peers) {
   Members members;
   for (int rank = 0; rank < founding.size; ++rank) {
-    const auto theirs = get(founding, peers, rank);
-    if (theirs.contains("error")) {
+    const auto bytes = get(founding, peers, rank);
+    const auto theirs = member_in(nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false),
+                                  peers.size());
+    if (!theirs) throw_unlikely(rank, bytes);
+    if (!theirs->error.empty()) {
       throw CommError("rank " + std::to_string(rank) +
-                      " has no memory for the group: " + theirs.at("error").get<std::string>());
+                      " has no memory for the group: " + theirs->error);
     }
-    members.index.push_back(theirs.at("index"));
-    members.cores.insert(theirs.at("cores").begin(), theirs.at("cores").end());
-    if (rank != 0) continue;
-    const auto& where = theirs.at("block");
-    members.block = {where.at(0), where.at(1), where.at(2), where.at(3)};
+    const bool is_new = std::ranges::find(members.index, theirs->index) == members.index.end();
+    const bool is_its_own = (theirs->index == peers.index()) == (rank == founding.rank);
+    if (!is_new || !is_its_own) throw_unlikely(rank, bytes);
+    if (rank == 0 && !is_for_a_block(theirs->block, founding.size)) throw_unlikely(rank, bytes);
+    members.index.push_back(theirs->index);
+    members.cores.insert(theirs->cores.begin(), theirs->cores.end());
+    if (rank == 0) members.block = *theirs->block;
   }
   return members;
+}
+
+// Throws CommError when there is other memory than a control block.
+std::byte* block_in(const Members& members, LocalPeers& peers, int size) {
+  std::byte* base = peers.map(members.index.front(), members.block);
+  if (ControlBlock::is_at(base, size)) return base;
+  throw CommError("where the store of the job has the memory of a group, in " +
+                  peers.describe(members.index.front()) +
+                  ", is something else. Does another program write to the store?");
 }
 
 }  // namespace
@@ -147,8 +221,8 @@ SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> p
   set(founding.store, mine_key(rank_), mine);
   Members members = members_of(founding, *peers_);
   const bool spins = have_a_core_each(founding.size, members.cores, *peers_);
-  block_ = std::make_unique<ControlBlock>(peers_->map(members.index.front(), members.block),
-                                          founding.size);
+  block_ =
+      std::make_unique<ControlBlock>(block_in(members, *peers_, founding.size), founding.size);
   engine_ = std::make_unique<Engine>(
       *block_, rank_, std::make_unique<PeersOfGroup>(peers_, std::move(members.index)),
       spins ? std::chrono::nanoseconds(kSpin) : std::chrono::nanoseconds(0));

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include <cstdlib>
 #include <memory>
 
@@ -46,8 +48,17 @@ TEST(ControlBlock, SlotsDoNotOverlapAndEndWithTheBlock) {
         end += block.mail_slot_bytes();
       }
     }
-    EXPECT_EQ(end, memory.get() + bytes);
+    EXPECT_EQ(end + kCacheLine, memory.get() + bytes) << "the mark";
   }
+}
+
+TEST(ControlBlock, IsToldFromOtherMemoryAndFromOneOfAnotherSize) {
+  const auto memory = memory_of(ControlBlock::bytes_for(3));
+  std::memset(memory.get(), 0, ControlBlock::bytes_for(3));
+  EXPECT_FALSE(ControlBlock::is_at(memory.get(), 3));
+  ControlBlock::begin(memory.get(), 3);
+  EXPECT_TRUE(ControlBlock::is_at(memory.get(), 3));
+  EXPECT_FALSE(ControlBlock::is_at(memory.get(), 2));
 }
 
 TEST(ControlBlock, AReasonIsCutToFit) {

@@ -201,6 +201,29 @@ TEST_F(MeetHostsWithAnActor, RefusesMemoryInWhichNobodyWroteTheNonce) {
                       rank_0_.get());
 }
 
+TEST_F(MeetHostsWithAnActor, RefusesACardThatNoRankWrites) {
+  begin(20s);
+  auto card = own_card();
+  card[2] = std::string(200, 'x');
+  show(card);
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                      "CommError: in the store of the job rank 1 introduces itself",
+                      rank_0_.get());
+}
+
+TEST_F(MeetHostsWithAnActor, RefusesAVerdictThatFitsNoHost) {
+  for (const std::string leader : {"7", "-1", "0", "x", "99999999999999999999"}) {
+    store_ = make_store();
+    begin(20s);
+    auto card = own_card();
+    card[1] = "another boot";
+    show(card);
+    judge({leader, "", ""});
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "CommError: in the store of the job rank",
+                        rank_0_.get());
+  }
+}
+
 // Strangers that connect to rank 0 before rank 1 comes.
 class MeetHostsAmongStrangers : public ::testing::Test {
  protected:
