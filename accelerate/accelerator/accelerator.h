@@ -392,17 +392,18 @@ class Accelerator {
   /// of each machine); atomic. Local.
   void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) const;
   /// Writes `model`'s parameters and buffers to `directory`, on the main process only as save()
-  /// does; tied parameters once, under their first name. One model.safetensors, or, beyond
-  /// `max_shard_size`
-  /// ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads them. Local; of a
-  /// sharded model [collective], in master dtype: rank 0 fetches and writes one whole tensor after
-  /// the other. Throws CheckpointError, ConfigError for a size that is none; see save_weights.
+  /// does; tied parameters once, under their first name; of TorchScript not the position_ids and
+  /// token_type_ids that Transformers makes itself. One model.safetensors, or, beyond
+  /// `max_shard_size` ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads
+  /// them. Local; of a sharded model [collective], in master dtype: rank 0 fetches and writes one
+  /// whole tensor after the other. Throws CheckpointError, ConfigError for a size that is none; see
+  /// save_weights.
   template <typename Model>
   void save_model(const Model& model, const std::filesystem::path& directory,
                   const std::string& max_shard_size = "10GB") const {
     save_module(*model.core(), directory, max_shard_size);
   }
-  /// `model`'s parameters and buffers by name: handles to its own. Of a sharded model, copies of
+  /// What save_model writes, by name: handles to the model's own. Of a sharded model, copies of
   /// the whole tensors, in master dtype and on the CPU, on rank 0, and nothing on the others:
   /// [collective].
   template <typename Model>

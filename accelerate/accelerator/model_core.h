@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -37,15 +38,21 @@ class ModelCore {
             const ForwardPrecision& precision);
 
   /// Runs `forward`, the module's, between what the engine does before and after it, under
-  /// autocast.
+  /// autocast. Throws what `forward` does, or what the engine knows of it.
   template <typename Forward>
   decltype(auto) run_forward(Forward&& forward) {
     before_forward();
-    const EndOfForward end{*engine_};
-    const AutocastScope scope(precision_.device, precision_.dtype, precision_.autocast);
     try {
-      return std::forward<Forward>(forward)();
+      if constexpr (std::is_void_v<std::invoke_result_t<Forward>>) {
+        compute(std::forward<Forward>(forward));
+        engine_->after_forward();
+      } else {
+        decltype(auto) output = compute(std::forward<Forward>(forward));
+        engine_->after_forward();
+        return output;
+      }
     } catch (...) {
+      engine_->leave_forward();
       rethrow_cause();
     }
   }
@@ -96,10 +103,11 @@ class ModelCore {
   void set_sync_batch_norms(std::size_t count) { sync_batch_norms_ = count; }
 
  private:
-  struct EndOfForward {
-    ParallelEngine& engine;
-    ~EndOfForward() { engine.after_forward(); }
-  };
+  template <typename Forward>
+  decltype(auto) compute(Forward&& forward) const {
+    const AutocastScope scope(precision_.device, precision_.dtype, precision_.autocast);
+    return std::forward<Forward>(forward)();
+  }
 
   void before_forward();
   [[noreturn]] void rethrow_cause();

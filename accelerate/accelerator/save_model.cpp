@@ -10,8 +10,19 @@
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/tensor/unsaved_buffers.h"
 
 namespace accelerate {
+namespace {
+
+// As Python has it in its state_dict.
+ModelPart saved_part(const detail::ModelCore& core) {
+  ModelPart part = detail::model_part(core, "model");
+  part.view = detail::without_unsaved_buffers(std::move(part.view));
+  return part;
+}
+
+}  // namespace
 
 ModelPart detail::model_part(const ModelCore& core, std::string stem) {
   ModelPart part{.stem = std::move(stem), .view = core.view()};
@@ -24,7 +35,7 @@ ModelPart detail::model_part(const ModelCore& core, std::string stem) {
     shard->name = name;
     part.shards.push_back(std::move(*shard));
   }
-  part.update = [engine](const std::function<void()>& write) { engine->update(write); };
+  part.update = [engine](const std::function<void()>& write) { engine->replace(write); };
   return part;
 }
 
@@ -32,11 +43,12 @@ ModelPart detail::model_part(const ModelCore& core, std::string stem) {
 void Accelerator::save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
                               const std::string& max_shard_size) const {
   const auto max_shard_bytes = parse_shard_size(max_shard_size);
-  auto planned = std::vector{plan_model(detail::model_part(core, "model"))};
+  auto planned = std::vector{plan_model(saved_part(core))};
   if (!core.shards()) {
     if (impl_->saves()) save_weights(planned.front(), directory, max_shard_bytes);
     return;
   }
+  core.shards()->require_equal_updates();
   auto& ranks = *core.shards()->communicator();
   const auto collector = plan_whole(planned, ranks);
   on_all_ranks(ranks, [&] {
@@ -47,9 +59,10 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
 }
 
 std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& core) const {
-  const auto names = state_dict(core.view());
+  const auto names = state_dict(detail::without_unsaved_buffers(core.view()));
   if (!core.shards()) return names;
-  auto planned = std::vector{plan_model(detail::model_part(core, "model"))};
+  core.shards()->require_equal_updates();
+  auto planned = std::vector{plan_model(saved_part(core))};
   auto& ranks = *core.shards()->communicator();
   const auto collector = plan_whole(planned, ranks);
   std::map<std::string, at::Tensor> whole;

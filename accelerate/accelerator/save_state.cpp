@@ -155,6 +155,13 @@ std::optional<std::int64_t> count_if_any(const StateDict* value, const char* key
   return count_of(*value, key);
 }
 
+// Else slices of several steps would be saved as one.
+void require_equal_updates(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
+  for (const auto& model : models) {
+    if (model->shards()) model->shards()->require_equal_updates();
+  }
+}
+
 [[noreturn]] void refuse_window_of_shards() {
   throw UsageError(
       "save_state() inside an accumulation window of a sharded model: its gradients so far lie "
@@ -251,6 +258,7 @@ void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& trai
 TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
   TrainingState training;
   const auto live = live_models();
+  if (const bool saving = manifest.files.empty(); saving) require_equal_updates(live);
   for (std::size_t i = 0; i < live.size(); ++i)
     training.models.push_back(detail::model_part(*live[i], numbered("model", i)));
   training.whole = fsdp && fsdp->state_dict_type == StateDictType::FULL_STATE_DICT;

@@ -15,6 +15,7 @@
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/compat/materialise.h"
 #include "accelerate/tensor/state_dict.h"
+#include "accelerate/tensor/unsaved_buffers.h"
 
 namespace accelerate {
 namespace {
@@ -67,7 +68,8 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
     known.insert(slot.names.begin(), slot.names.end());
     const auto* weight = found(by_name, slot);
     if (weight == nullptr) {
-      report.missing.push_back(slot.names.front());
+      if (!detail::is_unsaved_buffer(model, {slot.names.front(), slot.tensor}))
+        report.missing.push_back(slot.names.front());
     } else if (weight->second.sizes() != slot.tensor.sizes()) {
       report.mismatched.push_back(slot.names.front() + ": " + StateDict(weight->second).describe() +
                                   " there, " + StateDict(slot.tensor).describe() + " in the model");

@@ -97,6 +97,15 @@ void decide_prefetch(const Plugin& plugin, FsdpSettings& settings) {
   settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
 }
 
+// Who says that rank 0's values stay with rank 0, in words; "" when nobody does.
+std::string refusal_to_sync(const Plugin& plugin) {
+  if (plugin.sync_module_states)
+    return *plugin.sync_module_states ? "" : "sync_module_states is false";
+  const auto text = env("FSDP_SYNC_MODULE_STATES");
+  const bool refuses = text && !parse_bool(*text).value_or(true);
+  return refuses ? "FSDP_SYNC_MODULE_STATES is '" + *text + "'" : "";
+}
+
 void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
   settings.cpu_ram_efficient_loading =
       flag_or_env(plugin.cpu_ram_efficient_loading, "FSDP_CPU_RAM_EFFICIENT_LOADING");
@@ -104,8 +113,11 @@ void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
   if (settings.version == 1) {
     settings.use_orig_params = flag_or_env(plugin.use_orig_params, "FSDP_USE_ORIG_PARAMS");
     const bool sync = flag_or_env(plugin.sync_module_states, "FSDP_SYNC_MODULE_STATES");
-    if (settings.cpu_ram_efficient_loading && !sync) {
-      warn("sync_module_states is false, and cpu_ram_efficient_loading needs it: it is true now.");
+    const auto refusal = settings.cpu_ram_efficient_loading ? refusal_to_sync(plugin) : "";
+    if (!refusal.empty()) {
+      warn(refusal +
+           ", but cpu_ram_efficient_loading is on, where only rank 0 has values: they go to all "
+           "ranks all the same.");
     }
     settings.sync_module_states |= sync;
     return;

@@ -32,8 +32,12 @@ class ParallelEngine {
   /// To be called before each forward of the prepared model; with gradients enabled it arms the
   /// model.
   virtual void before_forward(bool grad_enabled) = 0;
-  /// To be called when that forward is over, whether it returned or threw.
-  virtual void after_forward() noexcept {}
+  /// To be called when that forward has returned. Where all ranks take part in it, throws CommError
+  /// when another rank left its own by an exception, and UsageError when another rank does more.
+  virtual void after_forward() {}
+  /// To be called in place of after_forward(), or after it has thrown, when an exception ends the
+  /// forward.
+  virtual void leave_forward() noexcept {}
   /// What made an operator fail in a way that LibTorch cannot express, to be thrown in place of
   /// what it threw; null when there is nothing. Asked once.
   [[nodiscard]] virtual std::exception_ptr take_failure() noexcept { return nullptr; }

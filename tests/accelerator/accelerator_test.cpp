@@ -2,7 +2,12 @@
 #include "accelerate/accelerate.h"
 
 #include <gtest/gtest.h>
+#include <torch/script.h>
 #include <torch/torch.h>
+
+#include <set>
+#include <string>
+#include <vector>
 
 #include "accelerate/tensor/weights.h"
 #include "tests/accelerator/small_net.h"
@@ -210,6 +215,37 @@ TEST(Accelerator, SaveModelWritesOnceWithTiedWeightsUnderTheirFirstName) {
       }
     }
   });
+}
+
+std::set<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string> names;
+  for (const auto& item : tensors) names.insert(item.name);
+  return names;
+}
+
+// Python says which buffers are not saved, and a trace forgets it.
+TEST(Accelerator, SaveModelLeavesOutWhatTransformersMakesOfATracedModel) {
+  const auto row = torch::arange(6).unsqueeze(0);
+  torch::jit::Module script("__torch__.transformers.models.bert.modeling_bert.BertModel");
+  script.register_parameter("weight", torch::ones({2}), /*is_buffer=*/false);
+  script.register_buffer("position_ids", row);
+  script.register_buffer("token_type_ids", torch::zeros_like(row));
+  torch::jit::Module other("__torch__.nets.Other");
+  other.register_buffer("position_ids", row + 2);
+  other.register_buffer("token_type_ids", row);
+  script.register_module("other", other);
+  const TemporaryFolder folder;
+  Accelerator accelerator(on(single_communicator()));
+  auto model = accelerator.prepare(script);
+  accelerator.save_model(model, folder.path());
+  const std::set<std::string> kept = {"weight", "other.position_ids", "other.token_type_ids"};
+  EXPECT_EQ(names_of(load_tensors(folder.path() / "model.safetensors")), kept);
+  EXPECT_EQ(names_of(accelerator.get_state_dict(model)), kept);
+  EXPECT_TRUE(load_checkpoint_in_model(script, folder.path()).fits());
+
+  other.register_buffer("mask", row);
+  EXPECT_EQ(load_checkpoint_in_model(script, folder.path(), {.strict = false}).missing,
+            std::vector<std::string>{"other.mask"});
 }
 
 TEST(Accelerator, ValuesOfTheEnvironmentThatCannotBeServedAreRefusedByName) {

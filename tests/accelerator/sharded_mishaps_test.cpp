@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "accelerate/accelerate.h"
 #include "tests/accelerator/fails_in_backward.h"
 #include "tests/accelerator/sharded_rank.h"
+#include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
@@ -37,7 +40,7 @@ TEST_P(ShardedMishaps, OneRankMayLookAtAParameterWhereOthersNeedNotTakePart) {
   });
 }
 
-// Where gathering takes all ranks, the others are through already and would never answer.
+// Where gathering takes all ranks, the others are through already: they say so.
 TEST_P(ShardedMishaps, ARankThatRunsMoreOfTheModelThanTheOthersIsTold) {
   run_two([&](const std::shared_ptr<Communicator>& comm) {
     Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
@@ -52,7 +55,6 @@ TEST_P(ShardedMishaps, ARankThatRunsMoreOfTheModelThanTheOthersIsTold) {
       EXPECT_NO_THROW(run(takes_more));
       return;
     }
-    if (!takes_more) run(false);  // The other is told now, this one when it goes on.
     expect_says(message_of<UsageError>([&] { run(takes_more); }),
                 {"rank 0 is about to gather unit 'branch'", "rank 1 is through"});
     EXPECT_NO_THROW(run(true)) << "the model is usable";
@@ -118,48 +120,111 @@ TEST(ShardedGroupMishaps, ARankThatAloneInItsCopyHasGradientsOfAUnitIsNoReasonTo
   testing::run_ranks_shared(4, body, {.engine = testing::Engine::gloo});
 }
 
-// Fails before one of its units; the root stays from the forward to the backward.
+enum class Moment { before_all_units, between_units, after_all_units };
+
+// The root stays from the forward to the backward.
 struct Fragile : torch::nn::Module {
+  void pass(Moment moment) const {
+    if (fails_at == moment) throw std::runtime_error("out of luck");
+  }
   at::Tensor forward(const at::Tensor& x) {
+    pass(Moment::before_all_units);
     const auto first = a(x) * scale;
-    if (fails) throw std::runtime_error("out of luck");
-    return c(b(first));
+    pass(Moment::between_units);
+    const auto last = c(b(first));
+    pass(Moment::after_all_units);
+    return last;
   }
   at::Tensor scale = register_parameter("scale", torch::ones({4}));
   testing::Block a = register_module("a", testing::Block(4));
   testing::Block b = register_module("b", testing::Block(4));
   testing::Block c = register_module("c", testing::Block(4));
-  bool fails = false;
+  std::optional<Moment> fails_at;
 };
 
-// The others know from the last pass what comes next, and count on this rank. They lose the same
-// batch, and go on.
-TEST(ShardedGroupMishaps, AnExceptionInTheForwardOfOneRankReachesTheOthers) {
+struct FragileRank {
+  FragileRank(const std::shared_ptr<Communicator>& comm, ShardingStrategy strategy)
+      : accelerator({.fsdp_plugin = plugin_of(strategy), .communicator = comm}) {}
+
+  static FullyShardedDataParallelPlugin plugin_of(ShardingStrategy strategy) {
+    auto plugin = testing::wrapping_blocks();
+    plugin.sharding_strategy = strategy;
+    return plugin;
+  }
+  void run(bool trains) {
+    const at::AutoGradMode mode(trains);
+    const auto loss = model(torch::ones({1, 4})).sum();
+    if (!trains) return;
+    accelerator.backward(loss);
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+  // A batch in whose forward rank 1 fails.
+  void lose_one(bool trains, Moment moment) {
+    if (accelerator.process_index() == 1) {
+      net.fails_at = moment;
+      EXPECT_THROW(run(trains), std::runtime_error);
+      net.fails_at = std::nullopt;
+    } else {
+      expect_says(message_of<CommError>([&] { run(trains); }),
+                  {"rank 1 left its forward by an exception"});
+    }
+  }
+
+  Accelerator accelerator;
+  Fragile net;
+  torch::optim::SGD sgd{net.parameters(), 0.1};
+  Prepared<Fragile*> model = accelerator.prepare(net);
+  AcceleratedOptimizer optimizer = accelerator.prepare(sgd);
+};
+
+class ForwardsThatOneRankLeaves : public ::testing::TestWithParam<ShardingStrategy> {};
+
+// The others lose the same batch and no other, whatever they know of the order of units.
+TEST_P(ForwardsThatOneRankLeaves, CostTheOthersThatBatchAlone) {
   const auto body = [](const std::shared_ptr<Communicator>& comm) {
     for (const bool trains : {false, true}) {
-      Accelerator accelerator({.fsdp_plugin = testing::wrapping_blocks(), .communicator = comm});
-      Fragile net;
-      torch::optim::SGD sgd(net.parameters(), 0.1);
-      auto [model, optimizer] = accelerator.prepare(net, sgd);
-      const auto run = [&, &model = model, &optimizer = optimizer] {
-        const at::AutoGradMode mode(trains);
-        const auto loss = model(torch::ones({1, 4})).sum();
-        if (!trains) return;
-        accelerator.backward(loss);
-        optimizer.step();
-        optimizer.zero_grad();
-      };
-      for (int round = 0; round < 2; ++round) {
-        for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(run());
-        net.fails = comm->rank() == 1;
-        if (net.fails) {
-          EXPECT_THROW(run(), std::runtime_error);
-        } else {
-          expect_says(message_of<CommError>(run), {"rank 1 left its forward by an exception"});
-        }
-        net.fails = false;
+      for (const auto moment :
+           {Moment::before_all_units, Moment::between_units, Moment::after_all_units}) {
+        FragileRank rank(comm, GetParam());
+        for (int lost = 0; lost < 2; ++lost) rank.lose_one(trains, moment);
+        for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(rank.run(trains));
+        for (int lost = 0; lost < 2; ++lost) rank.lose_one(trains, moment);
+        EXPECT_NO_THROW(rank.run(trains));
       }
-      EXPECT_NO_THROW(run());
+    }
+  };
+  testing::run_ranks_shared(2, body, {.engine = testing::Engine::gloo});
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, ForwardsThatOneRankLeaves,
+                         ::testing::Values(ShardingStrategy::FULL_SHARD,
+                                           ShardingStrategy::SHARD_GRAD_OP));
+
+// Over messages nothing else tells: the slices of the ranks would be of different steps.
+TEST(ShardedGroupMishaps, ARankThatSkipsOrRepeatsAStepIsNamedWithItsCount) {
+  const testing::TemporaryFolder home;
+  const auto body = [&home](const std::shared_ptr<Communicator>& comm) {
+    Rank rank(comm, {"", testing::Engine::gloo, FullParametersHome::gathered},
+              ShardedNet(ShardedNetOptions{}));
+    const auto expect_refusal = [](const std::string& counts, const std::function<void()>& call) {
+      expect_says(message_of<UsageError>(call), {"rank 0 has updated", counts, "load_state()"});
+    };
+    rank.step();
+    const auto state = rank.accelerator.save_state(home.path() / "state");
+    for (const bool repeats : {false, true}) {
+      const std::string counts = repeats ? "3 times and rank 1 4 times" : "2 times and rank 1 once";
+      rank.accelerator.backward(rank.loss());
+      if (comm->rank() == 0 || repeats) rank.optimizer.step();
+      if (comm->rank() == 1 && repeats) rank.optimizer.step();
+      rank.optimizer.zero_grad();
+      expect_refusal(counts, [&] { (void)rank.model.summon_full_params(); });
+      expect_refusal(counts, [&] { rank.accelerator.save_model(rank.model, home.path() / "out"); });
+      expect_refusal(counts, [&] { (void)rank.accelerator.get_state_dict(rank.model); });
+      expect_refusal(counts, [&] { rank.accelerator.save_state(home.path() / "other"); });
+      for (int i = 0; i < 2; ++i) expect_refusal(counts, [&] { rank.step(); });
+      rank.accelerator.load_state(state);
+      for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(rank.step());
     }
   };
   testing::run_ranks_shared(2, body, {.engine = testing::Engine::gloo});

@@ -398,6 +398,32 @@ TEST_P(ShardedMisuse, ACallFromAnotherThreadDuringOneIsRefusedWhereUnitsComeAndG
   });
 }
 
+struct Experts : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return chosen(x); }
+  torch::nn::Linear chosen = register_module("chosen", torch::nn::Linear(2, 2));
+  torch::nn::Linear spare = register_module("expert_of_nobody", torch::nn::Linear(2, 2));
+};
+
+// Cross validation prepares one model after the other.
+TEST(ShardedWarnings, AnExpertThatNobodyChoseIsNamedOnceAndNotTakenForATie) {
+  const testing::LogCapture log;
+  const auto body = [](const std::shared_ptr<Communicator>& comm) {
+    for (int fold = 0; fold < 2; ++fold) {
+      Accelerator accelerator(
+          {.fsdp_plugin = FullyShardedDataParallelPlugin{}, .communicator = comm});
+      Experts net;
+      auto model = accelerator.prepare(net);
+      accelerator.backward(model(torch::ones({1, 2})).sum());
+    }
+  };
+  testing::run_ranks_shared(2, body, {.engine = testing::Engine::shared_memory});
+  auto lines = log.lines();
+  std::erase_if(lines, [](const auto& line) { return line.find("no rank") == line.npos; });
+  ASSERT_EQ(lines.size(), 1U);
+  expect_says(lines.front(), {"expert_of_nobody.weight", "an expert that nobody chose"});
+  EXPECT_LT(lines.front().find("nobody chose"), lines.front().find("tied"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Places, ShardedMisuse, testing::sharded_places(), testing::kNameOfPlace);
 
 }  // namespace

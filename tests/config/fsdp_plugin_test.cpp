@@ -108,7 +108,10 @@ TEST(FsdpPlugin, WarnsOfWhatHasNoEffect) {
   const Case cases[] = {
       {{}, {}, ""},
       {{.fsdp_version = 2}, {{"FSDP_SYNC_MODULE_STATES", "true"}}, ""},
-      {{.sync_module_states = false}, {{"FSDP_CPU_RAM_EFFICIENT_LOADING", "true"}}, "needs it"},
+      {{.sync_module_states = false}, {{"FSDP_CPU_RAM_EFFICIENT_LOADING", "true"}}, "sync_module_states is false, but"},
+      {{.cpu_ram_efficient_loading = true}, {{"FSDP_SYNC_MODULE_STATES", "False"}}, "FSDP_SYNC_MODULE_STATES is 'False', but"},
+      {{.cpu_ram_efficient_loading = true}, {}, ""},
+      {{}, {{"FSDP_CPU_RAM_EFFICIENT_LOADING", "true"}}, ""},
       {{.sync_module_states = true, .cpu_ram_efficient_loading = true}, {}, ""},
       {{.fsdp_version = 2,
         .sharding_strategy = ShardingStrategy::NO_SHARD,

@@ -7,15 +7,24 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/parallel/sharded/gather_transport.h"
+#include "accelerate/parallel/sharded/update_count.h"
 
 namespace accelerate::detail {
 namespace {
 
 // What a rank may say instead of the unit that it gathers next.
-constexpr std::int64_t kUnknown = -1, kEnd = -2, kFailed = -3;
+constexpr std::int64_t kUnknown = -1, kEnd = -2, kLeftForward = -3, kLeftBackward = -4;
 
-// What every rank says that it does next; on its way while the rank goes on.
+bool has_left(std::int64_t next) {
+  return next <= kLeftForward;
+}
+
+// What every rank says: the unit that it gathers next, and how often it has updated the model.
+constexpr std::int64_t kWords = 2;
+
+// The same on its way, while the rank goes on; `next` is what this one says.
 struct Announcement {
+  std::int64_t next;
   at::Tensor mine, all;
   Work work;
 };
@@ -48,22 +57,30 @@ class CollectiveTransport final : public GatherTransport {
     launch(unit, slot, next ? number_of(*next) : kUnknown);
   }
   void finish(const Unit& unit) override {
-    if (auto work = std::exchange(works_.at(unit.index), {})) work->wait();
+    auto work = std::exchange(works_.at(unit.index), {});
+    if (!work) return;
+    over_ = true;
+    work->wait();
+    over_ = false;
   }
 
+  void begin_pass() override { over_ = false; }
+
   // Every rank says that it is through, which answers one that is about to gather more and would
-  // wait for ever: also a rank that fails here, for the others count on as many words from it.
-  void end_pass() override {
-    const bool unwinds = std::uncaught_exceptions() > 0;  // The program's own exception.
-    std::exception_ptr failure;
-    try {
-      while (const auto promised = settle_announcement())
-        keep(*promised, unwinds ? kFailed : kUnknown);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    announce(unwinds ? kFailed : kEnd);
-    if (failure) std::rethrow_exception(failure);
+  // wait for ever. Who leaves a backward ends the group, so that nobody waits for its end.
+  void end_pass(PassKind kind) override {
+    if (units_->empty()) return;
+    while (const auto promised = settle_announcement()) keep(*promised, kUnknown);
+    announce(kEnd);
+    if (kind != PassKind::backward) (void)settle_announcement();
+  }
+
+  // The others hear it in place of what this rank would have said, and say nothing more either.
+  void leave_pass(PassKind kind) override {
+    if (units_->empty() || over_) return;
+    const auto left = kind == PassKind::backward ? kLeftBackward : kLeftForward;
+    const auto promised = settle_announcement();
+    promised ? keep(*promised, left) : announce(left);
   }
 
   // A rank that has the whole model itself asks nobody.
@@ -73,7 +90,8 @@ class CollectiveTransport final : public GatherTransport {
     return group_->empty({static_cast<std::int64_t>(bytes)}, options);
   }
   void begin_update() override {}
-  void end_update() override {
+  void end_update(std::int64_t updates) override {
+    updates_ = updates;
     for (auto& unit : *units_) unit->publish();
   }
 
@@ -89,21 +107,27 @@ class CollectiveTransport final : public GatherTransport {
   }
 
   void announce(std::int64_t next) {
-    Announcement announcement;
-    announcement.mine = scalar(next);
-    announcement.all = announcement.mine.new_empty({group_->size()});
-    announcement.work = group_->all_gather(announcement.all, announcement.mine);
-    announced_ = std::move(announcement);
+    const at::Tensor mine = statement(next);
+    const at::Tensor all = mine.new_empty({group_->size(), kWords});
+    announced_ = Announcement{next, mine, all, group_->all_gather(all, mine)};
   }
 
   // The unit that all ranks, this one too, have said they gather next.
   Promise settle_announcement() {
     if (!announced_) return std::nullopt;
     auto announcement = std::move(*std::exchange(announced_, std::nullopt));
-    announcement.work.wait();
-    require_equal(announcement.all);
-    const auto next = announcement.mine.item<std::int64_t>();
+    hear(announcement);
+    const auto next = announcement.next;
     return next < 0 ? Promise() : Promise(static_cast<std::size_t>(next));
+  }
+
+  // What ranks disagree about all of them hear at once, and none says another word in that pass.
+  // One that has left hears it in its next pass, which it does not concern.
+  void hear(Announcement& announcement) {
+    over_ = true;
+    announcement.work.wait();
+    if (!has_left(announcement.next)) require_equal(announcement.all);
+    over_ = false;
   }
 
   void agree_on(const Unit& unit) {
@@ -121,34 +145,48 @@ class CollectiveTransport final : public GatherTransport {
     finish(unit);
   }
 
-  [[nodiscard]] at::Tensor scalar(std::int64_t value) const {
-    return at::full({1}, value,
-                    at::TensorOptions(at::kLong).device(units_->front()->spec().device));
+  [[nodiscard]] at::Tensor statement(std::int64_t next) const {
+    return at::tensor({next, updates_}, at::kLong).to(units_->front()->spec().device);
   }
 
   void ask(const Unit& unit) {
-    const at::Tensor mine = scalar(number_of(unit.index));
-    const at::Tensor all = mine.new_empty({group_->size()});
-    group_->all_gather(all, mine).wait();
-    require_equal(all);
+    announce(number_of(unit.index));
+    (void)settle_announcement();
   }
 
   [[nodiscard]] std::string intention(std::int64_t next) const {
     if (next == kEnd) return "is through with its forward or backward";
     if (next == kUnknown) return "knows of no unit to gather next";
-    if (next == kFailed) return "left its forward by an exception";
+    if (next == kLeftForward) return "left its forward by an exception";
+    if (next == kLeftBackward) return "left its backward by an exception";
     return "is about to gather " + (*units_)[static_cast<std::size_t>(next)]->describe();
   }
 
   void require_equal(const at::Tensor& heard) const {
     const at::Tensor all = heard.cpu();
-    const auto* first = all.const_data_ptr<std::int64_t>();
-    for (int rank = 1; rank < group_->size(); ++rank) {
-      if (first[rank] == first[0]) continue;
-      const std::string found = "rank 0 " + intention(first[0]) + " and rank " +
-                                std::to_string(rank) + " " + intention(first[rank]);
-      if (first[0] == kFailed || first[rank] == kFailed) throw CommError(found);
-      throw UsageError(found +
+    const auto* said = all.const_data_ptr<std::int64_t>();
+    std::vector<std::int64_t> next, updates;
+    for (int rank = 0; rank < group_->size(); ++rank, said += kWords) {
+      next.push_back(said[0]);
+      updates.push_back(said[1]);
+    }
+    require_all_present(next);
+    require_same(next);
+    require_equal_updates(updates);
+  }
+
+  void require_all_present(const std::vector<std::int64_t>& next) const {
+    const auto leaver = std::ranges::find_if(next, has_left);
+    if (leaver == next.end()) return;
+    throw CommError("rank " + std::to_string(leaver - next.begin()) + " " + intention(*leaver) +
+                    ", so the other ranks lose that batch too");
+  }
+
+  void require_same(const std::vector<std::int64_t>& next) const {
+    for (std::size_t rank = 1; rank < next.size(); ++rank) {
+      if (next[rank] == next[0]) continue;
+      throw UsageError("rank 0 " + intention(next[0]) + " and rank " + std::to_string(rank) + " " +
+                       intention(next[rank]) +
                        ": across hosts all ranks run the same parts of a sharded model in the same "
                        "order. For what one rank does alone (a norm to be logged, an evaluation) "
                        "open summon_full_params() on all ranks, or run it on all of them");
@@ -159,6 +197,8 @@ class CollectiveTransport final : public GatherTransport {
   Units* units_ = nullptr;
   std::vector<std::optional<Work>> works_;  // Under way, by unit.
   std::optional<Announcement> announced_;
+  std::int64_t updates_ = 0;
+  bool over_ = false;  // Ranks have failed in this pass.
 };
 
 }  // namespace

@@ -55,9 +55,13 @@ class FullParameters {
   /// Whether the unit's full values are there, and stay until the backward is over.
   [[nodiscard]] virtual bool keeps(const Unit&) const { return true; }
 
-  /// Between these two operators may ask for units.
+  /// Between these two operators may ask for units. The end throws CommError when another rank
+  /// left its forward by an exception, UsageError when another rank gathers more.
   virtual void begin_pass(PassKind) {}
   virtual void end_pass() {}
+  /// In place of end_pass(), or after it has thrown, when an exception ends the pass; does nothing
+  /// outside of a pass.
+  virtual void leave_pass() noexcept {}
   /// All gradients of a unit have come in this backward.
   virtual void after_gradients(const Unit&) {}
   /// No full values are needed until the next pass.
@@ -65,7 +69,8 @@ class FullParameters {
 
   /// Between these two the slices change; full values are not to be read. [collective]
   virtual void begin_update() = 0;
-  virtual void end_update() = 0;
+  /// `updates`: how many there have been since all ranks were given their slices.
+  virtual void end_update(std::int64_t updates) = 0;
 
   /// What made a unit fail to come.
   [[nodiscard]] std::exception_ptr take_failure() noexcept {

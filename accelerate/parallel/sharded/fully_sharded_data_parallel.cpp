@@ -22,6 +22,7 @@
 #include "accelerate/parallel/sharded/gradient_shards.h"
 #include "accelerate/parallel/sharded/initial_values.h"
 #include "accelerate/parallel/sharded/sharding_plan.h"
+#include "accelerate/parallel/sharded/update_count.h"
 #include "accelerate/parallel/sharded/whole_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/compat/materialise.h"
@@ -114,7 +115,7 @@ struct FullyShardedDataParallel::Impl {
       for (const auto& parameter : unit->parameters) remember(*unit, parameter);
     }
     put_in_order(view);
-    full->end_update();
+    full->end_update(updates);
     note_locals();
     detail::take_over(*groups.world, unsharded, values);
     cast_buffers(view);
@@ -186,21 +187,8 @@ struct FullyShardedDataParallel::Impl {
     for (const auto& local : in_order) local_versions.push_back(local._version());
   }
 
-  void after_forward() noexcept {
-    try {
-      full->end_pass();
-    } catch (...) {  // A forward that is left by an exception has said what it has to say.
-      if (std::uncaught_exceptions() == 0) failure = std::current_exception();
-    }
-  }
-
-  std::exception_ptr take_failure() noexcept {
-    if (auto own = std::exchange(failure, nullptr)) return own;
-    return full->take_failure();
-  }
-
   void begin_backward(const BackwardPass& pass) {
-    if (const auto known = take_failure()) std::rethrow_exception(known);
+    if (const auto known = full->take_failure()) std::rethrow_exception(known);
     has_begun = true;
     arming.begin_backward(pass.retain_graph);
     require_untouched();
@@ -232,10 +220,13 @@ struct FullyShardedDataParallel::Impl {
     const bool first = names && !std::exchange(warned, true);
     if (!first || names->empty() || groups.world->rank() != 0) return;
     get_logger("accelerate.parallel")
-        .warning("no rank computed a gradient of " + join(*names, ", ") +
-                 " in the first step. Weights that are tied by assignment (head->weight = "
-                 "embedding->weight) leave the old parameter registered: replace_module or "
-                 "register the shared one in its place");
+        .warning_once(
+            "no rank computed a gradient of " + join(*names, ", ") +
+            " in the first step. Where they belong to a part that no rank ran (a branch, an expert "
+            "that nobody chose), that is as it should be. Else detach() or a NoGradGuard on their "
+            "way to the loss is the likely cause, or a weight that is tied by assignment "
+            "(head->weight = embedding->weight), which leaves the old parameter registered: "
+            "replace_module or register the shared one in its place");
   }
 
   void abandon_backward(const std::string& reason) {
@@ -245,8 +236,8 @@ struct FullyShardedDataParallel::Impl {
     arming.abandon_backward();
     if (arming.synchronizes() && takes_part) abort(reason);
     gradients->abandon();
-    after_forward();
-    (void)take_failure();
+    full->leave_pass();
+    (void)full->take_failure();
   }
 
   void abort(const std::string& reason) noexcept {
@@ -267,15 +258,23 @@ struct FullyShardedDataParallel::Impl {
   }
 
   // --- updates -----------------------------------------------------------------------------------
-  void update(const std::function<void()>& write) {
+  void update(const std::function<void()>& write) { write_slices(write, updates + 1); }
+
+  // Counting begins again.
+  void replace(const std::function<void()>& write) { write_slices(write, 0); }
+
+  void write_slices(const std::function<void()>& write, std::int64_t count) {
     require_not_summoned("an update of a sharded model (an optimizer's step)");
     gradients->follow_leaves();
     full->begin_update();
     run_or_abort(write);
-    full->end_update();
+    updates = count;
+    full->end_update(updates);
     for (auto& unit : units) unit->bump_versions();
     note_locals();
   }
+
+  void require_equal_updates() const { detail::require_equal_updates(*groups.world, updates); }
 
   void require_not_summoned(const std::string& what) const {
     if (!whole->are_summoned()) return;
@@ -293,6 +292,7 @@ struct FullyShardedDataParallel::Impl {
     }
     if (whole->are_summoned()) throw UsageError("summon_full_params inside summon_full_params");
     require_untouched();
+    require_equal_updates();
     run_or_abort([&] {
       full->release_all();
       whole->summon(!summon.rank0_only || groups.world->rank() == 0);
@@ -323,8 +323,8 @@ struct FullyShardedDataParallel::Impl {
   detail::Arming arming;
   bool has_begun = false;  // A backward, which the forward's failure did not forestall.
   bool claimed = false;
+  std::int64_t updates = 0;  // Of the parameters, since they were prepared or loaded.
   bool warned = false;
-  std::exception_ptr failure;
   std::unique_ptr<detail::FullParameters> full;
   std::unique_ptr<detail::WholeParameters> whole;
   std::unique_ptr<detail::GradientShards> gradients;  // Last: its hooks use the rest.
@@ -341,12 +341,16 @@ void FullyShardedDataParallel::before_forward(bool grad_enabled) {
   impl_->before_forward(grad_enabled);
 }
 
-void FullyShardedDataParallel::after_forward() noexcept {
-  impl_->after_forward();
+void FullyShardedDataParallel::after_forward() {
+  impl_->full->end_pass();
+}
+
+void FullyShardedDataParallel::leave_forward() noexcept {
+  impl_->full->leave_pass();
 }
 
 std::exception_ptr FullyShardedDataParallel::take_failure() noexcept {
-  return impl_->take_failure();
+  return impl_->full->take_failure();
 }
 
 void FullyShardedDataParallel::begin_backward(const BackwardPass& pass) {
@@ -430,6 +434,14 @@ void FullyShardedDataParallel::claim() {
 
 void FullyShardedDataParallel::update(const std::function<void()>& write) {
   impl_->update(write);
+}
+
+void FullyShardedDataParallel::replace(const std::function<void()>& write) {
+  impl_->replace(write);
+}
+
+void FullyShardedDataParallel::require_equal_updates() const {
+  impl_->require_equal_updates();
 }
 
 void FullyShardedDataParallel::require_not_summoned(const std::string& what) const {

@@ -42,7 +42,8 @@ class FullyShardedDataParallel final : public ParallelEngine {
   ~FullyShardedDataParallel() override;
 
   void before_forward(bool grad_enabled) override;
-  void after_forward() noexcept override;
+  void after_forward() override;
+  void leave_forward() noexcept override;
   [[nodiscard]] std::exception_ptr take_failure() noexcept override;
   void begin_backward(const BackwardPass& pass) override;
   void finish_backward() override;
@@ -77,6 +78,10 @@ class FullyShardedDataParallel final : public ParallelEngine {
   /// Runs `write`, which changes local parameters; then all ranks have the new values.
   /// [collective] When it throws, the group ends: the others would wait.
   void update(const std::function<void()>& write);
+  /// As update(), by a `write` that brings all ranks to the same step, as loading does.
+  void replace(const std::function<void()>& write);
+  /// Throws UsageError when ranks have updated the model unequally often. [collective]
+  void require_equal_updates() const;
   /// Throws UsageError, which says that `what` was about to happen, while summon_full_params lasts.
   void require_not_summoned(const std::string& what) const;
   /// Drops the gradients of parameters whose grad() the program has taken away (net->zero_grad()).

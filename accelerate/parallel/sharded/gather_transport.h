@@ -31,15 +31,20 @@ class GatherTransport {
   virtual void start(const Unit& unit, const at::Tensor& slot, Promise next) = 0;
   /// Returns when the values are there.
   virtual void finish(const Unit& unit) = 0;
-  /// No further gather follows in this pass, in which there was one.
-  virtual void end_pass() = 0;
+  virtual void begin_pass() {}
+  /// No further gather follows in this pass, which is one of `kind`. A forward is over when all
+  /// ranks have said so: throws CommError when one left it, UsageError when one gathers more.
+  virtual void end_pass(PassKind) {}
+  /// The same when an exception ends the pass on this rank: the others are told in theirs.
+  virtual void leave_pass(PassKind) {}
 
   /// Whether a rank may gather what the others do not, whenever it likes.
   [[nodiscard]] virtual bool is_one_sided() const = 0;
   [[nodiscard]] virtual at::Tensor empty(std::size_t bytes) const = 0;
 
   virtual void begin_update() = 0;
-  virtual void end_update() = 0;
+  /// `updates`: how many the model has had, which must be the same on all ranks.
+  virtual void end_update(std::int64_t updates) = 0;
 };
 
 /// Slices lie in memory that the peers read: ranks need not agree on anything, and none waits for
@@ -48,8 +53,9 @@ class GatherTransport {
     std::shared_ptr<Communicator> group);
 
 /// All-gathers, for any group and device. Ranks must gather the same units in the same order, which
-/// is found out before anything is sent: with each gather every rank tells which comes next. Where
-/// they differ all of them get a UsageError that names the units and the ranks.
+/// is found out before anything is sent: with each gather every rank tells which comes next, and
+/// how often it has updated the model. Where they differ all of them get a UsageError that names
+/// the units, or the counts, and the ranks.
 [[nodiscard]] std::unique_ptr<GatherTransport> collective_transport(
     std::shared_ptr<Communicator> group);
 

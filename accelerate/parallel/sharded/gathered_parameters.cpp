@@ -47,6 +47,7 @@ void GatheredParameters::begin_pass(PassKind kind) {
                      "other, or set full_parameters to shared_pages");
   }
   if (pass_) end_pass();
+  transport_->begin_pass();
   pass_ = kind;
   runner_ = thread;
   pass_failed_ = false;
@@ -56,19 +57,34 @@ void GatheredParameters::begin_pass(PassKind kind) {
 void GatheredParameters::end_pass() {
   const std::lock_guard lock(mutex_);
   if (!pass_) return;
-  const auto kind = *std::exchange(pass_, std::nullopt);
-  const bool has_gathered = !gathered_.empty();
-  try {
-    if (has_gathered) transport_->end_pass();
-  } catch (...) {
-    fail_pass();
-    release_all();
-    throw;
+  if (pass_failed_) {  // The program caught the exception of the operator.
+    leave_pass();
+    if (const auto failure = take_failure()) std::rethrow_exception(failure);
+    return;
   }
-  if (has_gathered && std::uncaught_exceptions() > 0) fail_pass();
-  if (has_gathered && !pass_failed_) plans_[static_cast<std::size_t>(kind)] = gathered_;
-  // No backward follows a forward that failed, and what is there by then differs between ranks.
-  if (pass_failed_ || kind != PassKind::forward) release_all();
+  const bool has_gathered = !gathered_.empty();
+  const bool is_backward = pass_ == PassKind::backward;
+  if (has_gathered || !is_backward) transport_->end_pass(*pass_);
+  const auto kind = *std::exchange(pass_, std::nullopt);
+  if (has_gathered) plans_[static_cast<std::size_t>(kind)] = gathered_;
+  if (kind != PassKind::forward) release_all();
+}
+
+// The exception that ends the pass says more than what fails here. No backward follows a forward
+// that failed, and what is there by then differs between ranks.
+void GatheredParameters::leave_pass() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!pass_) return;
+  const auto quietly = [](const auto& step) {
+    try {
+      step();
+    } catch (...) {
+    }
+  };
+  const auto kind = *std::exchange(pass_, std::nullopt);
+  quietly([&] { transport_->leave_pass(kind); });
+  fail_pass();
+  quietly([&] { release_all(); });
 }
 
 // Ranks fail at different places of a pass, so what they know of passes differs.

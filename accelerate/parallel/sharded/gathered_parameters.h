@@ -39,10 +39,11 @@ class GatheredParameters final : public FullParameters {
   [[nodiscard]] bool keeps(const Unit& unit) const override;
   void begin_pass(PassKind kind) override;
   void end_pass() override;
+  void leave_pass() noexcept override;
   void after_gradients(const Unit& unit) override;
   void release_all() override;
   void begin_update() override;
-  void end_update() override { transport_->end_update(); }
+  void end_update(std::int64_t updates) override { transport_->end_update(updates); }
   [[nodiscard]] std::size_t bytes() const override { return slots_.bytes(); }
   [[nodiscard]] std::size_t peak_bytes() const override { return slots_.peak_bytes(); }
 

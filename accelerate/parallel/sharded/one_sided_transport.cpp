@@ -39,7 +39,6 @@ class OneSidedTransport final : public GatherTransport {
     }
   }
   void finish(const Unit&) override {}
-  void end_pass() override {}
   [[nodiscard]] bool is_one_sided() const override { return true; }
   [[nodiscard]] at::Tensor empty(std::size_t bytes) const override {
     return at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
@@ -50,7 +49,7 @@ class OneSidedTransport final : public GatherTransport {
     group_->barrier();
     window_->open();
   }
-  void end_update() override {
+  void end_update(std::int64_t) override {
     for (auto& unit : *units_) unit->publish();
     window_->publish(++epoch_);
   }

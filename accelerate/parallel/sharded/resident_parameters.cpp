@@ -40,7 +40,7 @@ void ResidentParameters::adopt(Units& units) {
   }
 }
 
-void ResidentParameters::end_update() {
+void ResidentParameters::end_update(std::int64_t) {
   for (auto& unit : *units_) unit->publish();
   group_->barrier();
 }

@@ -18,7 +18,7 @@ class ResidentParameters final : public FullParameters {
   /// Everybody has come: nobody computes with the old values.
   void begin_update() override { group_->barrier(); }
   /// Everybody has written: the new values are there.
-  void end_update() override;
+  void end_update(std::int64_t updates) override;
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
 
  private:
