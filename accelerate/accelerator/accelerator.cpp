@@ -16,6 +16,7 @@
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/comm/announced_call.h"
 #include "accelerate/config/deepspeed.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/replicated/distributed_data_parallel.h"
@@ -184,6 +185,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
   if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
   auto core = std::make_shared<detail::ModelCore>(module, seen, engine_for(seen, forward), forward);
   models.push_back(core);
+  ties.name_by(core->view());
   if (core->shards()) {
     for (auto& optimizer : live_optimizers()) optimizer.shard(core->shards());
   }
@@ -279,6 +281,7 @@ Trackers& Accelerator::trackers_of_rank() const {
 }
 
 void Accelerator::end_training() {
+  const detail::AnnouncedCall call("end_training()");
   wait_for_everyone();
   std::exception_ptr failed_save;
   try {
@@ -308,6 +311,8 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optimizer) {
+  impl_->ties.list_once_in(optimizer);
+  for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());
   const auto shard = [this](AcceleratedOptimizer& prepared) {
     for (const auto& core : impl_->live_models()) {
       if (core->shards()) prepared.shard(core->shards());

@@ -145,9 +145,12 @@ class Accelerator {
   /// optimizers → AcceleratedOptimizer, loaders of make_data_loader → PreparedLoader, schedules
   /// (shared_ptr or on the stack, LibTorch's own too) → AcceleratedScheduler; whatever else comes
   /// back as it is. Idempotent. What is not in a shared_ptr must outlive what comes back.
-  /// [collective]
+  /// [collective] Throws ConfigError on all ranks when they differ in precision, accumulation,
+  /// engine or loader settings, or in what they prepare; what can be seen only later is compared
+  /// before the first step. Cost of both: an all-gather of 16 bytes.
   template <typename... Objects>
   [[nodiscard]] decltype(auto) prepare(Objects&&... objects) {
+    compare_before_preparing({detail::given_object(objects)...});
     if constexpr (sizeof...(Objects) == 1) {
       return (adopt(std::forward<Objects>(objects)), ...);
     } else {
@@ -536,6 +539,7 @@ class Accelerator {
     }
   }
 
+  void compare_before_preparing(const std::vector<detail::GivenObject>& objects);
   [[nodiscard]] JoinScope join_cores(const JoinOptions& join,
                                      std::vector<std::shared_ptr<detail::ModelCore>> cores);
   [[nodiscard]] std::shared_ptr<detail::ModelCore> core_of(torch::nn::Module& module);

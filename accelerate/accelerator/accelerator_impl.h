@@ -10,6 +10,8 @@
 #include "accelerate/accelerator/accelerator.h"
 #include "accelerate/accelerator/checkpointing.h"
 #include "accelerate/accelerator/item_count.h"
+#include "accelerate/accelerator/settings_agreement.h"
+#include "accelerate/accelerator/tied_parameters.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/optim/sharded_clipping.h"
 #include "accelerate/precision/autocast.h"
@@ -28,6 +30,9 @@ struct Accelerator::Impl {
   using Optimizers = std::vector<AcceleratedOptimizer>;
 
   explicit Impl(const AcceleratorOptions& accelerator_options);
+  ~Impl() { gradient_state->at_first_step = nullptr; }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   /// The live cores; models that went out of scope drop out.
   [[nodiscard]] Models live_models();
@@ -72,6 +77,12 @@ struct Accelerator::Impl {
   [[nodiscard]] int disk_leader() const;
   [[nodiscard]] bool saves() const { return state.process_index() == disk_leader(); }
 
+  /// What all ranks must have alike, whatever they prepare.
+  [[nodiscard]] detail::Settings settings() const;
+  /// Has all ranks compare their settings, and what they have prepared, before the first step;
+  /// `models` have just been through a backward. Once, and not while ranks may run out of inputs.
+  void compare_at_first_step(const Models& models);
+
   /// Whether losses are scaled.
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 
@@ -94,11 +105,13 @@ struct Accelerator::Impl {
   std::shared_ptr<PreparedOptimizers> optimizers = std::make_shared<PreparedOptimizers>();
   std::vector<std::weak_ptr<AcceleratedScheduler::Core>> schedulers;
   std::vector<std::function<std::optional<detail::LoaderPlan>()>> loaders;
+  detail::TiedParameters ties;
   std::weak_ptr<JoinedInputs> joined;      // of the scope there is
   detail::ItemCount items;                 // of the present accumulation window
   std::optional<std::uint64_t> data_seed;  // rank 0's, once it has been agreed on
   detail::Checkpointing checkpointing;
   Trackers trackers;
+  bool compares_at_first_step = true;
   bool trigger = false;
   bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);
 };

@@ -14,6 +14,7 @@
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/python_state.h"
 #include "accelerate/checkpoint/sharded_files.h"
+#include "accelerate/comm/announced_call.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/formats/shards/shard_files.h"
 
@@ -202,7 +203,9 @@ Path Checkpointing::new_folder(const Path& output_dir, const SaveStateOptions& o
 
 Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
+  const AnnouncedCall call("save_state()");
   background_.wait_before(ranks);
+  require_agreement(ranks, "save_state()", "this training");
   const Path folder = new_folder(output_dir, options, ranks);
   const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
   if (config_.save_on_each_node) refuse_shards_on_several_disks(options, training);
@@ -251,6 +254,7 @@ Checkpointing::Plan Checkpointing::plan(PendingCheckpoint& checkpoint,
 // Runs beside the training when the save is asynchronous: it touches nothing that changes.
 void Checkpointing::complete(PendingCheckpoint& checkpoint, const Plan& plan, std::int64_t number,
                              Communicator& ranks) const {
+  const AnnouncedCall call("save_state()");
   checkpoint.complete(ranks, [&](const Path& temporary) {
     ByteProgress progress(
         {.description = "saving the state", .total_bytes = planned_bytes(plan.files)});
@@ -316,7 +320,9 @@ Path Checkpointing::find_newest(const LoadStateOptions& options, Communicator& r
 
 Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
                          const Describe& describe, Communicator& ranks) {
+  const AnnouncedCall call("load_state()");
   background_.wait_before(ranks);
+  require_agreement(ranks, "load_state()", "this training");
   Path folder = input_dir.empty() ? find_newest(options, ranks)
                                   : std::filesystem::absolute(input_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();

@@ -43,8 +43,13 @@ template <typename T>
 /// A value of tensors, or one that has vectors of other things too.
 template <Nested T>
 [[nodiscard]] T gather_once(Communicator& communicator, const MetricsStep& step, T value) {
+  static_assert(Parts<T>::kFacts.seen,
+                "gather_for_metrics: the compiler cannot see the members of this struct, so that "
+                "strings beside its tensors would be lost. Gather a tuple of its members; or, if "
+                "it holds nothing but tensors, say so: template <> inline constexpr bool "
+                "accelerate::kOnlyTensorsTravel<YourStruct> = true;");
   if constexpr (kHasLists<T>) {
-    static_assert(Portable<T>,
+    static_assert(Parts<T>::kFacts.sent,
                   "gather_for_metrics: this type holds vectors of what cannot be sent; gather the "
                   "parts one by one, and what is convertible to JSON by gather_object");
     visit_tensors(value, [](at::Tensor& tensor) { tensor = with_rows(tensor); });

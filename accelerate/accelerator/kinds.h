@@ -91,5 +91,29 @@ inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
 template <typename T>
 inline constexpr bool kIsAnyModule = std::is_same_v<T, torch::nn::AnyModule>;
 
+/// What prepare() was given, as ranks compare it.
+struct GivenObject {
+  const char* kind;                    ///< "a model".
+  const LoaderPlan* loader = nullptr;  ///< Of a loader.
+};
+
+inline constexpr const char* kModelKind = "a model";
+
+template <typename Object>
+[[nodiscard]] GivenObject given_object(const Object& object) {
+  if constexpr (kIsHolder<Object> || kIsSharedModule<Object> || kIsModule<Object> ||
+                kIsScript<Object>) {
+    return {kModelKind};
+  } else if constexpr (kIsLoader<Object>) {
+    return {"a loader", &object.core().plan};
+  } else if constexpr (kIsOptimizer<Object>) {
+    return {"an optimizer"};
+  } else if constexpr (kIsScheduler<Object> || kIsSharedScheduler<Object>) {
+    return {"a schedule"};
+  } else {
+    return {"something else"};
+  }
+}
+
 }  // namespace detail
 }  // namespace accelerate

@@ -8,6 +8,8 @@
 #include "accelerate/checkpoint/shard_collector.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/comm/announced_call.h"
+#include "accelerate/comm/operations.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/unsaved_buffers.h"
@@ -50,6 +52,8 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
   }
   core.shards()->require_equal_updates();
   auto& ranks = *core.shards()->communicator();
+  const detail::AnnouncedCall call("save_model()");
+  detail::require_agreement(ranks, "save_model()", core.view().class_name);
   const auto collector = plan_whole(planned, ranks);
   on_all_ranks(ranks, [&] {
     collector->together([&] {
@@ -64,6 +68,8 @@ std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& cor
   core.shards()->require_equal_updates();
   auto planned = std::vector{plan_model(saved_part(core))};
   auto& ranks = *core.shards()->communicator();
+  const detail::AnnouncedCall call("get_state_dict()");
+  detail::require_agreement(ranks, "get_state_dict()", core.view().class_name);
   const auto collector = plan_whole(planned, ranks);
   std::map<std::string, at::Tensor> whole;
   on_all_ranks(ranks, [&] {

@@ -126,6 +126,7 @@ void require_complete(const GradientState& state) {
 
 void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
   require_differentiable(loss);
+  impl_->ties.warn_of_rest();
   const auto models = impl_->live_models();
   at::Tensor scaled = loss;
   impl_->count(options.num_items, models);
@@ -170,7 +171,7 @@ void Accelerator::Impl::run_backward(const Models& models, const BackwardPass& p
     items.reset();
     throw;
   }
-  if (!unscaled.changed()) return;
+  if (!unscaled.changed()) return compare_at_first_step(models);
   gradient_state->abandon_backward();
   throw UsageError(
       "gradients had been unscaled, by clipping or unscale_gradients(), when backward() added "
@@ -239,12 +240,17 @@ void Accelerator::unscale_gradients() {
 void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
   if (!impl_->scales()) return;
   require_complete(*gradient_state());
+  gradient_state()->begin_step("unscale_gradients()");
   optimizer.unscale_gradients();
 }
 
 at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                                         double norm_type) {
   if (impl_->scales()) require_complete(*gradient_state());
+  if (gradient_state()->at_first_step) {
+    gradient_state()->begin_step("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) +
+                                 " and norm_type " + detail::text_of(norm_type));
+  }
   const auto parts = impl_->gradient_parts(parameters);
   if (parts.size() == 1 && parts.front().ranks == nullptr) {
     return detail::unscale_and_clip_grad_norm_(impl_->optimizers_of(parameters), parameters,
@@ -258,6 +264,10 @@ at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameter
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
   if (impl_->scales()) require_complete(*gradient_state());
+  if (gradient_state()->at_first_step) {
+    gradient_state()->begin_step("clip_grad_value_ with clip_value " +
+                                 detail::text_of(clip_value));
+  }
   for (const auto& part : impl_->gradient_parts(parameters)) {
     for (const auto& optimizer : impl_->optimizers_of(part.holders)) optimizer.unscale_gradients();
     accelerate::clip_grad_value_(part.holders, clip_value);

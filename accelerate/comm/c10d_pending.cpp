@@ -8,9 +8,10 @@
 namespace accelerate::detail {
 
 std::string Sentence::text() const {
-  if (!has_tensor) return name;
+  const std::string begin = call != nullptr ? call + (": " + name) : name;
+  if (!has_tensor) return begin;
   std::ostringstream text;
-  text << name << " of " << c10::toString(dtype) << at::IntArrayRef(sizes);
+  text << begin << " of " << c10::toString(dtype) << at::IntArrayRef(sizes);
   return text.str();
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "accelerate/comm/announced_call.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/diagnosis.h"
 
@@ -16,12 +17,13 @@ namespace accelerate::detail {
 /// An operation as errors name it, put into words only when there is one.
 struct Sentence {
   Sentence(std::string operation) : name(std::move(operation)) {}  // NOLINT: reads as its text
-  /// "all_reduce of Float[4]"
+  /// "all_reduce of Float[4]", "save_state(): all_gather of Long[2]"
   Sentence(const char* operation, const at::Tensor& tensor)
       : name(operation), has_tensor(true), dtype(tensor.scalar_type()), sizes(tensor.sizes()) {}
 
   [[nodiscard]] std::string text() const;
 
+  const char* call = announced_call();
   std::string name;
   bool has_tensor = false;
   c10::ScalarType dtype = c10::ScalarType::Byte;

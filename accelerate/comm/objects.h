@@ -36,21 +36,37 @@ T from_cbor(const std::string& bytes, int rank) {
 }  // namespace detail
 
 namespace detail {
-// Classes that only JSON knows can be part of a parcel too.
+// JSON documents, and classes that only JSON knows, can be part of a parcel too.
 template <typename T>
-concept OnlyJson = std::is_class_v<T> && !Nested<T> && requires(nlohmann::json json, T value) {
-  to_json(json, value);
-  from_json(json, value);
-};
+inline constexpr bool kIsDocument = nlohmann::detail::is_basic_json<T>::value;
+template <typename T>
+concept OnlyJson =
+    kIsDocument<T> ||
+    (std::is_class_v<T> && !Nested<T> && requires(nlohmann::json json, T value) {
+      to_json(json, value);
+      from_json(json, value);
+    });
+
+// Of the kind of document that keeps what `T` has: the order of keys, if T is one that has it.
+template <typename T>
+using DocumentOf = std::conditional_t<kIsDocument<T>, T, nlohmann::json>;
+
 template <OnlyJson T>
 struct Parcel<T> {
   static void write(ParcelWriter& writer, const T& value) {
-    Parcel<std::string>::write(writer, to_cbor(value));
+    std::string bytes;
+    DocumentOf<T>::to_cbor(DocumentOf<T>(value), bytes);
+    Parcel<std::string>::write(writer, bytes);
   }
   static void read(ParcelReader& reader, T& value) {
     std::string bytes;
     Parcel<std::string>::read(reader, bytes);
-    value = nlohmann::json::from_cbor(bytes).template get<T>();
+    try {
+      value = DocumentOf<T>::from_cbor(bytes).template get<T>();
+    } catch (const nlohmann::json::exception&) {
+      throw_with_context<CommError>(
+          "an object that another rank sent is not of the type that is expected here");
+    }
   }
 };
 }  // namespace detail

@@ -13,12 +13,14 @@
 #include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/comm/announced_call.h"
 #include "accelerate/tensor/compat/one_core.h"
 
 namespace accelerate::detail {
 
 struct OperationQueue::Ticket {
   std::function<void()> operation;
+  const char* call = announced_call();  // of the thread that submits
   bool done = false;
   std::exception_ptr failure;
 };
@@ -169,7 +171,10 @@ void OperationQueue::run(const std::shared_ptr<State>& state) {
     state->waiting.pop_front();
     const auto ticket = state->running;
     lock.unlock();
-    auto failure = outcome_of(ticket->operation, state->on_failure);
+    auto failure = [&] {
+      const AnnouncedCall scope(ticket->call);
+      return outcome_of(ticket->operation, state->on_failure);
+    }();
     lock.lock();
     // One that was told to fail while it ran has failed for that reason, whatever it met then.
     if (failure && state->failure) failure = state->failure;

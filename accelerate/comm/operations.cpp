@@ -75,19 +75,6 @@ std::string around(const std::string& text, std::size_t place) {
   return (begin > 0 ? "… " : "") + shown + (begin + kShort < text.size() ? " …" : "");
 }
 
-[[noreturn]] void throw_disagreement(const std::string& operation,
-                                     const std::vector<std::string>& all) {
-  std::string text = operation +
-                     ": the ranks do not agree on what is to be exchanged; all must bring the "
-                     "same operation, structure, dtypes and shapes:";
-  const std::size_t same = common_prefix(all);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    text += "\n  rank " + std::to_string(rank) + ": " + around(all[rank], same);
-  }
-  if (operation == "gather") text += "\nTensors of unequal size: call pad_across_processes first.";
-  throw CommError(text);
-}
-
 at::Tensor to_cpu(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) {
     throw UsageError("only dense tensors can be exchanged between ranks, and this one is " +
@@ -134,16 +121,33 @@ std::string describe_for_padding(const Tensors& tensors, int64_t dim) {
 
 }  // namespace
 
-void require_agreement(Communicator& communicator, const std::string& operation,
-                       const std::string& description) {
-  if (communicator.size() == 1) return;
-  const std::string mine = operation + " of " + description;
+void throw_disagreement(const std::string& operation,
+                                     const std::vector<std::string>& all) {
+  std::string text = operation +
+                     ": the ranks do not agree on what is to be exchanged; all must bring the "
+                     "same operation, structure, dtypes and shapes:";
+  const std::size_t same = common_prefix(all);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    text += "\n  rank " + std::to_string(rank) + ": " + around(all[rank], same);
+  }
+  if (operation == "gather") text += "\nTensors of unequal size: call pad_across_processes first.";
+  throw CommError(text);
+}
+
+std::vector<std::string> texts_that_differ(Communicator& communicator, const std::string& mine) {
+  if (communicator.size() == 1) return {};
   const auto digest = at::empty({2}, at::kLong);
   digest[0] = static_cast<int64_t>(std::hash<std::string>{}(mine));
   digest[1] = static_cast<int64_t>(mine.size());
   const auto digests = all_gather_rows(communicator, digest);
-  if (digests.eq(digest).all().item<bool>()) return;
-  throw_disagreement(operation, gather_texts(communicator, mine));
+  if (digests.eq(digest).all().item<bool>()) return {};
+  return gather_texts(communicator, mine);
+}
+
+void require_agreement(Communicator& communicator, const std::string& operation,
+                       const std::string& description) {
+  const auto all = texts_that_differ(communicator, operation + " of " + description);
+  if (!all.empty()) throw_disagreement(operation, all);
 }
 
 Tensors gather(Communicator& communicator, const Tensors& tensors) {

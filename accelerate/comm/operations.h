@@ -31,6 +31,15 @@ using Tensors = std::vector<at::Tensor>;
 void require_agreement(Communicator& communicator, const std::string& operation,
                        const std::string& description);
 
+/// All ranks' texts when one brings another than this rank's `mine`; else nothing. The handshake of
+/// all operations here: a rank in another one of them brings that one's. [collective] Cost: an
+/// all-gather of 16 bytes; two more of the texts when they differ.
+[[nodiscard]] std::vector<std::string> texts_that_differ(Communicator& communicator,
+                                                         const std::string& mine);
+/// Throws CommError that lists what each rank brought.
+[[noreturn]] void throw_disagreement(const std::string& operation,
+                                     const std::vector<std::string>& all);
+
 [[nodiscard]] Tensors gather(Communicator& communicator, const Tensors& tensors);
 [[nodiscard]] Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op,
                              double scale);

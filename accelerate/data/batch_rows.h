@@ -1,7 +1,7 @@
 // A batch as rows: its tensors, and its vectors of what is no tensor (collated strings), are
-// columns whose first dimension counts samples. Joining and cutting works column by column;
-// everything else of a batch (numbers, scalars {}, undefined tensors) belongs to all of its
-// samples.
+// columns whose first dimension counts samples, also in a user's struct (tensor/fields.h). Joining
+// and cutting works column by column; everything else of a batch (numbers, scalars {}, undefined
+// tensors) belongs to all of its samples.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/tensor/fields.h"
 #include "accelerate/tensor/nested.h"
+#include "accelerate/tensor/parcel.h"
 #include "accelerate/tensor/same_keys.h"
 
 namespace accelerate::detail {
@@ -47,22 +49,77 @@ inline constexpr Column::ListOperations kListOperations{
                                  all.begin() + static_cast<std::ptrdiff_t>(end));
     }};
 
-// Only types with parts are listed; others have no columns.
 template <typename T>
 void add_columns(T& value, ColumnList& columns);
 
+/// What is known of the columns of a type.
+struct ColumnFacts {
+  bool lists = false;  ///< Some are no tensors.
+  bool sent = true;    ///< A parcel has all of them.
+  bool seen = true;    ///< No user class may hold others, which nobody can see.
+
+  friend constexpr ColumnFacts operator+(ColumnFacts one, ColumnFacts other) {
+    return {one.lists || other.lists, one.sent && other.sent, one.seen && other.seen};
+  }
+};
+
+template <typename T>
+struct Parts;
+
+/// Of a type that consists of `Part`s, and whose parcel is theirs when all of them can be sent.
+template <typename... Part>
+inline constexpr ColumnFacts kFactsOfParts = [] {
+  ColumnFacts facts = (ColumnFacts() + ... + Parts<Part>::kFacts);
+  facts.sent = facts.sent && (!facts.lists || (Portable<Part> && ...));
+  return facts;
+}();
+
+template <typename Fields>
+inline constexpr ColumnFacts kFactsOfFields{};
+template <typename... Field>
+inline constexpr ColumnFacts kFactsOfFields<std::tuple<Field&...>> =
+    kFactsOfParts<std::remove_cv_t<Field>...>;
+
+// A user's struct, or what has no columns.
+template <typename T>
+constexpr ColumnFacts facts_of_whole() {
+  if constexpr (!Nested<T> || std::is_same_v<T, at::Tensor> || kOnlyTensorsTravel<T>) {
+    return {};
+  } else if constexpr (HasFields<T>) {
+    return kFactsOfFields<FieldsOf<T>>;
+  } else {
+    return {.seen = false};
+  }
+}
+
+// Only types with parts are listed; others have no columns.
 template <typename T>
 struct Parts {
-  static constexpr bool kLists = false;
+  static constexpr ColumnFacts kFacts = facts_of_whole<T>();
   static void add(T& value, ColumnList& columns) {
     if constexpr (Nested<T>) {
       visit_tensors(value, [&](at::Tensor& tensor) { columns.push_back({&tensor}); });
+    }
+    if constexpr (kFacts.lists) {
+      for_each_field(value, [&](auto& field) { add_lists(field, columns); });
+    }
+  }
+
+ private:
+  // visit_tensors has named the tensors, and may have left some out.
+  template <typename Field>
+  static void add_lists(Field& field, ColumnList& columns) {
+    ColumnList own;
+    add_columns(field, own);
+    for (const Column& column : own) {
+      if (column.list != nullptr) columns.push_back(column);
     }
   }
 };
 template <typename T, typename A>
 struct Parts<std::vector<T, A>> {
-  static constexpr bool kLists = !Nested<T> || Parts<T>::kLists;
+  static constexpr ColumnFacts kFacts =
+      Nested<T> ? kFactsOfParts<T> : ColumnFacts{.lists = true, .sent = Portable<T>};
   static void add(std::vector<T, A>& value, ColumnList& columns) {
     if constexpr (Nested<T>) {
       for (T& item : value) add_columns(item, columns);
@@ -73,14 +130,14 @@ struct Parts<std::vector<T, A>> {
 };
 template <typename T, std::size_t N>
 struct Parts<std::array<T, N>> {
-  static constexpr bool kLists = Parts<T>::kLists;
+  static constexpr ColumnFacts kFacts = kFactsOfParts<T>;
   static void add(std::array<T, N>& value, ColumnList& columns) {
     for (T& item : value) add_columns(item, columns);
   }
 };
 template <typename First, typename Second>
 struct Parts<std::pair<First, Second>> {
-  static constexpr bool kLists = Parts<First>::kLists || Parts<Second>::kLists;
+  static constexpr ColumnFacts kFacts = kFactsOfParts<First, Second>;
   static void add(std::pair<First, Second>& value, ColumnList& columns) {
     add_columns(value.first, columns);
     add_columns(value.second, columns);
@@ -88,35 +145,35 @@ struct Parts<std::pair<First, Second>> {
 };
 template <typename... Part>
 struct Parts<std::tuple<Part...>> {
-  static constexpr bool kLists = (Parts<Part>::kLists || ...);
+  static constexpr ColumnFacts kFacts = kFactsOfParts<Part...>;
   static void add(std::tuple<Part...>& value, ColumnList& columns) {
     std::apply([&](Part&... part) { (add_columns(part, columns), ...); }, value);
   }
 };
 template <typename T>
 struct Parts<std::optional<T>> {
-  static constexpr bool kLists = Parts<T>::kLists;
+  static constexpr ColumnFacts kFacts = kFactsOfParts<T>;
   static void add(std::optional<T>& value, ColumnList& columns) {
     if (value) add_columns(*value, columns);
   }
 };
 template <typename Key, typename T, typename C, typename A>
 struct Parts<std::map<Key, T, C, A>> {
-  static constexpr bool kLists = Parts<T>::kLists;
+  static constexpr ColumnFacts kFacts = kFactsOfParts<Key, T>;
   static void add(std::map<Key, T, C, A>& value, ColumnList& columns) {
     for (auto& entry : value) add_columns(entry.second, columns);
   }
 };
 template <typename Key, typename T>
 struct Parts<torch::OrderedDict<Key, T>> {
-  static constexpr bool kLists = Parts<T>::kLists;
+  static constexpr ColumnFacts kFacts = kFactsOfParts<Key, T>;
   static void add(torch::OrderedDict<Key, T>& value, ColumnList& columns) {
     for (auto& entry : value) add_columns(entry.value(), columns);
   }
 };
 template <typename Data, typename Target>
 struct Parts<torch::data::Example<Data, Target>> {
-  static constexpr bool kLists = Parts<Data>::kLists || Parts<Target>::kLists;
+  static constexpr ColumnFacts kFacts = kFactsOfParts<Data, Target>;
   static void add(torch::data::Example<Data, Target>& value, ColumnList& columns) {
     add_columns(value.data, columns);
     if constexpr (requires { value.target; }) add_columns(value.target, columns);
@@ -125,7 +182,7 @@ struct Parts<torch::data::Example<Data, Target>> {
 
 /// Whether a type has columns that are no tensors.
 template <typename T>
-inline constexpr bool kHasLists = Parts<T>::kLists;
+inline constexpr bool kHasLists = Parts<T>::kFacts.lists;
 
 template <typename T>
 void add_columns(T& value, ColumnList& columns) {

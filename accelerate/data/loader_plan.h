@@ -65,6 +65,8 @@ class LoaderPlan {
 
   /// Whether rank 0 reads for all. Never so for one process.
   [[nodiscard]] bool dispatches() const { return dispatches_; }
+  /// Whether the dataset is read from its beginning, not by index.
+  [[nodiscard]] bool iterable() const { return dataset_.iterable; }
 
   /// Where the loader is in the data.
   [[nodiscard]] LoaderState state() const;

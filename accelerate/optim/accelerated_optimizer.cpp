@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/optim/fused_step.h"
+#include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/sharded_groups.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
@@ -166,6 +168,7 @@ AcceleratedOptimizer::AcceleratedOptimizer(torch::optim::Optimizer& optimizer,
 at::Tensor AcceleratedOptimizer::step(const Closure& closure) {
   refuse_incomplete_gradients(*core_->gradient_state);
   if (!core_->gradient_state->sync_gradients) return {};
+  core_->gradient_state->begin_step("none before optimizer.step()");
   return core_->scales() ? core_->scaled_step(*this, closure) : core_->step(closure);
 }
 
@@ -196,6 +199,9 @@ void AcceleratedOptimizer::add_param_group(const torch::optim::OptimizerParamGro
     detail::hold_shards(held.params(), optimizer(), *model);
   });
   optimizer().add_param_group(held);
+  for (const auto& tie : detail::list_once(optimizer())) {
+    get_logger("accelerate.optim").warning(detail::warning_of(tie, {}));
+  }
   for_each_live(core_->shown, [&](const auto& model) { shard(model); });
 }
 

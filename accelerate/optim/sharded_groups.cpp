@@ -132,8 +132,8 @@ void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
   states[shard.local.unsafeGetTensorImpl()] = std::move(state);
 }
 
-// Of tensors over the same memory the first has the gradients of all. A tensor that is listed twice
-// stays so, as LibTorch has it.
+// Of tensors over the same memory the first has the gradients of all. Nobody lists a tensor twice:
+// listed_once.h.
 class PartsForLeaves {
  public:
   PartsForLeaves(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model)
@@ -150,7 +150,10 @@ class PartsForLeaves {
     const auto shard = model_.shard_of(parameter);
     if (!shard && !model_.is_local(parameter)) return true;
     if (!std::exchange(found_any_, true)) require_shardable(optimizer_, model_);
-    if (!shard) return true;
+    if (!shard) {
+      placed_.emplace(parameter.unsafeGetTensorImpl(), parameter.unsafeGetTensorImpl());
+      return true;
+    }
     const void* const leaf = parameter.unsafeGetTensorImpl();
     const auto place = placed_.emplace(shard->local.unsafeGetTensorImpl(), leaf);
     if (place.first->second != leaf) {

@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace accelerate {
@@ -105,6 +108,13 @@ class GradientState {
   bool sync_gradients = true;
 
   GradientAccumulationPlugin accumulation;
+
+  /// Runs once, in what first looks at the gradients that a synchronised backward made: a clipping
+  /// or a step, which says what it is. For what all ranks compare before their first step.
+  std::function<void(std::string_view call)> at_first_step = nullptr;
+  void begin_step(std::string_view call) {
+    if (at_first_step) std::exchange(at_first_step, nullptr)(call);
+  }
 
  private:
   std::vector<const LoaderProgress*> loaders_;

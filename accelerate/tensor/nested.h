@@ -6,7 +6,8 @@
 //   struct Batch { at::Tensor ids, mask; };
 //   void visit_tensors(Batch& b, auto&& fn) { fn(b.ids); fn(b.mask); }
 //
-// Undefined tensors are visited too; `fn` decides.
+// Undefined tensors are visited too; `fn` decides. What such a struct has beside its tensors
+// travels where the compiler can see it (tensor/fields.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,6 +42,11 @@ struct AnyTensorFunction {
 /// A type whose tensors can be visited. A container is Nested when its elements are.
 template <typename T>
 concept Nested = requires(T& value) { visit_tensors(value, AnyTensorFunction{}); };
+
+/// To be specialised as true for a class of yours whose members the compiler cannot see
+/// (tensor/fields.h), if nothing but the tensors that visit_tensors visits is to be gathered.
+template <typename T>
+inline constexpr bool kOnlyTensorsTravel = false;
 
 // Declared first, so that containers of containers find each other.
 template <typename Fn>

@@ -8,7 +8,8 @@
 //         as u8 defined, then u8 dtype, u64 dimensions, u64 each size
 //   …     data of each defined tensor, contiguous, at the next multiple of 64 bytes
 //
-// A user struct that visit_tensors knows travels as its tensors; its other members arrive as a
+// A user struct that visit_tensors knows travels as its members, where the compiler can name them
+// (tensor/fields.h) and all can be sent; else as its tensors, and its other members arrive as a
 // default-constructed one has them. Nothing is executed when a parcel is read, and every length is
 // checked against the bytes that came.
 #pragma once
@@ -27,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/tensor/fields.h"
 #include "accelerate/tensor/nested.h"
 
 namespace accelerate::detail {
@@ -79,7 +81,16 @@ concept Portable = requires(ParcelWriter& writer, ParcelReader& reader, T& value
   Parcel<T>::read(reader, value);
 };
 
-// User structs, and whatever holds parts that cannot be sent: the tensors alone.
+template <typename Fields>
+inline constexpr bool kAllPortable = false;
+template <typename... Field>
+inline constexpr bool kAllPortable<std::tuple<Field&...>> = (Portable<Field> && ...);
+
+/// A user struct of which every member can be sent.
+template <typename T>
+concept PortableFields = HasFields<T> && kAllPortable<FieldsOf<T>>;
+
+// Other user structs, and whatever holds parts that cannot be sent: the tensors alone.
 template <Nested T>
   requires std::default_initializable<T>
 struct Parcel<T> {
@@ -96,6 +107,19 @@ struct Parcel<T> {
     if (expected != tensors.size()) throw_tensor_count(tensors.size(), expected);
     std::size_t next = 0;
     visit_tensors(value, [&](at::Tensor& tensor) { tensor = tensors[next++]; });
+  }
+};
+
+template <Nested T>
+  requires std::default_initializable<T> && PortableFields<T>
+struct Parcel<T> {
+  static void write(ParcelWriter& writer, T& value) {
+    for_each_field(
+        value, [&]<typename Field>(Field& field) { Parcel<Field>::write(writer, field); });
+  }
+  static void read(ParcelReader& reader, T& value) {
+    for_each_field(
+        value, [&]<typename Field>(Field& field) { Parcel<Field>::read(reader, field); });
   }
 };
 

@@ -4,7 +4,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "accelerate/accelerate.h"
 #include "accelerate/comm/objects.h"
@@ -13,6 +18,31 @@
 #include "tests/support/ranks.h"
 
 namespace accelerate {
+
+/// What a model of the user gives for a batch: visit_tensors names the tensors alone.
+struct Answers {
+  at::Tensor numbers;
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<double>> scores;
+  std::string split;
+};
+void visit_tensors(Answers& answers, auto&& fn) {
+  fn(answers.numbers);
+}
+
+/// The compiler cannot see what is in it.
+class Hidden {
+ public:
+  explicit Hidden(at::Tensor numbers = {}) : numbers_(std::move(numbers)) {}
+  friend void visit_tensors(Hidden& hidden, auto&& fn) { fn(hidden.numbers_); }
+  [[nodiscard]] const at::Tensor& numbers() const { return numbers_; }
+
+ private:
+  at::Tensor numbers_;
+};
+template <>
+inline constexpr bool kOnlyTensorsTravel<Hidden> = true;
+
 namespace {
 
 using testing::counting;
@@ -182,6 +212,75 @@ TEST(GatherForMetrics, GathersWordsBesideTensors) {
       words += texts.size();
     }
     EXPECT_EQ(words, 5U);
+  });
+}
+
+Answers answers_for(const at::Tensor& batch) {
+  Answers answers{.numbers = batch, .names = {}, .scores = {}, .split = "train"};
+  for (const auto value : values_of(batch)) {
+    answers.names.push_back("sample " + std::to_string(value));
+    answers.scores["f1"].push_back(static_cast<double>(value) / 2);
+  }
+  return answers;
+}
+
+TEST(GatherForMetrics, GathersWordsBesideTheTensorsOfAStruct) {
+  for (const bool even : {true, false}) {
+    run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& communicator) {
+      Accelerator accelerator = accelerator_of({.even = even}, communicator);
+      auto loader = accelerator.prepare(make_data_loader(torch::arange(5), {.batch_size = 2}));
+      Answers all{.numbers = torch::empty({0}, at::kLong), .names = {}, .scores = {}, .split = ""};
+      for (auto& batch : loader) {
+        const auto step = accelerator.gather_for_metrics(answers_for(batch));
+        all.numbers = torch::cat({all.numbers, step.numbers});
+        all.names.insert(all.names.end(), step.names.begin(), step.names.end());
+        const auto& scores = step.scores.at("f1");
+        all.scores["f1"].insert(all.scores["f1"].end(), scores.begin(), scores.end());
+        EXPECT_EQ(step.split, "train");
+      }
+      accelerator.wait_for_everyone();
+      if (!even && communicator->rank() > 0) return;  // Had no batch in the last step.
+      const Answers expected = answers_for(torch::arange(5));
+      EXPECT_EQ(values_of(all.numbers), counting(5));
+      EXPECT_EQ(all.names, expected.names);
+      EXPECT_EQ(all.scores, expected.scores);
+    });
+  }
+}
+
+TEST(GatherForMetrics, TakesAClassOfWhichOnlyTheTensorsAreToTravel) {
+  Accelerator accelerator;
+  EXPECT_EQ(values_of(accelerator.gather_for_metrics(Hidden(torch::arange(2))).numbers()),
+            counting(2));
+  EXPECT_TRUE(detail::Parts<Hidden>::kFacts.seen);
+}
+
+TEST(GatherForMetrics, KnowsWhichListsCannotBeSent) {
+  struct Opaque {
+    std::unique_ptr<int> value;
+  };
+  EXPECT_TRUE((detail::Parts<std::pair<at::Tensor, std::vector<std::string>>>::kFacts.sent));
+  EXPECT_FALSE((detail::Parts<std::pair<at::Tensor, std::vector<Opaque>>>::kFacts.sent));
+}
+
+TEST(GatherForMetrics, GathersDocumentsOfJson) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& communicator) {
+    Accelerator accelerator({.communicator = communicator});
+    auto loader = accelerator.prepare(make_data_loader(torch::arange(3)));
+    std::vector<nlohmann::json> documents;
+    std::vector<nlohmann::ordered_json> ordered;
+    for (auto& batch : loader) {
+      const std::int64_t id = batch.item<std::int64_t>();
+      const std::vector<nlohmann::json> mine{
+          {{"id", id}, {"text", "a\nb"}, {"box", {0.5, nullptr}}}};
+      for (auto& one : accelerator.gather_object_for_metrics(mine)) documents.push_back(one);
+      const std::vector<nlohmann::ordered_json> own{{{"z", id}, {"a", true}}};
+      for (auto& one : accelerator.gather_for_metrics(own)) ordered.push_back(one);
+    }
+    ASSERT_EQ(documents.size(), 3U);
+    EXPECT_EQ(documents[2].dump(), R"({"box":[0.5,null],"id":2,"text":"a\nb"})");
+    ASSERT_EQ(ordered.size(), 3U);
+    EXPECT_EQ(ordered[1].dump(), R"({"z":1,"a":true})");
   });
 }
 

@@ -20,6 +20,15 @@ void visit_tensors(Tokens& tokens, auto&& fn) {
   fn(tokens.mask);
 }
 
+/// Its names stand beside what visit_tensors names.
+struct NamedIds {
+  at::Tensor ids;
+  std::vector<std::string> names;
+};
+void visit_tensors(NamedIds& named, auto&& fn) {
+  fn(named.ids);
+}
+
 namespace {
 
 using testing::Brittle;
@@ -54,6 +63,30 @@ TEST(Dispatcher, OnlyRankZeroReads) {
     EXPECT_EQ(seen[0], group->rank() * 2);
   });
   EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(Dispatcher, DealsOutTheWordsOfAStruct) {
+  struct Source {
+    [[nodiscard]] std::size_t size() const { return 8; }
+    [[nodiscard]] NamedIds get_batch(c10::ArrayRef<std::size_t> indices) const {
+      NamedIds batch{torch::empty({0}, at::kLong), {}};
+      for (const auto index : indices) {
+        batch.ids = torch::cat({batch.ids, torch::tensor({static_cast<std::int64_t>(index)})});
+        batch.names.push_back("sample " + std::to_string(index));
+      }
+      return batch;
+    }
+  };
+  run_ranks_shared(2, [](const Group& group) {
+    auto plain = make_data_loader(Source{}, {.batch_size = 2});
+    std::size_t seen = 0;
+    for (auto& batch : prepare_data_loader(plain, context_of(group))) {
+      const Values ids = values_of(batch.ids);
+      ASSERT_EQ(batch.names.size(), ids.size());
+      for (const auto id : ids) EXPECT_EQ(batch.names[seen++ % 2], "sample " + std::to_string(id));
+    }
+    EXPECT_EQ(seen, 4U);
+  });
 }
 
 TEST(Dispatcher, IsTheDefaultForIterableDatasetsOnly) {

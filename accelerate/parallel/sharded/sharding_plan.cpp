@@ -130,8 +130,8 @@ std::string name_of(const std::optional<DType>& dtype) {
 
 }  // namespace
 
-std::string describe(const FsdpSettings& settings) {
-  const std::vector<std::pair<const char*, std::string>> words = {
+std::vector<std::pair<std::string, std::string>> words_of(const FsdpSettings& settings) {
+  return {
       {"sharding_strategy", std::string(to_string(settings.sharding_strategy))},
       {"fsdp_version", std::to_string(settings.version)},
       {"shard_group_size", std::to_string(settings.shard_group_size)},
@@ -148,9 +148,12 @@ std::string describe(const FsdpSettings& settings) {
       {"sync_module_states", settings.sync_module_states ? "true" : "false"},
       {"offload_params", settings.cpu_offload ? "true" : "false"},
       {"state_dict_type", std::string(to_string(settings.state_dict_type))}};
+}
+
+std::string describe(const FsdpSettings& settings) {
   std::string text;
-  for (const auto& [key, value] : words) {
-    text += (text.empty() ? "" : ", ") + std::string(key) + " " + (value.empty() ? "none" : value);
+  for (const auto& [key, value] : words_of(settings)) {
+    text += (text.empty() ? "" : ", ") + key + " " + (value.empty() ? "none" : value);
   }
   return text;
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/config/fsdp_plugin.h"
@@ -17,7 +18,10 @@ namespace accelerate::detail {
 [[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
                                       int ranks_of_host);
 
-/// What ranks must have decided alike: "sharding_strategy FULL_SHARD, …".
+/// What ranks must have decided alike, by name: {"sharding_strategy", "FULL_SHARD"}, ….
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> words_of(
+    const FsdpSettings& settings);
+/// The same in one line: "sharding_strategy FULL_SHARD, …".
 [[nodiscard]] std::string describe(const FsdpSettings& settings);
 
 struct UnitPlace {

@@ -1,0 +1,117 @@
+// What ranks must have alike, and when they compare it.
+#include <c10/util/Type.h>
+#include <torch/optim/optimizer.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <typeinfo>
+
+#include "accelerate/accelerator/accelerator_impl.h"
+#include "accelerate/base/error.h"
+#include "accelerate/comm/announced_call.h"
+#include "accelerate/optim/schedules/initial_rates.h"
+
+namespace accelerate {
+namespace {
+
+std::string numbered(const char* what, std::size_t number) {
+  return what + (" " + std::to_string(number));
+}
+
+// "torch::optim::SGD with lr 0.1, 0.01": of each parameter group.
+std::string words_of(torch::optim::Optimizer& optimizer) {
+  std::string words = c10::demangle(typeid(optimizer).name());
+  try {
+    const char* before = " with lr ";
+    for (const double rate : detail::group_rates(optimizer)) {
+      words += before + detail::text_of(rate);
+      before = ", ";
+    }
+  } catch (const UsageError&) {
+    // Options of the user's own that name no rate.
+  }
+  return words;
+}
+
+std::string words_of(SchedulerStep step) {
+  return step == SchedulerStep::once ? "once" : "per_process";
+}
+
+std::string words_of(const std::vector<RngType>& types) {
+  std::string words;
+  for (const RngType type : types) {
+    words += words.empty() ? "" : ", ";
+    words += type == RngType::torch ? "torch" : type == RngType::cuda ? "cuda" : "generator";
+  }
+  return words;
+}
+
+}  // namespace
+
+detail::Settings Accelerator::Impl::settings() const {
+  detail::Settings all;
+  all.add("mixed_precision", std::string(to_string(precision)));
+  all.add("autocast.enabled", options.autocast.enabled);
+  if (scaler) all.add(scaler->options());
+  all.add(gradient_state->accumulation);
+  all.add("step_scheduler_with_optimizer", options.step_scheduler_with_optimizer);
+  all.add("scheduler_step", options.scheduler_step ? words_of(*options.scheduler_step) : "");
+  all.add(options.dataloader_config);
+  all.add("rng_types", words_of(options.rng_types));
+  if (fsdp) {
+    all.add(*fsdp);
+  } else {
+    all.add(options.ddp);
+  }
+  return all;
+}
+
+// Where ranks come together anyway: to make one model of theirs, or to agree on a seed.
+void Accelerator::compare_before_preparing(const std::vector<detail::GivenObject>& objects) {
+  if (num_processes() == 1) return;
+  const auto is_model = [](const auto& given) {
+    return given.kind == std::string_view(detail::kModelKind);
+  };
+  const bool has_model = std::ranges::any_of(objects, is_model);
+  const bool has_loader =
+      std::ranges::any_of(objects, [](const auto& given) { return given.loader != nullptr; });
+  const bool has_seed = dataloader_config().data_seed || impl_->data_seed;
+  if (!has_model && (!has_loader || has_seed)) return;
+  const detail::AnnouncedCall call("prepare()");
+  detail::Settings all = impl_->settings();
+  all.add("number of objects", static_cast<int>(objects.size()));
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    all.add(numbered("object", i + 1), objects[i].kind);
+    if (objects[i].loader != nullptr) all.add(numbered("object", i + 1) + ", ", *objects[i].loader);
+  }
+  all.require_same(communicator(), "prepare()");
+}
+
+void Accelerator::Impl::compare_at_first_step(const Models& backward_of) {
+  if (!compares_at_first_step || state.num_processes() == 1) return;
+  if (!gradient_state->sync_gradients || !joined.expired()) return;
+  const auto synchronises = [](const auto& core) { return core->parallel().synchronize(); };
+  if (std::ranges::none_of(backward_of, synchronises)) return;
+  compares_at_first_step = false;
+  gradient_state->at_first_step = [this](std::string_view clipping) {
+    const detail::AnnouncedCall call("the first step");
+    detail::Settings all = settings();
+    all.add("clipping", std::string(clipping));
+    std::size_t number = 0;
+    for (const auto& core : live_models()) {
+      all.add(numbered("prepared model", ++number), core->view().class_name);
+    }
+    number = 0;
+    for (const auto& optimizer : live_optimizers()) {
+      all.add(numbered("prepared optimizer", ++number), words_of(optimizer.optimizer()));
+    }
+    number = 0;
+    for (const auto& loader : live_loaders()) {
+      all.add(numbered("prepared loader", ++number) + ", ", loader);
+    }
+    all.require_same(*state.communicator(), "the first step");
+  };
+}
+
+}  // namespace accelerate
