@@ -199,7 +199,9 @@ at::ScalarType Accelerator::Impl::agreed_type(at::ScalarType asked) {
 std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& view,
                                                               detail::ForwardPrecision& forward) {
   if (!fsdp) {
-    return std::make_shared<DistributedDataParallel>(view, state.communicator(), options.ddp);
+    return std::make_shared<DistributedDataParallel>(
+        view, state.communicator(), options.ddp,
+        debug ? WhenAlone::check_as_a_group : WhenAlone::train);
   }
   FsdpSettings settings = *fsdp;
   if (settings.param_dtype) {

@@ -136,7 +136,8 @@ class Accelerator {
   [[nodiscard]] Communicator& communicator() const { return *state().communicator(); }
   [[nodiscard]] const std::shared_ptr<GradientState>& gradient_state() const;
   /// Whether ACCELERATE_DEBUG_MODE is on (`accelerate launch --debug`): collectives of this class
-  /// then refuse tensors that are not on device(). What the ranks bring is compared always.
+  /// then refuse tensors that are not on device(), and a model on one rank refuses what several
+  /// ranks would. What the ranks bring is compared always.
   [[nodiscard]] bool debug() const;
 
   // --- prepare ----------------------------------------------------------------------------------
@@ -213,7 +214,8 @@ class Accelerator {
   /// One micro-batch: while it is alive, backward through `models` communicates only when
   /// sync_gradients(), that is for every gradient_accumulation_steps-th micro-batch and for the
   /// last batch of a loader; meanwhile optimizers and schedulers do nothing. Local. Throws
-  /// UsageError while the scope of another one lasts.
+  /// UsageError while the scope of another one lasts, and where parameters were changed since a
+  /// micro-batch of the window that did not synchronise (a step of an unprepared optimizer).
   template <typename... Models>
   [[nodiscard]] AccumulationWindow accumulate(const Models&... models) {
     return {gradient_state(), {models.core()...}};

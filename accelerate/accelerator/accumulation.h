@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,9 +45,9 @@ class [[nodiscard]] SyncScope {
 class [[nodiscard]] AccumulationWindow {
  public:
   AccumulationWindow(std::shared_ptr<GradientState> state,
-                     std::vector<std::shared_ptr<detail::ModelCore>> cores)
-      : state_(begin(std::move(state))),
-        sync_(std::move(cores), state_->sync_gradients || state_->accumulation.sync_each_batch) {}
+                     const std::vector<std::shared_ptr<detail::ModelCore>>& cores)
+      : state_(begin(std::move(state), cores)),
+        sync_(cores, state_->sync_gradients || state_->accumulation.sync_each_batch) {}
   ~AccumulationWindow() {
     state_->in_micro_batch = false;
     if (std::uncaught_exceptions() > exceptions_) state_->abandon_micro_batch();
@@ -55,15 +56,21 @@ class [[nodiscard]] AccumulationWindow {
   AccumulationWindow& operator=(const AccumulationWindow&) = delete;
 
  private:
-  static std::shared_ptr<GradientState> begin(std::shared_ptr<GradientState> state) {
+  static std::shared_ptr<GradientState> begin(
+      std::shared_ptr<GradientState> state,
+      const std::vector<std::shared_ptr<detail::ModelCore>>& cores) {
     if (state->in_micro_batch) {
       throw UsageError(
           "accumulate() was called while the scope of another one lasts, which would count the "
           "micro-batch twice: name all models in one call, accumulate(first, second), or end the "
           "first scope before");
     }
+    for (const auto& core : cores) core->parallel().require_unwritten(state->window());
     state->begin_micro_batch();
     state->in_micro_batch = true;
+    const bool is_local = !state->sync_gradients && !state->accumulation.sync_each_batch;
+    const auto watched = is_local ? std::optional(state->window()) : std::nullopt;
+    for (const auto& core : cores) core->parallel().watch_writes(watched);
     return state;
   }
 

@@ -85,6 +85,12 @@ template <typename Batch>
 class DataLoader : public detail::Loader<Batch> {
  public:
   using detail::Loader<Batch>::Loader;
+
+  /// As above. In a group of several ranks it warns, once, that each of them reads all samples.
+  [[nodiscard]] detail::LoaderIterator<Batch> begin() const {
+    this->core().plan.warn_if_undivided();
+    return detail::Loader<Batch>::begin();
+  }
 };
 
 /// A loader as Accelerator::prepare returns it: this rank's batches on this rank's device. While it

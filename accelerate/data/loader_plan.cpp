@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/process_identity.h"
 #include "accelerate/tensor/seed.h"
 
 namespace accelerate::detail {
@@ -142,6 +144,19 @@ std::size_t LoaderPlan::known_samples() const {
   throw DataError(
       "the dataset has no size, so nobody knows how many batches there will be; give it size(), "
       "or count while iterating.");
+}
+
+void LoaderPlan::warn_if_undivided() const {
+  const int ranks = process_identity().world_size;
+  if (ranks == 1) return;
+  const std::string samples =
+      dataset_.samples ? std::to_string(*dataset_.samples) + " samples" : "samples";
+  get_logger("accelerate.data")
+      .warning_once("a loader that was not prepared is iterated: each of the " +
+                    std::to_string(ranks) + " ranks that does so reads all " + samples +
+                    " of its dataset. Iterate what prepare() makes of it, which gives every rank a "
+                    "share. It is in order where a rank made the dataset of its own share, or is "
+                    "to see all");
 }
 
 std::size_t LoaderPlan::size() const {

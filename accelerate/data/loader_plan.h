@@ -63,6 +63,10 @@ class LoaderPlan {
   /// Samples that all ranks consume in a step; 0 when batches differ in size.
   [[nodiscard]] std::int64_t total_batch_size() const;
 
+  /// Warns, once for each number of samples, when ranks of a group each read what one process
+  /// would: to be called where a loader that was not prepared is iterated.
+  void warn_if_undivided() const;
+
   /// Whether rank 0 reads for all. Never so for one process.
   [[nodiscard]] bool dispatches() const { return dispatches_; }
   /// Whether the dataset is read from its beginning, not by index.

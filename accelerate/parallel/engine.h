@@ -4,8 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +61,14 @@ class ParallelEngine {
   /// forwards that ran under no_sync and whose loss is to be the last of its window. Local; must
   /// agree on all ranks.
   virtual void trigger_sync_in_backward() = 0;
+
+  /// To be called when a micro-batch of an accumulation window begins; local. watch_writes: it does
+  /// not synchronise, and is in `window`; none: it does. Before that, require_unwritten throws
+  /// UsageError when the program has changed parameters since a watched micro-batch of `window`, as
+  /// by the step of an optimizer that is not prepared. An engine that looks before each forward
+  /// need not look here.
+  virtual void require_unwritten(std::int64_t /*window*/) {}
+  virtual void watch_writes(std::optional<std::int64_t> /*window*/) {}
 
   /// Gradients travel by `hook` from the next backward on; an empty one is a plain mean. Local; all
   /// ranks must register the same. Throws UsageError where gradients do not travel in buckets.

@@ -24,14 +24,22 @@ void Arming::check(const std::string& parameter) const {
                      "' was computed by loss.backward(); the ranks could "
                      "not synchronise it. Call accelerator.backward(loss).");
   }
-  if (!armed_in_this_backward_) {
-    throw UsageError(
-        "the gradient of '" + parameter +
-        "' was computed, but the prepared model did not run "
-        "forward: the module was called behind its back. Call the object that prepare() "
-        "returned, model(x) or model.forward(x), not the original module.");
-  }
+  if (!armed_in_this_backward_) throw UsageError(past_the_model(parameter));
   reached_ = true;
+}
+
+bool Arming::came_past_the_model() const {
+  if (!in_backward_) return false;
+  reached_ = true;
+  return !armed_in_this_backward_;
+}
+
+std::string Arming::past_the_model(const std::string& parameter) {
+  return "the gradient of '" + parameter +
+         "' was computed, but the prepared model did not run forward: the module was called behind "
+         "its back, without mixed precision and unknown to the other ranks, as by "
+         "model->forward(x) or net(x). `->` leads to the module that prepare() was given. Call "
+         "what prepare() returned: model(x) or model.forward(x)";
 }
 
 }  // namespace accelerate::detail

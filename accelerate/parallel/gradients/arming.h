@@ -20,6 +20,11 @@ class Arming {
   /// To be called for each gradient. Throws UsageError: outside of accelerator.backward(), or
   /// though no prepared forward has run.
   void check(const std::string& parameter) const;
+  /// To be called for each gradient instead, where no other rank waits for it. Whether it came by
+  /// accelerator.backward() though no prepared forward has run.
+  [[nodiscard]] bool came_past_the_model() const;
+  /// What check() says then.
+  [[nodiscard]] static std::string past_the_model(const std::string& parameter);
 
   /// Whether the model ran forward before the present or last backward.
   [[nodiscard]] bool was_armed() const { return armed_in_this_backward_; }

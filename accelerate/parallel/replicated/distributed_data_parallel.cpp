@@ -4,14 +4,19 @@
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <atomic>
+#include <string>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/staging.h"
 #include "accelerate/parallel/gradients/arming.h"
+#include "accelerate/parallel/gradients/gradient_hook.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "accelerate/parallel/replicated/packed_tensors.h"
+#include "accelerate/parallel/replicated/write_watch.h"
 #include "accelerate/tensor/require_memory.h"
 
 namespace accelerate {
@@ -55,20 +60,44 @@ void require_dense(const ModuleView& view) {
 
 struct DistributedDataParallel::Impl {
   Impl(const ModuleView& view, std::shared_ptr<Communicator> group,
-       const DistributedDataParallelKwargs& ddp_kwargs)
+       const DistributedDataParallelKwargs& ddp_kwargs, WhenAlone when_alone)
       : communicator(std::move(group)),
         kwargs(ddp_kwargs),
         parameters(detail::tensors_of(view.parameters)),
-        buffers(detail::tensors_of(view.buffers)) {
+        buffers(detail::tensors_of(view.buffers)),
+        writes(without_duplicates(view.parameters)) {
     auto hook = make_comm_hook(kwargs);
-    if (communicator->size() > 1)
+    if (!is_alone())
       detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
     detail::require_memory(view, "prepared for data parallel training");
-    if (communicator->size() == 1) return;
+    if (is_alone() && when_alone == WhenAlone::train) return watch_gradients(view);
     require_dense(view);
     broadcast_state(0, /*with_buffers=*/true);
     make_reducer(view);
-    reducer->set_comm_hook(std::move(hook));
+    set_comm_hook(std::move(hook));
+  }
+
+  bool is_alone() const { return communicator->size() == 1; }
+
+  // Alone, a hook would only round.
+  void set_comm_hook(CommHook hook) {
+    if (reducer && !is_alone()) reducer->set_comm_hook(std::move(hook));
+  }
+
+  // Nobody waits for the gradients of a process that is alone, so that a module may be called past
+  // its prepared model. The program should know all the same.
+  void watch_gradients(const ModuleView& view) {
+    for (const auto& item : without_duplicates(view.parameters)) {
+      if (!item.tensor.requires_grad()) continue;
+      watches.emplace_back(item.tensor, [this, name = item.name] { warn_of_bypass(name); });
+    }
+  }
+
+  void warn_of_bypass(const std::string& parameter) {
+    if (!arming.came_past_the_model() || warned.exchange(true)) return;
+    get_logger("accelerate.parallel")
+        .warning(detail::Arming::past_the_model(parameter) +
+                 ". On several ranks this is an error");
   }
 
   void make_reducer(const ModuleView& view) {
@@ -88,9 +117,8 @@ struct DistributedDataParallel::Impl {
   }
 
   void begin_backward(const BackwardPass& pass) {
-    if (!reducer) return;
     arming.begin_backward(pass.retain_graph);
-    reducer->begin(gradient_pass(pass, /*shadow=*/false));
+    if (reducer) reducer->begin(gradient_pass(pass, /*shadow=*/false));
   }
 
   GradientPass gradient_pass(const BackwardPass& pass, bool shadow) const {
@@ -102,8 +130,10 @@ struct DistributedDataParallel::Impl {
   }
 
   void finish_backward() {
-    if (!reducer) return;
-    finish_reduction();
+    if (reducer) {
+      finish_reduction();
+      arming.synchronizes() ? writes.forget() : writes.note();
+    }
     arming.finish_backward();
     if (arming.is_idle()) store_received_buffers();
   }
@@ -112,7 +142,7 @@ struct DistributedDataParallel::Impl {
   // gradients came, which the ranks have in common; when they are stored is each rank's own affair.
   void finish_reduction() {
     if (!reducer->flush()) return;
-    if (kwargs.broadcast_buffers && !buffers.empty()) {
+    if (kwargs.broadcast_buffers && !buffers.empty() && !is_alone()) {
       received_buffers = std::make_unique<detail::PackedTensors>(buffers);
       received_buffers->broadcast(*communicator, buffer_source);
     }
@@ -147,6 +177,7 @@ struct DistributedDataParallel::Impl {
     packed.broadcast(*communicator, source);
     packed.wait();
     packed.store();
+    writes.forget();
   }
 
   void average_parameters() {
@@ -155,7 +186,27 @@ struct DistributedDataParallel::Impl {
     packed.average(*communicator);
     packed.wait();
     packed.store();
+    writes.forget();
     if (kwargs.broadcast_buffers) broadcast(buffers, 0);
+  }
+
+  // --- windows ----------------------------------------------------------------------------------
+  void require_unwritten(std::int64_t window) {
+    const auto changed = writes.changed_in(window);
+    if (!changed) return;
+    throw UsageError(
+        "parameter '" + *changed +
+        "' was changed between micro-batches that do not synchronise, on rank " +
+        std::to_string(communicator->rank()) +
+        ": each rank has gradients of its own there, and a step on them lets the ranks drift "
+        "apart. Call step() and zero_grad() of the optimizer that prepare() returned, which wait "
+        "for the end of the window, not those of the one that it was given, as sgd.step(); write "
+        "to parameters by hand when sync_gradients()");
+  }
+
+  void watch_writes(std::optional<std::int64_t> window) {
+    if (!reducer) return;
+    window ? writes.watch(*window) : writes.forget();
   }
 
   std::shared_ptr<Communicator> communicator;
@@ -165,13 +216,17 @@ struct DistributedDataParallel::Impl {
   std::unique_ptr<detail::PackedTensors> received_buffers;
   int buffer_source = 0;
   detail::Arming arming;
-  std::unique_ptr<GradientReducer> reducer;  // none in a group of one; last: its hooks use the rest
+  detail::WriteWatch writes;
+  std::atomic<bool> warned = false;
+  std::unique_ptr<GradientReducer> reducer;  // none alone, unless that is checked as a group is
+  std::vector<detail::GradientHook> watches;  // where there is none; last: hooks use the rest
 };
 
 DistributedDataParallel::DistributedDataParallel(const ModuleView& view,
                                                  std::shared_ptr<Communicator> communicator,
-                                                 const DistributedDataParallelKwargs& kwargs)
-    : impl_(std::make_unique<Impl>(view, std::move(communicator), kwargs)) {}
+                                                 const DistributedDataParallelKwargs& kwargs,
+                                                 WhenAlone when_alone)
+    : impl_(std::make_unique<Impl>(view, std::move(communicator), kwargs, when_alone)) {}
 
 DistributedDataParallel::~DistributedDataParallel() = default;
 
@@ -209,7 +264,15 @@ void DistributedDataParallel::trigger_sync_in_backward() {
 }
 
 void DistributedDataParallel::register_comm_hook(CommHook hook) {
-  if (impl_->reducer) impl_->reducer->set_comm_hook(std::move(hook));
+  impl_->set_comm_hook(std::move(hook));
+}
+
+void DistributedDataParallel::require_unwritten(std::int64_t window) {
+  impl_->require_unwritten(window);
+}
+
+void DistributedDataParallel::watch_writes(std::optional<std::int64_t> window) {
+  impl_->watch_writes(window);
 }
 
 bool DistributedDataParallel::would_communicate(const at::Tensor& loss) const {

@@ -3,8 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,15 +18,22 @@
 
 namespace accelerate {
 
+/// What a replica does in a group of one.
+enum class WhenAlone {
+  train,  ///< Nothing, but for a warning where a module is called past its prepared model.
+  check_as_a_group,  ///< Refuses what a group would refuse. Costs a copy of the gradients.
+};
+
 /// What makes a model of one process a replica of one model. Non-template: Prepared<M> puts it
-/// around any module. In a group of one it does nothing.
+/// around any module.
 class DistributedDataParallel final : public ParallelEngine {
  public:
   /// Checks that all ranks have the same parameters, then gives everyone rank 0's parameters and
   /// buffers. [collective] Throws CommError that lists the first difference by rank, UsageError for
   /// a sparse one, ConfigError for keywords that are out of range or contradict one another.
   DistributedDataParallel(const ModuleView& view, std::shared_ptr<Communicator> communicator,
-                          const DistributedDataParallelKwargs& kwargs = {});
+                          const DistributedDataParallelKwargs& kwargs = {},
+                          WhenAlone when_alone = WhenAlone::train);
   ~DistributedDataParallel() override;
 
   void before_forward(bool grad_enabled) override;
@@ -36,6 +45,8 @@ class DistributedDataParallel final : public ParallelEngine {
   void trigger_sync_in_backward() override;
   /// In place of the keywords' comm_hook; an empty one is that of comm_hook = no.
   void register_comm_hook(CommHook hook) override;
+  void require_unwritten(std::int64_t window) override;
+  void watch_writes(std::optional<std::int64_t> window) override;
 
   /// Whether a backward from `loss` would communicate for this model. Local; one walk over the
   /// graph.

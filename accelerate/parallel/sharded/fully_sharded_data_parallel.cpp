@@ -27,6 +27,7 @@
 #include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/compat/materialise.h"
 #include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/write_mark.h"
 
 namespace accelerate {
 namespace {
@@ -172,19 +173,20 @@ struct FullyShardedDataParallel::Impl {
   void require_untouched() const {
     for (const auto& unit : units) unit->require_untouched(groups.world->rank());
     for (std::size_t i = 0; i < in_order.size(); ++i) {
-      if (in_order[i]._version() == local_versions[i]) continue;
+      if (!local_marks[i].is_written()) continue;
       throw UsageError("local parameter " + std::to_string(i) +
                        " of a sharded model was changed in place on rank " +
                        std::to_string(groups.world->rank()) +
                        " by something else than a prepared optimizer, which does not bring it to "
-                       "the ranks that compute with it: change whole parameters inside "
-                       "summon_full_params({.writeback = true})");
+                       "the ranks that compute with it: call step() of the optimizer that "
+                       "prepare() returned, not that of the one it was given (sgd.step()), and "
+                       "change whole parameters inside summon_full_params({.writeback = true})");
     }
   }
 
   void note_locals() {
-    local_versions.clear();
-    for (const auto& local : in_order) local_versions.push_back(local._version());
+    local_marks.clear();
+    for (const auto& local : in_order) local_marks.emplace_back(local);
   }
 
   void begin_backward(const BackwardPass& pass) {
@@ -317,7 +319,7 @@ struct FullyShardedDataParallel::Impl {
   std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
   std::unordered_set<const void*> locals;
   std::vector<at::Tensor> in_order;  // The same, as the model has them.
-  std::vector<std::uint32_t> local_versions;
+  std::vector<detail::WriteMark> local_marks;
   std::string full_name;
   std::function<void(const ShardEvent&)> observer;
   detail::Arming arming;

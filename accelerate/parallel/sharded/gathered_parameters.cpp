@@ -157,8 +157,9 @@ void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUs
   throw UsageError(
       std::string(use.name) + " was about to read " + which + " on " + rank +
       " outside of forward and backward, where the others would not take part in "
-      "gathering it. Open summon_full_params() around it, on all ranks; convert a model "
-      "before prepare()");
+      "gathering it. If this is a forward, call what prepare() returned, model(x) or "
+      "model.forward(x), not model->forward(x); else open summon_full_params() around it, on all "
+      "ranks. Convert a model before prepare()");
 }
 
 // Room for one more: without the root, which stays, and without what the present call uses.
