@@ -70,7 +70,10 @@ struct DistributedDataParallel::Impl {
     if (!is_alone())
       detail::require_agreement(*communicator, "prepare(" + view.class_name + ")", describe(view));
     detail::require_memory(view, "prepared for data parallel training");
-    if (is_alone() && when_alone == WhenAlone::train) return watch_gradients(view);
+    if (is_alone() && when_alone == WhenAlone::train) {
+      watch_gradients(view);
+      return;
+    }
     require_dense(view);
     broadcast_state(0, /*with_buffers=*/true);
     make_reducer(view);
