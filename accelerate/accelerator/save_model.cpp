@@ -50,10 +50,10 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
     if (impl_->saves()) save_weights(planned.front(), directory, max_shard_bytes);
     return;
   }
-  core.shards()->require_equal_updates();
   auto& ranks = *core.shards()->communicator();
   const detail::AnnouncedCall call("save_model()");
   detail::require_agreement(ranks, "save_model()", core.view().class_name);
+  core.shards()->require_equal_updates();
   const auto collector = plan_whole(planned, ranks);
   on_all_ranks(ranks, [&] {
     collector->together([&] {
@@ -65,11 +65,11 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
 std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& core) const {
   const auto names = state_dict(detail::without_unsaved_buffers(core.view()));
   if (!core.shards()) return names;
-  core.shards()->require_equal_updates();
   auto planned = std::vector{plan_model(saved_part(core))};
   auto& ranks = *core.shards()->communicator();
   const detail::AnnouncedCall call("get_state_dict()");
   detail::require_agreement(ranks, "get_state_dict()", core.view().class_name);
+  core.shards()->require_equal_updates();
   const auto collector = plan_whole(planned, ranks);
   std::map<std::string, at::Tensor> whole;
   on_all_ranks(ranks, [&] {

@@ -69,11 +69,19 @@ void log_in_order(const ProcessIdentity& identity, const LogRecord& record) {
 }
 
 // Ranks may be threads of one process, so the rank is part of what was said before.
+struct SaidOnce {
+  std::mutex mutex;
+  std::set<std::tuple<int, std::string, std::string>> said;
+};
+
+SaidOnce& said_once() {
+  static auto* once = new SaidOnce;
+  return *once;
+}
+
 bool first_time(int rank, std::string_view name, std::string_view text) {
-  static std::mutex mutex;
-  static auto* said = new std::set<std::tuple<int, std::string, std::string>>;
-  const std::lock_guard lock(mutex);
-  return said->emplace(rank, name, text).second;
+  const std::lock_guard lock(said_once().mutex);
+  return said_once().said.emplace(rank, name, text).second;
 }
 
 std::string time_stamp() {
@@ -159,6 +167,10 @@ Logger get_logger(std::string name, std::optional<LogLevel> level) {
 
 LogSink set_log_sink(LogSink sink) {
   if (!sink) sink = write_to_standard_error;
+  {
+    const std::lock_guard lock(said_once().mutex);
+    said_once().said.clear();  // The next sink has heard nothing yet.
+  }
   auto next = std::make_shared<const LogSink>(std::move(sink));
   const std::lock_guard lock(sink_holder().mutex);
   sink_holder().sink.swap(next);

@@ -78,7 +78,7 @@ TEST(GroupDiagnosis, ShowsInWhatElseAPeerWaits) {
   joined.get();
   const auto said = [&](const CallInGroup& theirs) {
     peer.say_waiting(theirs);
-    return testing::message_of<CommError>([&] { host.throw_timeout({"barrier", 4}); });
+    return testing::message_of<CommError>([&] { host.throw_timeout(CallInGroup{"barrier", 4}); });
   };
   const std::string name = "ank 1 (process " + std::to_string(getpid()) + ")";
   EXPECT_NE(said({"gather", 3}).find("waits for r" + name + ", which is not known to be in it."),

@@ -82,9 +82,9 @@ TEST_F(SealedStoreOf, AJobRefusesWhatItsRanksDidNotWrite) {
   }
   open->set("a", std::vector(original.begin(), original.end() - 1));
   EXPECT_THROW((void)store->get("a"), CommError);
-  for (const std::string& key : {"a", "b", "c"}) stranger->set(key, bytes("one"));
+  for (const std::string key : {"a", "b", "c"}) stranger->set(key, bytes("one"));
   open->set("c", bytes(""));
-  for (const std::string& key : {"a", "b", "c"}) {
+  for (const std::string key : {"a", "b", "c"}) {
     EXPECT_THROW((void)store->get(key), CommError);
     EXPECT_THROW((void)store->multiGet({key}), CommError);
     EXPECT_THROW((void)store->check({"counted", key}), CommError);

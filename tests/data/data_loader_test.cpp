@@ -76,13 +76,13 @@ TEST(DataLoader, TakesItsSeedFromTheDefaultGenerator) {
             read_all(make_data_loader(numbers(20), {.shuffle = true, .data_seed = 77})));
 }
 
-TEST(DataLoader, EmptyDatasetGivesNoBatchesAndNoEpoch) {
+TEST(DataLoader, EmptyDatasetGivesNoBatchesInItsEpoch) {
   for (int workers : {0, 2}) {
     auto loader =
         make_data_loader(numbers(0), {.batch_size = 4, .shuffle = true, .num_workers = workers});
     EXPECT_EQ(loader.size(), 0U);
     EXPECT_EQ(read_all(loader), Values());
-    EXPECT_EQ(loader.epoch(), 0);
+    EXPECT_EQ(loader.epoch(), 1);
   }
 }
 

@@ -2,6 +2,7 @@
 #include "accelerate/state/partial_state.h"
 
 #include <gtest/gtest.h>
+#include <ATen/Parallel.h>
 #include <torch/types.h>
 
 #include <iostream>
