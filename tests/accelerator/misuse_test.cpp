@@ -216,7 +216,7 @@ TEST_P(ShardedRawOptimizer, AStepOfItUnderAccumulateIsRefused) {
     micro_batch();
     micro_batch();
     expect_says(message_of<UsageError>(micro_batch),
-                {"local parameter 0", "sgd.step()", "prepare() returned"});
+                {"local parameter", "sgd.step()", "prepare() returned"});
   });
 }
 

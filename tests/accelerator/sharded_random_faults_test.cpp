@@ -207,7 +207,7 @@ class Trainer {
     }
     const bool may =
         plan_.gathers_by_no_collective() || plan_.strategy == ShardingStrategy::NO_SHARD;
-    if (found.find(may ? "a number" : "Open summon_full_params()") != std::string::npos) return;
+    if (found.find(may ? "a number" : "open summon_full_params()") != std::string::npos) return;
     throw std::runtime_error("read alone: " + found);
   }
 

@@ -2,6 +2,7 @@
 #include "accelerate/tracking/profiler.h"
 
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 #include <torch/types.h>
 
 #include <algorithm>
