@@ -179,7 +179,7 @@ struct FullyShardedDataParallel::Impl {
                        std::to_string(groups.world->rank()) +
                        " by something else than a prepared optimizer, which does not bring it to "
                        "the ranks that compute with it: call step() of the optimizer that "
-                       "prepare() returned, not that of the one it was given (sgd.step()), and "
+                       "prepare() returned, not sgd.step() of one that is not prepared, and "
                        "change whole parameters inside summon_full_params({.writeback = true})");
     }
   }
