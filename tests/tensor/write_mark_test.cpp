@@ -32,6 +32,7 @@ TEST(WriteMark, AWriteThatPutsBackWhatWasThereChangesNothing) {
 
 TEST(WriteMark, TakesTensorsOfAnySizeStrideAndType) {
   const auto base = torch::arange(64).view({8, 8});
+  int value = 100;  // Another one for each view of one base.
   for (const auto& tensor :
        {torch::empty({0}), torch::ones({}), torch::ones({3}, at::kBool), base.t(),
         base.slice(1, 0, 8, 7), base.select(1, 7), torch::ones({1}, at::kComplexDouble),
@@ -40,7 +41,7 @@ TEST(WriteMark, TakesTensorsOfAnySizeStrideAndType) {
     EXPECT_FALSE(mark.is_written());
     if (tensor.numel() == 0) continue;
     torch::Tensor(tensor).data().zero_();
-    torch::Tensor(tensor).data().fill_(2);
+    torch::Tensor(tensor).data().fill_(++value);
     EXPECT_EQ(mark.is_changed(), tensor.scalar_type() != at::kBool) << tensor;
   }
 }
