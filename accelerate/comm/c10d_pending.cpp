@@ -68,7 +68,7 @@ bool C10dPending::finished_within(const detail::Waiting& waiting) {
     // Gloo has a clock of its own, which began with the call.
     const bool is_late = first_line(error).find("Timed out") != std::string::npos;
     if (is_late || (waiting_.in_one_piece && waiting.is_over())) diagnosis_->throw_timeout(call());
-    diagnosis_->throw_failure(what_.text(), error);
+    diagnosis_->throw_failure(call(), error);
   }
 }
 

@@ -32,6 +32,7 @@ constexpr std::chrono::milliseconds kPoll{2};
 constexpr std::chrono::milliseconds kOfSlowRanks{30'000};  // And no more, lest one be dead.
 
 constexpr const char* kSomebodyFailed = "accelerate/failed/somebody";
+
 // Of Gloo and of the system; what else fails is no news of a peer.
 bool is_about_a_connection(const std::string& reason) {
   for (const char* sign : {"onnection closed", "onnection reset", "onnection refused", "roken pipe",
@@ -41,6 +42,7 @@ bool is_about_a_connection(const std::string& reason) {
   return false;
 }
 
+constexpr const char* kGaveUpWaiting = " gave up waiting in ";
 constexpr const char* kNoStore =
     " The store, which rank 0 or its launcher hosts, does not answer: it has ended, has crashed or "
     "is stopped.";
@@ -195,7 +197,7 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
       } else if (!store_->check({key("joined", rank)})) {
         text += name + " never joined.";
       } else if (store_->check({key("timed out", rank)})) {
-        text += name + " gave up waiting in " +
+        text += name + kGaveUpWaiting +
                 untrusted_text(store_->get(key("timed out", rank))) + ".";
       }
     }
@@ -272,8 +274,19 @@ std::string GroupDiagnosis::attendance(const CallInGroup& call) noexcept {
 }
 
 void GroupDiagnosis::throw_failure(const std::string& what, const std::exception& error) {
-  const std::string reason = first_line(error);
+  throw_failed(what, error, peer_sentences());
+}
+
+// A peer that gives up closes its connections: then we lose ours to it, and wait for the same rank.
+void GroupDiagnosis::throw_failure(const CallInGroup& call, const std::exception& error) {
   std::string known = peer_sentences();
+  if (known.find(kGaveUpWaiting) != std::string::npos) known += attendance(call);
+  throw_failed(call.what, error, std::move(known));
+}
+
+void GroupDiagnosis::throw_failed(const std::string& what, const std::exception& error,
+                                  std::string known) const {
+  const std::string reason = first_line(error);
   if (known.empty() && is_about_a_connection(reason)) {
     known = lost_processes();
     if (known.empty()) {

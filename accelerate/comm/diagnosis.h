@@ -65,6 +65,8 @@ class GroupDiagnosis {
 
   /// Throws CommError: `what` failed, why, and what is known about the peers.
   [[noreturn]] void throw_failure(const std::string& what, const std::exception& error);
+  /// As above, and whom `call` waits for when a peer has given up waiting.
+  [[noreturn]] void throw_failure(const CallInGroup& call, const std::exception& error);
 
   /// Throws CommError: `what` was not finished within the timeout. `known`, what the engine says
   /// about that, stands for what the store knows.
@@ -96,6 +98,8 @@ class GroupDiagnosis {
   [[nodiscard]] std::string attendance_of(int rank, const CallInGroup& call);
   void leave_note(const char* kind, const std::string& text) noexcept;
   [[noreturn]] void throw_late(const std::string& what, const std::string& missing) const;
+  [[noreturn]] void throw_failed(const std::string& what, const std::exception& error,
+                                 std::string known) const;
 
   c10::intrusive_ptr<c10d::Store> store_;
   int rank_;

@@ -2,7 +2,6 @@
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
-#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -81,8 +80,9 @@ SealedStore::Bytes SealedStore::get(const std::string& key) {
 SealedStore::Bytes SealedStore::replace(
     const std::string& key, const std::function<std::optional<Bytes>(const Bytes&)>& change) {
   for (;;) {
-    const Bytes before = store_->check({key}) ? store_->get(key) : Bytes();
-    Bytes now = before.empty() ? Bytes() : opened(key, before);
+    const bool is_there = store_->check({key});
+    const Bytes before = is_there ? store_->get(key) : Bytes();
+    Bytes now = is_there ? opened(key, before) : Bytes();
     auto desired = change(now);
     if (!desired) return now;
     const Bytes after = sealed(key, *desired);

@@ -128,7 +128,8 @@ RANK_MAIN(meet_and_search_the_store) {
   const std::string token(options.job_token.begin(), options.job_token.end());
   int searched = 0;
   for (const auto& stored : store.listKeys()) {
-    const auto key = stored.substr(1);  // c10d puts a stroke before each.
+    const auto key = stored.substr(stored.find_first_not_of('/'));  // c10d adds strokes.
+    if (!store.check({key})) continue;
     const auto value = store.get(key);
     const std::string all = key + std::string(value.begin(), value.end());
     if (all.find(token) != std::string::npos) return 1;

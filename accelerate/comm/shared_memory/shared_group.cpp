@@ -146,7 +146,7 @@ std::optional<Member> member_in(const nlohmann::json& value, int processes) {
   if (!value.is_object()) return std::nullopt;
   Member member;
   if (const auto error = value.find("error"); error != value.end()) {
-    if (!error->is_string()) return std::nullopt;
+    if (!error->is_string() || error->get<std::string>().empty()) return std::nullopt;
     member.error = untrusted_text(error->get<std::string>());
     return member;
   }
