@@ -10,7 +10,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/compat/materialise.h"
@@ -57,6 +56,13 @@ const ByName::value_type* found(const ByName& weights, const Slot& slot) {
   return nullptr;
 }
 
+// Python's writer of safetensors drops empty tensors: all of them are at the address 0, so that it
+// takes them for one tensor under many names.
+bool may_be_absent(const ModuleView& model, const Slot& slot) {
+  return slot.tensor.numel() == 0 ||
+         detail::is_unsaved_buffer(model, {slot.names.front(), slot.tensor});
+}
+
 template <typename Visit>
 WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weights,
                    const Visit& visit) {
@@ -68,8 +74,7 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
     known.insert(slot.names.begin(), slot.names.end());
     const auto* weight = found(by_name, slot);
     if (weight == nullptr) {
-      if (!detail::is_unsaved_buffer(model, {slot.names.front(), slot.tensor}))
-        report.missing.push_back(slot.names.front());
+      if (!may_be_absent(model, slot)) report.missing.push_back(slot.names.front());
     } else if (weight->second.sizes() != slot.tensor.sizes()) {
       report.mismatched.push_back(slot.names.front() + ": " + StateDict(weight->second).describe() +
                                   " there, " + StateDict(slot.tensor).describe() + " in the model");
@@ -128,7 +133,7 @@ std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder
 
 WeightReader weights_at(const std::filesystem::path& checkpoint) {
   const auto shards = shards_at(checkpoint);
-  if (shards.empty()) return reader_of(map_weights(checkpoint));
+  if (shards.empty()) return map_weights(checkpoint);
   return reader_of(
       std::make_shared<ShardedTensors>(ShardNames().stem, ShardCatalogue::open(shards)));
 }

@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "accelerate/checkpoint/sharded_files.h"
+#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/named_shard.h"
 
@@ -58,15 +58,6 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
 /// to the CPU for tensors that have no memory yet.
 /// Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
-
-/// Weights that are read one by one, when their turn comes.
-struct WeightReader {
-  std::vector<NamedTensor> outlines;  ///< Names and shapes.
-  std::function<at::Tensor(const std::string& name)> read;
-  /// Elements begin, …, begin + numel - 1 of one, row-major, shape {numel}.
-  std::function<at::Tensor(const std::string& name, std::int64_t begin, std::int64_t numel)>
-      read_range;
-};
 
 /// Of tensors that are there whole.
 [[nodiscard]] WeightReader reader_of(std::vector<NamedTensor> weights);

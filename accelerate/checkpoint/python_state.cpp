@@ -202,22 +202,32 @@ bool all_begin_with(const std::vector<NamedTensor>& tensors, std::string_view pr
 }
 
 // What wraps a model in Python is in front of its names: DistributedDataParallel, torch.compile.
-void strip_wrappers(std::vector<NamedTensor>& weights, const ModuleView& model) {
+WeightReader without_wrappers(WeightReader weights, const ModuleView& model) {
   const auto own = state_dict(model);
+  std::string wrappers;
   for (int layer = 0; layer < 2; ++layer) {
     for (const std::string_view prefix : {"module.", "_orig_mod."}) {
-      if (!all_begin_with(weights, prefix) || all_begin_with(own, prefix)) continue;
-      for (auto& weight : weights) weight.name.erase(0, prefix.size());
+      if (!all_begin_with(weights.outlines, prefix) || all_begin_with(own, prefix)) continue;
+      for (auto& weight : weights.outlines) weight.name.erase(0, prefix.size());
+      wrappers += prefix;
     }
   }
+  if (wrappers.empty()) return weights;
+  weights.read = [read = weights.read, wrappers](const std::string& name) {
+    return read(wrappers + name);
+  };
+  weights.read_range = [read_range = weights.read_range, wrappers](
+                           const std::string& name, std::int64_t begin, std::int64_t numel) {
+    return read_range(wrappers + name, begin, numel);
+  };
+  return weights;
 }
 
-std::vector<NamedTensor> read_weights(FileSystem& files, const Path& folder, const Names& names,
+WeightReader read_weights(FileSystem& files, const Path& folder, const Names& names,
                                       const ModelPart& model) {
   const Path path = folder / model_file(names, parse_stem(model.stem).number);
-  auto weights = map_weights(path, files);
-  strip_wrappers(weights, model.view);
-  if (const auto report = compare_weights(model.view, weights); !report.fits())
+  auto weights = without_wrappers(map_weights(path, files), model.view);
+  if (const auto report = compare_weights(model.view, weights.outlines); !report.fits())
     throw CheckpointError(path.string() + " does not fit the model " + model.view.class_name +
                           ": " + report.describe());
   return weights;
@@ -265,7 +275,7 @@ CheckedTraining read_python_state(FileSystem& files, const Path& folder, const M
   }
   CheckedTraining checked(folder);
   for (const auto& model : training.models) {
-    checked.add_weights(model, reader_of(read_weights(files, folder, names, model)));
+    checked.add_weights(model, read_weights(files, folder, names, model));
   }
   warn_of_loaders(folder, training);
   for (const auto& part : training.parts) {

@@ -1,5 +1,10 @@
 #include "accelerate/checkpoint/weight_files.h"
 
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
 #include "accelerate/base/error.h"
 #include "accelerate/formats/weights/mapped_weights.h"
 #include "accelerate/formats/weights/weight_writer.h"
@@ -8,16 +13,26 @@
 
 namespace accelerate {
 
-std::vector<NamedTensor> map_weights(const std::filesystem::path& path, FileSystem& files) {
-  std::vector<NamedTensor> weights;
-  for (const auto& [name, tensor, content] : map_weight_files(path, {}, files).weights) {
+WeightReader map_weights(const std::filesystem::path& path, FileSystem& files) {
+  const auto stored = std::make_shared<std::map<std::string, MappedWeight>>();
+  WeightReader reader;
+  for (auto& weight : map_weight_files(path, {}, files).weights) {
     try {
-      weights.push_back({name, tensor_view(tensor, content)});
+      reader.outlines.push_back({weight.name, outline_of(weight.tensor)});
     } catch (const CheckpointError&) {
-      throw_with_context<CheckpointError>("cannot load '" + name + "' of " + path.string());
+      throw_with_context<CheckpointError>("cannot load '" + weight.name + "' of " + path.string());
     }
+    stored->emplace(weight.name, std::move(weight));
   }
-  return weights;
+  reader.read = [stored](const std::string& name) {
+    const MappedWeight& weight = stored->at(name);
+    return tensor_view(weight.tensor, weight.content);
+  };
+  reader.read_range = [read = reader.read](const std::string& name, std::int64_t begin,
+                                           std::int64_t numel) {
+    return read(name).reshape({-1}).narrow(0, begin, numel);
+  };
+  return reader;
 }
 
 void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem::path& folder,

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "accelerate/base/file_system.h"
@@ -25,11 +27,22 @@ void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem
 void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
                   std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
 
-/// The weights at `path`, on the CPU, without a copy where the file allows it: they lie in mapped
-/// files, which they keep open, and are to be read only. map_weight_files says what `path` may be:
-/// a file, an index or a folder, of safetensors or of torch.save. Trusts nothing and executes
-/// nothing. Throws CheckpointError. Cost: headers are read, data is not.
-[[nodiscard]] std::vector<NamedTensor> map_weights(const std::filesystem::path& path,
-                                                   FileSystem& files = real_file_system());
+/// Weights that are read one by one, when their turn comes: a model larger than the memory passes
+/// through, and a file that claims terabytes is found out by its outlines.
+struct WeightReader {
+  std::vector<NamedTensor> outlines;  ///< Names, shapes and dtypes; what data they have is not said.
+  std::function<at::Tensor(const std::string& name)> read;
+  /// Elements begin, …, begin + numel - 1 of one, row-major, shape {numel}.
+  std::function<at::Tensor(const std::string& name, std::int64_t begin, std::int64_t numel)>
+      read_range;
+};
+
+/// The weights at `path`, on the CPU, without a copy where the file allows it: what is read lies in
+/// mapped files, which it keeps open, and is to be read only. map_weight_files says what `path` may
+/// be: a file, an index or a folder, of safetensors or of torch.save. Trusts nothing and executes
+/// nothing. Throws CheckpointError. Cost: headers are read; a read is free for elements that lie
+/// row-major and aligned, else one copy of the tensor.
+[[nodiscard]] WeightReader map_weights(const std::filesystem::path& path,
+                                       FileSystem& files = real_file_system());
 
 }  // namespace accelerate

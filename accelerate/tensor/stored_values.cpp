@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
 #include <span>
 
 #include "accelerate/base/error.h"
@@ -37,7 +38,21 @@ StateDict list_of(std::span<const TorchValue> items, const Content& content,
   return list;
 }
 
+void check_repeats(const TorchTensor& tensor, const std::string& place) {
+  constexpr std::uint64_t kHarmless = std::uint64_t{1} << 20;
+  const std::uint64_t size = tensor.size_bytes();
+  if (size <= std::max(kHarmless, tensor.storage_bytes)) return;
+  throw CheckpointError("'" + place + "' is a tensor of " + std::to_string(size) +
+                        " bytes that repeats the " + std::to_string(tensor.storage_bytes) +
+                        " bytes of its storage; in Python save tensor.contiguous()");
+}
+
 }  // namespace
+
+at::Tensor outline_of(const TorchTensor& stored) {
+  const auto options = at::TensorOptions(to_scalar_type(stored.dtype)).device(at::kMeta);
+  return at::empty(from_stored_shape(stored.dtype, stored.shape), options);
+}
 
 at::Tensor tensor_view(const TorchTensor& stored, const Content& content) {
   const auto type = to_scalar_type(stored.dtype);
@@ -57,7 +72,10 @@ StateDict state_of(const TorchValue& value, const Content& content, const std::s
   if (const auto* integer = value.as<std::int64_t>()) return *integer;
   if (const auto* real = value.as<double>()) return *real;
   if (const auto* text = value.as<std::string>()) return *text;
-  if (const auto* tensor = value.as<TorchTensor>()) return tensor_view(*tensor, content);
+  if (const auto* tensor = value.as<TorchTensor>()) {
+    check_repeats(*tensor, place);
+    return tensor_view(*tensor, content);
+  }
   if (const auto* size = value.as<TorchSize>()) return StateDict(size->sizes);
   if (const auto* dict = value.as<TorchDict>()) return dict_of(*dict, content, place);
   if (value.as<TorchList>() != nullptr || value.as<TorchTuple>() != nullptr)

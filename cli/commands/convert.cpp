@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
@@ -57,6 +58,24 @@ void check_destination(const ConvertOptions& options, FileSystem& files) {
   if (options.force) return;
   for (const auto& name : files.list(path))
     if (ShardNames().is_own(name)) refuse_taken(path / name);
+}
+
+// Tensors that repeat or share elements of their storage are written in full, so that a file of a
+// few bytes may ask for terabytes.
+void check_size(const ConvertOptions& options, const std::vector<MappedWeight>& weights) {
+  if (options.expand) return;
+  std::map<std::pair<const FileContent*, std::string>, std::uint64_t> written;
+  for (const auto& weight : weights) {
+    const TorchTensor& tensor = weight.tensor;
+    std::uint64_t& sum = written[{weight.content.get(), tensor.storage}];
+    if (!__builtin_add_overflow(sum, tensor.size_bytes(), &sum) && sum <= tensor.storage_bytes)
+      continue;
+    throw CheckpointError(
+        "'" + weight.name + "' repeats elements of its storage, or shares them with other tensors: "
+        "written in full it takes " + format_bytes(static_cast<double>(tensor.size_bytes())) +
+        ", of a storage of " + format_bytes(static_cast<double>(tensor.storage_bytes)) +
+        ". If " + options.source.string() + " is to be trusted, pass --expand to write it");
+  }
 }
 
 WrittenWeights write(const ConvertOptions& options, const MappedWeights& mapped,
@@ -120,7 +139,9 @@ one saved by LibTorch), an index of several (.index.json), or a folder with mode
 pytorch_model.bin, or the index of either. Nothing in it is run. DST is a file (*.safetensors), or a
 folder, which gets model.safetensors, or shards with an index as Transformers reads them.
 
-Element types stay, tied tensors are written once, and what was written is compared with SRC.)";
+Element types stay, tied tensors are written once, and what was written is compared with SRC.
+Tensors that repeat elements, or share some, take more than SRC holds: they are refused unless
+--expand is given.)";
 
 }  // namespace
 
@@ -130,6 +151,7 @@ int run_convert(const ConvertOptions& options, std::ostream& out) {
   check_destination(options, files);
   MappedWeights mapped = map_weight_files(options.source, {.key = options.key}, files);
   const auto ties = remove_ties(mapped.weights);
+  check_size(options, mapped.weights);
   const WrittenWeights written = write(options, mapped, files);
   check_written(options, mapped, files);
   describe(options, ties, written, out);
@@ -152,6 +174,8 @@ void setup_convert(CLI::App& app, int& exit_code) {
           "Most bytes of a file in a folder [10GB]")
       ->type_name("SIZE");
   command->add_flag("--force", options->force, "Replace weights that are at DST already");
+  command->add_flag("--expand", options->expand,
+                    "Write tensors that repeat or share elements in full, whatever they take");
   command->footer(kFooter);
   command->callback([options, &exit_code] { exit_code = run_convert(*options, std::cout); });
 }

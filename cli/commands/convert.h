@@ -15,7 +15,8 @@ struct ConvertOptions {
   std::filesystem::path destination;  ///< A .safetensors file, or a folder.
   std::string key = {};               ///< Below which a file of torch.save holds the weights.
   std::optional<std::uint64_t> max_shard_bytes = {};  ///< For a folder; 10 GB when absent.
-  bool force = false;  ///< Whether weights that are at `destination` may be replaced.
+  bool force = false;   ///< Whether weights that are at `destination` may be replaced.
+  bool expand = false;  ///< Whether more may be written than the storages of the source hold.
 };
 
 /// Writes the weights and compares what was written with the source, byte for byte; says on `out`

@@ -3,12 +3,14 @@
 #include <torch/script.h>
 #include <torch/torch.h>
 
-#include <map>
+#include <fstream>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/weight_files.h"
+#include "tests/formats/torch_archive_support.h"
+#include "tests/support/counted_memory.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
 
@@ -59,12 +61,12 @@ TEST(ForeignWeights, ATensorAndAVectorOfTorchSaveAreCalledByTheirPlaces) {
   torch::save(turned, home.path() / "one.pt");
   torch::save(std::vector<at::Tensor>{turned, torch::ones(2, at::kHalf)}, home.path() / "all.pt");
   const auto one = map_weights(home.path() / "one.pt"), all = map_weights(home.path() / "all.pt");
-  ASSERT_EQ(one.size(), 1U);
-  ASSERT_EQ(all.size(), 2U);
-  EXPECT_EQ(one[0].name, "0");
-  EXPECT_TRUE(torch::equal(one[0].tensor, turned));
-  EXPECT_EQ(all[1].name, "1");
-  EXPECT_TRUE(torch::equal(all[1].tensor, torch::ones(2, at::kHalf)));
+  ASSERT_EQ(one.outlines.size(), 1U);
+  ASSERT_EQ(all.outlines.size(), 2U);
+  EXPECT_EQ(one.outlines[0].name, "0");
+  EXPECT_TRUE(torch::equal(one.read("0"), turned));
+  EXPECT_EQ(all.outlines[1].name, "1");
+  EXPECT_TRUE(torch::equal(all.read("1"), torch::ones(2, at::kHalf)));
 }
 
 TEST(ForeignWeights, ATorchScriptModuleIsReadWithoutItsProgram) {
@@ -75,12 +77,10 @@ TEST(ForeignWeights, ATorchScriptModuleIsReadWithoutItsProgram) {
   script.register_buffer("count", torch::tensor(7));
   script.define("def forward(self, x): return self.inner.weight @ x + self.count\n");
   script.save(home.path() / "script.pt");
-  std::map<std::string, at::Tensor> weights;
-  for (const auto& [name, tensor] : map_weights(home.path() / "script.pt"))
-    weights.emplace(name, tensor);
-  ASSERT_EQ(weights.size(), 2U);
-  EXPECT_EQ(weights.at("count").item<int>(), 7);
-  EXPECT_TRUE(torch::equal(weights.at("inner.weight"), inner.attr("weight").toTensor()));
+  const auto weights = map_weights(home.path() / "script.pt");
+  ASSERT_EQ(weights.outlines.size(), 2U);
+  EXPECT_EQ(weights.read("count").item<int>(), 7);
+  EXPECT_TRUE(torch::equal(weights.read("inner.weight"), inner.attr("weight").toTensor()));
 }
 
 TEST(ForeignWeights, AnOptimizerOfTorchSaveIsNoModelAndSaysSo) {
@@ -94,6 +94,46 @@ TEST(ForeignWeights, AnOptimizerOfTorchSaveIsNoModelAndSaysSo) {
   } catch (const CheckpointError& error) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "missing: blocks.0.weight", error.what());
   }
+}
+
+// 8e8 floats from a file of 4: a tensor of stride 0.
+void write_bomb(const Path& file) {
+  const std::string zero("K\0", 2);
+  const auto tensor = testing::tensor_operations(
+      zero, "J" + testing::number(800'000'000, 4) + "\x85", zero + "\x85", "K\1");
+  const auto dict = testing::pickle("}(" + testing::text("weight") + tensor + "u");
+  std::ofstream(file, std::ios::binary) << testing::archive_of(dict, {std::string(4, 'x')});
+}
+
+TEST(ForeignWeights, WhatAFileClaimsIsComparedWithTheModelBeforeItIsExpanded) {
+  const TemporaryFolder home;
+  write_bomb(home.path() / "bomb.pt");
+  torch::nn::Module net;
+  net.register_parameter("weight", torch::ones({2}));
+  const testing::CountedMemory memory;
+  for (const bool strict : {true, false}) {
+    try {
+      const auto report = load_checkpoint_in_model(net, home.path() / "bomb.pt", {.strict = strict});
+      EXPECT_FALSE(strict);
+      EXPECT_EQ(report.mismatched.size(), 1U);
+    } catch (const CheckpointError& error) {
+      EXPECT_TRUE(strict);
+      EXPECT_PRED_FORMAT2(::testing::IsSubstring, "[800000000] there, a tensor [2]", error.what());
+    }
+  }
+  EXPECT_LT(memory.peak(), 1'000'000U);
+}
+
+TEST(ForeignWeights, AnEmptyTensorThatPythonLeftOutIsNotMissing) {
+  const TemporaryFolder home;
+  save_weights({{"weight", torch::full({2}, 3.0)}}, home.path(), kOneFile);
+  torch::nn::Module net;
+  auto weight = net.register_parameter("weight", torch::ones({2}));
+  net.register_buffer("nothing", torch::empty({0, 4}));
+  EXPECT_TRUE(load_checkpoint_in_model(net, home.path()).fits());
+  EXPECT_TRUE(torch::equal(weight, torch::full({2}, 3.0)));
+  net.register_buffer("one", torch::empty({1}));
+  EXPECT_THROW(load_checkpoint_in_model(net, home.path()), CheckpointError);
 }
 
 // A module made of names and shapes alone, "h.0.attn.weight" in the module "attn" of "0" of "h".
@@ -111,7 +151,8 @@ std::shared_ptr<torch::nn::Module> tree_of(const std::vector<NamedTensor>& weigh
                   ? *child
                   : place->register_module(part, std::make_shared<torch::nn::Module>());
     }
-    place->register_parameter(leaf, torch::zeros_like(tensor), tensor.is_floating_point());
+    place->register_parameter(leaf, torch::zeros(tensor.sizes(), tensor.scalar_type()),
+                              tensor.is_floating_point());
   }
   return root;
 }
@@ -125,7 +166,7 @@ testing::RunResult transformers(const std::string& mode, const Path& folder) {
 
 // Loads what Transformers saved and saves it again, in one file and in shards.
 void pass_on(const Path& model, const char* from, bool tied) {
-  const auto net = tree_of(map_weights(model / "hub"));
+  const auto net = tree_of(map_weights(model / "hub").outlines);
   if (tied) {
     auto& embedding = *net->named_children()["transformer"]->named_children()["wte"];
     net->register_module("lm_head", std::make_shared<torch::nn::Module>())

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -88,6 +89,33 @@ TEST(Convert, DealsSafetensorsOutAnewAndKeepsTheirMetadata) {
   EXPECT_EQ(first.metadata(), (SafetensorsMetadata{{"author", "x"}, {"format", "pt"}}));
   convert({home.path() / "out/model.safetensors.index.json", home.path() / "again.safetensors"});
   EXPECT_EQ(contents(home.path() / "again.safetensors"), contents(home.path() / "out"));
+}
+
+// A tensor of three floats that is one float three times.
+Path write_repeated(const Path& folder) {
+  const std::string zero("K\0", 2);
+  const auto tensor = testing::tensor_operations(zero, "K\3\x85", zero + "\x85", "K\1");
+  const auto dict = testing::pickle("}(" + testing::text("weight") + tensor + "u");
+  std::ofstream(folder / "net.pt", std::ios::binary)
+      << testing::archive_of(dict, {std::string(4, 'x')});
+  return folder / "net.pt";
+}
+
+TEST(Convert, WritesMoreThanTheStorageHoldsOnlyWhenTold) {
+  const TemporaryFolder home;
+  const auto source = write_repeated(home.path());
+  const auto file = home.path() / "net.safetensors";
+  try {
+    convert({source, file});
+    ADD_FAILURE();
+  } catch (const CheckpointError& error) {
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'weight' repeats elements of its storage",
+                        error.what());
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "--expand", error.what());
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+  convert({.source = source, .destination = file, .expand = true});
+  EXPECT_EQ(contents(file).at("weight"), "F32 3" + std::string(12, 'x'));
 }
 
 TEST(Convert, ReplacesAFolderByItselfInOtherShards) {

@@ -108,6 +108,7 @@ TorchTensor build(Arguments arguments, const Storage& storage, DType dtype) {
   if (tensor.shape.size() != tensor.strides.size()) refuse("a tensor of unequal shape and stride");
   tensor.requires_grad = arguments[4]->kind == Kind::boolean && arguments[4]->integer != 0;
   tensor.storage = storage.name;
+  tensor.storage_bytes = storage.bytes.size();
   tensor.device = storage.device;
   tensor.bytes = bytes_within(storage, tensor);
   return tensor;

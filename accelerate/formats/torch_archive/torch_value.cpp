@@ -59,12 +59,16 @@ bool TorchTensor::contiguous() const {
   return true;
 }
 
+std::uint64_t TorchTensor::size_bytes() const {
+  return bytes_of(dtype, shape).value();
+}
+
 bool TorchTensor::aligned() const {
   return reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment_of(dtype) == 0;
 }
 
 void TorchTensor::copy_to(std::span<std::byte> out) const {
-  const std::uint64_t size = bytes_of(dtype, shape).value();
+  const std::uint64_t size = size_bytes();
   if (out.size() != size) {
     throw UsageError("a tensor of " + std::to_string(size) + " bytes was to be copied into " +
                      std::to_string(out.size()));
@@ -76,7 +80,7 @@ void TorchTensor::copy_to(std::span<std::byte> out) const {
 }
 
 void TorchTensor::stream_to(const ByteSink& sink) const {
-  const std::uint64_t size = bytes_of(dtype, shape).value();
+  const std::uint64_t size = size_bytes();
   if (contiguous()) return sink(bytes.first(size));
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   const std::size_t width = bits_of(dtype) / 8;

@@ -78,12 +78,16 @@ struct TorchTensor {
   std::span<const std::byte> bytes;
   std::string storage;               ///< Tensors of one storage share memory; its name in the file.
   std::uint64_t storage_offset = 0;  ///< Of the first element in the storage, in elements.
+  std::uint64_t storage_bytes = 0;   ///< Of the whole storage.
   std::string device = "cpu";        ///< Where it was when it was saved.
   bool requires_grad = false;
   bool is_parameter = false;
 
   /// Whether the elements follow each other in row-major order.
   [[nodiscard]] bool contiguous() const;
+  /// Bytes of all elements. They may be any number of times what the file has: a stride of 0
+  /// repeats an element.
+  [[nodiscard]] std::uint64_t size_bytes() const;
   /// Whether the elements may be read in place; else copy them with memcpy first.
   [[nodiscard]] bool aligned() const;
   /// The elements one after the other, row-major, into `out`, which must have exactly their size.

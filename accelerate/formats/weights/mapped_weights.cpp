@@ -34,6 +34,7 @@ TorchTensor row_major(const StoredTensor& stored) {
     tensor.strides[d - 1] = tensor.strides[d] * tensor.shape[d];
   tensor.bytes = stored.bytes;
   tensor.storage = stored.name;
+  tensor.storage_bytes = stored.bytes.size();
   return tensor;
 }
 
