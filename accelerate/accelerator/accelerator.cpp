@@ -15,6 +15,7 @@
 #include "accelerate/base/heap.h"
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/config/deepspeed.h"
@@ -65,6 +66,22 @@ std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
   }
   if (!use_deepspeed()) return std::nullopt;
   return settings_of(deepspeed_config_from_env(), precision);
+}
+
+// What upstream hands to DistributedDataParallel alone, and to torch.compile, which LibTorch lacks.
+void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded) {
+  const Logger log = get_logger("accelerate");
+  if (const auto names = given_keywords(options.ddp); sharded && !names.empty()) {
+    log.warning(join(names, ", ") + " of DistributedDataParallelKwargs " +
+                (names.size() == 1 ? "has" : "have") +
+                " no effect: models are sharded, and FullyShardedDataParallelPlugin has the "
+                "options of that.");
+  }
+  const auto compiler = env("ACCELERATE_DYNAMO_BACKEND").value_or("");
+  if (!compiler.empty() && lower(compiler) != "no") {
+    log.warning("dynamo_backend is " + compiler +
+                ", which has no effect on a native program: LibTorch has no torch.compile.");
+  }
 }
 
 // Units are gathered and computed with in fp32; gradients travel as they would have.
@@ -127,6 +144,7 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
                state.is_main_process()) {
   keep_freed_memory();  // what a step frees, the next one needs
   fsdp = sharding_of(options, precision);
+  warn_of_what_has_no_effect(options, fsdp.has_value());
   gradient_state->accumulation = accumulation_of(options);
   if (autocast_dtype(precision) == at::kHalf) {
     scaler =

@@ -43,6 +43,14 @@ void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mi
         "zero3_init_flag is true, which by itself changes nothing here: build the model under "
         "accelerate::init_empty_weights(), and no rank ever holds it whole.");
   }
+  const std::pair<const char*, const std::optional<std::string>&> folders[] = {
+      {"offload_optimizer_nvme_path", config.offload_optimizer_nvme_path},
+      {"offload_param_nvme_path", config.offload_param_nvme_path}};
+  for (const auto& [key, folder] : folders) {
+    if (!is_said(folder)) continue;
+    log.warning(std::string(key) + " is '" + *folder +
+                "', which has no effect: nothing is offloaded to disk. Leave it out.");
+  }
   if (config.zero3_save_16bit_model.value_or(false) && mixed_precision != MixedPrecision::no) {
     log.warning(
         "zero3_save_16bit_model is true and has no effect: save_model() and get_state_dict() work "

@@ -112,6 +112,11 @@ void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
   settings.sync_module_states = settings.cpu_ram_efficient_loading;
   if (settings.version == 1) {
     settings.use_orig_params = flag_or_env(plugin.use_orig_params, "FSDP_USE_ORIG_PARAMS");
+    if (!settings.use_orig_params && (plugin.use_orig_params || env("FSDP_USE_ORIG_PARAMS"))) {
+      warn(
+          "use_orig_params is false, which has no effect: parameters stay the user's in any case, "
+          "and nothing is lost by that.");
+    }
     const bool sync = flag_or_env(plugin.sync_module_states, "FSDP_SYNC_MODULE_STATES");
     const auto refusal = settings.cpu_ram_efficient_loading ? refusal_to_sync(plugin) : "";
     if (!refusal.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
@@ -319,6 +320,66 @@ void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
   }
 }
 
+// Flags of a mode that is off reach nobody, and neither do the keys of its section.
+struct ModeOfFlags {
+  FlagGroup group;
+  const char* needs;
+  bool is_on;
+};
+
+// What `names` do without `mode`: nothing.
+std::string idle(const std::vector<std::string>& names, const std::string& mode) {
+  return join(names, ", ") + (names.size() == 1 ? " has" : " have") + " no effect without " + mode;
+}
+
+void warn_of_idle_flags(const LaunchRequest& request, LaunchSettings& settings) {
+  const ModeOfFlags modes[] = {
+      {FlagGroup::fsdp, "--use_fsdp", settings.is_on("use_fsdp")},
+      {FlagGroup::deepspeed, "--use_deepspeed", settings.is_on("use_deepspeed")},
+      {FlagGroup::megatron, "--use_megatron_lm", settings.is_on("use_megatron_lm")},
+      {FlagGroup::parallelism, "--use_parallelism_config",
+       settings.is_on("use_parallelism_config")},
+      {FlagGroup::fp8, "--mixed_precision fp8", lower(settings.text("mixed_precision")) == "fp8"}};
+  for (const auto& mode : modes) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : request.flags) {
+      const Flag* flag = find_flag(name);
+      if (flag != nullptr && flag->group == mode.group) names.push_back("--" + name);
+    }
+    if (!mode.is_on && !names.empty()) settings.warnings.push_back(idle(names, mode.needs) + ".");
+  }
+}
+
+void warn_of_idle_sections(const LaunchRequest& request, LaunchSettings& settings) {
+  if (!request.config) return;
+  const std::tuple<const char*, const char*, bool> sections[] = {
+      {"fsdp_config", "distributed_type FSDP", settings.is_on("use_fsdp")},
+      {"deepspeed_config", "distributed_type DEEPSPEED", settings.is_on("use_deepspeed")},
+      {"megatron_lm_config", "distributed_type MEGATRON_LM", settings.is_on("use_megatron_lm")},
+      {"fp8_config", "mixed_precision fp8", lower(settings.text("mixed_precision")) == "fp8"}};
+  for (const auto& [section, mode, is_on] : sections) {
+    const bool is_there = std::ranges::any_of(config_keys(), [&](const ConfigKey& key) {
+      return key.section == section && config_key_text(*request.config, key.name);
+    });
+    if (is_there && !is_on)
+      settings.warnings.push_back(
+          idle({"'" + std::string(section) + "' in " + request.config_file.string()}, mode) + ".");
+  }
+}
+
+// The other settings of torch.compile change nothing where nothing is compiled.
+void warn_of_idle_compiler(const LaunchRequest& request, LaunchSettings& settings) {
+  const auto backend = lower(settings.text("dynamo_backend"));
+  if (!backend.empty() && backend != "no") return;
+  std::vector<std::string> names;
+  for (const char* name : {"dynamo_mode", "dynamo_use_dynamic", "dynamo_use_fullgraph",
+                           "dynamo_use_regional_compilation"}) {
+    const Flag& flag = *find_flag(name);
+    if (!is_default(flag, settings.text(name))) names.push_back(where(request, name));
+  }
+  if (!names.empty()) settings.warnings.push_back(idle(names, "a dynamo_backend") + ".");
+}
+
 // Whoever names neither a file nor a number of ranks may not know what they get.
 void tell_defaults(const LaunchRequest& request, LaunchSettings& settings) {
   if (request.config || request.flags.contains("num_processes")) return;
@@ -331,7 +392,7 @@ void tell_defaults(const LaunchRequest& request, LaunchSettings& settings) {
   }
   settings.warnings.push_back(block +
                               "\nPass --num_processes, or write a file with `accelerate "
-                              "config`, and this note goes.");
+                              "config default`, and this note goes.");
 }
 
 }  // namespace
@@ -368,6 +429,9 @@ LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machi
   const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
   settings.alone = settings.num_processes == 1 &&
                    std::ranges::none_of(modes, [&](const char* m) { return settings.is_on(m); });
+  warn_of_idle_flags(request, settings);
+  warn_of_idle_sections(request, settings);
+  warn_of_idle_compiler(request, settings);
   tell_defaults(request, settings);
   return settings;
 }

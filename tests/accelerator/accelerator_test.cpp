@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/base/text.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/accelerator/small_net.h"
 #include "tests/support/errors.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -245,7 +247,7 @@ TEST(Accelerator, SaveModelLeavesOutWhatTransformersMakesOfATracedModel) {
 
   torch::jit::Module masked("__torch__.nets.Masked");
   masked.register_parameter("weight", torch::ones({2}), /*is_buffer=*/false);
-  masked.register_buffer("mask", row);
+  masked.register_buffer("mask", row.clone());
   masked.register_module("other", other);
   EXPECT_EQ(load_checkpoint_in_model(masked, folder.path(), {.strict = false}).missing,
             std::vector<std::string>{"mask"});
@@ -274,6 +276,24 @@ TEST(Accelerator, ParallelismThatIsNotThereIsNoReasonToGiveUpSharding) {
       testing::message_of<ConfigError>([] { Accelerator accelerator(on(single_communicator())); });
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "leave the section parallelism_config", message);
   EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "MULTI_CPU", message);
+}
+
+TEST(Accelerator, WarnsOfOptionsWithoutEffect) {
+  testing::LogCapture log;
+  const AcceleratorOptions with_keywords{
+      .ddp = {.find_unused_parameters = true, .comm_hook = DDPCommunicationHookType::fp16},
+      .communicator = single_communicator()};
+  { const Accelerator accelerator(with_keywords); }
+  EXPECT_EQ(join(log.lines(), "\n"), "");
+  {
+    const ScopedEnv sharded("ACCELERATE_USE_FSDP", "true");
+    const ScopedEnv compiled("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR");
+    const Accelerator accelerator(with_keywords);
+  }
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                      "find_unused_parameters, comm_hook of DistributedDataParallelKwargs have no",
+                      join(log.lines(), "\n"));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "dynamo_backend is INDUCTOR", join(log.lines(), "\n"));
 }
 
 TEST(Accelerator, BadOptionsAreConfigErrors) {

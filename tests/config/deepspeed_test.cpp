@@ -89,6 +89,8 @@ TEST(DeepSpeed, SaysWhatToUseForKeysWithoutEffect) {
   };
   const Case cases[] = {
       {{.zero3_init_flag = true}, MixedPrecision::no, "init_empty_weights()"},
+      {{.offload_param_nvme_path = "/disk"}, MixedPrecision::no, "offload_param_nvme_path is '/d"},
+      {{.offload_optimizer_nvme_path = "none"}, MixedPrecision::no, ""},
       {{.zero3_save_16bit_model = true},
        MixedPrecision::bf16,
        "cast what get_state_dict() returns"},

@@ -123,6 +123,38 @@ TEST_F(Settings, SayWhyRanksAreNotBound) {
   }
 }
 
+TEST_F(Settings, WarnOfWhatHasNoEffectWithoutItsMode) {
+  struct Idle {
+    Flags flags;
+    std::string file, warning;
+  };
+  const std::pair<std::string, std::string> two{"num_processes", "2"};
+  for (const auto& row :
+       {Idle{{two, {"zero_stage", "3"}}, "", "--zero_stage has no effect without --use_deepspeed."},
+        Idle{{two, {"fsdp_offload_params", "true"}, {"fsdp_version", "2"}},
+             "",
+             "--fsdp_offload_params, --fsdp_version have no effect without --use_fsdp."},
+        Idle{{two, {"gradient_accumulation_steps", "4"}},
+             "",
+             "--gradient_accumulation_steps has no effect without --use_deepspeed."},
+        Idle{{two, {"megatron_lm_tp_degree", "2"}}, "", "without --use_megatron_lm."},
+        Idle{{two, {"fp8_backend", "te"}}, "", "without --mixed_precision fp8."},
+        Idle{{two, {"dynamo_mode", "max-autotune"}}, "", "--dynamo_mode has no effect without a"},
+        Idle{{two},
+             "distributed_type: MULTI_CPU\nfsdp_config:\n  fsdp_version: 2\n",
+             "'fsdp_config' in c.yaml has no effect without distributed_type FSDP."},
+        Idle{{two}, "distributed_type: MULTI_CPU\ndynamo_config:\n  dynamo_mode: max-autotune\n", "'dynamo_mode' in c.yaml"}}) {
+    const auto settings = merge(row.flags, row.file);
+    ASSERT_EQ(settings.warnings.size(), 1U) << row.warning;
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, row.warning, settings.warnings[0]);
+  }
+  for (const Flags& flags :
+       {Flags{two, {"use_deepspeed", "True"}, {"zero_stage", "3"}},
+        Flags{two, {"use_fsdp", "True"}, {"fsdp_version", "2"}},
+        Flags{two, {"dynamo_backend", "inductor"}, {"dynamo_mode", "max-autotune"}}})
+    EXPECT_TRUE(merge(flags).warnings.empty());
+}
+
 TEST_F(Settings, WarnWhenTheBindingAskedForWouldHurt) {
   const auto settings =
       merge({{"num_processes", "9"}, {"enable_cpu_affinity", "True"}}, "", two_nodes());

@@ -59,6 +59,25 @@ CommHook unwrapped_hook(const DistributedDataParallelKwargs& kwargs) {
 
 }  // namespace
 
+std::vector<std::string> given_keywords(const DistributedDataParallelKwargs& kwargs) {
+  using Kwargs = DistributedDataParallelKwargs;
+  std::vector<std::string> names;
+  const auto add = [&, usual = Kwargs()](const char* name, auto keyword) {
+    if (kwargs.*keyword != usual.*keyword) names.emplace_back(name);
+  };
+  add("dim", &Kwargs::dim);
+  add("broadcast_buffers", &Kwargs::broadcast_buffers);
+  add("bucket_cap_mb", &Kwargs::bucket_cap_mb);
+  add("find_unused_parameters", &Kwargs::find_unused_parameters);
+  add("check_reduction", &Kwargs::check_reduction);
+  add("gradient_as_bucket_view", &Kwargs::gradient_as_bucket_view);
+  add("static_graph", &Kwargs::static_graph);
+  add("comm_hook", &Kwargs::comm_hook);
+  add("comm_wrapper", &Kwargs::comm_wrapper);
+  add("comm_state_option", &Kwargs::comm_state_option);
+  return names;
+}
+
 CommHook make_comm_hook(const DistributedDataParallelKwargs& kwargs) {
   check(kwargs);
   auto hook = unwrapped_hook(kwargs);

@@ -1,6 +1,9 @@
 // Upstream's keywords of data parallel training. docs/ddp.md says what each costs.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/gradients/power_sgd.h"
 
@@ -27,6 +30,9 @@ struct DistributedDataParallelKwargs {
   DDPCommunicationHookType comm_wrapper = DDPCommunicationHookType::no;
   PowerSGDOptions comm_state_option = {};  ///< For power_sgd and batched_power_sgd only.
 };
+
+/// The names of the keywords that differ from their defaults, in the order above.
+[[nodiscard]] std::vector<std::string> given_keywords(const DistributedDataParallelKwargs& kwargs);
 
 /// The hook that `kwargs` ask for; empty for none. Throws ConfigError for values out of range and
 /// for keywords that contradict one another.
