@@ -1,6 +1,8 @@
 #include "accelerate/tensor/unsaved_buffers.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/any.h>
 
 #include <string_view>
 #include <utility>

@@ -12,7 +12,7 @@ namespace accelerate::detail {
 /// What a tensor was like. Its version counts writes, but not those through `tensor.data()`, which
 /// is how LibTorch's SGD steps. On the CPU a few values from all over the tensor show those too; on
 /// other devices, where reading waits for the device, values count only where the version moved.
-/// Cost: some tens of nanoseconds on the CPU, elsewhere a copy of the few values.
+/// Cost: on the CPU a few loads, elsewhere a copy of the few values.
 class WriteMark {
  public:
   explicit WriteMark(const at::Tensor& tensor);

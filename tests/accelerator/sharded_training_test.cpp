@@ -9,6 +9,7 @@
 
 #include "accelerate/accelerate.h"
 #include "tests/accelerator/sharded_net.h"
+#include "tests/support/pairwise.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
 
@@ -209,10 +210,20 @@ std::string name_of(const ::testing::TestParamInfo<ShardedTraining::ParamType>& 
   return std::get<0>(info.param).name + "_" + text_of(std::get<1>(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ShardedTraining,
-                         ::testing::Combine(::testing::ValuesIn(recipes()),
-                                            ::testing::ValuesIn(settings())),
-                         name_of);
+std::vector<ShardedTraining::ParamType> runs() {
+  std::vector<ShardedTraining::ParamType> all;
+  for (const Recipe& recipe : recipes())
+    for (const Setting& setting : settings()) all.emplace_back(recipe, setting);
+  return testing::pairwise(all, [](const ShardedTraining::ParamType& run) {
+    const auto& [recipe, setting] = run;
+    return std::vector<std::string>{recipe.name, std::string(to_string(setting.strategy)),
+                                    std::string(to_string(setting.home)),
+                                    std::string(testing::to_string(setting.engine)),
+                                    std::to_string(setting.ranks)};
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShardedTraining, ::testing::ValuesIn(runs()), name_of);
 
 // The recipe of that name, in fp32 or with masters in it.
 Recipe recipe_of(const std::string& name, MixedPrecision precision) {
@@ -287,9 +298,13 @@ class ShardedHalf : public ::testing::TestWithParam<HalfSetting> {};
 TEST_P(ShardedHalf, TrainsAsPyTorchWithMastersOfItsOwn) {
   auto [place, setting, tolerance, fewest_ranks] = GetParam();
   const int most_ranks = setting.ranks;
-  const auto rows = nlohmann::json::parse(testing::read_reference("sharded_half.json"));
+  const std::vector<nlohmann::json> rows =
+      nlohmann::json::parse(testing::read_reference("sharded_half.json"));
   ASSERT_EQ(rows.size(), 42u);
-  for (const auto& row : rows) {
+  for (const auto& row : testing::pairwise(rows, [](const nlohmann::json& one) {
+         return std::vector<std::string>{one.at("dtype"), one.at("recipe"),
+                                         one.at("ranks").dump()};
+       })) {
     setting.ranks = row.at("ranks");
     if (setting.ranks < fewest_ranks || setting.ranks > most_ranks) continue;
     const auto precision =

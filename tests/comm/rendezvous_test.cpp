@@ -17,6 +17,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/comm/store_connection.h"
+#include "tests/support/pairwise.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -178,7 +179,7 @@ TEST(Rendezvous, OneProcessBeginsAndEndsGroupsAsOftenAsItLikes) {
 RANK_MAIN(meet_after_one_came_in_vain) {
   auto options = options_here();
   for (int attempt = 0; attempt < 10; ++attempt) {
-    options.timeout = options.rank == 0 && attempt == 0 ? 1ms : 20s;
+    options.timeout = options.rank == 0 && attempt == 0 ? 1ms : 5s;
     try {
       rendezvous(options)->barrier();
       std::cout << "met";
@@ -239,6 +240,11 @@ TEST_P(LostRank, IsAnErrorWithinTheTimeout) {
   EXPECT_EQ(ranks[1].exit_code, GetParam().signal == 0 ? 0 : 128 + GetParam().signal);
 }
 
+// A rank that never comes is missed in the same way whatever ended it, three seconds long.
+bool is_one_of_many(const Loss& loss) {
+  return std::string(loss.phase) == "before" && loss.signal != 0 && loss.signal != SIGKILL;
+}
+
 std::vector<Loss> losses() {
   std::vector<Loss> all;
   for (const char* phase : {"before", "during", "after"}) {
@@ -247,6 +253,7 @@ std::vector<Loss> losses() {
       all.push_back({phase, signal});
     }
   }
+  if (!testing::extended()) std::erase_if(all, is_one_of_many);
   return all;
 }
 INSTANTIATE_TEST_SUITE_P(PhaseAndSignal, LostRank, ::testing::ValuesIn(losses()),

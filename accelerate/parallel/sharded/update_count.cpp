@@ -1,6 +1,7 @@
 #include "accelerate/parallel/sharded/update_count.h"
 
-#include <ATen/ATen.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
 
 #include <algorithm>
 #include <string>
