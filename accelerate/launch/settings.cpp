@@ -351,7 +351,7 @@ void warn_of_idle_flags(const LaunchRequest& request, LaunchSettings& settings) 
 }
 
 void warn_of_idle_sections(const LaunchRequest& request, LaunchSettings& settings) {
-  if (!request.config) return;
+  if (!request.config || mode_was_given(request)) return;  // A flag chose another mode on purpose.
   const std::tuple<const char*, const char*, bool> sections[] = {
       {"fsdp_config", "distributed_type FSDP", settings.is_on("use_fsdp")},
       {"deepspeed_config", "distributed_type DEEPSPEED", settings.is_on("use_deepspeed")},

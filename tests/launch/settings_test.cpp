@@ -148,6 +148,9 @@ TEST_F(Settings, WarnOfWhatHasNoEffectWithoutItsMode) {
     ASSERT_EQ(settings.warnings.size(), 1U) << row.warning;
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, row.warning, settings.warnings[0]);
   }
+  EXPECT_TRUE(merge({two, {"use_deepspeed", "True"}},
+                    "distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n")
+                  .warnings.empty());
   for (const Flags& flags :
        {Flags{two, {"use_deepspeed", "True"}, {"zero_stage", "3"}},
         Flags{two, {"use_fsdp", "True"}, {"fsdp_version", "2"}},
