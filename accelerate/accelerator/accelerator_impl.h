@@ -82,6 +82,7 @@ struct Accelerator::Impl {
   /// Has all ranks compare their settings, and what they have prepared, before the first step;
   /// `models` have just been through a backward. Once, and not while ranks may run out of inputs.
   void compare_at_first_step(const Models& models);
+  void note_clipping(const std::string& clipping, const std::vector<detail::GradientPart>& parts);
 
   /// Whether losses are scaled.
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
@@ -112,6 +113,7 @@ struct Accelerator::Impl {
   detail::Checkpointing checkpointing;
   Trackers trackers;
   bool compares_at_first_step = true;
+  std::string clipping_before_step = {};  // Local so far, of the first step.
   bool trigger = false;
   bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);
 };

@@ -97,7 +97,8 @@ void Accelerator::Impl::compare_at_first_step(const Models& backward_of) {
   gradient_state->at_first_step = [this](std::string_view clipping) {
     const detail::AnnouncedCall call("the first step");
     detail::Settings all = settings();
-    all.add("clipping", std::string(clipping));
+    const bool was_local = !clipping_before_step.empty();
+    all.add("clipping", was_local ? clipping_before_step : std::string(clipping));
     std::size_t number = 0;
     for (const auto& core : live_models()) {
       all.add(numbered("prepared model", ++number), core->view().class_name);

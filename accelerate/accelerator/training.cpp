@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_set>
 
 #include "accelerate/accelerator/accelerator_impl.h"
@@ -247,11 +248,12 @@ void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
 at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                                         double norm_type) {
   if (impl_->scales()) require_complete(*gradient_state());
-  if (gradient_state()->at_first_step) {
-    gradient_state()->begin_step("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) +
-                                 " and norm_type " + detail::text_of(norm_type));
-  }
   const auto parts = impl_->gradient_parts(parameters);
+  if (gradient_state()->at_first_step && std::isfinite(max_norm)) {  // Else only the norm is asked.
+    impl_->note_clipping("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) +
+                             " and norm_type " + detail::text_of(norm_type),
+                         parts);
+  }
   if (parts.size() == 1 && parts.front().ranks == nullptr) {
     return detail::unscale_and_clip_grad_norm_(impl_->optimizers_of(parameters), parameters,
                                                max_norm, norm_type);
@@ -264,13 +266,26 @@ at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameter
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
   if (impl_->scales()) require_complete(*gradient_state());
-  if (gradient_state()->at_first_step) {
-    gradient_state()->begin_step("clip_grad_value_ with clip_value " +
-                                 detail::text_of(clip_value));
+  const auto parts = impl_->gradient_parts(parameters);
+  if (gradient_state()->at_first_step && std::isfinite(clip_value)) {
+    impl_->note_clipping("clip_grad_value_ with clip_value " + detail::text_of(clip_value), parts);
   }
-  for (const auto& part : impl_->gradient_parts(parameters)) {
+  for (const auto& part : parts) {
     for (const auto& optimizer : impl_->optimizers_of(part.holders)) optimizer.unscale_gradients();
     accelerate::clip_grad_value_(part.holders, clip_value);
+  }
+}
+
+// Where ranks talk to clip they compare at once, else in the step that follows: a rank may look at
+// a norm by itself.
+void Accelerator::Impl::note_clipping(const std::string& clipping,
+                                      const std::vector<detail::GradientPart>& parts) {
+  const bool is_sharded = std::ranges::any_of(
+      parts, [](const detail::GradientPart& part) { return part.ranks != nullptr; });
+  if (is_sharded || scales()) {
+    gradient_state->begin_step(clipping);
+  } else {
+    clipping_before_step = clipping;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
+#include "accelerate/parallel/replicated/write_watch.h"
 #include "tests/accelerator/sharded_rank.h"
 #include "tests/accelerator/small_net.h"
 #include "tests/support/errors.h"
@@ -181,6 +182,20 @@ TEST(WritesToParameters, ByThisLibraryAreNoMisuseInTheMiddleOfAWindow) {
         }
       },
       {2});
+}
+
+// A codebook that averages move in forward, as in a VQ-VAE.
+TEST(WritesToParameters, WithoutGradientsAreNoMisuse) {
+  const auto parameter = torch::ones({3}, torch::requires_grad());
+  const auto codebook = torch::ones({3}, torch::requires_grad());
+  parameter.mutable_grad() = torch::ones({3});
+  detail::WriteWatch writes({{"parameter", parameter}, {"codebook", codebook}});
+  writes.watch(1);
+  writes.note();
+  codebook.data().mul_(2);
+  EXPECT_EQ(writes.changed_in(1), std::nullopt);
+  parameter.data().mul_(2);
+  EXPECT_EQ(writes.changed_in(1), "parameter");
 }
 
 TEST(WritesToParameters, OfAWindowThatWasDroppedAreNoMisuse) {

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -149,6 +150,16 @@ TEST(SettingsOfRanks, OfClippingAreNamedBeforeTheFirstStep) {
     });
     expect_has(one, {"clipping: none before optimizer.step() on rank 0, clip_grad_value_ with "
                      "clip_value 0.1 on rank 1"});
+  });
+}
+
+TEST(SettingsOfRanks, LetARankLookAtANormByItself) {
+  run_ranks_shared(2, [](const Group& group) {
+    const auto text = first_step(group, [](Step& step, int rank) {
+      constexpr double kNever = std::numeric_limits<double>::infinity();
+      if (rank == 0) step.accelerator.clip_grad_norm_(step.model.parameters(), kNever);
+    });
+    EXPECT_EQ(text, "nothing was thrown");
   });
 }
 

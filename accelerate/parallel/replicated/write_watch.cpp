@@ -14,7 +14,8 @@ void WriteWatch::watch(std::int64_t window) {
 void WriteWatch::note() {
   if (!window_ || !noted_.empty()) return;
   for (const auto& [name, parameter] : parameters_) {
-    if (parameter.requires_grad()) noted_.emplace_back(name, WriteMark(parameter));
+    if (parameter.requires_grad() && parameter.grad().defined())
+      noted_.emplace_back(name, WriteMark(parameter));
   }
 }
 

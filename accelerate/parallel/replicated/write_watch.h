@@ -22,8 +22,9 @@ class WriteWatch {
 
   /// A micro-batch of that window begins, and does not synchronise.
   void watch(std::int64_t window);
-  /// Notes the parameters as they are, after a backward of a micro-batch that is watched; without
-  /// effect in other ones, and from the second in a window on.
+  /// Notes the parameters that have gradients as they are, after a backward of a micro-batch that
+  /// is watched; without effect in other ones, and from the second in a window on. What has none,
+  /// as a codebook that averages move, no step touches.
   void note();
   /// Whatever is written until the next window is in order.
   void forget();
