@@ -40,8 +40,8 @@ struct WeightReader {
 /// The weights at `path`, on the CPU, without a copy where the file allows it: what is read lies in
 /// mapped files, which it keeps open, and is to be read only. map_weight_files says what `path` may
 /// be: a file, an index or a folder, of safetensors or of torch.save. Trusts nothing and executes
-/// nothing. Throws CheckpointError. Cost: headers are read; a read is free for elements that lie
-/// row-major and aligned, else one copy of the tensor.
+/// nothing. Throws CheckpointError. Cost: headers are read; a read, of a range too, is free for
+/// elements that lie row-major and aligned, else one copy of the whole tensor.
 [[nodiscard]] WeightReader map_weights(const std::filesystem::path& path,
                                        FileSystem& files = real_file_system());
 

@@ -3,8 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
+#include <cstdint>
+#include <set>
 #include <span>
+#include <string>
 
 #include "accelerate/base/error.h"
 #include "accelerate/tensor/dtype.h"
@@ -21,31 +23,70 @@ std::string key_of(const TorchValue& key, const std::string& place) {
                         "; allowed are texts and whole numbers");
 }
 
-StateDict dict_of(const TorchDict& stored, const Content& content, const std::string& place) {
-  StateDict::Dict dict;
-  for (const auto& [key, value] : stored.entries) {
-    const std::string name = key_of(key, place);
-    dict.insert_or_assign(name, state_of(value, content, place + "." + name));
+// What the tensors of a value take when each is copied, against what the file has of them: tensors
+// of a few bytes may repeat these without bound, and may stand in a list any number of times.
+class Budget {
+ public:
+  void take(const TorchTensor& tensor, const std::string& place) {
+    if (storages_.insert(tensor.storage).second) stored_ += tensor.storage_bytes;
+    constexpr std::uint64_t kHarmless = std::uint64_t{64} << 10;
+    constexpr std::uint64_t kTimes = 8;  // Values may share a tensor.
+    const bool overflows = __builtin_add_overflow(taken_, tensor.size_bytes(), &taken_);
+    if (!overflows && taken_ <= kHarmless + kTimes * stored_) return;
+    throw CheckpointError("'" + place + "' is " + TorchValue{tensor}.describe() +
+                          ", and with it the tensors here take more than " +
+                          std::to_string(kTimes) + " times the " + std::to_string(stored_) +
+                          " bytes that the file has of them, since they repeat elements; in Python "
+                          "save tensor.contiguous()");
   }
-  return dict;
-}
 
-StateDict list_of(std::span<const TorchValue> items, const Content& content,
-                  const std::string& place) {
-  StateDict::List list;
-  for (const auto& item : items)
-    list.push_back(state_of(item, content, place + "." + std::to_string(list.size())));
-  return list;
-}
+ private:
+  std::set<std::string> storages_;
+  std::uint64_t stored_ = 0, taken_ = 0;  // Bytes.
+};
 
-void check_repeats(const TorchTensor& tensor, const std::string& place) {
-  constexpr std::uint64_t kHarmless = std::uint64_t{1} << 20;
-  const std::uint64_t size = tensor.size_bytes();
-  if (size <= std::max(kHarmless, tensor.storage_bytes)) return;
-  throw CheckpointError("'" + place + "' is a tensor of " + std::to_string(size) +
-                        " bytes that repeats the " + std::to_string(tensor.storage_bytes) +
-                        " bytes of its storage; in Python save tensor.contiguous()");
-}
+class Reader {
+ public:
+  explicit Reader(const Content& content) : content_(content) {}
+
+  StateDict read(const TorchValue& value, const std::string& place) {
+    if (value.as<TorchNone>() != nullptr) return {};
+    if (const auto* flag = value.as<bool>()) return *flag;
+    if (const auto* integer = value.as<std::int64_t>()) return *integer;
+    if (const auto* real = value.as<double>()) return *real;
+    if (const auto* text = value.as<std::string>()) return *text;
+    if (const auto* tensor = value.as<TorchTensor>()) {
+      budget_.take(*tensor, place);
+      return tensor_view(*tensor, content_);
+    }
+    if (const auto* size = value.as<TorchSize>()) return StateDict(size->sizes);
+    if (const auto* dict = value.as<TorchDict>()) return read_dict(*dict, place);
+    if (value.as<TorchList>() != nullptr || value.as<TorchTuple>() != nullptr)
+      return read_list(value.items(), place);
+    throw CheckpointError("'" + place + "' is " + value.describe() +
+                          "; a state is made of numbers, texts, tensors, lists and dicts");
+  }
+
+ private:
+  StateDict read_dict(const TorchDict& stored, const std::string& place) {
+    StateDict::Dict dict;
+    for (const auto& [key, value] : stored.entries) {
+      const std::string name = key_of(key, place);
+      dict.insert_or_assign(name, read(value, place + "." + name));
+    }
+    return dict;
+  }
+
+  StateDict read_list(std::span<const TorchValue> items, const std::string& place) {
+    StateDict::List list;
+    for (const auto& item : items)
+      list.push_back(read(item, place + "." + std::to_string(list.size())));
+    return list;
+  }
+
+  const Content& content_;
+  Budget budget_;
+};
 
 }  // namespace
 
@@ -67,21 +108,7 @@ at::Tensor tensor_view(const TorchTensor& stored, const Content& content) {
 }
 
 StateDict state_of(const TorchValue& value, const Content& content, const std::string& place) {
-  if (value.as<TorchNone>() != nullptr) return {};
-  if (const auto* flag = value.as<bool>()) return *flag;
-  if (const auto* integer = value.as<std::int64_t>()) return *integer;
-  if (const auto* real = value.as<double>()) return *real;
-  if (const auto* text = value.as<std::string>()) return *text;
-  if (const auto* tensor = value.as<TorchTensor>()) {
-    check_repeats(*tensor, place);
-    return tensor_view(*tensor, content);
-  }
-  if (const auto* size = value.as<TorchSize>()) return StateDict(size->sizes);
-  if (const auto* dict = value.as<TorchDict>()) return dict_of(*dict, content, place);
-  if (value.as<TorchList>() != nullptr || value.as<TorchTuple>() != nullptr)
-    return list_of(value.items(), content, place);
-  throw CheckpointError("'" + place + "' is " + value.describe() +
-                        "; a state is made of numbers, texts, tensors, lists and dicts");
+  return Reader(content).read(value, place);
 }
 
 }  // namespace accelerate

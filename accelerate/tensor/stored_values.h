@@ -23,8 +23,8 @@ namespace accelerate {
 /// The value as a state: numbers, text, None, tensors (views), lists, tuples and torch.Size as
 /// lists, dicts as dictionaries, whole numbers as keys in decimal. `place` names it in messages,
 /// "scheduler.bin". Throws CheckpointError, with the place and what is there, for all else: bytes,
-/// sets, integers beyond 64 bits, types, devices, numpy arrays, other keys, and tensors of more
-/// than 1 MiB that repeat elements, since nothing says yet how large they should be.
+/// sets, integers beyond 64 bits, types, devices, numpy arrays, other keys, and tensors that
+/// take together more than 64 KiB and eight times what the file has of them, since they repeat it.
 [[nodiscard]] StateDict state_of(const TorchValue& value,
                                  const std::shared_ptr<const FileContent>& content,
                                  const std::string& place);

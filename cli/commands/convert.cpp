@@ -61,20 +61,24 @@ void check_destination(const ConvertOptions& options, FileSystem& files) {
 }
 
 // Tensors that repeat or share elements of their storage are written in full, so that a file of a
-// few bytes may ask for terabytes.
+// few bytes may ask for terabytes. A weight and its transposed twin are usual, and so are small
+// buffers of one number.
 void check_size(const ConvertOptions& options, const std::vector<MappedWeight>& weights) {
   if (options.expand) return;
+  constexpr std::uint64_t kHarmless = std::uint64_t{1} << 20;
   std::map<std::pair<const FileContent*, std::string>, std::uint64_t> written;
   for (const auto& weight : weights) {
     const TorchTensor& tensor = weight.tensor;
     std::uint64_t& sum = written[{weight.content.get(), tensor.storage}];
-    if (!__builtin_add_overflow(sum, tensor.size_bytes(), &sum) && sum <= tensor.storage_bytes)
+    if (!__builtin_add_overflow(sum, tensor.size_bytes(), &sum) &&
+        sum <= tensor.storage_bytes + std::max(tensor.storage_bytes, kHarmless))
       continue;
     throw CheckpointError(
-        "'" + weight.name + "' repeats elements of its storage, or shares them with other tensors: "
-        "written in full it takes " + format_bytes(static_cast<double>(tensor.size_bytes())) +
-        ", of a storage of " + format_bytes(static_cast<double>(tensor.storage_bytes)) +
-        ". If " + options.source.string() + " is to be trusted, pass --expand to write it");
+        "'" + weight.name +
+        "' repeats elements of its storage, or shares them with other tensors: written in full "
+        "these take " + format_bytes(static_cast<double>(sum)) + ", and the storage has " +
+        format_bytes(static_cast<double>(tensor.storage_bytes)) + ". If " +
+        options.source.string() + " is to be trusted, pass --expand to write them");
   }
 }
 
@@ -140,8 +144,8 @@ pytorch_model.bin, or the index of either. Nothing in it is run. DST is a file (
 folder, which gets model.safetensors, or shards with an index as Transformers reads them.
 
 Element types stay, tied tensors are written once, and what was written is compared with SRC.
-Tensors that repeat elements, or share some, take more than SRC holds: they are refused unless
---expand is given.)";
+Tensors that repeat elements, or share some, may take more than SRC holds: more than twice as much,
+and 1 MiB, is refused unless --expand is given.)";
 
 }  // namespace
 

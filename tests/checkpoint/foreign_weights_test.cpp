@@ -9,6 +9,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
+#include "accelerate/tensor/stored_values.h"
 #include "tests/formats/torch_archive_support.h"
 #include "tests/support/counted_memory.h"
 #include "tests/support/reference.h"
@@ -96,13 +98,40 @@ TEST(ForeignWeights, AnOptimizerOfTorchSaveIsNoModelAndSaysSo) {
   }
 }
 
-// 8e8 floats from a file of 4: a tensor of stride 0.
-void write_bomb(const Path& file) {
+// The operations of a tensor of one float of a file, `times` over: its stride is 0.
+std::string repeated(std::uint32_t times) {
   const std::string zero("K\0", 2);
-  const auto tensor = testing::tensor_operations(
-      zero, "J" + testing::number(800'000'000, 4) + "\x85", zero + "\x85", "K\1");
-  const auto dict = testing::pickle("}(" + testing::text("weight") + tensor + "u");
-  std::ofstream(file, std::ios::binary) << testing::archive_of(dict, {std::string(4, 'x')});
+  return testing::tensor_operations(zero, "J" + testing::number(times, 4) + "\x85",
+                                    zero + "\x85", "K\1");
+}
+
+void write_archive(const Path& file, const std::string& operations) {
+  std::ofstream(file, std::ios::binary)
+      << testing::archive_of(testing::pickle(operations), {std::string(4, 'x')});
+}
+
+void write_bomb(const Path& file) {
+  write_archive(file, "}(" + testing::text("weight") + repeated(800'000'000) + "u");
+}
+
+std::string list_of(int count, const std::string& operations) {
+  std::string all = "](";
+  for (int i = 0; i < count; ++i) all += operations;
+  return all + "e";
+}
+
+TEST(ForeignWeights, AStateTakesNoMoreThanAFewTimesItsFile) {
+  const TemporaryFolder home;
+  const auto read = [&](const std::string& operations) {
+    write_archive(home.path() / "state.pt", operations);
+    const auto archive = TorchArchive::open(home.path() / "state.pt");
+    return state_of(archive.value(), archive.content(), "state");
+  };
+  const testing::CountedMemory memory;
+  EXPECT_EQ(read(list_of(10, repeated(1000))).list().size(), 10U);
+  EXPECT_THROW(read(list_of(100, repeated(1000))), CheckpointError);
+  EXPECT_THROW(read(repeated(800'000'000)), CheckpointError);
+  EXPECT_LT(memory.peak(), 1'000'000U);
 }
 
 TEST(ForeignWeights, WhatAFileClaimsIsComparedWithTheModelBeforeItIsExpanded) {

@@ -91,10 +91,10 @@ TEST(Convert, DealsSafetensorsOutAnewAndKeepsTheirMetadata) {
   EXPECT_EQ(contents(home.path() / "again.safetensors"), contents(home.path() / "out"));
 }
 
-// A tensor of three floats that is one float three times.
-Path write_repeated(const Path& folder) {
+// A tensor of many floats that is one float as often.
+Path write_repeated(const Path& folder, std::uint32_t times) {
   const std::string zero("K\0", 2);
-  const auto tensor = testing::tensor_operations(zero, "K\3\x85", zero + "\x85", "K\1");
+  const auto tensor = testing::tensor_operations(zero, "J" + testing::number(times, 4) + "\x85", zero + "\x85", "K\1");
   const auto dict = testing::pickle("}(" + testing::text("weight") + tensor + "u");
   std::ofstream(folder / "net.pt", std::ios::binary)
       << testing::archive_of(dict, {std::string(4, 'x')});
@@ -103,19 +103,20 @@ Path write_repeated(const Path& folder) {
 
 TEST(Convert, WritesMoreThanTheStorageHoldsOnlyWhenTold) {
   const TemporaryFolder home;
-  const auto source = write_repeated(home.path());
+  const auto source = write_repeated(home.path(), 300'000);
   const auto file = home.path() / "net.safetensors";
   try {
     convert({source, file});
     ADD_FAILURE();
   } catch (const CheckpointError& error) {
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'weight' repeats elements of its storage",
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'weight' repeats elements of its storage, or shares",
                         error.what());
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "--expand", error.what());
   }
   EXPECT_FALSE(std::filesystem::exists(file));
   convert({.source = source, .destination = file, .expand = true});
-  EXPECT_EQ(contents(file).at("weight"), "F32 3" + std::string(12, 'x'));
+  EXPECT_EQ(contents(file).at("weight"), "F32 300000" + std::string(1'200'000, 'x'));
+  convert({write_repeated(home.path(), 64), home.path() / "small.safetensors"});
 }
 
 TEST(Convert, ReplacesAFolderByItselfInOtherShards) {

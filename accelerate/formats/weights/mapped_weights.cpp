@@ -121,8 +121,12 @@ std::vector<TiedWeight> remove_ties(std::vector<MappedWeight>& weights) {
   std::erase_if(weights, [&](const MappedWeight& weight) {
     const TorchTensor& tensor = weight.tensor;
     if (tensor.bytes.empty()) return false;
-    const auto [kept, first] = seen.emplace(
-        Place{tensor.bytes.data(), tensor.dtype, tensor.shape, tensor.strides}, weight.name);
+    auto strides = tensor.strides;
+    for (std::size_t d = 0; d < strides.size(); ++d)
+      if (tensor.shape[d] == 1) strides[d] = 1;  // Nothing is ever that far away.
+    const auto [kept, first] =
+        seen.emplace(Place{tensor.bytes.data(), tensor.dtype, tensor.shape, std::move(strides)},
+                     weight.name);
     if (!first) ties.push_back({weight.name, kept->second});
     return !first;
   });
