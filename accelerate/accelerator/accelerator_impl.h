@@ -113,6 +113,7 @@ struct Accelerator::Impl {
   detail::Checkpointing checkpointing;
   Trackers trackers;
   bool compares_at_first_step = true;
+  bool compared_loaders = false;          // in a prepare() of theirs
   std::string clipping_before_step = {};  // Local so far, of the first step.
   bool trigger = false;
   bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);

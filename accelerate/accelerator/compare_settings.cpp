@@ -76,8 +76,9 @@ void Accelerator::compare_before_preparing(const std::vector<detail::GivenObject
   const bool has_model = std::ranges::any_of(objects, is_model);
   const bool has_loader =
       std::ranges::any_of(objects, [](const auto& given) { return given.loader != nullptr; });
-  const bool has_seed = dataloader_config().data_seed || impl_->data_seed;
-  if (!has_model && (!has_loader || has_seed)) return;
+  // Not whether a seed is known: ranks may differ in data_seed, and must all compare, or none.
+  if (!has_model && (!has_loader || impl_->compared_loaders)) return;
+  impl_->compared_loaders |= has_loader;
   const detail::AnnouncedCall call("prepare()");
   detail::Settings all = impl_->settings();
   all.add("number of objects", static_cast<int>(objects.size()));

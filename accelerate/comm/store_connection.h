@@ -20,7 +20,8 @@ int notice_lost_host(const std::string& host, int port, std::chrono::millisecond
 
 /// While this lives, but for longer than `limit`, the connections to `host`:`port` that this process
 /// has made since are closed, and new ones as well. c10d's store greets its host without a limit,
-/// and for a process that is stopped the kernel accepts connections that nobody answers.
+/// and for a process that is stopped the kernel accepts connections that nobody answers. Where ranks are
+/// threads of one process, the connections of the other ranks are among them.
 class GreetingLimit {
  public:
   GreetingLimit(const std::string& host, int port, std::chrono::milliseconds limit);

@@ -2,7 +2,8 @@
 // tensors can travel with them, although visit_tensors names the tensors alone.
 //
 // Found are those of an aggregate (no constructors, no private members) of up to twelve members,
-// without base classes and C arrays.
+// without base classes and C arrays. A bit-field or an anonymous union does not compile here: of
+// such a struct say kOnlyTensorsTravel (tensor/nested.h), and nobody asks for its members.
 #pragma once
 
 #include <cstddef>

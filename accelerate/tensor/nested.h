@@ -44,7 +44,8 @@ template <typename T>
 concept Nested = requires(T& value) { visit_tensors(value, AnyTensorFunction{}); };
 
 /// To be specialised as true for a class of yours whose members the compiler cannot see
-/// (tensor/fields.h), if nothing but the tensors that visit_tensors visits is to be gathered.
+/// (tensor/fields.h, which names the limits), if nothing but the tensors that visit_tensors visits
+/// is to be gathered.
 template <typename T>
 inline constexpr bool kOnlyTensorsTravel = false;
 

@@ -88,7 +88,7 @@ inline constexpr bool kAllPortable<std::tuple<Field&...>> = (Portable<Field> && 
 
 /// A user struct of which every member can be sent.
 template <typename T>
-concept PortableFields = HasFields<T> && kAllPortable<FieldsOf<T>>;
+concept PortableFields = !kOnlyTensorsTravel<T> && HasFields<T> && kAllPortable<FieldsOf<T>>;
 
 // Other user structs, and whatever holds parts that cannot be sent: the tensors alone.
 template <Nested T>
@@ -114,12 +114,12 @@ template <Nested T>
   requires std::default_initializable<T> && PortableFields<T>
 struct Parcel<T> {
   static void write(ParcelWriter& writer, T& value) {
-    for_each_field(
-        value, [&]<typename Field>(Field& field) { Parcel<Field>::write(writer, field); });
+    for_each_field(value,
+                   [&]<typename Field>(Field& field) { Parcel<Field>::write(writer, field); });
   }
   static void read(ParcelReader& reader, T& value) {
-    for_each_field(
-        value, [&]<typename Field>(Field& field) { Parcel<Field>::read(reader, field); });
+    for_each_field(value,
+                   [&]<typename Field>(Field& field) { Parcel<Field>::read(reader, field); });
   }
 };
 

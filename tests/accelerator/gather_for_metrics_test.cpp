@@ -44,6 +44,17 @@ class Hidden {
 template <>
 inline constexpr bool kOnlyTensorsTravel<Hidden> = true;
 
+/// Of a bit-field there is no reference.
+struct Flagged {
+  at::Tensor numbers;
+  unsigned is_last : 1 = 0;
+};
+void visit_tensors(Flagged& flagged, auto&& fn) {
+  fn(flagged.numbers);
+}
+template <>
+inline constexpr bool kOnlyTensorsTravel<Flagged> = true;
+
 namespace {
 
 using testing::counting;
@@ -129,8 +140,7 @@ TEST_P(MetricsOnRanks, EverySampleComesOnceInTheOrderOfTheLoader) {
   });
   EXPECT_GT(tried, 500U);
 }
-INSTANTIATE_TEST_SUITE_P(Ranks, MetricsOnRanks,
-                         ::testing::Range(1, testing::extended() ? 5 : 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, MetricsOnRanks, ::testing::Range(1, testing::extended() ? 5 : 4));
 
 // upstream: test_torch_metrics, with its numbers.
 TEST(GatherForMetrics, CountsTheSamplesThatUpstreamsTestsCount) {
@@ -255,6 +265,8 @@ TEST(GatherForMetrics, TakesAClassOfWhichOnlyTheTensorsAreToTravel) {
   EXPECT_EQ(values_of(accelerator.gather_for_metrics(Hidden(torch::arange(2))).numbers()),
             counting(2));
   EXPECT_TRUE(detail::Parts<Hidden>::kFacts.seen);
+  const auto flagged = accelerator.gather_for_metrics(Flagged{torch::arange(2)});
+  EXPECT_EQ(values_of(flagged.numbers), values_of(torch::arange(2)));
 }
 
 TEST(GatherForMetrics, KnowsWhichListsCannotBeSent) {
