@@ -65,10 +65,11 @@ bool should_reduce_batch_size(const std::exception& error) {
 }
 
 namespace detail {
-namespace {
 
 // How an attempt ended on a rank, in the order of how much it decides.
 enum Ending : std::int64_t { kFits, kBrokenOff, kOutOfMemory, kFailed };
+
+namespace {
 
 Ending ending_of(const std::exception& error) {
   if (should_reduce_batch_size(error)) return kOutOfMemory;

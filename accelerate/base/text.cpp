@@ -104,6 +104,10 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return candidate ? " Did you mean '" + *candidate + "'?" : "";
 }
 
+std::string count_of(std::size_t count, std::string_view what) {
+  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+}
+
 std::string format_bytes(double bytes) {
   constexpr std::array<const char*, 6> kUnits = {"B", "KB", "MB", "GB", "TB", "PB"};
   std::size_t unit = 0;

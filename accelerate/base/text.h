@@ -1,6 +1,7 @@
 // Small text helpers that more than one folder needs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ namespace accelerate {
 /// " Did you mean 'x'?" or "", to be appended to a message.
 [[nodiscard]] std::string did_you_mean(std::string_view word,
                                        const std::vector<std::string>& candidates);
+
+/// "1 tensor", "2 tensors": `what` is the singular of a regular noun.
+[[nodiscard]] std::string count_of(std::size_t count, std::string_view what);
 
 /// "1.61 GB": base 1024, two decimals, units B KB MB GB TB PB, as upstream's `convert_bytes`.
 [[nodiscard]] std::string format_bytes(double bytes);

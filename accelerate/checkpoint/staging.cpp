@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/round_up.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {
@@ -19,14 +20,11 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 std::size_t bytes_of(const std::vector<PlannedFile>& planned) {
   std::size_t bytes = 0;
   for (const auto& file : planned)
-    for (const auto& item : file.tensors) bytes += aligned(item.tensor.nbytes());
+    for (const auto& item : file.tensors)
+      bytes += detail::round_up(item.tensor.nbytes(), kAlignment);
   return bytes;
 }
 
@@ -93,7 +91,7 @@ std::vector<PlannedFile> Staging::copy(std::vector<PlannedFile> planned) {
         copy_bytes(end, piece);
         end += piece.size();
       });
-      offset += aligned(tensor.nbytes());
+      offset += detail::round_up(tensor.nbytes(), kAlignment);
       tensor = at::from_blob(begin, tensor.sizes(), [memory = memory_](void*) {}, options);
     }
   }

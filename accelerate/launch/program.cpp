@@ -10,9 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kNotExecutable = 126;
-constexpr int kNotFound = 127;
-
 bool executable_file(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
@@ -29,7 +26,8 @@ std::vector<std::string> names_in(const fs::path& folder) {
 }
 
 [[noreturn]] void refuse_folder(const std::string& name) {
-  throw ProgramError("'" + name + "' is a folder; name the program in it.", kNotExecutable);
+  throw ProgramError("'" + name + "' is a folder; name the program in it.",
+                     ProgramError::kNotExecutable);
 }
 
 [[noreturn]] void refuse_missing(const std::string& name) {
@@ -39,11 +37,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
   if (!fs::is_directory(folder, ignored)) {
     throw ProgramError(
         "there is no program '" + name + "': the folder '" + folder.string() + "' does not exist.",
-        kNotFound);
+        ProgramError::kNotFound);
   }
   throw ProgramError("there is no program '" + name + "'." +
                          did_you_mean(path.filename().string(), names_in(folder)),
-                     kNotFound);
+                     ProgramError::kNotFound);
 }
 
 [[noreturn]] void refuse_unknown_command(const std::string& name) {
@@ -53,12 +51,12 @@ std::vector<std::string> names_in(const fs::path& folder) {
     throw ProgramError("'" + name +
                            "' is not in PATH, but there is a file of that name here: write './" +
                            name + "'.",
-                       kNotFound);
+                       ProgramError::kNotFound);
   }
   throw ProgramError("there is no program '" + name +
                          "' in PATH and no such file here. Is it built, and spelled like this?" +
                          did_you_mean(name, names_in(".")),
-                     kNotFound);
+                     ProgramError::kNotFound);
 }
 
 void check_path(const std::string& name) {
@@ -68,7 +66,7 @@ void check_path(const std::string& name) {
   if (!executable_file(name)) {
     throw ProgramError(
         "'" + name + "' is not executable. If it is a program, `chmod +x " + name + "` cures that.",
-        kNotExecutable);
+        ProgramError::kNotExecutable);
   }
 }
 
@@ -79,7 +77,7 @@ std::string python() {
   throw ProgramError(
       "a Python program needs python3, and there is none in PATH. Install it, activate the virtual "
       "environment that has it, or pass --no_python to execute the file itself.",
-      kNotFound);
+      ProgramError::kNotFound);
 }
 
 void check_script(const std::string& name) {
@@ -88,7 +86,7 @@ void check_script(const std::string& name) {
   if (fs::is_directory(name, ignored)) refuse_folder(name);
   if (access(name.c_str(), R_OK) != 0) {
     throw ProgramError("'" + name + "' cannot be read. `chmod +r " + name + "` cures that.",
-                       kNotExecutable);
+                       ProgramError::kNotExecutable);
   }
 }
 

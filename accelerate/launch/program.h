@@ -12,9 +12,11 @@ namespace accelerate {
 /// The program cannot be started. Shells tell the two cases apart by the exit code.
 class ProgramError : public LaunchError {
  public:
+  static constexpr int kNotExecutable = 126;  ///< It is there but cannot be executed.
+  static constexpr int kNotFound = 127;       ///< There is no such program.
   ProgramError(const std::string& message, int exit_code)
       : LaunchError(message), exit_code_(exit_code) {}
-  /// 127: there is no such program; 126: it is there but cannot be executed.
+  /// One of the two above.
   [[nodiscard]] int exit_code() const { return exit_code_; }
 
  private:

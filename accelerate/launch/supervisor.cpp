@@ -23,7 +23,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int kNotExecutable = 126;
 // Of a rank that somebody else in this process collected: it has ended, and how is lost.
 constexpr int kUnknownEnd = 255;
 
@@ -79,7 +78,7 @@ class Supervisor {
     for (auto& rank : ranks_) {
       if (const int error = detail::exec_error(rank.child)) {
         abandon();
-        throw ProgramError(exec_sentence(plan_.argv[0], error), kNotExecutable);
+        throw ProgramError(exec_sentence(plan_.argv[0], error), ProgramError::kNotExecutable);
       }
     }
   }

@@ -179,13 +179,13 @@ std::vector<NamedGroup> named_groups(const Optimizer& optimizer, const Parameter
 
 using Codec = OptimizerCodec<Optimizer>;
 
-struct Registry {
+struct CodecRegistry {
   std::mutex mutex;
   std::map<std::type_index, Codec> codecs;
 };
 
-Registry& registry() {
-  static Registry instance;
+CodecRegistry& codec_registry() {
+  static CodecRegistry instance;
   return instance;
 }
 
@@ -287,7 +287,7 @@ Handler handler_of(const Optimizer& optimizer) {
     return true;
   });
   if (known) return found;
-  Registry& known_by_users = registry();
+  CodecRegistry& known_by_users = codec_registry();
   const std::lock_guard lock(known_by_users.mutex);
   const auto codec = known_by_users.codecs.find(typeid(optimizer));
   if (codec != known_by_users.codecs.end()) return handler_by(codec->second);
@@ -335,7 +335,7 @@ void load_optimizer_state_dict(Optimizer& optimizer, const StateDict& state,
 void detail::register_codec(std::type_index type, Codec codec) {
   if (!codec.state_dict || !codec.load_state_dict)
     throw UsageError("the codec '" + codec.name + "' needs state_dict and load_state_dict");
-  Registry& known = registry();
+  CodecRegistry& known = codec_registry();
   const std::lock_guard lock(known.mutex);
   for (const auto& [other, registered] : known.codecs) {
     if (other == type || registered.name == codec.name)

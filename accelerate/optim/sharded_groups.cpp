@@ -21,13 +21,13 @@
 namespace accelerate::detail {
 namespace {
 
-struct Registry {
+struct GroupRegistry {
   std::mutex mutex;
   std::set<std::type_index> elementwise;
 };
 
-Registry& registry() {
-  static Registry instance;
+GroupRegistry& group_registry() {
+  static GroupRegistry instance;
   return instance;
 }
 
@@ -38,8 +38,8 @@ bool is_elementwise(const torch::optim::Optimizer& optimizer) {
         &typeid(torch::optim::Adagrad), &typeid(torch::optim::RMSprop)}) {
     if (type == *known) return true;
   }
-  const std::lock_guard lock(registry().mutex);
-  return registry().elementwise.contains(type);
+  const std::lock_guard lock(group_registry().mutex);
+  return group_registry().elementwise.contains(type);
 }
 
 void require_elementwise(const torch::optim::Optimizer& optimizer) {
@@ -174,8 +174,8 @@ class PartsForLeaves {
 }  // namespace
 
 void register_elementwise(std::type_index type) {
-  const std::lock_guard lock(registry().mutex);
-  registry().elementwise.insert(type);
+  const std::lock_guard lock(group_registry().mutex);
+  group_registry().elementwise.insert(type);
 }
 
 bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {

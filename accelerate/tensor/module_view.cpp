@@ -40,7 +40,7 @@ void collect_modules(const torch::jit::Module& module, const std::string& name, 
   }
 }
 
-void move(torch::nn::Module& module, c10::Device device) {
+void move_module(torch::nn::Module& module, c10::Device device) {
   if (!device.is_meta()) detail::require_memory(view_of(module), "moved to " + device.str());
   module.to(device);
 }
@@ -51,7 +51,7 @@ ModuleView view_of(torch::nn::Module& module) {
   ModuleView view;
   collect(module, "", view);
   view.class_name = c10::demangle(typeid(module).name());
-  view.to = [&module](c10::Device device) { move(module, device); };
+  view.to = [&module](c10::Device device) { move_module(module, device); };
   return view;
 }
 

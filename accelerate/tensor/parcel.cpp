@@ -6,16 +6,13 @@
 #include <cstring>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/round_up.h"
 
 namespace accelerate::detail {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kMaxDimensions = 64;
-
-std::size_t aligned(std::size_t offset) {
-  return (offset + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 [[noreturn]] void throw_damaged(const std::string& what) {
   throw CommError("what another rank sent is not the value that is expected here: " + what +
@@ -57,7 +54,7 @@ void ParcelWriter::tensor(const at::Tensor& tensor) {
 
 std::size_t ParcelWriter::size() const {
   std::size_t size = sizeof(std::size_t) + structure_.size();
-  for (const at::Tensor& tensor : tensors_) size = aligned(size) + tensor.nbytes();
+  for (const at::Tensor& tensor : tensors_) size = round_up(size, kAlignment) + tensor.nbytes();
   return size;
 }
 
@@ -68,7 +65,7 @@ void ParcelWriter::pack(const at::Tensor& out) const {
   std::memcpy(begin + sizeof(length), structure_.data(), length);
   std::size_t offset = sizeof(length) + length;
   for (const at::Tensor& tensor : tensors_) {
-    offset = aligned(offset);
+    offset = round_up(offset, kAlignment);
     if (tensor.nbytes() > 0) {
       std::memcpy(begin + offset, tensor.const_data_ptr(), tensor.nbytes());
     }
@@ -121,7 +118,7 @@ at::Tensor ParcelReader::tensor() {
       throw_damaged("a tensor of impossible shape");
     }
   }
-  const std::size_t begin = aligned(data_);
+  const std::size_t begin = round_up(data_, kAlignment);
   const auto available = static_cast<std::size_t>(parcel_.numel());
   if (length == 0) return at::empty(sizes, dtype);
   if (begin > available || length > available - begin) throw_damaged("a tensor is cut short");

@@ -49,8 +49,8 @@ at::Tensor row_major_on_cpu(const at::Tensor& tensor) {
 }
 
 // A view of the mapping; a copy where a foreign writer left the data unaligned.
-at::Tensor view_of(const StoredTensor& stored,
-                   const std::shared_ptr<const FileContent>& content) try {
+at::Tensor stored_view(const StoredTensor& stored,
+                       const std::shared_ptr<const FileContent>& content) try {
   const auto type = to_scalar_type(stored.dtype);
   const auto shape = from_stored_shape(stored.dtype, stored.shape);
   if (stored.bytes.empty()) return at::empty(shape, type);
@@ -111,7 +111,7 @@ std::vector<NamedTensor> map_tensors(const std::filesystem::path& file, FileSyst
   const auto weights = SafetensorsFile::open(file, files);
   std::vector<NamedTensor> tensors;
   for (const auto& stored : weights.tensors())
-    tensors.push_back({stored.name, view_of(stored, weights.content())});
+    tensors.push_back({stored.name, stored_view(stored, weights.content())});
   return tensors;
 }
 

@@ -13,7 +13,7 @@
 namespace accelerate {
 namespace {
 
-constexpr std::string_view kFile = "metrics.csv";
+constexpr std::string_view kCsvFile = "metrics.csv";
 constexpr std::string_view kFirstRow = "step,time\n";
 
 void add_histogram(std::vector<std::pair<std::string, std::string>>& cells, const std::string& name,
@@ -31,7 +31,7 @@ std::string time_text() {
   return text.data();
 }
 
-void refuse_reserved(const std::string& name) {
+void refuse_csv_column(const std::string& name) {
   if (name != "step" && name != "time") return;
   throw UsageError("a value is called '" + name +
                    "', which is a column that the tracker 'csv' writes itself; log it under "
@@ -42,17 +42,17 @@ void refuse_reserved(const std::string& name) {
 
 void CsvTracker::start() {
   FileTracker::start();
-  reserve(std::string(kFile));
+  reserve(std::string(kCsvFile));
   if (!continue_file()) {
     columns_ = {"step", "time"};
-    files().append(folder() / kFile, header());
+    files().append(folder() / kCsvFile, header());
   }
-  files().set_head(folder() / kFile, header());
+  files().set_head(folder() / kCsvFile, header());
 }
 
 // False when there is nothing to continue.
 bool CsvTracker::continue_file() {
-  const auto path = folder() / kFile;
+  const auto path = folder() / kCsvFile;
   if (disk().status(path).kind == FileKind::none) return false;
   const auto content = disk().map(path);
   const auto bytes = content->bytes();
@@ -78,7 +78,7 @@ void CsvTracker::store_init_configuration(const TrackerConfig& config) {
 CsvTracker::Cells CsvTracker::cells_of(const TrackerValues& values) {
   Cells cells;
   for (const auto& [name, value] : values) {
-    refuse_reserved(name);
+    refuse_csv_column(name);
     const auto& data = value.as_variant();
     if (const auto* real = std::get_if<double>(&data)) {
       cells.emplace_back(name, detail::number_text(*real));
@@ -110,8 +110,8 @@ void CsvTracker::add_columns(const Cells& cells) {
   }
   const std::size_t added = columns_.size() - before;
   if (added == 0) return;
-  files().set_head(folder() / kFile, header());
-  files().rewrite(folder() / kFile, [header = header(), added](const std::string& text) {
+  files().set_head(folder() / kCsvFile, header());
+  files().rewrite(folder() / kCsvFile, [header = header(), added](const std::string& text) {
     return detail::csv_widen(text, header, added);
   });
 }
@@ -125,7 +125,7 @@ void CsvTracker::log(const TrackerValues& values, std::optional<std::int64_t> st
     const auto found = by_column.find(columns_[i]);
     row += "," + (found != by_column.end() ? found->second : "");
   }
-  files().append(folder() / kFile, row + "\n");
+  files().append(folder() / kCsvFile, row + "\n");
 }
 
 }  // namespace accelerate

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kFile = "metrics.jsonl";
+constexpr std::string_view kJsonLinesFile = "metrics.jsonl";
 
 Json number(double value) {
   if (std::isnan(value)) return "NaN";
@@ -63,7 +63,7 @@ std::string line(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-void refuse_reserved(const std::string& name) {
+void refuse_json_key(const std::string& name) {
   if (name != "_step" && name != "_time") return;
   throw UsageError("a value is called '" + name +
                    "', which the tracker 'jsonl' writes itself; log it under another name");
@@ -90,10 +90,10 @@ Earlier earlier_lines(FileSystem& files, const std::filesystem::path& path) {
 
 void JsonLinesTracker::start() {
   FileTracker::start();
-  reserve(std::string(kFile));
-  const auto [bytes, end] = earlier_lines(disk(), folder() / kFile);
-  files().resume(folder() / kFile, bytes);
-  if (!end.empty()) files().append(folder() / kFile, end);
+  reserve(std::string(kJsonLinesFile));
+  const auto [bytes, end] = earlier_lines(disk(), folder() / kJsonLinesFile);
+  files().resume(folder() / kJsonLinesFile, bytes);
+  if (!end.empty()) files().append(folder() / kJsonLinesFile, end);
 }
 
 void JsonLinesTracker::store_init_configuration(const TrackerConfig& config) {
@@ -103,16 +103,16 @@ void JsonLinesTracker::store_init_configuration(const TrackerConfig& config) {
 void JsonLinesTracker::log(const TrackerValues& values, std::optional<std::int64_t> step) {
   Json object = row(step);
   for (const auto& [name, value] : values) {
-    refuse_reserved(name);
+    refuse_json_key(name);
     object[name] = to_json(value);
   }
-  files().append(folder() / kFile, line(object));
+  files().append(folder() / kJsonLinesFile, line(object));
 }
 
 void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
   Json object = row(step);
   for (const auto& [name, image] : images) {
-    refuse_reserved(name);
+    refuse_json_key(name);
     // The time keeps the pictures of a run that is continued apart from those that are there.
     const std::string file =
         "images/" + detail::file_name_part(name) + "-" + std::to_string(step.value_or(0)) + "-" +
@@ -121,15 +121,15 @@ void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std
     files().write(folder() / file, detail::encode_image(name, image).png);
     object[name] = {{"_image", file}};
   }
-  files().append(folder() / kFile, line(object));
+  files().append(folder() / kJsonLinesFile, line(object));
 }
 
 void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& table,
                                  std::optional<std::int64_t> step) {
-  refuse_reserved(name);
+  refuse_json_key(name);
   Json object = row(step);
   object[name] = table_json(table);
-  files().append(folder() / kFile, line(object));
+  files().append(folder() / kJsonLinesFile, line(object));
 }
 
 }  // namespace accelerate

@@ -52,15 +52,15 @@ bool reset_host_peak() {
 
 }  // namespace
 
-namespace {
+namespace detail {
 
 // What one meter has seen. The counters are the process's, so whoever resets them first lets every
 // live watch look.
-struct Watch {
-  explicit Watch(c10::Device device);
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+struct MemoryWatch {
+  explicit MemoryWatch(c10::Device device);
+  ~MemoryWatch();
+  MemoryWatch(const MemoryWatch&) = delete;
+  MemoryWatch& operator=(const MemoryWatch&) = delete;
   void look();
 
   c10::Device device;
@@ -68,19 +68,33 @@ struct Watch {
   std::int64_t earlier_peak_bytes = 0;  // of the process, when the kernel could not reset it
 };
 
+}  // namespace detail
+
+namespace {
+
 std::mutex watches_mutex;
-std::vector<Watch*>& live_watches() {
-  static std::vector<Watch*> live;
+std::vector<detail::MemoryWatch*>& live_watches() {
+  static std::vector<detail::MemoryWatch*> live;
   return live;
 }
 
 bool reset_with_lock_held(c10::Device device) {
-  for (Watch* watch : live_watches()) watch->look();
+  for (auto* watch : live_watches()) watch->look();
   if (auto* allocator = allocator_of(device)) allocator->resetPeakStats(index_of(device));
   return reset_host_peak();
 }
 
-Watch::Watch(c10::Device watched) : device(watched) {
+std::string sentence(const std::string& what, std::int64_t before, std::int64_t now,
+                     std::int64_t peak) {
+  return what + ": " + convert_bytes(before) + " before, " + convert_bytes(now) + " now, " +
+         convert_bytes(peak) + " at the peak";
+}
+
+}  // namespace
+
+namespace detail {
+
+MemoryWatch::MemoryWatch(c10::Device watched) : device(watched) {
   const std::lock_guard lock(watches_mutex);
   if (!reset_with_lock_held(device)) earlier_peak_bytes = host_memory().peak_resident_bytes;
   const auto now = host_memory().resident_bytes;
@@ -89,12 +103,12 @@ Watch::Watch(c10::Device watched) : device(watched) {
   live_watches().push_back(this);
 }
 
-Watch::~Watch() {
+MemoryWatch::~MemoryWatch() {
   const std::lock_guard lock(watches_mutex);
   std::erase(live_watches(), this);
 }
 
-void Watch::look() {
+void MemoryWatch::look() {
   const HostMemory host = host_memory();
   const DeviceMemory on_device = device_memory(device);
   seen.now_bytes = host.resident_bytes;
@@ -105,13 +119,7 @@ void Watch::look() {
   seen.device_peak_bytes = std::max(seen.device_peak_bytes, on_device.peak_allocated_bytes);
 }
 
-std::string sentence(const std::string& what, std::int64_t before, std::int64_t now,
-                     std::int64_t peak) {
-  return what + ": " + convert_bytes(before) + " before, " + convert_bytes(now) + " now, " +
-         convert_bytes(peak) + " at the peak";
-}
-
-}  // namespace
+}  // namespace detail
 
 HostMemory host_memory() {
   return {read_proc("/proc/self/status", "VmRSS"), read_proc("/proc/self/status", "VmHWM")};
@@ -169,7 +177,7 @@ std::string to_string(const MemoryReport& report) {
 struct MemoryMeter::Impl {
   Impl(c10::Device device, std::function<void(const MemoryReport&)> callback)
       : watch(device), at_end(std::move(callback)) {}
-  Watch watch;
+  detail::MemoryWatch watch;
   std::function<void(const MemoryReport&)> at_end;
 };
 

@@ -37,7 +37,7 @@ void warn_kept(const detail::MlflowSpool& spool, const Error& error) {
 }
 
 // As mlflow.log_table writes it. Numbers stay numbers, other values become text.
-std::string table_json(const TrackerTable& table) {
+std::string mlflow_table(const TrackerTable& table) {
   using Json = nlohmann::ordered_json;
   Json data = Json::array();
   for (const auto& row : table.rows) {
@@ -129,7 +129,7 @@ void MlflowTracker::log_images(const TrackerImages& images, std::optional<std::i
 
 void MlflowTracker::log_table(const std::string& name, const TrackerTable& table,
                               std::optional<std::int64_t> step) {
-  append(detail::artifact_line(artifact_path("tables", name, step, ".json"), table_json(table)));
+  append(detail::artifact_line(artifact_path("tables", name, step, ".json"), mlflow_table(table)));
 }
 
 std::string MlflowTracker::run_id() const {

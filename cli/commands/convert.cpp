@@ -76,7 +76,8 @@ void check_size(const ConvertOptions& options, const std::vector<MappedWeight>& 
     throw CheckpointError(
         "'" + weight.name +
         "' repeats elements of its storage, or shares them with other tensors: written in full "
-        "these take " + format_bytes(static_cast<double>(sum)) + ", and the storage has " +
+        "these take " +
+        format_bytes(static_cast<double>(sum)) + ", and the storage has " +
         format_bytes(static_cast<double>(tensor.storage_bytes)) + ". If " +
         options.source.string() + " is to be trusted, pass --expand to write them");
   }
@@ -120,10 +121,6 @@ void check_written(const ConvertOptions& options, const MappedWeights& mapped, F
   }
 }
 
-std::string count_of(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 void describe(const ConvertOptions& options, const std::vector<TiedWeight>& ties,
               const WrittenWeights& written, std::ostream& out) {
   out << count_of(written.tensors, "tensor") << ", "
@@ -136,8 +133,9 @@ void describe(const ConvertOptions& options, const std::vector<TiedWeight>& ties
   for (const auto& name : written.files) out << "  " << (folder / name).string() << "\n";
 }
 
-constexpr const char* kAbout = "Write weights of torch.save, or safetensors, as safetensors files";
-constexpr const char* kFooter = R"(
+constexpr const char* kConvertAbout =
+    "Write weights of torch.save, or safetensors, as safetensors files";
+constexpr const char* kConvertFooter = R"(
 SRC is a file of safetensors or of torch.save (.bin, .pt, .pth, .ckpt; also a TorchScript module or
 one saved by LibTorch), an index of several (.index.json), or a folder with model.safetensors,
 pytorch_model.bin, or the index of either. Nothing in it is run. DST is a file (*.safetensors), or a
@@ -163,7 +161,7 @@ int run_convert(const ConvertOptions& options, std::ostream& out) {
 }
 
 void setup_convert(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("convert", kAbout);
+  CLI::App* command = app.add_subcommand("convert", kConvertAbout);
   auto options = std::make_shared<ConvertOptions>();
   command->add_option("SRC", options->source, "What to read")->required()->type_name("");
   command->add_option("DST", options->destination, "What to write")->required()->type_name("");
@@ -180,7 +178,7 @@ void setup_convert(CLI::App& app, int& exit_code) {
   command->add_flag("--force", options->force, "Replace weights that are at DST already");
   command->add_flag("--expand", options->expand,
                     "Write tensors that repeat or share elements in full, whatever they take");
-  command->footer(kFooter);
+  command->footer(kConvertFooter);
   command->callback([options, &exit_code] { exit_code = run_convert(*options, std::cout); });
 }
 

@@ -13,7 +13,7 @@
 namespace accelerate::cli {
 namespace {
 
-constexpr const char* kAbout =
+constexpr const char* kLaunchAbout =
     "Start a program once a rank, on the GPUs or the CPU of this machine";
 
 constexpr const char* kUsage = R"(
@@ -69,13 +69,13 @@ void tell_notes(const LaunchSettings& settings, std::ostream& err) {
 }  // namespace
 
 void setup_launch(CLI::App& app) {
-  app.add_subcommand("launch", kAbout);
+  app.add_subcommand("launch", kLaunchAbout);
 }
 
 int run_launch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   Arguments arguments = split_arguments(words, launch_flags());
   if (arguments.help) {
-    out << kAbout << ".\n" << kUsage << describe_flags(launch_flags(), terminal_columns());
+    out << kLaunchAbout << ".\n" << kUsage << describe_flags(launch_flags(), terminal_columns());
     return 0;
   }
   const bool quiet = arguments.flags.contains("quiet");

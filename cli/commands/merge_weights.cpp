@@ -10,17 +10,13 @@
 namespace accelerate::cli {
 namespace {
 
-constexpr const char* kAbout = "Merge the shards of a model into safetensors files";
-constexpr const char* kFooter = R"(
+constexpr const char* kMergeAbout = "Merge the shards of a model into safetensors files";
+constexpr const char* kMergeFooter = R"(
 DIR is a checkpoint of save_state, in shards or not (its checksums are compared first), a folder of
 shards of PyTorch's distributed checkpoints in their Hugging Face layout (not .distcp files), or one
 with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
 several files with an index, as Transformers reads them. Files of an earlier merge there are
 replaced. A tensor passes through in pieces: a model larger than the memory is no matter.)";
-
-std::string count_of(std::size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 [[noreturn]] void refuse_pickle() {
   throw ConfigError(
@@ -64,12 +60,12 @@ int run_merge_weights(const MergeCommandOptions& options, std::ostream& out) {
 }
 
 void setup_merge_weights(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("merge-weights", kAbout);
+  CLI::App* command = app.add_subcommand("merge-weights", kMergeAbout);
   auto options = std::make_shared<MergeCommandOptions>();
   command->add_option("DIR", options->source, "What to merge")->required()->type_name("");
   command->add_option("OUT", options->output, "Where to write")->required()->type_name("");
   add_flags(command, options);
-  command->footer(kFooter);
+  command->footer(kMergeFooter);
   command->callback([options, &exit_code] { exit_code = run_merge_weights(*options, std::cout); });
 }
 

@@ -27,8 +27,8 @@ using Path = std::filesystem::path;
 constexpr SaveStateOptions kAsynchronous{.asynchronous = true};
 
 // A training whose every step changes weights and moments.
-struct Training {
-  explicit Training(const AcceleratorOptions& options) : accelerator(options) {
+struct SavedTraining {
+  explicit SavedTraining(const AcceleratorOptions& options) : accelerator(options) {
     const torch::NoGradGuard no_grad;
     net->weight.fill_(0.5);
     net->bias.fill_(-1);
@@ -60,7 +60,7 @@ class AsynchronousSave : public ::testing::TestWithParam<int> {};
 TEST_P(AsynchronousSave, HoldsWhatTheStateWasAtTheCall) {
   const TemporaryFolder home;
   run_ranks_shared(GetParam(), [&](const std::shared_ptr<Communicator>& ranks) {
-    Training training({.communicator = ranks});
+    SavedTraining training({.communicator = ranks});
     for (int round = 0; round < 3; ++round) {
       training.step();
       training.accelerator.save_state(home.path() / "before");
@@ -99,7 +99,7 @@ TEST_P(AsynchronousSave, TellsItsErrorOnAllRanksAtTheNextCall) {
   const TemporaryFolder home;
   const Path folder = home.path() / "a";
   run_ranks_shared(GetParam(), [&](const std::shared_ptr<Communicator>& ranks) {
-    Training training({.communicator = ranks});
+    SavedTraining training({.communicator = ranks});
     auto& accelerator = training.accelerator;
     accelerator.save_state(folder);
     const auto whole = contents(folder);

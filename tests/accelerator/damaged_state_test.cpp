@@ -37,7 +37,7 @@ void overwrite(const Path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
-struct Count {
+struct CountAndText {
   std::int64_t value = 0;
   [[nodiscard]] StateDict state_dict() const { return {{"value", value}, {"text", "a\nb"}}; }
   void load_state_dict(const StateDict& state) { value = state.at("value").to<std::int64_t>(); }
@@ -122,7 +122,7 @@ class DamagedState : public ::testing::Test {
   torch::optim::AdamW adam_{net_->parameters(), torch::optim::AdamWOptions(0.1)};
   std::shared_ptr<StepLR> schedule_ = std::make_shared<StepLR>(adam_, 2);
   std::shared_ptr<void> prepared_;
-  Count count_;
+  CountAndText count_;
   std::map<std::string, std::string> saved_;
 };
 

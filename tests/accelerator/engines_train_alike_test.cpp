@@ -11,7 +11,7 @@ namespace {
 using testing::Engine;
 using testing::run_ranks_shared;
 
-struct Training {
+struct AlikeTraining {
   std::string name;
   MixedPrecision precision = MixedPrecision::no;
   int accumulation = 1;
@@ -21,8 +21,8 @@ struct Training {
 };
 
 // Large enough that its gradients lie in memory of the group; the same numbers each time.
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
+struct AlikeNetImpl : torch::nn::Module {
+  AlikeNetImpl() {
     int which = 0;
     const torch::NoGradGuard no_grad;
     for (auto& parameter : parameters()) {
@@ -38,16 +38,17 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Linear middle = register_module("middle", torch::nn::Linear(200, 200));
   torch::nn::Linear last = register_module("last", torch::nn::Linear(200, 4));
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(AlikeNet);
 
-std::vector<at::Tensor> train(const Training& training, const std::shared_ptr<Communicator>& comm) {
+std::vector<at::Tensor> train(const AlikeTraining& training,
+                              const std::shared_ptr<Communicator>& comm) {
   Accelerator accelerator(
       {.gradient_accumulation_steps = training.accumulation,
        .mixed_precision = training.precision,
        .dataloader_config = {.dispatch_batches = training.dispatches},
        .ddp = {.find_unused_parameters = training.leaves_out, .comm_hook = training.hook},
        .communicator = comm});
-  Net net;
+  AlikeNet net;
   torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.05).momentum(0.9));
   const auto samples = (torch::arange(96 * 40, torch::kFloat) * 0.7).sin().view({96, 40});
   auto [model, optimizer, loader] =
@@ -62,7 +63,7 @@ std::vector<at::Tensor> train(const Training& training, const std::shared_ptr<Co
   return net->parameters();
 }
 
-std::vector<at::Tensor> weights_after(const Training& training, Engine engine) {
+std::vector<at::Tensor> weights_after(const AlikeTraining& training, Engine engine) {
   std::vector<at::Tensor> of_first;
   run_ranks_shared(2,
                    [&](const std::shared_ptr<Communicator>& comm) {
@@ -73,12 +74,12 @@ std::vector<at::Tensor> weights_after(const Training& training, Engine engine) {
   return of_first;
 }
 
-class EnginesTrainAlike : public ::testing::TestWithParam<Training> {};
+class EnginesTrainAlike : public ::testing::TestWithParam<AlikeTraining> {};
 
 TEST_P(EnginesTrainAlike, ToTheSameBits) {
   const auto gloo = weights_after(GetParam(), Engine::gloo);
   const auto shared_memory = weights_after(GetParam(), Engine::shared_memory);
-  const Net untrained;
+  const AlikeNet untrained;
   ASSERT_EQ(gloo.size(), 6U);
   ASSERT_EQ(shared_memory.size(), gloo.size());
   for (std::size_t i = 0; i < gloo.size(); ++i) {
@@ -90,15 +91,16 @@ TEST_P(EnginesTrainAlike, ToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, EnginesTrainAlike,
-    ::testing::Values(Training{.name = "Fp32"},
-                      Training{.name = "Bf16", .precision = MixedPrecision::bf16},
-                      Training{.name = "Fp16WithScaler", .precision = MixedPrecision::fp16},
-                      Training{.name = "Accumulation", .accumulation = 3},
-                      Training{.name = "UnusedParameters", .leaves_out = true},
-                      Training{.name = "Fp16Hook", .hook = DDPCommunicationHookType::fp16},
-                      Training{.name = "Bf16Hook", .hook = DDPCommunicationHookType::bf16},
-                      Training{.name = "PowerSgdHook", .hook = DDPCommunicationHookType::power_sgd},
-                      Training{.name = "DispatchingLoader", .dispatches = true}),
+    ::testing::Values(AlikeTraining{.name = "Fp32"},
+                      AlikeTraining{.name = "Bf16", .precision = MixedPrecision::bf16},
+                      AlikeTraining{.name = "Fp16WithScaler", .precision = MixedPrecision::fp16},
+                      AlikeTraining{.name = "Accumulation", .accumulation = 3},
+                      AlikeTraining{.name = "UnusedParameters", .leaves_out = true},
+                      AlikeTraining{.name = "Fp16Hook", .hook = DDPCommunicationHookType::fp16},
+                      AlikeTraining{.name = "Bf16Hook", .hook = DDPCommunicationHookType::bf16},
+                      AlikeTraining{.name = "PowerSgdHook",
+                                    .hook = DDPCommunicationHookType::power_sgd},
+                      AlikeTraining{.name = "DispatchingLoader", .dispatches = true}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -18,25 +18,22 @@
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "tests/accelerator/saved_count.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
 
+using testing::Count;
+using testing::kFolder;
+
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 
-constexpr const char* kFolder = "ACCELERATE_TEST_FOLDER";
 constexpr int kKills = 110;  // Of numbered saves, and as many of replacing ones.
 constexpr auto kLongest = std::chrono::seconds(60);  // A slow machine gets fewer.
 enum : int { kSaveLost = 3, kPipeLost = 4, kThrew = 5 };
-
-struct Count {
-  std::int64_t value = 0;
-  [[nodiscard]] StateDict state_dict() const { return {{"value", value}}; }
-  void load_state_dict(const StateDict& state) { value = state.at("value").to<std::int64_t>(); }
-};
 
 bool tell(int pipe, std::int64_t number) {
   return write(pipe, &number, sizeof number) == sizeof number;

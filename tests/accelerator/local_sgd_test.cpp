@@ -14,8 +14,8 @@ using testing::run_ranks_shared;
 
 // loss = weight · (rank + 1) / micro-batches, so SGD with rate 1 takes rank + 1 off the weight in
 // each step.
-struct Loop {
-  Loop(const std::shared_ptr<Communicator>& comm, int micro_batches)
+struct LocalLoop {
+  LocalLoop(const std::shared_ptr<Communicator>& comm, int micro_batches)
       : accelerator({.gradient_accumulation_steps = micro_batches, .communicator = comm}),
         mine(comm->rank() + 1.0) {
     torch::NoGradGuard no_grad;
@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(OfMicroBatches, Windows, ::testing::Values(1, 2));
 
 TEST_P(Windows, InsideLocalSGDStayLocalUntilItAverages) {
   run_ranks_shared(2, [n = GetParam()](const std::shared_ptr<Communicator>& comm) {
-    Loop loop(comm, n);
+    LocalLoop loop(comm, n);
     {
       LocalSGD local_sgd(loop.accelerator, loop.model, 100);
       for (int i = 0; i < 2 * n; ++i) {
@@ -59,7 +59,7 @@ TEST_P(Windows, InsideLocalSGDStayLocalUntilItAverages) {
 
 TEST_P(Windows, InsideNoSyncStayLocal) {
   run_ranks_shared(2, [n = GetParam()](const std::shared_ptr<Communicator>& comm) {
-    Loop loop(comm, n);
+    LocalLoop loop(comm, n);
     {
       const auto scope = loop.accelerator.no_sync(loop.model);
       for (int i = 0; i < n; ++i) loop.micro_batch();

@@ -32,8 +32,8 @@ constexpr const char* kDebug = "ACCELERATE_DEBUG_MODE";
 // --- writes between micro-batches ----------------------------------------------------------------
 
 // A rank that trains, three micro-batches a step; ranks have batches of their own.
-struct Loop {
-  explicit Loop(std::shared_ptr<Communicator> comm, GradientAccumulationPlugin plugin = {3})
+struct MisusedLoop {
+  explicit MisusedLoop(std::shared_ptr<Communicator> comm, GradientAccumulationPlugin plugin = {3})
       : accelerator({.gradient_accumulation_plugin = plugin, .communicator = std::move(comm)}) {}
 
   void micro_batch(const std::function<void()>& after_backward = {}) {
@@ -73,15 +73,16 @@ struct Loop {
   AcceleratedOptimizer optimizer = accelerator.prepare(sgd);
 };
 
-void on_two_ranks(const std::function<void(Loop&)>& body, GradientAccumulationPlugin plugin = {3}) {
+void on_two_ranks(const std::function<void(MisusedLoop&)>& body,
+                  GradientAccumulationPlugin plugin = {3}) {
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& comm) {
-    Loop loop(comm, plugin);
+    MisusedLoop loop(comm, plugin);
     body(loop);
   });
 }
 
 TEST(RawOptimizer, AStepOfItUnderAccumulateIsRefusedBeforeRanksTrainOn) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](MisusedLoop& loop) {
     const auto raw_step = [&] {
       loop.sgd.step();
       loop.sgd.zero_grad();
@@ -95,7 +96,7 @@ TEST(RawOptimizer, AStepOfItUnderAccumulateIsRefusedBeforeRanksTrainOn) {
 }
 
 TEST(RawOptimizer, AStepOfItBetweenTwoScopesIsRefusedToo) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](MisusedLoop& loop) {
     loop.micro_batch();
     loop.micro_batch();
     loop.sgd.step();
@@ -104,7 +105,7 @@ TEST(RawOptimizer, AStepOfItBetweenTwoScopesIsRefusedToo) {
 }
 
 TEST(RawOptimizer, MayStepOnGradientsThatWereSynchronised) {
-  const auto step_by_hand = [](Loop& loop, bool each) {
+  const auto step_by_hand = [](MisusedLoop& loop, bool each) {
     for (int i = 0; i < 6; ++i) {
       loop.micro_batch([&] {
         if (!each && !loop.accelerator.sync_gradients()) return;
@@ -114,14 +115,14 @@ TEST(RawOptimizer, MayStepOnGradientsThatWereSynchronised) {
       EXPECT_TRUE(loop.ranks_agree());
     }
   };
-  on_two_ranks([&](Loop& loop) { step_by_hand(loop, false); });
-  on_two_ranks([&](Loop& loop) { step_by_hand(loop, true); }, {1});
-  on_two_ranks([&](Loop& loop) { step_by_hand(loop, true); },
+  on_two_ranks([&](MisusedLoop& loop) { step_by_hand(loop, false); });
+  on_two_ranks([&](MisusedLoop& loop) { step_by_hand(loop, true); }, {1});
+  on_two_ranks([&](MisusedLoop& loop) { step_by_hand(loop, true); },
                {.num_steps = 3, .sync_each_batch = true});
 }
 
 TEST(RawOptimizer, MayStepWhereABackwardWasToldToSynchronise) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](MisusedLoop& loop) {
     Accelerator::trigger_sync_in_backward(loop.model);
     loop.micro_batch([&] { loop.sgd.step(); });
     loop.micro_batch();
@@ -131,7 +132,7 @@ TEST(RawOptimizer, MayStepWhereABackwardWasToldToSynchronise) {
 
 // After a step anything may be written; within a window what leaves the values as they were.
 TEST(WritesToParameters, ClampsAveragesAndSwappedWeightsAreNoMisuse) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](MisusedLoop& loop) {
     std::vector<at::Tensor> average;
     for (auto& parameter : loop.net->parameters()) average.push_back(parameter.detach().clone());
     for (int i = 0; i < 9; ++i) {
@@ -152,7 +153,7 @@ TEST(WritesToParameters, ClampsAveragesAndSwappedWeightsAreNoMisuse) {
 
 // Before its first backward a window has no gradients that a write could have come from.
 TEST(WritesToParameters, BeforeTheFirstBackwardOfAWindowAreNoMisuse) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](MisusedLoop& loop) {
     for (int i = 0; i < 3; ++i) {
       const auto window = loop.accelerator.accumulate(loop.model);
       if (i == 0) loop.write([](auto& p) { p.mul_(0.5); });
@@ -165,7 +166,7 @@ TEST(WritesToParameters, BeforeTheFirstBackwardOfAWindowAreNoMisuse) {
 
 TEST(WritesToParameters, ByThisLibraryAreNoMisuseInTheMiddleOfAWindow) {
   const testing::TemporaryFolder folder;
-  on_two_ranks([&](Loop& loop) {
+  on_two_ranks([&](MisusedLoop& loop) {
     for (int i = 0; i < 4; ++i) loop.micro_batch();
     loop.accelerator.save_state(folder.path() / "state");
     for (int i = 0; i < 4; ++i) loop.micro_batch();
@@ -174,7 +175,7 @@ TEST(WritesToParameters, ByThisLibraryAreNoMisuseInTheMiddleOfAWindow) {
     EXPECT_TRUE(loop.ranks_agree());
   });
   on_two_ranks(
-      [](Loop& loop) {
+      [](MisusedLoop& loop) {
         LocalSGD local(loop.accelerator, loop.model, 3);
         for (int i = 0; i < 8; ++i) {
           loop.micro_batch();
@@ -199,7 +200,7 @@ TEST(WritesToParameters, WithoutGradientsAreNoMisuse) {
 }
 
 TEST(WritesToParameters, OfAWindowThatWasDroppedAreNoMisuse) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](MisusedLoop& loop) {
     loop.micro_batch();
     EXPECT_THROW(loop.micro_batch([] { throw DataError("a mishap"); }), DataError);
     loop.optimizer.zero_grad();
@@ -211,7 +212,7 @@ TEST(WritesToParameters, OfAWindowThatWasDroppedAreNoMisuse) {
 
 TEST(RawOptimizer, AStepOfItUnderAccumulateIsFoundOnOneRankInDebugMode) {
   const testing::ScopedEnv debug(kDebug, "1");
-  Loop loop(single_communicator());
+  MisusedLoop loop(single_communicator());
   const auto raw_step = [&] { loop.sgd.step(); };
   loop.micro_batch(raw_step);
   expect_says(message_of<UsageError>([&] { loop.micro_batch(raw_step); }), {"sgd.step()"});
@@ -268,9 +269,8 @@ TEST(ForwardOfTheModule, IsNoticedOnOneRankOnce) {
 
 TEST(ForwardOfTheModule, IsNoticedOnOneRankAlsoAfterTheRightOne) {
   int step = 0;
-  const auto lines = warnings_of([&](auto& model) {
-    return step++ < 2 ? model(samples(2)) : model->forward(samples(2));
-  });
+  const auto lines = warnings_of(
+      [&](auto& model) { return step++ < 2 ? model(samples(2)) : model->forward(samples(2)); });
   EXPECT_EQ(lines.size(), 1U);
 }
 

@@ -29,8 +29,8 @@ at::Tensor waves(std::int64_t count, double start, double pace) {
   return torch::sin(torch::arange(count, at::kDouble) * pace + start).to(at::kFloat);
 }
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(double dropout) {
+struct PythonNetImpl : torch::nn::Module {
+  explicit PythonNetImpl(double dropout) {
     first = register_module(
         "first", torch::nn::Linear(torch::nn::LinearOptions(kInputs, kHidden).bias(false)));
     norm = register_module("norm", torch::nn::BatchNorm1d(kHidden));
@@ -42,7 +42,7 @@ struct NetImpl : torch::nn::Module {
   torch::nn::BatchNorm1d norm{nullptr};
   torch::nn::Dropout drop{nullptr};
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(PythonNet);
 
 std::pair<at::Tensor, at::Tensor> batch(int step) {
   const auto x = waves(kBatch * kInputs, 0.1 + step, 0.37).view({kBatch, kInputs});
@@ -90,7 +90,7 @@ struct Notes {
   void load_state_dict(const StateDict& loaded) { state = loaded; }
 };
 
-std::vector<torch::optim::OptimizerParamGroup> groups_of(Net& net, bool two) {
+std::vector<torch::optim::OptimizerParamGroup> groups_of(PythonNet& net, bool two) {
   if (!two) return {torch::optim::OptimizerParamGroup(net->parameters())};
   auto rest = net->first->parameters();
   for (const auto& parameter : net->norm->parameters()) rest.push_back(parameter);
@@ -99,8 +99,8 @@ std::vector<torch::optim::OptimizerParamGroup> groups_of(Net& net, bool two) {
 }
 
 // A training here, made as the script's was.
-struct Training {
-  explicit Training(const Json& row)
+struct PythonTraining {
+  explicit PythonTraining(const Json& row)
       : row(row),
         name(row["optimizer"]),
         accelerator(
@@ -161,10 +161,10 @@ struct Training {
   const Json& row;
   std::string name;
   Accelerator accelerator;
-  Net net;
+  PythonNet net;
   std::shared_ptr<torch::optim::Optimizer> optimizer;
   std::shared_ptr<LRScheduler> given;
-  std::optional<Prepared<Net>> model;
+  std::optional<Prepared<PythonNet>> model;
   std::optional<AcceleratedOptimizer> prepared;
   std::optional<AcceleratedScheduler> schedule;
 };
@@ -203,7 +203,7 @@ void expect_notes(const Notes& notes, const Accelerator& accelerator) {
 
 void expect_goes_on(const Json& row, const Path& folder) {
   const std::string name = row["name"];
-  Training here(row);
+  PythonTraining here(row);
   Notes notes;
   if (row.contains("notes")) here.accelerator.register_for_checkpointing(notes);
   here.accelerator.load_state(folder / name);
@@ -247,7 +247,7 @@ void expect_two_ranks_load(const Path& folder) {
   for (const auto& item : weights.outlines) saved.emplace(item.name, weights.read(item.name));
   testing::run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
     Accelerator accelerator({.communicator = ranks});
-    Net net(0.5);
+    PythonNet net(0.5);
     torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(0.5));
     auto linear = make_schedule("linear", "AdamW", adamw);
     const auto [model, optimizer, schedule] = accelerator.prepare(net, adamw, linear);
@@ -338,7 +338,7 @@ TEST(PythonState, WhatDoesNotFitIsRefusedByItsNameAndNothingChanges) {
   };
   const Json row = {{"optimizer", "AdamW"}, {"schedule", "linear"}};
   for (const auto& [folder, says] : cases) {
-    Training here(row);
+    PythonTraining here(row);
     Notes notes;
     here.accelerator.register_for_checkpointing(notes);
     const auto before = here.net->last->weight.detach().clone();

@@ -22,8 +22,8 @@ using Path = std::filesystem::path;
 
 // Two models with an optimizer each.
 template <typename Second>
-struct Training {
-  explicit Training(std::shared_ptr<Communicator> ranks)
+struct RefusedTraining {
+  explicit RefusedTraining(std::shared_ptr<Communicator> ranks)
       : accelerator({.communicator = std::move(ranks)}) {}
 
   void step() {
@@ -59,7 +59,7 @@ struct Training {
       accelerator.prepare(a, b, first, second);
 };
 
-using TwoAdams = Training<torch::optim::Adam>;
+using TwoAdams = RefusedTraining<torch::optim::Adam>;
 
 void expect_part(const std::string& text, const std::string& part) {
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, part, text);
@@ -70,7 +70,7 @@ TEST(RefusedLoad, ASecondOptimizerThatDoesNotFitLeavesTheFirstAsItWas) {
     const TemporaryFolder home;
     const Path folder = home.path() / "a";
     run_ranks_shared(world, [&](const std::shared_ptr<Communicator>& ranks) {
-      Training<torch::optim::SGD> saved(ranks);
+      RefusedTraining<torch::optim::SGD> saved(ranks);
       saved.step();
       saved.accelerator.save_state(folder);
       TwoAdams training(ranks);
@@ -111,7 +111,7 @@ TEST(RefusedLoad, WhatOneRankCannotReadChangesNothingOnTheOthers) {
 }
 
 // Loads what it is given, unless it is told to refuse.
-struct Count {
+struct RefusingCount {
   std::int64_t value = 0;
   bool refuses = false;
   [[nodiscard]] StateDict state_dict() const { return {{"value", value}}; }
@@ -126,7 +126,7 @@ TEST(RefusedLoad, AnObjectThatRefusesOnOneRankLeavesAllButTheObjectsBeforeItOnAl
   const Path folder = home.path() / "a";
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
     TwoAdams training(ranks);
-    Count counts[3];
+    RefusingCount counts[3];
     training.accelerator.register_for_checkpointing(counts[0], counts[1], counts[2]);
     training.accelerator.save_state(folder);
     training.step();

@@ -10,17 +10,18 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
+#include "tests/accelerator/saved_count.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
 
+using testing::kFolder;
+
 using testing::run_ranks_shared;
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
-
-constexpr const char* kFolder = "ACCELERATE_TEST_FOLDER";
 
 std::string try_to_save(Accelerator& accelerator, const Path& folder) {
   try {

@@ -9,11 +9,14 @@
 #include <mutex>
 
 #include "accelerate/accelerate.h"
+#include "tests/accelerator/saved_count.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
+
+using testing::kFolder;
 
 using testing::run_ranks_shared;
 using testing::TemporaryFolder;
@@ -21,8 +24,8 @@ using Path = std::filesystem::path;
 
 constexpr int kEpochs = 2;
 
-struct NetImpl : torch::nn::Module {
-  NetImpl(double dropout, bool batch_norm) : drop(dropout), batch_norm(batch_norm) {
+struct ResumeNetImpl : torch::nn::Module {
+  ResumeNetImpl(double dropout, bool batch_norm) : drop(dropout), batch_norm(batch_norm) {
     in = register_module("in", torch::nn::Linear(4, 8));
     if (batch_norm) norm = register_module("norm", torch::nn::BatchNorm1d(8));
     drop = register_module("drop", torch::nn::Dropout(dropout));
@@ -37,7 +40,7 @@ struct NetImpl : torch::nn::Module {
   torch::nn::Dropout drop;
   bool batch_norm;
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(ResumeNet);
 
 struct Counter {
   std::int64_t batches = 0;
@@ -80,7 +83,7 @@ Trace train(const Plan& run) {
                            .communicator = run.ranks});
   if (!run.ranks || run.ranks->size() == 1)
     set_seed(run.resume ? 999 : 7, {.device_specific = true});
-  Net net(run.dropout, run.batch_norm);
+  ResumeNet net(run.dropout, run.batch_norm);
   {
     torch::NoGradGuard no_grad;
     for (auto& parameter : net->parameters())
@@ -176,7 +179,6 @@ INSTANTIATE_TEST_SUITE_P(
 // ---------------------------------
 
 constexpr const char* kCut = "ACCELERATE_TEST_CUT";
-constexpr const char* kFolder = "ACCELERATE_TEST_FOLDER";
 
 // "save 3", "resume 3" or nothing; prints the losses of this rank to the last bit.
 RANK_MAIN(train_to_or_from_a_cut) {

@@ -8,6 +8,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
+#include "tests/accelerator/saved_count.h"
 #include "tests/support/files.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
@@ -15,19 +16,15 @@
 namespace accelerate {
 namespace {
 
+using testing::Count;
+using testing::kFolder;
+
 using testing::names_in;
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 using Names = std::vector<std::string>;
 
-constexpr const char* kFolder = "ACCELERATE_TEST_FOLDER";
 constexpr const char* kTask = "ACCELERATE_TEST_TASK";
-
-struct Count {
-  std::int64_t value = 0;
-  [[nodiscard]] StateDict state_dict() const { return {{"value", value}}; }
-  void load_state_dict(const StateDict& state) { value = state.at("value").to<std::int64_t>(); }
-};
 
 Path disk_of(const Path& home, int node) {
   return home / ("disk_" + std::to_string(node));

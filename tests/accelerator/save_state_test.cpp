@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "accelerate/accelerate.h"
+#include "tests/accelerator/saved_count.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
@@ -15,6 +16,8 @@
 
 namespace accelerate {
 namespace {
+
+using testing::Count;
 
 using testing::message_of;
 using testing::names_in;
@@ -36,12 +39,6 @@ AcceleratorOptions numbered_in(const Path& project, std::optional<std::int64_t> 
           .project_config = {.automatic_checkpoint_naming = true, .total_limit = total_limit},
           .communicator = single_communicator()};
 }
-
-struct Count {
-  std::int64_t value = 0;
-  [[nodiscard]] StateDict state_dict() const { return {{"value", value}}; }
-  void load_state_dict(const StateDict& state) { value = state.at("value").to<std::int64_t>(); }
-};
 
 TEST(SaveState, NumbersCheckpointsKeepsTheNewestAndGoesOnFromIt) {
   const TemporaryFolder home;

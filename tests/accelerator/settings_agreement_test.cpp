@@ -22,7 +22,7 @@ using testing::run_ranks_shared;
 
 using Group = std::shared_ptr<Communicator>;
 
-void expect_has(const std::string& text, const std::vector<std::string>& words) {
+void expect_all_in(const std::string& text, const std::vector<std::string>& words) {
   for (const auto& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << text;
 }
 
@@ -47,8 +47,8 @@ const std::vector<Difference> kDifferences = {
      [](auto& options) { options.ddp.bucket_cap_mb = 1.5; }},
     {"fsdp_plugin.sharding_strategy", "not set on rank 0, SHARD_GRAD_OP on rank 1",
      [](auto& options) {
-       options.fsdp_plugin = FullyShardedDataParallelPlugin{
-           .sharding_strategy = ShardingStrategy::SHARD_GRAD_OP};
+       options.fsdp_plugin =
+           FullyShardedDataParallelPlugin{.sharding_strategy = ShardingStrategy::SHARD_GRAD_OP};
      }},
 };
 
@@ -61,7 +61,7 @@ TEST(SettingsOfRanks, ThatDifferAreNamedInPrepare) {
       Accelerator accelerator(options);
       auto net = make_net();
       const auto text = kind_and_message_of([&] { static_cast<void>(accelerator.prepare(net)); });
-      expect_has(text, {"ConfigError: prepare()", difference.name + ": " + difference.values});
+      expect_all_in(text, {"ConfigError: prepare()", difference.name + ": " + difference.values});
     });
   }
 }
@@ -74,9 +74,21 @@ TEST(SettingsOfRanks, OfLoadersAreNamedInPrepare) {
                                                        .shuffle = group->rank() == 2});
     const auto text =
         kind_and_message_of([&] { static_cast<void>(accelerator.prepare(net, batches)); });
-    expect_has(text, {"object 2, batch_size: 2 on rank 0, 4 on rank 2",
-                      "object 2, shuffle: false on rank 0, true on rank 2"});
+    expect_all_in(text, {"object 2, batch_size: 2 on rank 0, 4 on rank 2",
+                         "object 2, shuffle: false on rank 0, true on rank 2"});
     EXPECT_EQ(text.find("drop_last"), std::string::npos) << text;
+  });
+}
+
+TEST(SettingsOfRanks, ALoaderAloneIsComparedThoughOneRankKnowsASeed) {
+  run_ranks_shared(2, [](const Group& group) {
+    AcceleratorOptions options = testing::on(group);
+    if (group->rank() == 1) options.dataloader_config.data_seed = 7;
+    Accelerator accelerator(options);
+    auto batches = make_data_loader(torch::arange(8), {.batch_size = 2, .shuffle = true});
+    const auto text = kind_and_message_of([&] { static_cast<void>(accelerator.prepare(batches)); });
+    expect_all_in(text, {"ConfigError: prepare()",
+                         "dataloader_config.data_seed: not set on rank 0, 7 on rank 1"});
   });
 }
 
@@ -92,8 +104,8 @@ TEST(SettingsOfRanks, AreAlikeWhenObjectsAre) {
         static_cast<void>(accelerator.prepare(net));
       }
     });
-    expect_has(text, {"number of objects: 2 on rank 0, 1 on rank 1",
-                      "object 2: an optimizer on rank 0, not set on rank 1"});
+    expect_all_in(text, {"number of objects: 2 on rank 0, 1 on rank 1",
+                         "object 2: an optimizer on rank 0, not set on rank 1"});
   });
 }
 
@@ -108,7 +120,7 @@ TEST(SettingsOfRanks, MeetAnotherCallThatComparesItself) {
         static_cast<void>(accelerator.gather(torch::ones({3})));
       }
     });
-    expect_has(text, {"CommError", "rank 0: prepare()", "rank 1: gather of Float"});
+    expect_all_in(text, {"CommError", "rank 0: prepare()", "rank 1: gather of Float"});
   });
 }
 
@@ -142,14 +154,14 @@ TEST(SettingsOfRanks, OfClippingAreNamedBeforeTheFirstStep) {
     const auto norms = first_step(group, [](Step& step, int rank) {
       step.accelerator.clip_grad_norm_(step.model.parameters(), rank == 0 ? 1.0 : 0.5);
     });
-    expect_has(norms, {"ConfigError: the first step",
-                       "clipping: clip_grad_norm_ with max_norm 1 and norm_type 2 on rank 0, "
-                       "clip_grad_norm_ with max_norm 0.5 and norm_type 2 on rank 1"});
+    expect_all_in(norms, {"ConfigError: the first step",
+                          "clipping: clip_grad_norm_ with max_norm 1 and norm_type 2 on rank 0, "
+                          "clip_grad_norm_ with max_norm 0.5 and norm_type 2 on rank 1"});
     const auto one = first_step(group, [](Step& step, int rank) {
       if (rank == 1) step.accelerator.clip_grad_value_(step.model.parameters(), 0.1);
     });
-    expect_has(one, {"clipping: none before optimizer.step() on rank 0, clip_grad_value_ with "
-                     "clip_value 0.1 on rank 1"});
+    expect_all_in(one, {"clipping: none before optimizer.step() on rank 0, clip_grad_value_ with "
+                        "clip_value 0.1 on rank 1"});
   });
 }
 
@@ -169,13 +181,14 @@ TEST(SettingsOfRanks, ThatCameAfterPrepareAreNamedBeforeTheFirstStep) {
     const auto steps = first_step(group, nothing, [](Accelerator& accelerator, int rank) {
       accelerator.gradient_state()->accumulation.sync_each_batch = rank == 1;
     });
-    expect_has(steps, {"gradient_accumulation_plugin.sync_each_batch: false on rank 0, true"});
+    expect_all_in(steps, {"gradient_accumulation_plugin.sync_each_batch: false on rank 0, true"});
     torch::optim::SGD other(std::vector{torch::ones({1}, torch::requires_grad())}, 0.1);
     std::optional<AcceleratedOptimizer> kept;
     const auto objects = first_step(group, nothing, [&](Accelerator& accelerator, int rank) {
       if (rank == 0) kept = accelerator.prepare(other);
     });
-    expect_has(objects, {"prepared optimizer 2: torch::optim::SGD with lr 0.1 on rank 0, not set"});
+    expect_all_in(objects,
+                  {"prepared optimizer 2: torch::optim::SGD with lr 0.1 on rank 0, not set"});
   });
 }
 

@@ -14,7 +14,7 @@ using testing::Engine;
 using testing::run_ranks_shared;
 using testing::ShardedNet;
 
-constexpr int kSteps = 10;
+constexpr int kAdverseSteps = 10;
 
 struct Setting {
   std::string name;
@@ -57,7 +57,7 @@ class Adversaries {
 
   // The weights of both at the end.
   std::vector<at::Tensor> train() {
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kAdverseSteps; ++step) {
       if (loop_ == Loop::one_loss) {
         step_together(step);
       } else if (loop_ == Loop::thaws) {

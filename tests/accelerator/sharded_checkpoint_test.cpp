@@ -24,7 +24,7 @@ using testing::run_ranks_shared;
 using testing::ShardedNet;
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
-using Weights = std::map<std::string, at::Tensor>;
+using NamedWeights = std::map<std::string, at::Tensor>;
 
 struct Place {
   std::optional<ShardingStrategy> strategy;  // None: every rank has all.
@@ -58,8 +58,8 @@ AcceleratorOptions options_of(const Place& place, StateDictType type,
 }
 
 // A net with tied and frozen weights under AdamW, which has the tied one twice, in fp64.
-struct Training {
-  Training(const AcceleratorOptions& options, at::ScalarType dtype = at::kDouble)
+struct CheckpointTraining {
+  CheckpointTraining(const AcceleratorOptions& options, at::ScalarType dtype = at::kDouble)
       : accelerator(options) {
     net->to(dtype);
     adamw =
@@ -79,9 +79,9 @@ struct Training {
   }
 
   // On all ranks.
-  Weights weights() {
+  NamedWeights weights() {
     const auto whole = model->summon_full_params({.writeback = false});
-    Weights all;
+    NamedWeights all;
     for (const auto& item : net->named_parameters())
       all[item.key()] = item.value().detach().clone();
     return all;
@@ -94,10 +94,11 @@ struct Training {
   std::optional<AcceleratedOptimizer> optimizer;
 };
 
-void on_ranks(const Place& place, StateDictType type, const std::function<void(Training&)>& body) {
+void on_ranks(const Place& place, StateDictType type,
+              const std::function<void(CheckpointTraining&)>& body) {
   run_ranks_shared(place.ranks,
                    [&](const std::shared_ptr<Communicator>& ranks) {
-                     Training training(options_of(place, type, ranks));
+                     CheckpointTraining training(options_of(place, type, ranks));
                      body(training);
                    },
                    {.engine = place.engine});
@@ -106,7 +107,7 @@ void on_ranks(const Place& place, StateDictType type, const std::function<void(T
 constexpr auto kFull = StateDictType::FULL_STATE_DICT;
 constexpr auto kSharded = StateDictType::SHARDED_STATE_DICT;
 
-void expect_close(const Weights& there, const Weights& wanted, double tolerance) {
+void expect_close(const NamedWeights& there, const NamedWeights& wanted, double tolerance) {
   ASSERT_EQ(there.size(), wanted.size());
   for (const auto& [name, weight] : wanted) {
     EXPECT_LE((there.at(name) - weight).abs().max().item<double>(), tolerance) << name;
@@ -114,15 +115,15 @@ void expect_close(const Weights& there, const Weights& wanted, double tolerance)
 }
 
 TEST(ShardedCheckpoint, GoesOnUnderAnyStrategyOnAnyNumberOfRanksAsIfNothingHadBeen) {
-  Weights uninterrupted;
-  on_ranks(kPlaces[0], kFull, [&](Training& training) {
+  NamedWeights uninterrupted;
+  on_ranks(kPlaces[0], kFull, [&](CheckpointTraining& training) {
     training.steps(0, 8);
     uninterrupted = training.weights();
   });
   for (const Place& before : kPlaces) {
     const TemporaryFolder home;
     for (const auto type : {kFull, kSharded}) {
-      on_ranks(before, type, [&](Training& training) {
+      on_ranks(before, type, [&](CheckpointTraining& training) {
         training.steps(0, 4);
         training.accelerator.save_state(home.path() / std::string(to_string(type)));
       });
@@ -132,7 +133,7 @@ TEST(ShardedCheckpoint, GoesOnUnderAnyStrategyOnAnyNumberOfRanksAsIfNothingHadBe
       const auto type = ++turn % 2 == 0 ? kFull : kSharded;
       SCOPED_TRACE(text_of(before) + ", " + std::string(to_string(type)) + ", then " +
                    text_of(after));
-      on_ranks(after, kSharded, [&](Training& training) {
+      on_ranks(after, kSharded, [&](CheckpointTraining& training) {
         training.steps(0, 2);  // Of another training: all of it must go.
         training.accelerator.load_state(home.path() / std::string(to_string(type)));
         training.steps(4, 8);
@@ -148,15 +149,15 @@ TEST(ShardedCheckpoint, GoesOnBitForBitWhereNothingElseChanges) {
     for (const Place& place : kPlaces) {
       SCOPED_TRACE(text_of(place));
       const TemporaryFolder home;
-      Weights uninterrupted;
-      on_ranks(place, type, [&](Training& training) {
+      NamedWeights uninterrupted;
+      on_ranks(place, type, [&](CheckpointTraining& training) {
         training.steps(0, 3);
         training.accelerator.save_state(home.path() / "state");
         training.steps(3, 6);
         const auto all = training.weights();
         if (training.accelerator.is_main_process()) uninterrupted = all;
       });
-      on_ranks(place, type, [&](Training& training) {
+      on_ranks(place, type, [&](CheckpointTraining& training) {
         training.accelerator.load_state(home.path() / "state");
         training.steps(3, 6);
         expect_close(training.weights(), uninterrupted, 0);
@@ -169,13 +170,13 @@ TEST(ShardedCheckpoint, GoesOnBitForBitWhereNothingElseChanges) {
 TEST(ShardedCheckpoint, KeepsTheMasterWeightsOfAMixedPrecisionTraining) {
   for (const Engine engine : {Engine::gloo, Engine::shared_memory}) {
     const TemporaryFolder home;
-    Weights uninterrupted;
+    NamedWeights uninterrupted;
     const auto train = [&](bool resumes) {
       run_ranks_shared(2,
                        [&](const std::shared_ptr<Communicator>& ranks) {
                          auto options = options_of(kPlaces[2], kSharded, ranks);
                          options.mixed_precision = MixedPrecision::bf16;
-                         Training training(options, at::kFloat);
+                         CheckpointTraining training(options, at::kFloat);
                          if (resumes) training.accelerator.load_state(home.path() / "state");
                          if (!resumes) training.steps(0, 3);
                          if (!resumes) training.accelerator.save_state(home.path() / "state");
@@ -211,7 +212,7 @@ TEST(ShardedCheckpoint, TheTypeOfTheStateSaysWhetherRanksWriteTheirPartsOrRankZe
     for (const bool asynchronous : {false, true}) {
       const auto folder =
           home.path() / (std::string(to_string(type)) + (asynchronous ? "_later" : ""));
-      on_ranks(kPlaces[3], type, [&](Training& training) {
+      on_ranks(kPlaces[3], type, [&](CheckpointTraining& training) {
         training.steps(0, 2);
         training.accelerator.save_state(folder, {.asynchronous = asynchronous});
         training.steps(2, 4);
@@ -224,7 +225,7 @@ TEST(ShardedCheckpoint, TheTypeOfTheStateSaysWhetherRanksWriteTheirPartsOrRankZe
     }
   }
   // Asked for in so many words, shards it is.
-  on_ranks(kPlaces[3], kFull, [&](Training& training) {
+  on_ranks(kPlaces[3], kFull, [&](CheckpointTraining& training) {
     training.accelerator.save_state(home.path() / "asked", {.sharded = true});
   });
   EXPECT_GT(shards_in(home.path() / "asked"), 3U);
@@ -233,8 +234,8 @@ TEST(ShardedCheckpoint, TheTypeOfTheStateSaysWhetherRanksWriteTheirPartsOrRankZe
 TEST(ShardedCheckpoint, AnAsynchronousSaveHoldsTheStateOfTheCall) {
   for (const auto type : {kFull, kSharded}) {
     const TemporaryFolder home;
-    Weights saved;
-    on_ranks(kPlaces[3], type, [&](Training& training) {
+    NamedWeights saved;
+    on_ranks(kPlaces[3], type, [&](CheckpointTraining& training) {
       training.steps(0, 2);
       const auto all = training.weights();
       if (training.accelerator.is_main_process()) saved = all;
@@ -242,7 +243,7 @@ TEST(ShardedCheckpoint, AnAsynchronousSaveHoldsTheStateOfTheCall) {
       training.steps(2, 5);
       training.accelerator.wait_for_save();
     });
-    on_ranks(kPlaces[0], type, [&](Training& training) {
+    on_ranks(kPlaces[0], type, [&](CheckpointTraining& training) {
       training.accelerator.load_state(home.path() / "state");
       expect_close(training.weights(), saved, 0);
     });
@@ -253,8 +254,8 @@ TEST(ShardedCheckpoint, SaveModelWritesWholeTensorsThatAnyoneReads) {
   for (const Place& place : kPlaces) {
     SCOPED_TRACE(text_of(place));
     const TemporaryFolder home;
-    Weights trained;
-    on_ranks(place, kFull, [&](Training& training) {
+    NamedWeights trained;
+    on_ranks(place, kFull, [&](CheckpointTraining& training) {
       training.steps(0, 2);
       const auto all = training.weights();
       if (training.accelerator.is_main_process()) trained = all;
@@ -275,7 +276,7 @@ TEST(ShardedCheckpoint, SaveModelWritesWholeTensorsThatAnyoneReads) {
 }
 
 TEST(ShardedCheckpoint, GetStateDictIsWholeOnRankZero) {
-  on_ranks(kPlaces[3], kFull, [&](Training& training) {
+  on_ranks(kPlaces[3], kFull, [&](CheckpointTraining& training) {
     training.steps(0, 2);
     const auto trained = training.weights();
     const auto state = training.accelerator.get_state_dict(*training.model);
@@ -292,7 +293,7 @@ TEST(ShardedCheckpoint, GetStateDictIsWholeOnRankZero) {
 TEST(ShardedCheckpoint, WhatRankZeroCannotWriteIsAnErrorOnAllRanks) {
   const TemporaryFolder home;
   std::ofstream(home.path() / "file") << "in the way";
-  on_ranks(kPlaces[2], kFull, [&](Training& training) {
+  on_ranks(kPlaces[2], kFull, [&](CheckpointTraining& training) {
     EXPECT_THROW(training.accelerator.save_model(*training.model, home.path() / "file"),
                  CheckpointError);
     training.steps(0, 1);
@@ -304,7 +305,7 @@ TEST(ShardedCheckpoint, InsideAWindowIsRefusedWithTheCure) {
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
     auto options = options_of(kPlaces[2], kSharded, ranks);
     options.gradient_accumulation_steps = 2;
-    Training training(options);
+    CheckpointTraining training(options);
     training.steps(0, 1);
     EXPECT_PRED_FORMAT2(
         ::testing::IsSubstring, "after optimizer.step()",
@@ -318,7 +319,7 @@ TEST(ShardedCheckpoint, InsideAWindowIsRefusedWithTheCure) {
 TEST(ShardedCheckpoint, AShardThatIsMissingIsNamedOnAllRanksAndChangesNothing) {
   const std::string missing = "shard-00002-model-00001-of-00001.safetensors";
   const TemporaryFolder home;
-  const auto save = [&](Training& training) {
+  const auto save = [&](CheckpointTraining& training) {
     training.accelerator.save_state(home.path() / "state");
   };
   for (const bool vanishes : {false, true}) {
@@ -327,7 +328,7 @@ TEST(ShardedCheckpoint, AShardThatIsMissingIsNamedOnAllRanksAndChangesNothing) {
       on_ranks(kPlaces[2], kSharded, save);
       const auto remove = [&](const Path& folder) { std::filesystem::remove(folder / missing); };
       if (!vanishes) remove(home.path() / "state");
-      on_ranks(place, kSharded, [&](Training& training) {
+      on_ranks(place, kSharded, [&](CheckpointTraining& training) {
         training.steps(0, 1);
         const auto before = training.weights();
         if (vanishes) (void)training.accelerator.register_load_state_pre_hook(remove);
@@ -351,7 +352,7 @@ TEST(ShardedCheckpoint, ARefusedLoadChangesNothingOnAnyRank) {
     auto prepared = accelerator.prepare(other, adamw);
     accelerator.save_state(home.path() / "other");
   });
-  on_ranks(kPlaces[3], kSharded, [&](Training& training) {
+  on_ranks(kPlaces[3], kSharded, [&](CheckpointTraining& training) {
     training.steps(0, 2);
     const auto before = training.weights();
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "do not fit the model",

@@ -27,7 +27,7 @@ std::string word_of(const ShardEvent& event) {
 }
 
 // What happened to units in the third step, when the orders of forward and backward are known.
-struct Trace {
+struct KeysTrace {
   Events forward, backward;
   std::size_t slice_bytes = 0;
 };
@@ -48,8 +48,8 @@ Plugin blocks_gathered() {
 }
 
 // Of rank 0, with four blocks.
-Trace trace_of(const Plugin& plugin, int ranks = 2) {
-  Trace trace;
+KeysTrace trace_of(const Plugin& plugin, int ranks = 2) {
+  KeysTrace trace;
   run_ranks_shared(
       ranks,
       [&](const std::shared_ptr<Communicator>& comm) {

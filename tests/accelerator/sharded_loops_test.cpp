@@ -22,11 +22,11 @@ using testing::message_of;
 using testing::ShardedNet;
 using testing::ShardedNetOptions;
 
-struct Loop {
+struct ShardedLoop {
   using Plugin = std::optional<FullyShardedDataParallelPlugin>;
 
-  Loop(const std::shared_ptr<Communicator>& comm, Plugin plugin, int micro_batches,
-       const std::function<void(ShardedNet&)>& before)
+  ShardedLoop(const std::shared_ptr<Communicator>& comm, Plugin plugin, int micro_batches,
+              const std::function<void(ShardedNet&)>& before)
       : accelerator({.gradient_accumulation_steps = micro_batches,
                      .fsdp_plugin = std::move(plugin),
                      .communicator = comm}),
@@ -65,21 +65,21 @@ struct Loop {
 
 class ShardedLoops : public ::testing::TestWithParam<testing::ShardedPlace> {
  protected:
-  using Play = std::function<void(Loop&)>;
+  using Play = std::function<void(ShardedLoop&)>;
 
   void on_two_ranks(const Play& play, const std::function<void(ShardedNet&)>& before = {}) {
     testing::run_ranks_at(GetParam(), 2, [&](const std::shared_ptr<Communicator>& comm) {
-      Loop loop(comm, testing::plugin_of(GetParam()), micro_batches, before);
+      ShardedLoop loop(comm, testing::plugin_of(GetParam()), micro_batches, before);
       play(loop);
     });
   }
   // That two ranks end where one process does that has the whole model.
   void expect_as_alone(const Play& play, const std::function<void(ShardedNet&)>& before = {}) {
-    Loop alone(single_communicator(), std::nullopt, micro_batches, before);
+    ShardedLoop alone(single_communicator(), std::nullopt, micro_batches, before);
     play(alone);
     const auto expected = alone.weights();
     on_two_ranks(
-        [&](Loop& loop) {
+        [&](ShardedLoop& loop) {
           play(loop);
           const auto found = loop.weights();
           ASSERT_EQ(found.size(), expected.size());
@@ -97,7 +97,7 @@ TEST_P(ShardedLoops, ZeroGradDropsWhatABackwardBeforePrepareLeft) {
   const auto dry_run = [](ShardedNet& net) {
     (net(torch::ones({1, ShardedNet::Impl::kWidth}), true) * 100).sum().backward();
   };
-  const auto play = [](Loop& loop) {
+  const auto play = [](ShardedLoop& loop) {
     for (int i = 0; i < 2; ++i) {
       loop.optimizer.zero_grad();
       loop.accelerator.backward(loop.loss());
@@ -108,7 +108,7 @@ TEST_P(ShardedLoops, ZeroGradDropsWhatABackwardBeforePrepareLeft) {
 }
 
 TEST_P(ShardedLoops, ZeroGradOfTheModuleBeforeTheStepDropsGradients) {
-  expect_as_alone([](Loop& loop) {
+  expect_as_alone([](ShardedLoop& loop) {
     loop.step();
     loop.accelerator.backward(loop.loss() * NAN);
     loop.net->zero_grad();
@@ -120,7 +120,7 @@ TEST_P(ShardedLoops, ZeroGradOfTheModuleBeforeTheStepDropsGradients) {
 }
 
 TEST_P(ShardedLoops, AGradientOfOneParameterMayBeTakenAwayBeforeTheStep) {
-  expect_as_alone([](Loop& loop) {
+  expect_as_alone([](ShardedLoop& loop) {
     loop.accelerator.backward(loop.loss());
     loop.net->head_weight.mutable_grad() = at::Tensor();
     loop.optimizer.step();
@@ -131,7 +131,7 @@ TEST_P(ShardedLoops, AGradientOfOneParameterMayBeTakenAwayBeforeTheStep) {
 
 // Momentum and decay go on where a step brings no gradient.
 TEST_P(ShardedLoops, ZeroGradMayLeaveZeros) {
-  expect_as_alone([](Loop& loop) {
+  expect_as_alone([](ShardedLoop& loop) {
     for (const bool takes_branch : {true, true, false, false, true}) {
       loop.accelerator.backward(loop.loss(takes_branch));
       loop.optimizer.step();
@@ -141,7 +141,7 @@ TEST_P(ShardedLoops, ZeroGradMayLeaveZeros) {
 }
 
 TEST_P(ShardedLoops, GroupsMayComeLater) {
-  expect_as_alone([](Loop& loop) {
+  expect_as_alone([](ShardedLoop& loop) {
     torch::optim::Adam adam(loop.net->branch->parameters(), torch::optim::AdamOptions(0.01));
     auto prepared = loop.accelerator.prepare(adam);
     const auto step = [&] {
@@ -163,14 +163,14 @@ TEST_P(ShardedLoops, GroupsMayComeLater) {
 // What it ends in would lack the first micro-batch.
 TEST_P(ShardedLoops, ABackwardThatFailsInsideAWindowSpoilsTheWindow) {
   micro_batches = 3;
-  const auto micro_batch = [](Loop& loop, bool fails) {
+  const auto micro_batch = [](ShardedLoop& loop, bool fails) {
     const auto window = loop.accelerator.accumulate(loop.model);
     const auto loss = loop.loss();
     loop.accelerator.backward(fails ? testing::FailsInBackward::apply(loss) : loss);
     loop.optimizer.step();
     loop.optimizer.zero_grad();
   };
-  expect_as_alone([&](Loop& loop) {
+  expect_as_alone([&](ShardedLoop& loop) {
     micro_batch(loop, false);
     EXPECT_THROW(micro_batch(loop, true), std::runtime_error);
     EXPECT_THROW(micro_batch(loop, false), UsageError);
@@ -198,7 +198,7 @@ TEST_P(ShardedLoops, AnOptimizerOverPartsThatWasNotPreparedIsRefused) {
 
 TEST_P(ShardedLoops, NothingIsSavedOrLoadedInsideSummon) {
   const testing::TemporaryFolder home;
-  on_two_ranks([&](Loop& loop) {
+  on_two_ranks([&](ShardedLoop& loop) {
     loop.step();
     loop.accelerator.save_state(home.path() / "state");
     {
@@ -219,7 +219,7 @@ TEST_P(ShardedLoops, NothingIsSavedOrLoadedInsideSummon) {
 }
 
 TEST_P(ShardedLoops, PartsComeInTheOrderOfTheModel) {
-  on_two_ranks([](Loop& loop) {
+  on_two_ranks([](ShardedLoop& loop) {
     const auto& engine = *loop.model.core()->shards();
     const auto leaves = loop.model.parameters(), parts = loop.model.local_parameters();
     ASSERT_EQ(leaves.size(), parts.size());
@@ -264,7 +264,7 @@ TEST(ShardedLoop, ARankThatAloneGathersInABackwardIsNoReasonToWait) {
   auto plugin = testing::wrapping_blocks();
   plugin.sharding_strategy = ShardingStrategy::SHARD_GRAD_OP;
   const auto body = [&plugin](const std::shared_ptr<Communicator>& comm) {
-    Loop loop(comm, plugin, 1, {});
+    ShardedLoop loop(comm, plugin, 1, {});
     loop.step();
     const auto all = loop.loss(true), some = loop.loss(false);
     loop.accelerator.backward(some, {.retain_graph = true});
@@ -281,7 +281,7 @@ TEST(ShardedLoop, ARankMayAloneBringGradientsOfAnEarlierMicroBatch) {
   auto plugin = testing::wrapping_blocks();
   plugin.sharding_strategy = ShardingStrategy::SHARD_GRAD_OP;
   const auto body = [&plugin](const std::shared_ptr<Communicator>& comm) {
-    Loop loop(comm, plugin, 2, {});
+    ShardedLoop loop(comm, plugin, 2, {});
     for (const bool takes_branch : {true, false}) {
       const auto window = loop.accelerator.accumulate(loop.model);
       const auto some = loop.loss(false);

@@ -46,7 +46,7 @@ std::vector<Maker> makers() {
 }
 
 // One process makes the steps before prepare(), or each of the ranks does, with all rows.
-struct Training {
+struct OptimizersTraining {
   const Maker& maker;
   int steps_before = 0;
 
@@ -84,7 +84,7 @@ class ShardedOptimizers : public ::testing::TestWithParam<std::tuple<ShardedPlac
 
 TEST_P(ShardedOptimizers, EndInTheWeightsOfOneProcess) {
   const auto& [place, maker, steps_before] = GetParam();
-  const Training training{maker, steps_before};
+  const OptimizersTraining training{maker, steps_before};
   const auto expected = training.run(single_communicator(), std::nullopt);
   testing::run_ranks_at(place, 3, [&](const std::shared_ptr<Communicator>& comm) {
     const auto found = training.run(comm, plugin_of(place));

@@ -24,8 +24,8 @@ using Path = std::filesystem::path;
 constexpr SaveStateOptions kSharded{.sharded = true};
 
 // Tied weights, running statistics, an empty and a scalar buffer, bf16, what ranks disagree about.
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(std::int64_t width = 200) {
+struct TiedNetImpl : torch::nn::Module {
+  explicit TiedNetImpl(std::int64_t width = 200) {
     in = register_module("in", torch::nn::Linear(width, 300));
     norm = register_module("norm", torch::nn::BatchNorm1d(300));
     out = register_module("out", torch::nn::Linear(300, width));
@@ -40,9 +40,9 @@ struct NetImpl : torch::nn::Module {
   torch::nn::BatchNorm1d norm{nullptr};
   at::Tensor yours;  // Other on each rank when it is saved.
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(TiedNet);
 
-std::vector<at::Tensor> without_twins(const NetImpl& net) {
+std::vector<at::Tensor> without_twins(const TiedNetImpl& net) {
   auto all = net.in->parameters();
   for (const auto& part : {net.norm->parameters(), net.out->parameters()})
     all.insert(all.end(), part.begin(), part.end());
@@ -56,8 +56,8 @@ void fill(torch::nn::Module& net, double factor) {
 }
 
 // Two models, the second small; Adam on the first, SGD with momentum on the second.
-struct Training {
-  explicit Training(const std::shared_ptr<Communicator>& ranks, double factor = 0.1)
+struct StateTraining {
+  explicit StateTraining(const std::shared_ptr<Communicator>& ranks, double factor = 0.1)
       : accelerator({.gradient_accumulation_steps = 2, .communicator = ranks}) {
     fill(*net, factor);
     fill(*small, factor);
@@ -78,7 +78,7 @@ struct Training {
   [[nodiscard]] double first_weight() const { return net->in->weight[0][1].item<double>(); }
 
   Accelerator accelerator;
-  Net net;
+  TiedNet net;
   torch::nn::Linear small{200, 2};
   torch::optim::Adam adam{without_twins(*net), 0.01};
   torch::optim::SGD sgd{small->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9)};
@@ -103,7 +103,7 @@ std::vector<std::string> shards_in(const Path& folder) {
 // The state after three micro-batches, inside a window, in both layouts.
 void save_both(const Path& home, int n) {
   run_ranks_shared(n, [&](const std::shared_ptr<Communicator>& ranks) {
-    Training training(ranks);
+    StateTraining training(ranks);
     for (int i = 0; i < 3; ++i) training.step();
     training.net->yours.fill_(ranks->rank() + 1);
     training.accelerator.save_state(home / "whole");
@@ -123,7 +123,7 @@ TEST_P(ShardedState, LoadsAsTheUnshardedStateOfTheSameMoment) {
   save_both(home.path(), GetParam().before);
   for (const std::string from : {"whole", "shards"}) {
     run_ranks_shared(GetParam().after, [&](const std::shared_ptr<Communicator>& ranks) {
-      Training training(ranks, 7.0);
+      StateTraining training(ranks, 7.0);
       training.accelerator.load_state(home.path() / from);
       training.accelerator.save_state(home.path() / (from + "_0"));
       training.step();
@@ -192,7 +192,7 @@ TEST(SaveInShards, PyTorchReadsTheFolderItself) {
 TEST(SaveInShards, AsynchronouslyHoldsTheStateOfTheCall) {
   const TemporaryFolder home;
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
-    Training training(ranks);
+    StateTraining training(ranks);
     training.step();
     training.accelerator.save_state(home.path() / "now", kSharded);
     training.accelerator.save_state(home.path() / "meanwhile",
@@ -269,7 +269,7 @@ TEST(SaveInShards, WhatIsMissingOrOfAnotherModelIsNamedAndNothingChanged) {
   save_both(home.path(), 2);
   run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& ranks) {
     Accelerator accelerator({.communicator = ranks});
-    Net wider(240);
+    TiedNet wider(240);
     auto prepared = accelerator.prepare(wider);
     accelerator.save_state(home.path() / "other", kSharded);
   });
@@ -278,7 +278,7 @@ TEST(SaveInShards, WhatIsMissingOrOfAnotherModelIsNamedAndNothingChanged) {
     std::filesystem::remove_all(folder);
     std::filesystem::copy(home.path() / "shards", folder);
     make(folder, home.path() / "other");
-    Training training(single_communicator(), 5.0);
+    StateTraining training(single_communicator(), 5.0);
     const double before = training.first_weight();
     try {
       training.accelerator.load_state(folder);

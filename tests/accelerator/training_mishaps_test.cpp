@@ -14,8 +14,8 @@ namespace {
 using testing::message_of;
 
 // One weight of 0, a rate of 1, two micro-batches a step: a step of good micro-batches is -1.
-struct Loop {
-  explicit Loop(AcceleratorOptions options = {}, int steps = 2)
+struct MishapLoop {
+  explicit MishapLoop(AcceleratorOptions options = {}, int steps = 2)
       : accelerator([&] {
           options.gradient_accumulation_steps = steps;
           options.grad_scaler.init_scale = 1024;  // so that the first step does not overflow
@@ -56,10 +56,10 @@ struct Loop {
   Prepared<torch::nn::Linear> model;
   AcceleratedOptimizer optimizer;
 };
-using Fails = Loop::Fails;
+using Fails = MishapLoop::Fails;
 
 TEST(TrainingMishaps, AMicroBatchThatFailsBeforeItsBackwardIsRunAgain) {
-  Loop loop;
+  MishapLoop loop;
   loop.micro_batch();
   EXPECT_THROW(loop.micro_batch(Fails::in_forward), DataError);
   loop.micro_batch();
@@ -69,7 +69,7 @@ TEST(TrainingMishaps, AMicroBatchThatFailsBeforeItsBackwardIsRunAgain) {
 // Its gradients are in the sum already: run again it would count twice.
 TEST(TrainingMishaps, AMicroBatchThatFailsAfterItsBackwardCannotBeSteppedOn) {
   for (const auto fails : {Fails::after_backward, Fails::after_step}) {
-    Loop loop;
+    MishapLoop loop;
     loop.micro_batch();
     EXPECT_THROW(loop.micro_batch(fails), DataError);
     const double before = loop.weight();
@@ -85,7 +85,7 @@ TEST(TrainingMishaps, AMicroBatchThatFailsAfterItsBackwardCannotBeSteppedOn) {
 }
 
 TEST(TrainingMishaps, AnExceptionAfterZeroGradLosesNothing) {
-  Loop loop;
+  MishapLoop loop;
   loop.micro_batch();
   EXPECT_THROW(loop.micro_batch(Fails::at_the_end), DataError);
   EXPECT_EQ(loop.weight(), -1.0);
@@ -96,7 +96,7 @@ TEST(TrainingMishaps, AnExceptionAfterZeroGradLosesNothing) {
 }
 
 TEST(TrainingMishaps, ABackwardThatFailsSpoilsTheGradientsOutsideOfAWindowToo) {
-  Loop loop({}, 1);
+  MishapLoop loop({}, 1);
   const auto used_up = loop.loss().pow(2);
   used_up.backward();
   EXPECT_THROW(loop.accelerator.backward(used_up), c10::Error);
@@ -109,7 +109,7 @@ TEST(TrainingMishaps, ABackwardThatFailsSpoilsTheGradientsOutsideOfAWindowToo) {
 }
 
 TEST(TrainingMishaps, ItemsOfADroppedWindowDoNotCountInTheNext) {
-  Loop loop;
+  MishapLoop loop;
   const BackwardOptions one{.num_items = 1};
   for (const auto fails : {Fails::in_forward, Fails::after_backward}) {
     const double before = loop.weight();
@@ -123,7 +123,7 @@ TEST(TrainingMishaps, ItemsOfADroppedWindowDoNotCountInTheNext) {
 }
 
 TEST(TrainingMishaps, ItemsOfAMicroBatchThatIsRunAgainCountOnce) {
-  Loop loop;
+  MishapLoop loop;
   const BackwardOptions one{.num_items = 1};
   loop.micro_batch(Fails::never, one);
   EXPECT_THROW(loop.micro_batch(Fails::in_forward, one), DataError);
@@ -133,7 +133,7 @@ TEST(TrainingMishaps, ItemsOfAMicroBatchThatIsRunAgainCountOnce) {
 
 // The gradients of the first loss would be divided by both counts.
 TEST(TrainingMishaps, CountedLossesOfOneMicroBatchAreAddedUpBeforeTheirBackward) {
-  Loop loop({}, 1);
+  MishapLoop loop({}, 1);
   const BackwardOptions two{.num_items = 2};
   loop.accelerator.backward(loop.loss(), two);
   const auto again = [&] { loop.accelerator.backward(loop.loss(), two); };
@@ -149,7 +149,7 @@ TEST(TrainingMishaps, CountedLossesOfOneMicroBatchAreAddedUpBeforeTheirBackward)
 }
 
 TEST(TrainingMishaps, LossesThatCannotBeDifferentiatedAreRefusedInWords) {
-  Loop loop;
+  MishapLoop loop;
   const std::vector<std::pair<std::function<at::Tensor()>, std::string>> table = {
       {[] { return at::Tensor(); }, "an undefined tensor"},
       {[&] { return loop.model(torch::ones({2, 1})); }, "shape [2, 1]"},
@@ -170,7 +170,7 @@ TEST(TrainingMishaps, LossesThatCannotBeDifferentiatedAreRefusedInWords) {
 }
 
 TEST(TrainingMishaps, AWindowInsideAWindowIsRefused) {
-  Loop loop;
+  MishapLoop loop;
   const auto nested = [&] {
     const auto outer = loop.accelerator.accumulate(loop.model);
     const auto inner = loop.accelerator.accumulate(loop.model);
@@ -183,7 +183,7 @@ TEST(TrainingMishaps, AWindowInsideAWindowIsRefused) {
 
 TEST(TrainingMishaps, AModelNamedTwiceInAWindowSynchronisesAfterIt) {
   testing::run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
-    Loop loop({.communicator = comm});
+    MishapLoop loop({.communicator = comm});
     {
       const auto window = loop.accelerator.accumulate(loop.model, loop.model);
     }
@@ -193,7 +193,7 @@ TEST(TrainingMishaps, AModelNamedTwiceInAWindowSynchronisesAfterIt) {
 }
 
 TEST(TrainingMishaps, ScaledGradientsAreNotAddedToUnscaledOnes) {
-  Loop loop({.mixed_precision = MixedPrecision::fp16}, 1);
+  MishapLoop loop({.mixed_precision = MixedPrecision::fp16}, 1);
   loop.accelerator.backward(loop.loss());
   loop.accelerator.clip_grad_norm_(loop.model.parameters(), 10.0);
   const auto text = message_of<UsageError>([&] { loop.accelerator.backward(loop.loss()); });

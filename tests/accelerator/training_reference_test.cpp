@@ -33,8 +33,8 @@ at::Tensor waves(std::int64_t count, double start, double pace) {
   return torch::sin(torch::arange(count, at::kDouble) * pace + start).to(at::kFloat);
 }
 
-struct NetImpl : torch::nn::Module {
-  explicit NetImpl(double seed) {
+struct ReferenceNetImpl : torch::nn::Module {
+  explicit ReferenceNetImpl(double seed) {
     first = register_module("first", torch::nn::Linear(kInputs, kHidden));
     second = register_module("second", torch::nn::Linear(kHidden, kClasses));
     const torch::NoGradGuard no_grad;
@@ -46,7 +46,7 @@ struct NetImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return second(torch::tanh(first(x))); }
   torch::nn::Linear first{nullptr}, second{nullptr};
 };
-TORCH_MODULE(Net);
+TORCH_MODULE(ReferenceNet);
 
 std::pair<at::Tensor, at::Tensor> samples(std::int64_t count, double seed) {
   const auto x = waves(count * kInputs, 0.1 + seed, 0.37).view({count, kInputs});
@@ -73,7 +73,7 @@ TrainingRun train(const Json& row, double seed, const std::shared_ptr<Communicat
                            .mixed_precision = kPrecisions.at(row["precision"]).first,
                            .communicator = comm});
   const std::int64_t accumulation = row["accumulation"];
-  Net net(seed);
+  ReferenceNet net(seed);
   torch::optim::SGD sgd(net->parameters(), torch::optim::SGDOptions(0.02).momentum(0.9));
   auto batches = make_data_loader(samples(kSteps * accumulation * kBatch * comm->size(), seed),
                                   {.batch_size = kBatch});

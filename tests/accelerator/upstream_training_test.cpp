@@ -11,7 +11,7 @@ namespace {
 
 using testing::run_ranks_shared;
 
-constexpr std::int64_t kLength = 96, kBatch = 2;
+constexpr std::int64_t kLength = 96, kUpstreamBatch = 2;
 
 // y = a x + b, from a = 0, b = 0 on; upstream's RegressionModel.
 struct RegressionImpl : torch::nn::Module {
@@ -31,7 +31,7 @@ std::pair<at::Tensor, at::Tensor> regression_data() {
 }
 
 struct TrainingOptions {
-  std::int64_t batch_size = kBatch;
+  std::int64_t batch_size = kUpstreamBatch;
   bool split_batches = false;
   bool dispatch_batches = false;
   int accumulation = 1;
@@ -116,11 +116,12 @@ TEST_P(Ranks, AccumulatedMicroBatchesTrainWhatOneLargeBatchTrains) {
 TEST_P(Ranks, GradientsAgreeExactlyWhenTheyAreSynchronised) {
   const int ranks = GetParam();
   for (int bits = 0; bits < 8; ++bits) {
-    const TrainingOptions options{.batch_size = (bits & 1) != 0 ? kBatch * ranks : kBatch,
-                                  .split_batches = (bits & 1) != 0,
-                                  .dispatch_batches = (bits & 2) != 0,
-                                  .accumulation = 2,
-                                  .sync_each_batch = (bits & 4) != 0};
+    const TrainingOptions options{
+        .batch_size = (bits & 1) != 0 ? kUpstreamBatch * ranks : kUpstreamBatch,
+        .split_batches = (bits & 1) != 0,
+        .dispatch_batches = (bits & 2) != 0,
+        .accumulation = 2,
+        .sync_each_batch = (bits & 4) != 0};
     run_ranks_shared(ranks, [&](const auto& comm) {
       Accelerator accelerator(accelerator_options(options, comm));
       Regression net, whole;

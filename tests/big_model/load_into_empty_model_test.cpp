@@ -17,7 +17,7 @@ using testing::message_of;
 using testing::TemporaryFolder;
 using testing::UserNet;
 
-UserNet empty_net(bool include_buffers = false) {
+UserNet user_net_on_meta(bool include_buffers = false) {
   const auto scope = init_empty_weights({.include_buffers = include_buffers});
   return UserNet();
 }
@@ -40,7 +40,7 @@ TEST(LoadIntoEmptyModel, EveryTensorGetsMemoryAndTheValuesOfTheCheckpoint) {
   UserNet saved;
   save_tensors(weights_of(saved), folder.path() / "model.safetensors");
   for (const bool include_buffers : {false, true}) {
-    auto net = empty_net(include_buffers);
+    auto net = user_net_on_meta(include_buffers);
     torch::optim::SGD optimizer(net->parameters(), 0.1);
     EXPECT_TRUE(load_checkpoint_in_model(*net, folder.path()).fits());
     expect_weights(net, weights_of(saved));
@@ -74,7 +74,7 @@ TEST(LoadIntoEmptyModel, TheDtypeIsThatOfTheModel) {
   UserNet saved;
   saved->to(torch::kBFloat16);
   save_tensors(weights_of(saved), folder.path() / "model.safetensors");
-  auto net = empty_net();
+  auto net = user_net_on_meta();
   load_checkpoint_in_model(*net, folder.path());
   EXPECT_EQ(net->head->weight.scalar_type(), at::kFloat);
   EXPECT_TRUE(net->head->weight.equal(saved->head->weight.to(at::kFloat)));
@@ -89,7 +89,7 @@ TEST(LoadIntoEmptyModel, WhatTheCheckpointLacksIsMaterialisedAsConstructed) {
   std::erase_if(some, [](const NamedTensor& one) { return one.name.starts_with("head."); });
   save_tensors(some, folder.path() / "model.safetensors");
   torch::manual_seed(1);
-  auto net = empty_net();
+  auto net = user_net_on_meta();
   const auto report = load_checkpoint_in_model(*net, folder.path(), {.strict = false});
   EXPECT_EQ(report.missing, (std::vector<std::string>{"head.weight", "head.bias"}));
   EXPECT_TRUE(net->head->weight.is_meta());
@@ -105,7 +105,7 @@ TEST(LoadIntoEmptyModel, ACheckpointThatDoesNotFitLeavesTheModelEmpty) {
   others[0].tensor = torch::zeros({3, 3});
   others.push_back({"tail.weight", torch::zeros({1})});
   save_tensors(others, folder.path() / "model.safetensors");
-  auto net = empty_net();
+  auto net = user_net_on_meta();
   const auto said =
       message_of<CheckpointError>([&] { (void)load_checkpoint_in_model(*net, folder.path()); });
   EXPECT_PRED_FORMAT2(::testing::IsSubstring, "unexpected: tail.weight", said);

@@ -22,10 +22,10 @@ namespace {
 using testing::TemporaryFolder;
 using Path = std::filesystem::path;
 
-constexpr std::uint64_t kOneFile = 1'000'000, kShards = 4'000;
+constexpr std::uint64_t kOneForeignFile = 1'000'000, kForeignShards = 4'000;
 
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
+struct ForeignNetImpl : torch::nn::Module {
+  ForeignNetImpl() {
     register_module("blocks", torch::nn::Sequential(torch::nn::Linear(3, 4), torch::nn::Tanh(),
                                                     torch::nn::Linear(4, 2)));
     register_module("norm", torch::nn::BatchNorm1d(4));
@@ -33,9 +33,9 @@ struct NetImpl : torch::nn::Module {
   }
 };
 
-std::shared_ptr<NetImpl> random_net(std::uint64_t seed) {
+std::shared_ptr<ForeignNetImpl> random_net(std::uint64_t seed) {
   torch::manual_seed(seed);
-  auto net = std::make_shared<NetImpl>();
+  auto net = std::make_shared<ForeignNetImpl>();
   torch::NoGradGuard no_grad;
   for (auto& buffer : net->buffers()) buffer.add_(static_cast<std::int64_t>(seed));
   return net;
@@ -101,8 +101,8 @@ TEST(ForeignWeights, AnOptimizerOfTorchSaveIsNoModelAndSaysSo) {
 // The operations of a tensor of one float of a file, `times` over: its stride is 0.
 std::string repeated(std::uint32_t times) {
   const std::string zero("K\0", 2);
-  return testing::tensor_operations(zero, "J" + testing::number(times, 4) + "\x85",
-                                    zero + "\x85", "K\1");
+  return testing::tensor_operations(zero, "J" + testing::number(times, 4) + "\x85", zero + "\x85",
+                                    "K\1");
 }
 
 void write_archive(const Path& file, const std::string& operations) {
@@ -142,7 +142,8 @@ TEST(ForeignWeights, WhatAFileClaimsIsComparedWithTheModelBeforeItIsExpanded) {
   const testing::CountedMemory memory;
   for (const bool strict : {true, false}) {
     try {
-      const auto report = load_checkpoint_in_model(net, home.path() / "bomb.pt", {.strict = strict});
+      const auto report =
+          load_checkpoint_in_model(net, home.path() / "bomb.pt", {.strict = strict});
       EXPECT_FALSE(strict);
       EXPECT_EQ(report.mismatched.size(), 1U);
     } catch (const CheckpointError& error) {
@@ -155,7 +156,7 @@ TEST(ForeignWeights, WhatAFileClaimsIsComparedWithTheModelBeforeItIsExpanded) {
 
 TEST(ForeignWeights, AnEmptyTensorThatPythonLeftOutIsNotMissing) {
   const TemporaryFolder home;
-  save_weights({{"weight", torch::full({2}, 3.0)}}, home.path(), kOneFile);
+  save_weights({{"weight", torch::full({2}, 3.0)}}, home.path(), kOneForeignFile);
   torch::nn::Module net;
   auto weight = net.register_parameter("weight", torch::ones({2}));
   net.register_buffer("nothing", torch::empty({0, 4}));
@@ -202,7 +203,7 @@ void pass_on(const Path& model, const char* from, bool tied) {
         ->register_parameter("weight", embedding.named_parameters()["weight"]);
   }
   EXPECT_TRUE(load_checkpoint_in_model(*net, model / from).fits());
-  for (const auto max_shard_bytes : {kOneFile, kShards}) {
+  for (const auto max_shard_bytes : {kOneForeignFile, kForeignShards}) {
     const auto folder =
         model / (std::string(from) + "_" + std::to_string(max_shard_bytes)).substr(4);
     save_weights(without_duplicates(state_dict(view_of(*net))), folder, max_shard_bytes);

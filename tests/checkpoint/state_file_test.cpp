@@ -124,13 +124,13 @@ TEST(StateFile, RefusesTensorsWithoutPlainElementsByNameAndCure) {
                  "'later': the tensor is on the meta device");
 }
 
-struct Hostile {
+struct HostileState {
   const char* json;
   const char* says;
 };
 
 TEST(StateFile, HostileFilesAreCheckpointErrors) {
-  const Hostile cases[] = {
+  const HostileState cases[] = {
       {"{\"a\": {\"$tensor\": \"b\"}}", "state.safetensors.: No such file"},
       {"{\"a\": {\"$number\": \"NaN\", \"c\": 1}}", "does not know"},
       {"{\"a\": {\"$code\": \"b\"}}", "does not know"},

@@ -62,7 +62,7 @@ std::string difference(torch::nn::Module& found) {
   return {};
 }
 
-Names names(const Path& folder) {
+Names files_in(const Path& folder) {
   return real_file_system().list(folder);
 }
 
@@ -87,11 +87,11 @@ TEST(WeightFiles, AreNamedAsTransformersDoesAndStaleOnesGo) {
                          "model-00003-of-00004.safetensors",
                          "model-00004-of-00004.safetensors",
                          "model.safetensors.index.json"};
-  EXPECT_EQ(names(home.path()), sharded);
+  EXPECT_EQ(files_in(home.path()), sharded);
   save_weights(tensors_of(*filled()), home.path(), kOneFile);
-  EXPECT_EQ(names(home.path()), (Names{"config.json", "model.safetensors"}));
+  EXPECT_EQ(files_in(home.path()), (Names{"config.json", "model.safetensors"}));
   save_weights(tensors_of(*filled()), home.path(), kShards);
-  EXPECT_EQ(names(home.path()), sharded);
+  EXPECT_EQ(files_in(home.path()), sharded);
 }
 
 TEST(WeightFiles, PythonReadsOursAndWeReadPythons) {
@@ -108,9 +108,9 @@ TEST(WeightFiles, PythonReadsOursAndWeReadPythons) {
   const auto wrote = testing::run_program(
       {testing::reference_python(), script.string(), "write", theirs.path().string()}, patient);
   ASSERT_EQ(wrote.exit_code, 0) << wrote.err;
-  ASSERT_EQ(names(theirs.path()),
+  ASSERT_EQ(files_in(theirs.path()),
             (Names{"bin", "bin_shards", "safetensors", "safetensors_shards"}));
-  for (const auto& name : names(theirs.path())) {
+  for (const auto& name : files_in(theirs.path())) {
     NetImpl net;
     EXPECT_TRUE(load_checkpoint_in_model(net, theirs.path() / name).fits()) << name;
     EXPECT_EQ(difference(net), "") << name;
@@ -152,14 +152,14 @@ TEST(WeightFiles, WhatDoesNotFitIsReportedAndStrictlyAnError) {
   EXPECT_EQ(state_dict(view_of(net))[2].tensor[0][0].item<float>(), 2000) << "the rest is loaded";
 }
 
-struct Hostile {
+struct HostileWeights {
   const char* what;
   std::function<Path(const TemporaryFolder&)> prepare;
   const char* says;
 };
 
 TEST(WeightFiles, BadOnesAreCheckpointErrors) {
-  const Hostile cases[] = {
+  const HostileWeights cases[] = {
       {"nothing", [](const TemporaryFolder& home) { return home.path() / "none"; },
        "there are no weights"},
       {"an empty folder", [](const TemporaryFolder& home) { return home.path(); },
@@ -208,7 +208,7 @@ TEST(WeightFiles, BadOnesAreCheckpointErrors) {
   EXPECT_THROW(save_weights({{"a", at::Tensor()}}, home.path(), kOneFile), CheckpointError);
   EXPECT_THROW(save_weights({{"a", torch::ones(1)}, {"a", torch::ones(1)}}, home.path(), kOneFile),
                UsageError);
-  EXPECT_TRUE(names(home.path()).empty());
+  EXPECT_TRUE(files_in(home.path()).empty());
 }
 
 }  // namespace

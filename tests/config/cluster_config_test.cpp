@@ -36,13 +36,13 @@ std::string refusal(const std::string& text, const std::string& name = "my.yaml"
 // --- Against the original
 // --------------------------------------------------------------------------
 
-Node golden() {
+Node golden_configs() {
   return read_json(file_text(ACCELERATE_SOURCE_DIR "/tests/reference/config_golden.json"),
-                   "golden");
+                   "golden_configs");
 }
 
 TEST(ClusterConfigGolden, WritesWhatPythonAccelerateWritesForTheSameFile) {
-  const Node rows = golden();
+  const Node rows = golden_configs();
   EXPECT_EQ(std::to_string(rows.find("rows")->items.size()), rows.find("count")->text);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kData))

@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using Plugin = FullyShardedDataParallelPlugin;
 
-const Json& golden() {
+const Json& golden_plugins() {
   static const Json json = Json::parse(testing::read_reference("fsdp_plugin.json"));
   return json;
 }
@@ -199,7 +199,7 @@ std::string refusal(const Json& row) {
 
 TEST(FsdpPluginGolden, DecidesEveryFieldAsPythonAccelerateDoes) {
   int compared = 0;
-  for (const Json& row : golden()["rows"]) {
+  for (const Json& row : golden_plugins()["rows"]) {
     if (row.contains("error") || !refused_here_alone(row).empty()) continue;
     ++compared;
     EXPECT_EQ(refusal(row), "") << row["name"];
@@ -212,7 +212,7 @@ TEST(FsdpPluginGolden, DecidesEveryFieldAsPythonAccelerateDoes) {
 
 TEST(FsdpPluginGolden, RefusesWhatPythonAccelerateRefusesAndSaysWhereItIsStricter) {
   int refused = 0;
-  for (const Json& row : golden()["rows"]) {
+  for (const Json& row : golden_plugins()["rows"]) {
     const bool here_alone = !row.contains("error");
     const std::string part = here_alone ? refused_here_alone(row) : "";
     if (here_alone && part.empty()) continue;
@@ -224,10 +224,10 @@ TEST(FsdpPluginGolden, RefusesWhatPythonAccelerateRefusesAndSaysWhereItIsStricte
 }
 
 TEST(FsdpPluginGolden, HasARowForEveryFieldAndEveryVariable) {
-  EXPECT_EQ(golden()["rows"].size(), golden()["count"].get<std::size_t>());
+  EXPECT_EQ(golden_plugins()["rows"].size(), golden_plugins()["count"].get<std::size_t>());
   std::map<std::string, int> variables;
   int launched = 0;
-  for (const Json& row : golden()["rows"]) {
+  for (const Json& row : golden_plugins()["rows"]) {
     for (const auto& [name, value] : row["environment"].items()) ++variables[name];
     launched += row["name"].get<std::string>().starts_with("launch: ");
   }

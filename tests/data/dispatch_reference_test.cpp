@@ -16,7 +16,7 @@ using testing::reference_rows;
 using testing::Row;
 using testing::text_of;
 
-struct Seen {
+struct Dispatched {
   std::string text;
   std::string remainder = "none";
   bool ends_right = true;
@@ -29,7 +29,7 @@ DataLoader<at::Tensor> loader_of(const Row& row, int workers) {
   return make_data_loader(testing::CountingReader{row.number(1)}, options);
 }
 
-Seen observe(const Row& row, const std::shared_ptr<Communicator>& communicator, int workers) {
+Dispatched observe(const Row& row, const std::shared_ptr<Communicator>& communicator, int workers) {
   auto state = std::make_shared<GradientState>();
   auto loader = prepare_data_loader(
       loader_of(row, workers), {.rank = communicator->rank(),
@@ -37,7 +37,7 @@ Seen observe(const Row& row, const std::shared_ptr<Communicator>& communicator, 
                                 .config = {.split_batches = row.flag(3), .dispatch_batches = true},
                                 .gradient_state = state,
                                 .communicator = communicator});
-  Seen seen;
+  Dispatched seen;
   BatchList batches;
   std::vector<bool> ends;
   for (auto& batch : skip_first_batches(loader, row.number(5))) {
@@ -55,7 +55,7 @@ Seen observe(const Row& row, const std::shared_ptr<Communicator>& communicator, 
 // kind size batch_size split drop skipped remainder hash text-or-dash. Every third row reads ahead.
 TEST(Dispatcher, EqualsPythonOnTwoRanks) {
   const auto lines = reference_rows("dispatcher.txt");
-  std::vector<std::array<Seen, 2>> seen(lines.size());
+  std::vector<std::array<Dispatched, 2>> seen(lines.size());
   testing::run_ranks_shared(2, [&](const std::shared_ptr<Communicator>& communicator) {
     for (std::size_t i = 0; i < lines.size(); ++i) {
       const Row row(lines[i]);

@@ -25,14 +25,14 @@ Indices indices_of(const at::Tensor& batch) {
   return {data, data + batch.numel()};
 }
 
-struct Seen {
+struct Iterated {
   BatchList batches;
   std::string remainder = "none";
   bool end_only_at_last = true;
 };
 
-Seen iterate(const PreparedLoader<at::Tensor>& loader, const GradientState& state) {
-  Seen seen;
+Iterated iterate(const PreparedLoader<at::Tensor>& loader, const GradientState& state) {
+  Iterated seen;
   const std::size_t count = loader.size();
   for (auto& batch : loader) {
     seen.batches.push_back(indices_of(batch));
@@ -63,8 +63,8 @@ void observe_rank(const Case& c, int rank, Observed& all) {
       {.rank = rank, .world_size = c.ranks, .config = c.config, .gradient_state = state});
   all.lengths.push_back(std::to_string(loader.size()));
   all.total_batch_size = loader.total_batch_size();
-  const Seen first = iterate(loader, *state);
-  const Seen second = iterate(loader, *state);
+  const Iterated first = iterate(loader, *state);
+  const Iterated second = iterate(loader, *state);
   all.ends_are_right &= first.end_only_at_last && second.end_only_at_last;
   all.counts.push_back(std::to_string(first.batches.size()));
   all.remainders.push_back(first.remainder);

@@ -22,7 +22,7 @@ using testing::run_ranks_shared;
 using Group = std::shared_ptr<Communicator>;
 using Lines = std::vector<std::string>;
 
-LoaderContext context_of(const Group& group, bool dispatches = false) {
+LoaderContext loader_context_of(const Group& group, bool dispatches = false) {
   return {.rank = group->rank(),
           .world_size = group->size(),
           .config = {.dispatch_batches = dispatches},
@@ -70,7 +70,7 @@ TEST(PreparedLoader, IsInOrderInAGroupAlsoWhereItSkipsOrRankZeroReadsForAll) {
   run_ranks_shared(2, [](const Group& group) {
     const auto batches = make_data_loader(numbers(48), {.batch_size = 4});
     for (const bool dispatches : {false, true}) {
-      const auto loader = prepare_data_loader(batches, context_of(group, dispatches));
+      const auto loader = prepare_data_loader(batches, loader_context_of(group, dispatches));
       EXPECT_EQ(read_all(loader).size(), 24U);
       EXPECT_EQ(read_all(skip_first_batches(loader, 2)).size(), 16U);
     }

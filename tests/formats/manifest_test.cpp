@@ -47,7 +47,7 @@ TEST(Manifest, NamesEveryFault) {
             std::vector<std::string>{"'a.bin' is missing"});
 }
 
-struct Hostile {
+struct HostileManifest {
   const char* json;
   const char* says;
 };

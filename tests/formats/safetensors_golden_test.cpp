@@ -18,13 +18,13 @@ using testing::as_text;
 using testing::from_hex;
 using testing::TemporaryFolder;
 
-const nlohmann::json& golden() {
+const nlohmann::json& golden_files() {
   static const auto parsed =
       nlohmann::json::parse(testing::read_reference("safetensors_golden.json"));
   return parsed;
 }
 
-// A golden row as the writer wants it; `data` owns the bytes.
+// A golden_files row as the writer wants it; `data` owns the bytes.
 struct Row {
   explicit Row(const nlohmann::json& row)
       : title(row.at("title")), file(from_hex(row.at("file"))), metadata(row.at("metadata")) {
@@ -49,7 +49,7 @@ TEST(SafetensorsGolden, WriterGivesTheReferencesBytes) {
   const TemporaryFolder folder;
   const auto path = folder.path() / "a.safetensors";
   int rows = 0;
-  for (const auto& json : golden().at("files")) {
+  for (const auto& json : golden_files().at("files")) {
     const Row row(json);
     write_safetensors(real_file_system(), path, row.tensors,
                       {.metadata = row.metadata, .file = {.durable = false}});
@@ -61,7 +61,7 @@ TEST(SafetensorsGolden, WriterGivesTheReferencesBytes) {
 
 TEST(SafetensorsGolden, ReaderFindsEveryTensorOfTheReferencesFiles) {
   int tensors = 0;
-  for (const auto& json : golden().at("files")) {
+  for (const auto& json : golden_files().at("files")) {
     const Row row(json);
     const SafetensorsFile file = testing::open_text(row.file);
     EXPECT_EQ(file.metadata(), row.metadata) << row.title;
@@ -91,7 +91,7 @@ const std::map<std::string, std::string> kStricter = {
 TEST(SafetensorsGolden, ReaderRefusesWhatTheReferenceRefusesAndLittleElse) {
   std::map<std::string, int> stricter;
   int rows = 0;
-  for (const auto& row : golden().at("headers")) {
+  for (const auto& row : golden_files().at("headers")) {
     const auto header = row.at("header").get<std::string>();
     const std::string refusal =
         testing::refusal_of(testing::safetensors_text(header, row.at("data")));

@@ -15,7 +15,7 @@ using testing::little_endian;
 using testing::refusal_of;
 using testing::safetensors_text;
 
-struct Hostile {
+struct HostileFile {
   std::string what;
   std::string text;
   std::string pattern;  // Of the message.
@@ -37,7 +37,7 @@ std::string placed(const std::string& offsets) {
   return one(entry("F32", "[2]", offsets));
 }
 
-std::vector<Hostile> impostors() {
+std::vector<HostileFile> other_files() {
   return {
       {"empty", "", "it is empty"},
       {"three bytes", "abc", "has 3 bytes, fewer than the 8"},
@@ -52,7 +52,7 @@ std::vector<Hostile> impostors() {
   };
 }
 
-std::vector<Hostile> lengths() {
+std::vector<HostileFile> lengths() {
   const std::string two = R"({"a":)" + entry("F32", "[2]", "[0,8]");
   return {
       {"header one byte too long for us", little_endian(100'000'001) + "{}",
@@ -75,7 +75,7 @@ std::vector<Hostile> lengths() {
   };
 }
 
-std::vector<Hostile> headers() {
+std::vector<HostileFile> headers() {
   const std::string body = entry("F32", "[2]", "[0,8]");
   return {
       {"leading space", safetensors_text(" {}"), "must begin with '\\{'"},
@@ -116,7 +116,7 @@ std::vector<Hostile> headers() {
   };
 }
 
-std::vector<Hostile> entries() {
+std::vector<HostileFile> entries() {
   return {
       {"no object", one("1"), "entry of 'w' must be a JSON object, found '1'"},
       {"no keys", one("{}"), "tensor 'w': the key dtype is missing"},
@@ -170,11 +170,11 @@ std::vector<Hostile> entries() {
 }
 
 TEST(SafetensorsHostile, EveryBrokenRuleIsASentenceWithTheFileAndTheCause) {
-  std::vector<Hostile> rows;
-  for (const auto& table : {impostors(), lengths(), headers(), entries()}) {
+  std::vector<HostileFile> rows;
+  for (const auto& table : {other_files(), lengths(), headers(), entries()}) {
     rows.insert(rows.end(), table.begin(), table.end());
   }
-  for (const Hostile& row : rows) {
+  for (const HostileFile& row : rows) {
     const std::string message = refusal_of(row.text);
     EXPECT_TRUE(message.starts_with("cannot load tensors from 'hostile.safetensors': "))
         << row.what << ": " << message;

@@ -6,20 +6,14 @@
 #include <string>
 
 #include "accelerate/formats/tensorboard/protobuf_wire.h"
+#include "tests/formats/safetensors_support.h"
 #include "tests/support/reference.h"
 
 namespace accelerate {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i < hex.size(); i += 2) {
-    bytes += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
-  }
-  return bytes;
-}
+using OrderedJson = nlohmann::ordered_json;
+using testing::from_hex;
 
 std::string to_hex(std::string_view bytes) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -31,7 +25,7 @@ std::string to_hex(std::string_view bytes) {
   return hex;
 }
 
-Hparams hparams_of(const Json& row) {
+Hparams hparams_of(const OrderedJson& row) {
   Hparams hparams;
   for (const auto& [name, value] : row.items()) {
     if (value.is_string()) {
@@ -43,7 +37,7 @@ Hparams hparams_of(const Json& row) {
   return hparams;
 }
 
-std::string written(const Json& row) {
+std::string written(const OrderedJson& row) {
   const EventStamp stamp{row.at("stamp")[0], row.at("stamp")[1]};
   const std::string kind = row.at("kind");
   if (kind == "hparams") return hparams_events(stamp, hparams_of(row.at("hparams")));
@@ -53,13 +47,14 @@ std::string written(const Json& row) {
   return image_event(stamp, tag, {28, 200, 3, from_hex(row.at("png"))});
 }
 
-HistogramSummary histogram_of(const Json& row) {
+HistogramSummary histogram_of(const OrderedJson& row) {
   return {row.at("min"),         row.at("max"),          row.at("num"),   row.at("sum"),
           row.at("sum_squares"), row.at("bucket_limit"), row.at("bucket")};
 }
 
 TEST(TensorboardEvents, AreByteForByteThoseOfTheOriginal) {
-  const Json rows = Json::parse(testing::read_reference("tensorboard_events.json")).at("events");
+  const OrderedJson rows =
+      OrderedJson::parse(testing::read_reference("tensorboard_events.json")).at("events");
   ASSERT_EQ(rows.size(), 19u);
   for (const auto& row : rows) {
     EXPECT_EQ(to_hex(written(row)), row.at("hex").get<std::string>()) << row.dump().substr(0, 200);
@@ -67,8 +62,8 @@ TEST(TensorboardEvents, AreByteForByteThoseOfTheOriginal) {
 }
 
 TEST(TensorboardEvents, HistogramsAreByteForByteThoseOfTheOriginal) {
-  const Json rows =
-      Json::parse(testing::read_reference("tensorboard_events.json")).at("histograms");
+  const OrderedJson rows =
+      OrderedJson::parse(testing::read_reference("tensorboard_events.json")).at("histograms");
   ASSERT_EQ(rows.size(), 10u);
   for (const auto& row : rows) {
     const std::string record = histogram_event({5.0, 3}, "w", histogram_of(row));

@@ -21,13 +21,13 @@ using testing::text;
 using testing::zip_of;
 using testing::ZipPart;
 
-struct Hostile {
+struct HostileArchive {
   std::string what, file, pattern;
 };
 
 const std::string kNone = pickle("N");
 
-std::vector<Hostile> impostors() {
+std::vector<HostileArchive> other_archives() {
   return {
       {"empty", "", "it is empty"},
       {"bare pickle", kNone, "bare|pickle outside of an archive.*torch.load"},
@@ -50,7 +50,7 @@ std::string with_records(const std::vector<ZipPart>& parts, const std::string& b
          testing::end_record(entries, zip.table.size(), zip.entries.size() + more_offset);
 }
 
-std::vector<Hostile> zips() {
+std::vector<HostileArchive> zips() {
   const ZipPart good{"a/data.pkl", kNone};
   const auto tables = testing::zip_tables({good});
   const auto zip64 = [&](std::uint64_t entries, std::uint64_t offset) {
@@ -101,7 +101,7 @@ std::vector<Hostile> zips() {
   };
 }
 
-std::vector<Hostile> pickles() {
+std::vector<HostileArchive> pickles() {
   const auto of = [](const std::string& operations) { return archive_of(pickle(operations)); };
   return {
       {"runs a program", of("cos\nsystem\n(" + text("true") + "tR"), "asks for 'os.system'"},
@@ -157,7 +157,7 @@ std::vector<Hostile> pickles() {
 }
 
 // Archives of TorchScript: `operations` make the module.
-std::vector<Hostile> scripts() {
+std::vector<HostileArchive> scripts() {
   const auto of = [](const std::string& operations) {
     return zip_of({{"a/data.pkl", pickle(operations)}, {"a/constants.pkl", kNone}});
   };
@@ -196,7 +196,7 @@ std::vector<Hostile> scripts() {
   };
 }
 
-std::vector<Hostile> tensors() {
+std::vector<HostileArchive> tensors() {
   const std::string data(24, '\1');
   const auto of = [&](const std::string& offset, const std::string& shape,
                       const std::string& stride, const std::string& elements = "K\6") {
@@ -231,8 +231,8 @@ std::vector<Hostile> tensors() {
 
 TEST(TorchArchiveHostile, EveryBrokenRuleIsASentenceWithTheFileAndTheCause) {
   int rows = 0;
-  for (const auto& table : {impostors(), zips(), pickles(), scripts(), tensors()}) {
-    for (const Hostile& row : table) {
+  for (const auto& table : {other_archives(), zips(), pickles(), scripts(), tensors()}) {
+    for (const HostileArchive& row : table) {
       const std::string message = archive_refusal(row.file);
       ++rows;
       if (row.pattern.empty()) {

@@ -12,7 +12,7 @@
 namespace accelerate {
 namespace {
 
-const nlohmann::json& golden() {
+const nlohmann::json& golden_index() {
   static const auto parsed = nlohmann::json::parse(testing::read_reference("weight_index.json"));
   return parsed;
 }
@@ -31,7 +31,7 @@ std::vector<WeightShard> plan_of(const nlohmann::json& row) {
 
 TEST(ShardPlan, DealsTensorsToTheFilesOfTheReference) {
   int rows = 0;
-  for (const auto& row : golden().at("plans")) {
+  for (const auto& row : golden_index().at("plans")) {
     std::vector<std::pair<std::string, std::vector<std::string>>> files;
     for (const WeightShard& shard : plan_of(row)) files.emplace_back(shard.file_name, shard.names);
     EXPECT_EQ(nlohmann::json(files), row.at("files")) << row.at("title");
@@ -42,7 +42,7 @@ TEST(ShardPlan, DealsTensorsToTheFilesOfTheReference) {
 
 TEST(ShardPlan, SizesAreTheReferencesAndPlainBytes) {
   int rows = 0;
-  for (const auto& row : golden().at("sizes")) {
+  for (const auto& row : golden_index().at("sizes")) {
     const auto text = row.at(0).get<std::string>();
     ++rows;
     if (row.at(1).is_null() || row.at(1) == 0) {  // Shards of no bytes are nobody's wish.
@@ -102,7 +102,7 @@ class WeightIndexes : public ::testing::Test {
 };
 
 TEST_F(WeightIndexes, TheTextIsTheReferencesAndReadsBack) {
-  for (const auto& row : golden().at("plans")) {
+  for (const auto& row : golden_index().at("plans")) {
     const WeightIndex index = index_of(plan_of(row));
     EXPECT_EQ(weight_index_text(index), row.at("index").get<std::string>()) << row.at("title");
     const WeightIndex again = read(row.at("index"));

@@ -14,7 +14,7 @@
 namespace accelerate {
 namespace {
 
-const Node& golden() {
+const Node& golden_documents() {
   static const Node kGolden = [] {
     const std::string path =
         env("ACCELERATE_YAML_GOLDEN")
@@ -29,8 +29,9 @@ const Node& golden() {
 
 // The rows of one kind; their number must be what the script said it wrote.
 const std::vector<Node>& rows(const char* kind) {
-  const std::vector<Node>& found = golden().find(kind)->items;
-  EXPECT_EQ(std::to_string(found.size()), golden().find("rows")->find(kind)->text) << kind;
+  const std::vector<Node>& found = golden_documents().find(kind)->items;
+  EXPECT_EQ(std::to_string(found.size()), golden_documents().find("rows")->find(kind)->text)
+      << kind;
   EXPECT_GT(found.size(), 50u) << kind;
   return found;
 }
@@ -93,7 +94,7 @@ TEST(YamlGolden, ResolvesPlainScalarsAsPyYaml) {
 TEST(YamlGolden, ReadsTextsAsPyYaml) {
   for (const Node& row : rows("texts")) {
     const std::string& text = field(row, "text");
-    EXPECT_EQ(skeleton(read_yaml(text, "golden")), skeleton(*row.find("data"))) << text;
+    EXPECT_EQ(skeleton(read_yaml(text, "golden_documents")), skeleton(*row.find("data"))) << text;
   }
 }
 
@@ -118,7 +119,7 @@ TEST(YamlGolden, ReadsBackWhatItWrote) {
   for (const Node& row : rows("documents")) {
     if (!yaml_cpp_reads(*row.find("data"))) continue;
     const std::string text = write_yaml(*row.find("data"));
-    EXPECT_EQ(write_yaml(read_yaml(text, "golden", {.max_depth = 64})), text);
+    EXPECT_EQ(write_yaml(read_yaml(text, "golden_documents", {.max_depth = 64})), text);
     ++read;
   }
   EXPECT_GT(read, rows("documents").size() * 95 / 100);
@@ -126,7 +127,7 @@ TEST(YamlGolden, ReadsBackWhatItWrote) {
 
 TEST(YamlGolden, ReadsJsonWritings) {
   for (const Node& row : rows("documents")) {
-    EXPECT_EQ(write_json(read_json(field(row, "json"), "golden", {.max_depth = 32})),
+    EXPECT_EQ(write_json(read_json(field(row, "json"), "golden_documents", {.max_depth = 32})),
               field(row, "json"));
   }
 }

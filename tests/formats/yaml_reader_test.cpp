@@ -90,7 +90,7 @@ TEST_P(BadJson, IsRefusedWithItsLine) {
   expect_refusal(GetParam(), read_json);
 }
 
-std::string name_of(const ::testing::TestParamInfo<BadInput>& info) {
+std::string name_of_input(const ::testing::TestParamInfo<BadInput>& info) {
   return info.param.what;
 }
 
@@ -149,7 +149,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"UnknownEscape", "a: \"\\q\"\n", "line 1: this is not YAML"},
         BadInput{"Percent", "a: %b\n", "this is not YAML"},
         BadInput{"AtSign", "a: @b\n", "this is not YAML"}),
-    name_of);
+    name_of_input);
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadJson,
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                       BadInput{"Latin1", "{\"a\": \"\xe9\"}", "not UTF-8"},
                       BadInput{"NumberOverflow", "[1e999]", "this is not JSON"},
                       BadInput{"LoneSurrogate", "[\"\\ud800\"]", "this is not JSON"}),
-    name_of);
+    name_of_input);
 
 TEST(YamlReader, AcceptsDepthSixteenAndAMebibyte) {
   EXPECT_TRUE(read_yaml(repeat("[", 16) + repeat("]", 16), "f").is_sequence());

@@ -20,8 +20,8 @@ namespace {
 using testing::ShardedNet;
 using testing::ShardedNetOptions;
 
-constexpr double kTolerance = 1e-4;  // fp32 on two kinds of processors, ten steps of AdamW.
-const c10::Device kGpu(c10::kCUDA, 0);
+constexpr double kShardedTolerance = 1e-4;  // fp32 on two kinds of processors, ten steps of AdamW.
+const c10::Device kShardedGpu(c10::kCUDA, 0);
 
 FullyShardedDataParallelPlugin plugin(bool offload) {
   auto plugin = testing::wrapping_blocks();
@@ -43,7 +43,7 @@ struct ScaledNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ScaledNet);
 
-std::vector<at::Tensor> train(Accelerator& accelerator, bool offload = false) {
+std::vector<at::Tensor> train_sharded(Accelerator& accelerator, bool offload = false) {
   ScaledNet net;
   torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(0.01));
   auto [model, optimizer] = accelerator.prepare(net, adamw);
@@ -68,7 +68,7 @@ std::vector<at::Tensor> train(Accelerator& accelerator, bool offload = false) {
 
 double distance(const std::vector<at::Tensor>& found) {
   Accelerator alone({.cpu = true, .communicator = single_communicator()});
-  const auto expected = train(alone);
+  const auto expected = train_sharded(alone);
   double greatest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     greatest = std::max(greatest, (found[i] - expected[i]).abs().max().item<double>());
@@ -82,18 +82,18 @@ TEST_P(ShardedGpu, OneRankOverNcclTrainsWhatTheCpuTrains) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU that this LibTorch can use";
   if (!detail::has_nccl()) GTEST_SKIP() << "no NCCL in this build";
   const auto comm = stage_on(make_nccl_communicator(c10::make_intrusive<c10d::HashStore>(), 0, 1,
-                                                    std::chrono::seconds(60), kGpu),
-                             kGpu);
+                                                    std::chrono::seconds(60), kShardedGpu),
+                             kShardedGpu);
   Accelerator accelerator({.fsdp_plugin = plugin(GetParam()), .communicator = comm});
-  EXPECT_LE(distance(train(accelerator, GetParam())), kTolerance);
+  EXPECT_LE(distance(train_sharded(accelerator, GetParam())), kShardedTolerance);
 }
 INSTANTIATE_TEST_SUITE_P(Offload, ShardedGpu, ::testing::Bool());
 
 RANK_MAIN(two_shards_on_one_gpu) {
   Accelerator accelerator(
       {.fsdp_plugin = plugin(false), .init_process_group = {.backend = "gloo"}});
-  if (accelerator.device() != kGpu) return 2;
-  if (distance(train(accelerator)) > kTolerance) return 4;
+  if (accelerator.device() != kShardedGpu) return 2;
+  if (distance(train_sharded(accelerator)) > kShardedTolerance) return 4;
   accelerator.end_training();
   return ::testing::Test::HasFailure() ? 5 : 0;
 }

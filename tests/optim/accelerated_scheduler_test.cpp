@@ -20,8 +20,8 @@ using Group = std::shared_ptr<Communicator>;
 using Numbers = std::vector<double>;
 
 // A model, an optimizer and fp16, in which a step can be made to overflow.
-struct Training {
-  explicit Training(AcceleratorOptions options, double rate = 1.0)
+struct ScheduledTraining {
+  explicit ScheduledTraining(AcceleratorOptions options, double rate = 1.0)
       : accelerator([&] {
           options.mixed_precision = MixedPrecision::fp16;
           options.grad_scaler.init_scale = 4;  // So that the first step does not overflow.
@@ -71,10 +71,10 @@ TEST_P(OnRanks, LambdaScheduleStepsWithItsOptimizer) {
                                          {true, false, SchedulerStep::once},
                                          {true, false, SchedulerStep::per_process}}) {
     run_ranks_shared(GetParam(), [&way](const Group& group) {
-      Training training({.step_scheduler_with_optimizer = way.with_optimizer,
-                         .scheduler_step = way.step,
-                         .dataloader_config = {.split_batches = way.split_batches},
-                         .communicator = group});
+      ScheduledTraining training({.step_scheduler_with_optimizer = way.with_optimizer,
+                                  .scheduler_step = way.step,
+                                  .dataloader_config = {.split_batches = way.split_batches},
+                                  .communicator = group});
       auto lambda = one_tenth_less(training.adamw);
       auto scheduler = training.accelerator.prepare(lambda);
       const bool each_rank =
@@ -94,7 +94,7 @@ TEST_P(OnRanks, LambdaScheduleStepsWithItsOptimizer) {
 TEST_P(OnRanks, OneCycleStaysAtItsEnd) {
   const LogCapture quiet;
   run_ranks_shared(GetParam(), [](const Group& group) {
-    Training training({.communicator = group});
+    ScheduledTraining training({.communicator = group});
     OneCycleLR cycle(training.adamw, {.max_lr = 0.01, .epochs = 1, .steps_per_epoch = 2});
     auto scheduler = training.accelerator.prepare(cycle);
     training.step();
@@ -107,7 +107,7 @@ TEST_P(OnRanks, OneCycleStaysAtItsEnd) {
 
 TEST_P(OnRanks, OneCycleStepsByItselfWhenItIsNotToFollowTheOptimizer) {
   run_ranks_shared(GetParam(), [](const Group& group) {
-    Training training({.step_scheduler_with_optimizer = false, .communicator = group});
+    ScheduledTraining training({.step_scheduler_with_optimizer = false, .communicator = group});
     OneCycleLR cycle(training.adamw, {.max_lr = 0.01, .epochs = 1, .steps_per_epoch = 2});
     auto scheduler = training.accelerator.prepare(cycle);
     scheduler.step();
@@ -118,10 +118,11 @@ TEST_P(OnRanks, OneCycleStepsByItselfWhenItIsNotToFollowTheOptimizer) {
 // Rates of the linear schedule after each of `micro_batches`, two of which make a step.
 Numbers accumulate(const Group& group, bool adjust, std::int64_t training_steps,
                    int micro_batches) {
-  Training training({.gradient_accumulation_plugin =
-                         GradientAccumulationPlugin{.num_steps = 2, .adjust_scheduler = adjust},
-                     .communicator = group},
-                    4.0);
+  ScheduledTraining training(
+      {.gradient_accumulation_plugin =
+           GradientAccumulationPlugin{.num_steps = 2, .adjust_scheduler = adjust},
+       .communicator = group},
+      4.0);
   auto scheduler = training.accelerator.prepare(get_scheduler(
       "linear", training.adamw, {.num_warmup_steps = 0, .num_training_steps = training_steps}));
   Numbers rates;
@@ -161,7 +162,7 @@ TEST_P(OnRanks, APlateauIsSteppedOnceWithTheMetricOfAll) {
   std::mutex mutex;
   std::set<double> rates;
   run_ranks_shared(GetParam(), [&](const Group& group) {
-    Training training({.communicator = group});
+    ScheduledTraining training({.communicator = group});
     ReduceLROnPlateau plateau(training.adamw, {.factor = 0.5, .patience = 1});
     auto scheduler = training.accelerator.prepare(plateau);
     for (int i = 0; i < 3; ++i) {
@@ -219,7 +220,7 @@ TEST(AcceleratedScheduler, ScheduleWithAMetricHasNothingToSayAboutSteps) {
 // --- which optimizer -----------------------------------------------------------------------------
 
 TEST(AcceleratedScheduler, FollowsItsOwnOptimizerAndNoOther) {
-  Training training({.communicator = single_communicator()});
+  ScheduledTraining training({.communicator = single_communicator()});
   torch::optim::SGD other({torch::ones({1}, torch::requires_grad())}, 1.0);
   auto own =
       get_scheduler("linear", training.adamw, {.num_warmup_steps = 0, .num_training_steps = 4});
@@ -239,7 +240,7 @@ TEST(AcceleratedScheduler, FollowsItsOwnOptimizerAndNoOther) {
 }
 
 TEST(AcceleratedScheduler, MayBeMadeForAPreparedOptimizer) {
-  Training training({.communicator = single_communicator()});
+  ScheduledTraining training({.communicator = single_communicator()});
   auto scheduler = training.accelerator.prepare(get_scheduler(
       "linear", training.optimizer, {.num_warmup_steps = 0, .num_training_steps = 4}));
   training.step(true);
@@ -251,7 +252,7 @@ TEST(AcceleratedScheduler, MayBeMadeForAPreparedOptimizer) {
 }
 
 TEST(AcceleratedScheduler, PreparingAgainGivesTheSame) {
-  Training training({.communicator = single_communicator()});
+  ScheduledTraining training({.communicator = single_communicator()});
   auto shared = get_scheduler("constant", training.adamw);
   auto stack = one_tenth_less(training.adamw);
   auto first = training.accelerator.prepare(shared);
@@ -269,7 +270,7 @@ TEST(AcceleratedScheduler, PreparingAgainGivesTheSame) {
 // --- LibTorch's own ------------------------------------------------------------------------------
 
 TEST(LibTorchSchedulers, StepAndResume) {
-  Training training({.communicator = single_communicator()});
+  ScheduledTraining training({.communicator = single_communicator()});
   torch::optim::StepLR steps(training.adamw, 2, 0.5);
   auto scheduler = training.accelerator.prepare(steps);
   for (int i = 0; i < 3; ++i) scheduler.step();
@@ -285,7 +286,7 @@ TEST(LibTorchSchedulers, StepAndResume) {
 }
 
 TEST(LibTorchSchedulers, PlateauWantsItsMetricAndCannotBeSaved) {
-  Training training({.communicator = single_communicator()});
+  ScheduledTraining training({.communicator = single_communicator()});
   torch::optim::ReduceLROnPlateauScheduler plateau(
       training.adamw, torch::optim::ReduceLROnPlateauScheduler::min, 0.5, 1);
   auto scheduler = training.accelerator.prepare(plateau);
@@ -298,7 +299,7 @@ TEST(LibTorchSchedulers, PlateauWantsItsMetricAndCannotBeSaved) {
 // --- mistakes ------------------------------------------------------------------------------------
 
 TEST(AcceleratedScheduler, MistakesAreUsageErrors) {
-  Training training({.communicator = single_communicator()});
+  ScheduledTraining training({.communicator = single_communicator()});
   auto constant = training.accelerator.prepare(get_scheduler("constant", training.adamw));
   auto plateau =
       training.accelerator.prepare(get_scheduler("reduce_lr_on_plateau", training.adamw));

@@ -11,10 +11,10 @@ namespace {
 using torch::optim::Optimizer;
 
 // A small net with its optimizer, and the names of its parameters.
-struct Training {
+struct StateTraining {
   using Make = std::function<std::unique_ptr<Optimizer>(std::vector<at::Tensor>)>;
 
-  explicit Training(const Make& make) {
+  explicit StateTraining(const Make& make) {
     torch::NoGradGuard no_grad;
     double value = 0.1;
     for (auto& item : net->named_parameters()) {
@@ -47,7 +47,7 @@ struct Training {
 };
 
 template <typename O, typename Options>
-Training::Make maker(Options options) {
+StateTraining::Make maker(Options options) {
   return [options](std::vector<at::Tensor> parameters) {
     return std::make_unique<O>(std::move(parameters), options);
   };
@@ -55,7 +55,7 @@ Training::Make maker(Options options) {
 
 struct Kind {
   const char* name;
-  Training::Make make;
+  StateTraining::Make make;
 };
 
 std::vector<Kind> kinds() {
@@ -76,7 +76,7 @@ std::vector<Kind> kinds() {
 TEST(OptimizerState, LetsAnotherOptimizerGoOn) {
   for (const auto& [name, make] : kinds()) {
     for (int cut = 0; cut < 4; ++cut) {
-      Training whole(make), first(make), second(make);
+      StateTraining whole(make), first(make), second(make);
       for (int i = 0; i < 5; ++i) whole.step(i);
       for (int i = 0; i < cut; ++i) first.step(i);
       for (auto& group : second.optimizer->param_groups()) group.options().set_lr(7.0);
@@ -98,7 +98,7 @@ TEST(OptimizerState, LetsAnotherOptimizerGoOn) {
 }
 
 TEST(OptimizerState, UsesPythonsKeysAndParametersByName) {
-  Training training(maker<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01)));
+  StateTraining training(maker<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01)));
   training.step(0);
   const auto state = optimizer_state_dict(*training.optimizer, training.names);
   EXPECT_EQ(state.at("state").at("0.weight").at("step").to<int>(), 1);
@@ -114,9 +114,9 @@ TEST(OptimizerState, UsesPythonsKeysAndParametersByName) {
 TEST(OptimizerState, FindsParametersInAnotherOrder) {
   using torch::optim::SGD;
   const auto options = torch::optim::SGDOptions(0.1).momentum(0.9);
-  Training first(maker<SGD>(options));
+  StateTraining first(maker<SGD>(options));
   first.step(0);
-  Training second([&](std::vector<at::Tensor> parameters) {
+  StateTraining second([&](std::vector<at::Tensor> parameters) {
     std::reverse(parameters.begin(), parameters.end());
     return std::make_unique<SGD>(std::move(parameters), options);
   });
@@ -179,7 +179,7 @@ TEST(OptimizerState, WhatDoesNotFitIsACheckpointErrorAndChangesNothing) {
   };
   const auto make = maker<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01));
   for (const auto& [what, change, says] : cases) {
-    Training saved(make), training(make);
+    StateTraining saved(make), training(make);
     saved.step(0);
     training.step(1);
     const auto before = training.optimizer->state().size();

@@ -21,7 +21,7 @@ using testing::run_ranks;
 using Shape = std::vector<std::int64_t>;
 using Settings = std::map<std::string, std::string>;
 
-struct Case {
+struct HookCase {
   std::string name;
   Settings settings;
   std::vector<std::vector<float>> steps;
@@ -29,7 +29,7 @@ struct Case {
 
 struct Golden {
   std::vector<Shape> shapes;
-  std::vector<Case> cases;
+  std::vector<HookCase> cases;
 };
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -50,7 +50,7 @@ Golden read_golden() {
         for (const auto& size : split(text, 'x')) shape.push_back(std::stoll(size));
       }
     } else if (words[0] == "case") {
-      auto& added = golden.cases.emplace_back(Case{words[1], {}, {}});
+      auto& added = golden.cases.emplace_back(HookCase{words[1], {}, {}});
       for (std::size_t i = 2; i < words.size(); ++i) {
         const auto setting = split(words[i], '=');
         added.settings[setting[0]] = setting[1];
@@ -133,7 +133,7 @@ at::Tensor step(Communicator& group, const CommHook& hook, const std::vector<Sha
 
 // Float arithmetic of another order: the tolerance is that of a few roundings. Those in 16 bits
 // are roundings to 16 bits.
-double tolerance(const Case& golden) {
+double tolerance(const HookCase& golden) {
   const auto& settings = golden.settings;
   if (settings.at("kind") == "fp16" || settings.at("kind") == "bf16") return 0;
   if (settings.at("wrapper") == "fp16") return 4e-3;

@@ -15,7 +15,7 @@ namespace {
 
 using testing::run_ranks_shared;
 
-const testing::RanksOptions kSoon{.timeout = std::chrono::seconds(10)};
+const testing::RanksOptions kSomeTime{.timeout = std::chrono::seconds(10)};
 
 // loss = weight · factor, trained by plain SGD with rate 1.
 struct Model {
@@ -80,7 +80,7 @@ TEST_P(JoinedRanks, TrainOnUntilAllAreThroughAndThenAgree) {
         EXPECT_NEAR(model.weight(), expected, 1e-5);
         comm->barrier();  // the group is in step
       },
-      kSoon);
+      kSomeTime);
 }
 
 DistributedDataParallelKwargs power_sgd() {
@@ -154,8 +154,8 @@ TEST(JoinedInputs, LeaveTheBuffersThatPyTorchLeaves) {
     run_ranks_shared(3, [&](const std::shared_ptr<Communicator>& comm) {
       const auto rank = static_cast<std::size_t>(comm->rank());
       torch::nn::BatchNorm1d norm(2);
-      DistributedDataParallel engine(view_of(*norm), comm,
-                                     {.broadcast_buffers = row.at("broadcast_buffers").get<bool>()});
+      DistributedDataParallel engine(
+          view_of(*norm), comm, {.broadcast_buffers = row.at("broadcast_buffers").get<bool>()});
       JoinedInputs joined({&engine}, comm);
       for (int step = 0; step < row.at("steps").at(rank).get<int>(); ++step) {
         engine.before_forward(true);
@@ -189,7 +189,7 @@ TEST(JoinedInputs, WithoutSynchronisationNothingIsAnnounced) {
         EXPECT_FALSE(joined.finish().has_value());
         EXPECT_EQ(model.net->named_parameters()["0.weight"].grad().item<double>(), 4.0);
       },
-      kSoon);
+      kSomeTime);
 }
 
 TEST(JoinedInputs, TwoModelsTrainInOneScope) {
@@ -212,7 +212,7 @@ TEST(JoinedInputs, TwoModelsTrainInOneScope) {
         EXPECT_NEAR(a.weight(), 1 - (3 + 2 + 1), 1e-5);
         EXPECT_NEAR(b.weight(), 1 - 3 * (3 + 2 + 1), 1e-5);
       },
-      kSoon);
+      kSomeTime);
 }
 
 TEST(JoinedInputs, RanksThatDisagreeAboutModelsAllSaySo) {
@@ -234,7 +234,7 @@ TEST(JoinedInputs, RanksThatDisagreeAboutModelsAllSaySo) {
               << error.what();
         }
       },
-      kSoon);
+      kSomeTime);
 }
 
 TEST(JoinedInputs, AModelOutsideTheScopeAndAScopeWithoutModelsAreUsageErrors) {

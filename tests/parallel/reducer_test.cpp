@@ -153,8 +153,8 @@ TEST(GradientReducer, WithoutSynchronisationOnlyAccumulates) {
   });
 }
 
-struct BranchesImpl : torch::nn::Module {
-  BranchesImpl() {
+struct LinearBranchesImpl : torch::nn::Module {
+  LinearBranchesImpl() {
     left = register_module("left", torch::nn::Linear(8, 2));
     right = register_module("right", torch::nn::Linear(8, 2));
     never = register_module("never", torch::nn::Linear(8, 2));
@@ -162,11 +162,11 @@ struct BranchesImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, bool use_right) { return (use_right ? right : left)(x); }
   torch::nn::Linear left{nullptr}, right{nullptr}, never{nullptr};
 };
-TORCH_MODULE(Branches);
+TORCH_MODULE(LinearBranches);
 
 TEST(GradientReducer, FindsUnusedParametersAndLeavesThoseThatNoRankUsed) {
   run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
-    Branches model;
+    LinearBranches model;
     model->to(at::kDouble);
     fill(*model);
     GradientReducer reducer(view_of(*model).parameters, comm, {.find_unused_parameters = true});
@@ -184,7 +184,7 @@ TEST(GradientReducer, FindsUnusedParametersAndLeavesThoseThatNoRankUsed) {
 TEST(GradientReducer, NamesUnusedParametersOnEveryRank) {
   run_ranks_shared(2,
                    [](const std::shared_ptr<Communicator>& comm) {
-                     Branches model;
+                     LinearBranches model;
                      model->to(at::kDouble);
                      fill(*model);
                      GradientReducer reducer(view_of(*model).parameters, comm, {});

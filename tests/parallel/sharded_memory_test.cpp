@@ -39,13 +39,13 @@ struct StackImpl : torch::nn::Module {
 };
 TORCH_MODULE(Stack);
 
-struct Case {
+struct MemoryCase {
   std::string name;
   std::vector<std::int64_t> widths;
 };
 
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all{
+const std::vector<MemoryCase>& cases() {
+  static const std::vector<MemoryCase> all{
       {"equal layers", std::vector<std::int64_t>(9, 64)},
       {"layers that grow", {16, 32, 64, 96, 128, 160, 192}},
       {"a large layer among small ones", {24, 24, 24, 200, 200, 24, 24, 24}},
@@ -73,7 +73,7 @@ struct Sizes {
   }
 };
 
-struct Setting {
+struct MemorySetting {
   ShardingStrategy strategy = ShardingStrategy::FULL_SHARD;
   FullParametersHome home = FullParametersHome::gathered;
   Engine engine = Engine::gloo;
@@ -94,7 +94,7 @@ double bytes_of_moments(const torch::optim::Optimizer& adam) {
   return static_cast<double>(bytes);
 }
 
-FullyShardedDataParallelPlugin plugin_of(const Setting& setting) {
+FullyShardedDataParallelPlugin plugin_of(const MemorySetting& setting) {
   FullyShardedDataParallelPlugin plugin;
   plugin.sharding_strategy = setting.strategy;
   plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
@@ -120,7 +120,8 @@ Found train(Accelerator& accelerator, Stack net, int steps) {
 }
 
 // Of each rank.
-std::vector<Found> run(int ranks, const std::vector<std::int64_t>& widths, const Setting& setting) {
+std::vector<Found> run(int ranks, const std::vector<std::int64_t>& widths,
+                       const MemorySetting& setting) {
   std::vector<Found> found(static_cast<std::size_t>(ranks));
   run_ranks_shared(ranks,
                    [&](const std::shared_ptr<Communicator>& comm) {
@@ -135,7 +136,8 @@ std::vector<Found> run(int ranks, const std::vector<std::int64_t>& widths, const
   return found;
 }
 
-void expect_within_gathered_bounds(int ranks, const Case& model, const Setting& setting) {
+void expect_within_gathered_bounds(int ranks, const MemoryCase& model,
+                                   const MemorySetting& setting) {
   const Sizes n(model.widths);
   const double wide = sizeof(float), narrow = setting.bf16 ? 2 : 4;  // Of masters, of the rest.
   const bool keeps = setting.strategy == ShardingStrategy::SHARD_GRAD_OP;
@@ -207,8 +209,8 @@ std::vector<std::int64_t> wide_layers() {
 
 RANK_MAIN(trains_a_wide_model) {
   const bool gathers = std::getenv("TEST_GATHERS") != nullptr;
-  const Setting setting{.home = gathers ? FullParametersHome::gathered
-                                        : FullParametersHome::shared_pages};
+  const MemorySetting setting{.home = gathers ? FullParametersHome::gathered
+                                              : FullParametersHome::shared_pages};
   Accelerator accelerator({.fsdp_plugin = plugin_of(setting)});
   (void)train(accelerator, Stack(std::vector<std::int64_t>(3, 8)), 1);
   accelerator.free_memory();

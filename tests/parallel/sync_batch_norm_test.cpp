@@ -15,7 +15,7 @@ namespace {
 using testing::run_ranks_shared;
 using torch::nn::BatchNormOptions;
 
-struct Setting {
+struct NormSetting {
   std::vector<std::int64_t> batches;  // one a rank
   std::vector<std::int64_t> rest;     // [C, …]
   BatchNormOptions options{3};
@@ -68,7 +68,7 @@ void expect_close(const at::Tensor& ours, const at::Tensor& expected, const char
   EXPECT_LE((ours - expected).abs().max().item<double>(), 1e-12) << what;
 }
 
-class SyncBatchNormRanks : public ::testing::TestWithParam<Setting> {};
+class SyncBatchNormRanks : public ::testing::TestWithParam<NormSetting> {};
 
 TEST_P(SyncBatchNormRanks, NormaliseAsOneProcessWithTheWholeBatch) {
   const auto& setting = GetParam();
@@ -103,12 +103,13 @@ TEST_P(SyncBatchNormRanks, NormaliseAsOneProcessWithTheWholeBatch) {
 
 INSTANTIATE_TEST_SUITE_P(
     Batches, SyncBatchNormRanks,
-    ::testing::Values(Setting{{4, 4}, {3}}, Setting{{5, 2, 1}, {3}}, Setting{{3, 0, 4}, {3, 5}},
-                      Setting{{2, 3}, {3, 4, 2}}, Setting{{1, 1, 2, 1}, {3, 2, 2, 2}},
-                      Setting{{4, 3}, {3}, BatchNormOptions(3).momentum(std::nullopt)},
-                      Setting{{4, 3}, {3}, BatchNormOptions(3).momentum(0.3).eps(1e-3)},
-                      Setting{{4, 3}, {3}, BatchNormOptions(3).affine(false)},
-                      Setting{{4, 3}, {3}, BatchNormOptions(3).track_running_stats(false)}));
+    ::testing::Values(NormSetting{{4, 4}, {3}}, NormSetting{{5, 2, 1}, {3}},
+                      NormSetting{{3, 0, 4}, {3, 5}}, NormSetting{{2, 3}, {3, 4, 2}},
+                      NormSetting{{1, 1, 2, 1}, {3, 2, 2, 2}},
+                      NormSetting{{4, 3}, {3}, BatchNormOptions(3).momentum(std::nullopt)},
+                      NormSetting{{4, 3}, {3}, BatchNormOptions(3).momentum(0.3).eps(1e-3)},
+                      NormSetting{{4, 3}, {3}, BatchNormOptions(3).affine(false)},
+                      NormSetting{{4, 3}, {3}, BatchNormOptions(3).track_running_stats(false)}));
 
 TEST(SyncBatchNorm, AloneIsLibTorchsBatchNorm) {
   SyncBatchNorm ours(BatchNormOptions(3));

@@ -19,7 +19,7 @@ struct Batch {
   std::vector<std::string> names;
   int epoch = 0;
 };
-struct Nested {
+struct Inside {
   Batch batch;
   std::optional<at::Tensor> mask;
   std::map<std::string, double> scores;
@@ -31,7 +31,7 @@ struct Twelve {
 
 TEST(Fields, AreCountedWhateverTheirTypes) {
   EXPECT_EQ(kFields<Batch>, 3U);
-  EXPECT_EQ(kFields<Nested>, 4U);
+  EXPECT_EQ(kFields<Inside>, 4U);
   EXPECT_EQ(kFields<Twelve>, 12U);
 }
 

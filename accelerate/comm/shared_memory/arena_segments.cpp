@@ -3,12 +3,13 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/round_up.h"
+#include "accelerate/comm/shared_memory/control_block.h"
 
 namespace accelerate::detail {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kLine = 64;
 constexpr std::uint64_t kPageAlignedFrom = std::uint64_t{64} << 10;
 constexpr std::uint64_t kHugePage = 2 * kMiB;      // segments begin at one, where there are such
 constexpr std::uint64_t kFirstSegment = kMiB / 4;  // enough to meet the peers
@@ -19,18 +20,14 @@ constexpr std::uint64_t kKeptIdle = 256 * kMiB;
 // More than any machine has, and far from overflow when it is rounded up.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 
-std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 std::uint64_t alignment_of(std::uint64_t bytes) {
-  return bytes >= kPageAlignedFrom ? MemoryFile::kPageBytes : kLine;
+  return bytes >= kPageAlignedFrom ? MemoryFile::kPageBytes : kCacheLine;
 }
 
 // What a block of `bytes` takes.
 std::uint64_t padded(std::uint64_t bytes) {
   const std::uint64_t some = std::clamp<std::uint64_t>(bytes, 1, kMostBytes);
-  return rounded_up(some, alignment_of(some));
+  return round_up(some, alignment_of(some));
 }
 
 std::uint64_t number(const void* data) {
@@ -76,7 +73,7 @@ void ArenaSegments::give(const SharedExtent& extent) {
 }
 
 void ArenaSegments::make_room(std::uint64_t bytes) {
-  const std::uint64_t needed = rounded_up(bytes, kHugePage);
+  const std::uint64_t needed = round_up(bytes, kHugePage);
   const std::uint64_t preferred = preferred_segment_bytes(needed);
   try {
     if (!restore_a_released_segment(bytes, std::max(preferred, 2 * needed))) add_segment(preferred);
@@ -91,7 +88,7 @@ void ArenaSegments::make_room(std::uint64_t bytes) {
 // half of it would be the memory of another one.
 std::uint64_t ArenaSegments::preferred_segment_bytes(std::uint64_t needed) const {
   const std::uint64_t some = std::max({kSomeAhead, 2 * needed, reserved_ / 16});
-  const std::uint64_t ahead = rounded_up(std::min(reserved_ / 2, some), kHugePage);
+  const std::uint64_t ahead = round_up(std::min(reserved_ / 2, some), kHugePage);
   return std::max({needed, kLeastSegment, std::min(ahead, kMostAhead)});
 }
 
@@ -118,7 +115,7 @@ void ArenaSegments::add_segment(std::uint64_t bytes) {
   by_offset_.add({end_, bytes, address});
   free_.give({end_, bytes, end_});
   reserved_ += bytes;
-  end_ += rounded_up(bytes, kHugePage);
+  end_ += round_up(bytes, kHugePage);
 }
 
 // The largest first: they are what one-off results leave behind.

@@ -13,17 +13,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // What one version of control groups calls its files.
-struct Version {
+struct CgroupVersion {
   const char* folder;  // below sys/fs/cgroup
   const char* limit;
   const char* usage;
   std::array<const char*, 3> reclaimable;  // lines of memory.stat, or null
 };
-constexpr Version kFirst{"memory",
-                         "memory.limit_in_bytes",
-                         "memory.usage_in_bytes",
-                         {"total_inactive_file", "total_active_file", nullptr}};
-constexpr Version kSecond{
+constexpr CgroupVersion kFirst{"memory",
+                               "memory.limit_in_bytes",
+                               "memory.usage_in_bytes",
+                               {"total_inactive_file", "total_active_file", nullptr}};
+constexpr CgroupVersion kSecond{
     "", "memory.max", "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}};
 
 // The number after the word `name` (with or without a colon) in a file of such lines.
@@ -44,7 +44,7 @@ std::optional<std::uint64_t> number_in(const fs::path& path) {
   return value_of(path, "");
 }
 
-std::uint64_t reclaimable_in(const fs::path& folder, const Version& version) {
+std::uint64_t reclaimable_in(const fs::path& folder, const CgroupVersion& version) {
   std::uint64_t bytes = 0;
   for (const char* line : version.reclaimable) {
     if (line == nullptr) continue;
@@ -54,7 +54,7 @@ std::uint64_t reclaimable_in(const fs::path& folder, const Version& version) {
 }
 
 // What a limit leaves; caches of files count as free, as they give way.
-void consider_group(const fs::path& folder, const Version& version, AvailableMemory& least) {
+void consider_group(const fs::path& folder, const CgroupVersion& version, AvailableMemory& least) {
   const auto limit = number_in(folder / version.limit);
   const auto usage = number_in(folder / version.usage);
   if (!limit || !usage) return;
@@ -72,7 +72,7 @@ void consider_groups(const std::string& line, const fs::path& sys, AvailableMemo
   if (fields.size() < 3) return;
   const bool second = fields[1].empty();
   if (!second && fields[1] != "memory") return;
-  const Version& version = second ? kSecond : kFirst;
+  const CgroupVersion& version = second ? kSecond : kFirst;
   const fs::path root = sys / "fs/cgroup" / version.folder;
   for (fs::path path = fs::path(fields[2]).relative_path(); !path.empty();
        path = path.parent_path()) {

@@ -2,19 +2,14 @@
 
 #include <iterator>
 
+#include "accelerate/base/round_up.h"
+
 namespace accelerate::detail {
-namespace {
-
-std::uint64_t aligned_up(std::uint64_t offset, std::uint64_t alignment) {
-  return (offset + alignment - 1) / alignment * alignment;
-}
-
-}  // namespace
 
 std::optional<FreeExtents::Extent> FreeExtents::take(std::uint64_t bytes, std::uint64_t alignment) {
   for (auto it = by_size_.lower_bound({bytes, 0}); it != by_size_.end(); ++it) {
     const Extent from = by_offset_.at(it->second);
-    const std::uint64_t start = aligned_up(from.offset, alignment);
+    const std::uint64_t start = round_up(from.offset, alignment);
     const std::uint64_t end = from.offset + from.bytes;
     if (start > end || bytes > end - start) continue;
     remove(from);

@@ -12,6 +12,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "accelerate/comm/shared_memory/control_block.h"
 #include "accelerate/comm/shared_memory/kernel_table.h"
 
 namespace accelerate::detail {
@@ -19,7 +20,7 @@ namespace {
 
 static_assert(sizeof(unsigned long) == sizeof(std::size_t) && sizeof(long) == 8);
 
-struct Version {
+struct KernelSet {
   std::string_view name;
   const KernelTable* table;
   bool (*runs_here)();  ///< Has what accelerate/CMakeLists.txt compiles the loops for.
@@ -37,7 +38,7 @@ bool has_avx512() {
 #endif
 
 // Later ones are better where they run.
-constexpr Version kVersions[] = {
+constexpr KernelSet kVersions[] = {
     {"baseline", &kernels_baseline, [] { return true; }},
 #ifdef ACCELERATE_AVX_KERNELS
     {"avx2", &kernels_avx2, has_avx2},
@@ -108,12 +109,10 @@ int column_of(ReduceOp op) {
 }
 
 #ifdef ACCELERATE_STREAMS
-constexpr std::size_t kLine = 64;
-
 // Four stores fill one buffer of the processor, which then writes the line without reading it.
 void stream_lines(std::byte* destination, const std::byte* source, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += kLine) {
-    for (std::size_t part = at; part < at + kLine; part += sizeof(__m128i)) {
+  for (std::size_t at = 0; at < bytes; at += kCacheLine) {
+    for (std::size_t part = at; part < at + kCacheLine; part += sizeof(__m128i)) {
       _mm_stream_si128(reinterpret_cast<__m128i*>(destination + part),
                        _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + part)));
     }
@@ -142,9 +141,9 @@ void reduce_elements(std::span<std::byte* const> destinations,
 
 void copy_streaming(std::byte* destination, const std::byte* source, std::size_t bytes) {
 #ifdef ACCELERATE_STREAMS
-  const std::size_t past_line = reinterpret_cast<std::uintptr_t>(destination) % kLine;
-  const std::size_t head = std::min(bytes, past_line == 0 ? 0 : kLine - past_line);
-  const std::size_t lines = (bytes - head) / kLine * kLine;
+  const std::size_t past_line = reinterpret_cast<std::uintptr_t>(destination) % kCacheLine;
+  const std::size_t head = std::min(bytes, past_line == 0 ? 0 : kCacheLine - past_line);
+  const std::size_t lines = (bytes - head) / kCacheLine * kCacheLine;
   std::memcpy(destination, source, head);
   stream_lines(destination + head, source + head, lines);
   std::memcpy(destination + head + lines, source + head + lines, bytes - head - lines);

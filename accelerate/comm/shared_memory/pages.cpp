@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/round_up.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/comm/shared_memory/backend.h"
@@ -33,7 +34,7 @@ using Gone = std::atomic<std::uint8_t>;  // Whether a rank has let go.
 // The flags of the ranks come before the pages.
 std::size_t header_bytes(std::size_t ranks) {
   constexpr std::size_t kPage = 4096;
-  return (ranks * sizeof(Gone) + kPage - 1) / kPage * kPage;
+  return detail::round_up(ranks * sizeof(Gone), kPage);
 }
 
 Gone* flags_at(std::byte* memory) {

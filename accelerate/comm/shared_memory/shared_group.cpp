@@ -32,8 +32,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{50};
 // How often a rank that makes a group asks for what its peers set, and whether they are there.
 constexpr std::chrono::milliseconds kPoll{1};
-constexpr std::chrono::milliseconds kLook{20};
-constexpr int kPollsBetweenLooks = kLook / kPoll;
+constexpr std::chrono::milliseconds kLookForOthers{20};
+constexpr int kPollsBetweenLooks = kLookForOthers / kPoll;
 // Longer than an engine waits before it looks whether its peers are there.
 constexpr std::chrono::milliseconds kSlice{150};
 
@@ -179,8 +179,8 @@ Members members_of(const Founding& founding, const LocalPeers& peers) {
   Members members;
   for (int rank = 0; rank < founding.size; ++rank) {
     const auto bytes = get(founding, peers, rank);
-    const auto theirs = member_in(nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false),
-                                  peers.size());
+    const auto theirs =
+        member_in(nlohmann::json::parse(bytes.begin(), bytes.end(), nullptr, false), peers.size());
     if (!theirs) throw_unlikely(rank, bytes);
     if (!theirs->error.empty()) {
       throw CommError("rank " + std::to_string(rank) +
@@ -221,8 +221,7 @@ SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> p
   set(founding.store, mine_key(rank_), mine);
   Members members = members_of(founding, *peers_);
   const bool spins = have_a_core_each(founding.size, members.cores, *peers_);
-  block_ =
-      std::make_unique<ControlBlock>(block_in(members, *peers_, founding.size), founding.size);
+  block_ = std::make_unique<ControlBlock>(block_in(members, *peers_, founding.size), founding.size);
   engine_ = std::make_unique<Engine>(
       *block_, rank_, std::make_unique<PeersOfGroup>(peers_, std::move(members.index)),
       spins ? std::chrono::nanoseconds(kSpin) : std::chrono::nanoseconds(0));

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds kSpin{20};
-constexpr std::chrono::milliseconds kLook{100};
+constexpr std::chrono::milliseconds kLookAtOwner{100};
 
 // Even: the epoch doubled; odd: the epoch before is over, the next not there yet.
 std::uint32_t stamp_of(std::uint32_t epoch) {
@@ -143,7 +143,7 @@ void SharedWindow::wait_for(int rank, std::uint32_t epoch) {
   detail::Counter& stamp = header(rank).stamp;
   const detail::Blocked blocked{&stamp, stamp_of(epoch), rank};
   const auto end = Clock::now() + timeout_;
-  while (!detail::watch(blocked, kSpin, kLook)) {
+  while (!detail::watch(blocked, kSpin, kLookAtOwner)) {
     group_->engine().require_progress(blocked);
     if (Clock::now() < end) continue;
     throw CommError("SharedWindow: rank " + std::to_string(rank) + " has not published epoch " +

@@ -40,9 +40,9 @@ class LineCounting {
   int* line_;
 };
 
-class Handler : public nlohmann::json_sax<Json> {
+class JsonHandler : public nlohmann::json_sax<Json> {
  public:
-  Handler(const std::string& name, const DocumentLimits& limits, const int* line)
+  JsonHandler(const std::string& name, const DocumentLimits& limits, const int* line)
       : builder_(name, limits), line_(line) {}
 
   Node take() { return builder_.take(); }
@@ -102,7 +102,7 @@ Node read_json(std::string_view text, const std::string& name, const DocumentLim
   detail::check_text(text, name, limits);
   if (trim(text).empty()) return {};
   int line = 1;
-  Handler handler(name, limits, &line);
+  JsonHandler handler(name, limits, &line);
   const char* begin = text.data();
   Json::sax_parse(LineCounting(begin, &line), LineCounting(begin + text.size(), &line), &handler);
   return handler.take();

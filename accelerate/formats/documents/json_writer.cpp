@@ -10,7 +10,7 @@ namespace accelerate {
 namespace {
 
 void append_unit(std::string& out, unsigned unit) {
-  std::array<char, 8> buffer{};
+  std::array<char, 16> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "\\u%04x", unit);
   out += buffer.data();
 }

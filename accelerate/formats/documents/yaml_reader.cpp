@@ -18,9 +18,9 @@ bool is_tagged(const std::string& tag) {
 
 // Turns yaml-cpp's events into a tree. The events come while the text is parsed, so a refusal here
 // stops a bomb before it is built; yaml-cpp's own node API would have expanded it first.
-class Handler : public YAML::EventHandler {
+class YamlHandler : public YAML::EventHandler {
  public:
-  Handler(const std::string& name, const DocumentLimits& limits) : builder_(name, limits) {}
+  YamlHandler(const std::string& name, const DocumentLimits& limits) : builder_(name, limits) {}
 
   Node take() { return builder_.take(); }
 
@@ -116,7 +116,7 @@ std::string with_visible_end(std::string_view text) {
 Node read_yaml(std::string_view text, const std::string& name, const DocumentLimits& limits) {
   detail::check_text(text, name, limits);
   std::istringstream stream{with_visible_end(text)};
-  Handler handler(name, limits);
+  YamlHandler handler(name, limits);
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(handler)) {

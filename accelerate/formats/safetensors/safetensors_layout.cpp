@@ -16,16 +16,17 @@ namespace {
 
 using detail::tensor_label;
 
-[[noreturn]] void refuse(const TensorSpec& spec, const std::string& why) {
+[[noreturn]] void refuse_to_save(const TensorSpec& spec, const std::string& why) {
   throw UsageError("cannot save " + tensor_label(spec.name) + ": " + why);
 }
 
 void check_name(const TensorSpec& spec) {
-  if (spec.name == "__metadata__") refuse(spec, "the format keeps this name for itself; rename it");
-  if (!is_utf8(spec.name)) refuse(spec, "its name is no UTF-8; rename it");
+  if (spec.name == "__metadata__")
+    refuse_to_save(spec, "the format keeps this name for itself; rename it");
+  if (!is_utf8(spec.name)) refuse_to_save(spec, "its name is no UTF-8; rename it");
   if (spec.name.size() > SafetensorsLimits::kNameBytes) {
-    refuse(spec, "its name has " + std::to_string(spec.name.size()) + " bytes, at most " +
-                     std::to_string(SafetensorsLimits::kNameBytes) + " are allowed");
+    refuse_to_save(spec, "its name has " + std::to_string(spec.name.size()) + " bytes, at most " +
+                             std::to_string(SafetensorsLimits::kNameBytes) + " are allowed");
   }
 }
 
@@ -33,14 +34,14 @@ void check_name(const TensorSpec& spec) {
 std::uint64_t check_spec(const TensorSpec& spec) {
   check_name(spec);
   if (spec.shape.size() > SafetensorsLimits::kRank) {
-    refuse(spec, "it has " + std::to_string(spec.shape.size()) + " dimensions, at most " +
-                     std::to_string(SafetensorsLimits::kRank) + " are allowed");
+    refuse_to_save(spec, "it has " + std::to_string(spec.shape.size()) + " dimensions, at most " +
+                             std::to_string(SafetensorsLimits::kRank) + " are allowed");
   }
   const auto size = bytes_of(spec.dtype, spec.shape);
   if (!size) {
-    refuse(spec,
-           "its shape has a negative dimension, or its size overflows 64 bits or fills no "
-           "whole number of bytes");
+    refuse_to_save(spec,
+                   "its shape has a negative dimension, or its size overflows 64 bits or fills no "
+                   "whole number of bytes");
   }
   return *size;
 }
@@ -54,7 +55,7 @@ void check_specs(const std::vector<TensorSpec>& specs) {
   std::uint64_t total = SafetensorsLimits::kHeaderBytes + 8;
   for (const TensorSpec& spec : specs) {
     if (__builtin_add_overflow(total, check_spec(spec), &total)) {
-      refuse(spec, "with the tensors before it the file's size overflows 64 bits");
+      refuse_to_save(spec, "with the tensors before it the file's size overflows 64 bits");
     }
   }
 }

@@ -11,24 +11,24 @@
 namespace accelerate {
 namespace {
 
-[[noreturn]] void refuse(const TensorSpec& tensor, const std::string& why) {
+[[noreturn]] void refuse_slice(const TensorSpec& tensor, const std::string& why) {
   throw UsageError("cannot take a slice of " + detail::tensor_label(tensor.name) + ": " + why);
 }
 
 // One range for each dimension, all of them inside.
 std::vector<IndexRange> complete(const TensorSpec& tensor, std::span<const IndexRange> ranges) {
   if (ranges.size() > tensor.shape.size()) {
-    refuse(tensor, std::to_string(ranges.size()) + " ranges were given for its " +
-                       std::to_string(tensor.shape.size()) + " dimensions");
+    refuse_slice(tensor, std::to_string(ranges.size()) + " ranges were given for its " +
+                             std::to_string(tensor.shape.size()) + " dimensions");
   }
   std::vector<IndexRange> all(ranges.begin(), ranges.end());
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
     const std::int64_t size = tensor.shape[d];
     if (d == all.size()) all.push_back({0, size});
     if (all[d].begin < 0 || all[d].end < all[d].begin || all[d].end > size) {
-      refuse(tensor, std::to_string(all[d].begin) + ":" + std::to_string(all[d].end) +
-                         " of its dimension " + std::to_string(d) +
-                         ", which has 0:" + std::to_string(size));
+      refuse_slice(tensor, std::to_string(all[d].begin) + ":" + std::to_string(all[d].end) +
+                               " of its dimension " + std::to_string(d) +
+                               ", which has 0:" + std::to_string(size));
     }
   }
   return all;
@@ -40,8 +40,9 @@ std::uint64_t length(const IndexRange& range) {
 
 std::uint64_t whole_bytes(const TensorSpec& tensor, std::uint64_t bits) {
   if (bits % 8 != 0) {
-    refuse(tensor, "its elements of " + std::to_string(bits_of(tensor.dtype)) +
-                       " bits are packed, and the slice does not begin and end on whole bytes");
+    refuse_slice(tensor,
+                 "its elements of " + std::to_string(bits_of(tensor.dtype)) +
+                     " bits are packed, and the slice does not begin and end on whole bytes");
   }
   return bits / 8;
 }
@@ -51,7 +52,7 @@ std::uint64_t whole_bytes(const TensorSpec& tensor, std::uint64_t bits) {
 SliceRuns::SliceRuns(const TensorSpec& tensor, std::span<const IndexRange> ranges) {
   const std::vector<IndexRange> all = complete(tensor, ranges);
   const auto bytes = bytes_of(tensor.dtype, tensor.shape);
-  if (!bytes) refuse(tensor, "its shape has no size in bytes");
+  if (!bytes) refuse_slice(tensor, "its shape has no size in bytes");
   tensor_bytes_ = *bytes;
   for (const IndexRange& range : all) shape_.push_back(range.end - range.begin);
   if (std::ranges::find(shape_, 0) != shape_.end()) return;

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = PickleNode::Kind;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_numpy(const std::string& why) {
   throw CheckpointError("its pickle has a numpy object that " + why);
 }
 
@@ -40,20 +40,21 @@ bool holds(const PickleNode& tuple, std::initializer_list<Kind> kinds) {
 // numpy.dtype("u4", False, True) with the state (3, "<", …).
 NumpyType type_of(const PickleNode& node) {
   if (!is_call_of(node, "numpy.dtype") || !holds(*node.items[1], {Kind::text})) {
-    refuse("has no type of elements");
+    refuse_numpy("has no type of elements");
   }
   const std::string_view name = node.items[1]->items[0]->text;
   static constexpr std::string_view kNames[] = {"b1", "i1", "i2", "i4", "i8", "u1",
                                                 "u2", "u4", "u8", "f2", "f4", "f8"};
   if (std::ranges::find(kNames, name) == std::end(kNames)) {
-    refuse("has elements of the type " + printable(name) +
-           "; only booleans, integers and floats are read");
+    refuse_numpy("has elements of the type " + printable(name) +
+                 "; only booleans, integers and floats are read");
   }
   if (node.state != nullptr) {
-    if (!holds(*node.state, {Kind::integer, Kind::text})) refuse("has a type of another version");
+    if (!holds(*node.state, {Kind::integer, Kind::text}))
+      refuse_numpy("has a type of another version");
     const std::string_view order = node.state->items[1]->text;
     if (order != "<" && order != "|" && order != "=")
-      refuse("is of the byte order " + printable(order));
+      refuse_numpy("is of the byte order " + printable(order));
   }
   return {name[0], static_cast<std::size_t>(name[1] - '0')};
 }
@@ -64,14 +65,14 @@ std::string bytes_of_node(const PickleNode& node) {
   if (is_call_of(node, "_codecs.encode") && node.items[1]->items.size() == 2) {
     return decode_latin1(*node.items[1]->items[0], *node.items[1]->items[1]);
   }
-  refuse("has no bytes");
+  refuse_numpy("has no bytes");
 }
 
 std::vector<std::int64_t> shape_of(const PickleNode& node) {
-  if (node.kind != Kind::tuple || node.items.size() > 64) refuse("has no shape");
+  if (node.kind != Kind::tuple || node.items.size() > 64) refuse_numpy("has no shape");
   std::vector<std::int64_t> shape;
   for (const PickleNode* item : node.items) {
-    if (item->kind != Kind::integer || item->integer < 0) refuse("has a negative dimension");
+    if (item->kind != Kind::integer || item->integer < 0) refuse_numpy("has a negative dimension");
     shape.push_back(item->integer);
   }
   return shape;
@@ -85,7 +86,7 @@ TorchValue number_of(NumpyType type, std::uint64_t bits) {
   if (type.kind == 'f' && type.width == 4) {
     return {static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))};
   }
-  if (type.kind == 'f') refuse("is a number of 16 bits; in Python save float(number)");
+  if (type.kind == 'f') refuse_numpy("is a number of 16 bits; in Python save float(number)");
   if (bits >> 63 == 0) return {static_cast<std::int64_t>(bits)};
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>(bits >> (8 * i) & 0xFF);
@@ -119,11 +120,11 @@ bool is_numpy_array(const PickleNode& call) {
 NumpyArray convert_numpy_array(const PickleNode& call) {
   if (!holds(*call.items[1], {Kind::global}) || call.items[1]->items[0]->text != "numpy.ndarray" ||
       call.items.size() > 2) {
-    refuse("is a class derived from numpy.ndarray");
+    refuse_numpy("is a class derived from numpy.ndarray");
   }
   if (call.state == nullptr || call.state->items.size() != 5 ||
       !holds(*call.state, {Kind::integer, Kind::tuple, Kind::call, Kind::boolean})) {
-    refuse("is an array without a state");
+    refuse_numpy("is an array without a state");
   }
   const auto& state = call.state->items;
   const NumpyType type = type_of(*state[2]);
@@ -137,8 +138,8 @@ NumpyArray convert_numpy_array(const PickleNode& call) {
     if (__builtin_mul_overflow(size, static_cast<std::uint64_t>(dimension), &size)) size = ~0ULL;
   }
   if (size != array.bytes.size()) {
-    refuse("has " + std::to_string(array.bytes.size()) + " bytes, its shape takes " +
-           std::to_string(size));
+    refuse_numpy("has " + std::to_string(array.bytes.size()) + " bytes, its shape takes " +
+                 std::to_string(size));
   }
   return array;
 }
@@ -146,7 +147,7 @@ NumpyArray convert_numpy_array(const PickleNode& call) {
 TorchValue convert_numpy_scalar(const PickleNode& dtype, const PickleNode& bytes) {
   const NumpyType type = type_of(dtype);
   const std::string digits = bytes_of_node(bytes);
-  if (digits.size() != type.width) refuse("is a number of the wrong size");
+  if (digits.size() != type.width) refuse_numpy("is a number of the wrong size");
   std::uint64_t bits = 0;
   for (std::size_t i = digits.size(); i-- > 0;) {
     bits = bits << 8 | static_cast<unsigned char>(digits[i]);

@@ -16,10 +16,6 @@ namespace {
 
 using Kind = PickleNode::Kind;
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw CheckpointError("its pickle " + why);
-}
-
 class Machine {
  public:
   Machine(std::string_view bytes, std::span<const std::string_view> allowed)
@@ -86,7 +82,7 @@ class Machine {
 
 std::string_view Machine::take(std::uint64_t size) {
   if (size > bytes_.size() - at_) {
-    refuse("ends in the middle of a value: the file is cut short or damaged");
+    refuse_pickle("ends in the middle of a value: the file is cut short or damaged");
   }
   const std::string_view taken = bytes_.substr(at_, size);
   at_ += size;
@@ -110,8 +106,8 @@ std::string_view Machine::line() {
 
 PickleNode* Machine::make(Kind kind) {
   if (pickle_.nodes.size() == PickleLimits::kNodes) {
-    refuse("has more than the " + std::to_string(PickleLimits::kNodes) +
-           " values that are allowed");
+    refuse_pickle("has more than the " + std::to_string(PickleLimits::kNodes) +
+                  " values that are allowed");
   }
   PickleNode& node = pickle_.nodes.emplace_back();
   node.kind = kind;
@@ -119,7 +115,7 @@ PickleNode* Machine::make(Kind kind) {
 }
 
 void Machine::push(PickleNode* node) {
-  if (stack_.size() == PickleLimits::kNodes) refuse("piles up more values than are allowed");
+  if (stack_.size() == PickleLimits::kNodes) refuse_pickle("piles up more values than are allowed");
   stack_.push_back(node);
 }
 
@@ -131,7 +127,7 @@ PickleNode* Machine::push_new(Kind kind) {
 
 PickleNode* Machine::top() {
   const std::size_t floor = marks_.empty() ? 0 : marks_.back();
-  if (stack_.size() <= floor) refuse("takes a value that was never given: it is damaged");
+  if (stack_.size() <= floor) refuse_pickle("takes a value that was never given: it is damaged");
   return stack_.back();
 }
 
@@ -142,7 +138,7 @@ PickleNode* Machine::pop() {
 }
 
 std::vector<PickleNode*> Machine::pop_to_mark() {
-  if (marks_.empty()) refuse("ends a group that was never begun: it is damaged");
+  if (marks_.empty()) refuse_pickle("ends a group that was never begun: it is damaged");
   const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
   std::vector<PickleNode*> items(first, stack_.end());
   stack_.erase(first, stack_.end());
@@ -152,12 +148,13 @@ std::vector<PickleNode*> Machine::pop_to_mark() {
 
 PickleNode* Machine::top_of(Kind kind, const char* what) {
   PickleNode* node = top();
-  if (node->kind != kind) refuse(std::string("has another value where ") + what + " should be");
+  if (node->kind != kind)
+    refuse_pickle(std::string("has another value where ") + what + " should be");
   return node;
 }
 
 void Machine::text(std::string_view value) {
-  if (!is_utf8(value)) refuse("has a text that is no UTF-8");
+  if (!is_utf8(value)) refuse_pickle("has a text that is no UTF-8");
   push_new(Kind::text)->text = value;
 }
 
@@ -210,29 +207,29 @@ void Machine::set_item() {
 }
 
 void Machine::put(std::uint64_t index) {
-  if (memo_.size() == PickleLimits::kNodes) refuse("remembers more values than are allowed");
+  if (memo_.size() == PickleLimits::kNodes) refuse_pickle("remembers more values than are allowed");
   memo_[index] = top();
 }
 
 void Machine::get(std::uint64_t index) {
   const auto found = memo_.find(index);
-  if (found == memo_.end()) refuse("recalls a value that was never given: it is damaged");
+  if (found == memo_.end()) refuse_pickle("recalls a value that was never given: it is damaged");
   push(found->second);
 }
 
 void Machine::add_entries(const std::vector<PickleNode*>& entries) {
   PickleNode* target = top();
   if (target->kind != Kind::dict && target->kind != Kind::call) {
-    refuse("puts entries into what is no dict");
+    refuse_pickle("puts entries into what is no dict");
   }
-  if (entries.size() % 2 != 0) refuse("has a key without a value");
+  if (entries.size() % 2 != 0) refuse_pickle("has a key without a value");
   target->items.insert(target->items.end(), entries.begin(), entries.end());
 }
 
 void Machine::protocol() {
   const std::uint64_t version = number(1);
   if (version < 2 || version > 5) {
-    refuse("is of protocol " + std::to_string(version) + ", 2 to 5 are allowed");
+    refuse_pickle("is of protocol " + std::to_string(version) + ", 2 to 5 are allowed");
   }
 }
 
@@ -276,7 +273,7 @@ void Machine::new_object() {
   PickleNode* name = top_of(Kind::global, "the name of a class");
   pop();
   if (name->text != kScriptClasses || !arguments->items.empty()) {
-    refuse("makes an object of " + printable(name->text) + ", which data does not need");
+    refuse_pickle("makes an object of " + printable(name->text) + ", which data does not need");
   }
   push_new(Kind::object);
 }
@@ -285,7 +282,7 @@ void Machine::build() {
   PickleNode* state = pop();
   PickleNode* target = top();
   if (target->kind != Kind::object) target = top_of(Kind::call, "an object to fill");
-  if (target->state != nullptr) refuse("fills an object twice");
+  if (target->state != nullptr) refuse_pickle("fills an object twice");
   target->state = state;
 }
 
@@ -382,23 +379,28 @@ Pickle Machine::run() {
     if (kOperations[code] == nullptr) {
       std::array<char, 8> hex{};
       std::snprintf(hex.data(), hex.size(), "0x%02x", code);
-      refuse("has the operation " + std::string(hex.data()) + " at its byte " +
-             std::to_string(before) + ", which data does not need");
+      refuse_pickle("has the operation " + std::string(hex.data()) + " at its byte " +
+                    std::to_string(before) + ", which data does not need");
     }
     kOperations[code](*this);
   }
   pickle_.root = pop();
-  if (!stack_.empty() || !marks_.empty()) refuse("ends with values left over: it is damaged");
-  if (at_ != bytes_.size()) refuse("is followed by other bytes");
+  if (!stack_.empty() || !marks_.empty())
+    refuse_pickle("ends with values left over: it is damaged");
+  if (at_ != bytes_.size()) refuse_pickle("is followed by other bytes");
   return std::move(pickle_);
 }
 
 }  // namespace
 
+void refuse_pickle(const std::string& why) {
+  throw CheckpointError("its pickle " + why);
+}
+
 Pickle read_pickle(std::span<const std::byte> bytes, std::span<const std::string_view> allowed) {
   if (bytes.size() > PickleLimits::kBytes) {
-    refuse("has " + std::to_string(bytes.size()) + " bytes, at most " +
-           std::to_string(PickleLimits::kBytes) + " are allowed");
+    refuse_pickle("has " + std::to_string(bytes.size()) + " bytes, at most " +
+                  std::to_string(PickleLimits::kBytes) + " are allowed");
   }
   return Machine({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, allowed).run();
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -45,6 +46,9 @@ inline constexpr std::string_view kScriptClasses = "__torch__";
 /// whose message is a clause, with the name that was asked for, when it is not on it.
 [[nodiscard]] std::string_view allowed_global(std::string_view module, std::string_view name,
                                               std::span<const std::string_view> allowed);
+
+/// Throws CheckpointError "its pickle <why>": a clause.
+[[noreturn]] void refuse_pickle(const std::string& why);
 
 /// A pickle that has been read: the last value is `root`.
 struct Pickle {

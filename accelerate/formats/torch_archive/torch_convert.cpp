@@ -20,10 +20,6 @@ namespace {
 using Kind = PickleNode::Kind;
 using Arguments = std::span<PickleNode* const>;
 
-[[noreturn]] void refuse(const std::string& why) {
-  throw CheckpointError("its pickle " + why);
-}
-
 class Converter {
  public:
   explicit Converter(const FindStorage& storages) : storages_(storages) {}
@@ -94,16 +90,16 @@ std::span<const Converter::CallRow> Converter::calls() {
 void Converter::charge(std::size_t bytes) {
   spent_ += bytes;
   if (spent_ > TorchArchiveLimits::kTreeBytes) {
-    refuse("would take more than the " + std::to_string(TorchArchiveLimits::kTreeBytes) +
-           " bytes of memory that are allowed, without its tensors");
+    refuse_pickle("would take more than the " + std::to_string(TorchArchiveLimits::kTreeBytes) +
+                  " bytes of memory that are allowed, without its tensors");
   }
 }
 
 TorchValue Converter::convert(const PickleNode& node) {
   charge(sizeof(TorchValue));
   if (depth_ == TorchArchiveLimits::kDepth) {
-    refuse("nests containers deeper than the " + std::to_string(TorchArchiveLimits::kDepth) +
-           " levels that are allowed, or one holds itself");
+    refuse_pickle("nests containers deeper than the " + std::to_string(TorchArchiveLimits::kDepth) +
+                  " levels that are allowed, or one holds itself");
   }
   ++depth_;
   TorchValue value = convert_deeper(node);
@@ -150,7 +146,7 @@ TorchValue Converter::convert_container(const PickleNode& node) {
     case Kind::object:
       return convert_object(node);
     default:
-      refuse("has a storage outside of a tensor");
+      refuse_pickle("has a storage outside of a tensor");
   }
 }
 
@@ -171,7 +167,7 @@ TorchDict Converter::convert_entries(Arguments entries) {
 
 TorchValue Converter::convert_global(const PickleNode& node) {
   if (std::ranges::find(dtype_names(), node.text, &TorchName::global) == dtype_names().end()) {
-    refuse("has " + printable(node.text) + " by itself, which is no data");
+    refuse_pickle("has " + printable(node.text) + " by itself, which is no data");
   }
   return {TorchDtype{std::string(node.text.substr(std::string_view("torch.").size()))}};
 }
@@ -186,15 +182,16 @@ TorchValue Converter::convert_call(const PickleNode& node) {
     return {std::move(array)};
   }
   const auto row = std::ranges::find(calls(), name, &CallRow::name);
-  if (row == calls().end()) refuse("calls " + printable(name) + ", which is no data");
+  if (row == calls().end()) refuse_pickle("calls " + printable(name) + ", which is no data");
   if (arguments.size() < row->least || arguments.size() > row->most) {
-    refuse("calls " + printable(name) + " with " + std::to_string(arguments.size()) + " arguments");
+    refuse_pickle("calls " + printable(name) + " with " + std::to_string(arguments.size()) +
+                  " arguments");
   }
   TorchValue value = (this->*row->call)(arguments);
   const bool is_dict = value.as<TorchDict>() != nullptr && !name.starts_with("torch.jit.");
   // The attributes of an OrderedDict, e.g. the _metadata of a module's state, are not data.
   if (!is_dict && (node.state != nullptr || !entries.empty())) {
-    refuse("changes the result of " + printable(name) + " afterwards");
+    refuse_pickle("changes the result of " + printable(name) + " afterwards");
   }
   if (is_dict) {
     TorchDict more = convert_entries(entries);
@@ -207,13 +204,15 @@ TorchValue Converter::convert_call(const PickleNode& node) {
 // A module's state are its attributes. Others pack theirs by code, which is not run.
 TorchValue Converter::convert_object(const PickleNode& node) {
   if (node.state == nullptr || node.state->kind != Kind::dict) {
-    refuse("has an object of TorchScript whose state is no dict of attributes, as quantized " +
-           std::string("modules pack theirs: only its own code could read it"));
+    refuse_pickle(
+        "has an object of TorchScript whose state is no dict of attributes, as quantized " +
+        std::string("modules pack theirs: only its own code could read it"));
   }
   TorchObject object{std::move(convert_entries(node.state->items).entries)};
   for (const TorchEntry& entry : object.attributes) {
     if (entry.key.as<std::string>() == nullptr) {
-      refuse("has an object of TorchScript with an attribute called " + entry.key.describe());
+      refuse_pickle("has an object of TorchScript with an attribute called " +
+                    entry.key.describe());
     }
   }
   return {std::move(object)};
@@ -231,13 +230,13 @@ TorchValue Converter::encoded(Arguments arguments) {
 }
 
 TorchValue Converter::set(Arguments arguments) {
-  if (arguments[0]->kind != Kind::list) refuse("makes a set of what is no list");
+  if (arguments[0]->kind != Kind::list) refuse_pickle("makes a set of what is no list");
   return {TorchSet{convert_items(arguments[0]->items)}};
 }
 
 TorchValue Converter::dict(Arguments arguments) {
   if (arguments.empty()) return {TorchDict{}};
-  if (arguments[0]->kind != Kind::dict) refuse("makes a dict of what is no dict");
+  if (arguments[0]->kind != Kind::dict) refuse_pickle("makes a dict of what is no dict");
   return {convert_entries(arguments[0]->items)};
 }
 
@@ -246,10 +245,10 @@ TorchValue Converter::size(Arguments arguments) {
 }
 
 TorchValue Converter::device(Arguments arguments) {
-  if (arguments[0]->kind != Kind::text) refuse("names a device by what is no text");
+  if (arguments[0]->kind != Kind::text) refuse_pickle("names a device by what is no text");
   std::string name(arguments[0]->text);
   if (arguments.size() == 2) {
-    if (arguments[1]->kind != Kind::integer) refuse("numbers a device by what is no number");
+    if (arguments[1]->kind != Kind::integer) refuse_pickle("numbers a device by what is no number");
     name += ":" + std::to_string(arguments[1]->integer);
   }
   return {TorchDevice{std::move(name)}};
@@ -258,7 +257,7 @@ TorchValue Converter::device(Arguments arguments) {
 TorchValue Converter::parameter(Arguments arguments) {
   TorchValue value = convert(*arguments[0]);
   auto* tensor = std::get_if<TorchTensor>(&value.content);
-  if (tensor == nullptr) refuse("makes a parameter of what is no tensor");
+  if (tensor == nullptr) refuse_pickle("makes a parameter of what is no tensor");
   tensor->is_parameter = true;
   tensor->requires_grad = arguments[1]->kind == Kind::boolean && arguments[1]->integer != 0;
   return value;

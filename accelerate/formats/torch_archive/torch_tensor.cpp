@@ -14,16 +14,16 @@ namespace {
 using Kind = PickleNode::Kind;
 using Arguments = std::span<PickleNode* const>;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_tensor(const std::string& why) {
   throw CheckpointError("its pickle has " + why);
 }
 
 DType dtype_of(std::span<const TorchName> names, std::string_view global) {
   const auto name = std::ranges::find(names, global, &TorchName::global);
-  if (name == names.end()) refuse(printable(global) + " where a type of elements should be");
+  if (name == names.end()) refuse_tensor(printable(global) + " where a type of elements should be");
   if (!name->dtype) {
-    refuse("tensors of " + std::string(global) +
-           ", which our formats cannot hold; convert them in Python, e.g. to complex64");
+    refuse_tensor("tensors of " + std::string(global) +
+                  ", which our formats cannot hold; convert them in Python, e.g. to complex64");
   }
   return *name->dtype;
 }
@@ -52,7 +52,8 @@ Storage storage_of(const PickleNode& node, const FindStorage& storages) {
                            : Arguments();
   constexpr std::array kKinds = {Kind::text, Kind::global, Kind::text, Kind::text, Kind::integer};
   const bool fits = std::ranges::equal(id, kKinds, {}, [](const PickleNode* n) { return n->kind; });
-  if (!fits || id[0]->text != "storage" || id[4]->integer < 0) refuse("a storage of another kind");
+  if (!fits || id[0]->text != "storage" || id[4]->integer < 0)
+    refuse_tensor("a storage of another kind");
   Storage storage{.name = std::string(id[2]->text),
                   .device = std::string(id[3]->text),
                   .elements = id[4]->integer};
@@ -100,12 +101,13 @@ TorchTensor build(Arguments arguments, const Storage& storage, DType dtype) {
   TorchTensor tensor;
   tensor.dtype = dtype;
   if (arguments[1]->kind != Kind::integer || arguments[1]->integer < 0) {
-    refuse("a tensor whose offset is no number from 0 on");
+    refuse_tensor("a tensor whose offset is no number from 0 on");
   }
   tensor.storage_offset = static_cast<std::uint64_t>(arguments[1]->integer);
   tensor.shape = sizes_of(*arguments[2], "a tensor whose shape");
   tensor.strides = sizes_of(*arguments[3], "a tensor whose stride");
-  if (tensor.shape.size() != tensor.strides.size()) refuse("a tensor of unequal shape and stride");
+  if (tensor.shape.size() != tensor.strides.size())
+    refuse_tensor("a tensor of unequal shape and stride");
   tensor.requires_grad = arguments[4]->kind == Kind::boolean && arguments[4]->integer != 0;
   tensor.storage = storage.name;
   tensor.storage_bytes = storage.bytes.size();
@@ -120,7 +122,7 @@ void check_metadata(Arguments arguments, std::size_t index) {
   const PickleNode& metadata = *arguments[index];
   if (metadata.kind == Kind::none || (metadata.kind == Kind::dict && metadata.items.empty()))
     return;
-  refuse(
+  refuse_tensor(
       "a tensor that is a conjugated or negated view; in Python save "
       "tensor.resolve_conj().resolve_neg()");
 }
@@ -128,13 +130,13 @@ void check_metadata(Arguments arguments, std::size_t index) {
 }  // namespace
 
 std::vector<std::int64_t> sizes_of(const PickleNode& tuple, const char* what) {
-  if (tuple.kind != Kind::tuple) refuse(std::string(what) + " is no tuple");
+  if (tuple.kind != Kind::tuple) refuse_tensor(std::string(what) + " is no tuple");
   if (tuple.items.size() > 64)
-    refuse(std::string(what) + " has more than LibTorch's 64 dimensions");
+    refuse_tensor(std::string(what) + " has more than LibTorch's 64 dimensions");
   std::vector<std::int64_t> sizes;
   for (const PickleNode* item : tuple.items) {
     if (item->kind != Kind::integer || item->integer < 0) {
-      refuse(std::string(what) + " holds what is no number from 0 on");
+      refuse_tensor(std::string(what) + " holds what is no number from 0 on");
     }
     sizes.push_back(item->integer);
   }
@@ -144,7 +146,7 @@ std::vector<std::int64_t> sizes_of(const PickleNode& tuple, const char* what) {
 TorchTensor convert_tensor(Arguments arguments, const FindStorage& storages) {
   check_metadata(arguments, 6);
   const Storage storage = storage_of(*arguments[0], storages);
-  if (!storage.dtype) refuse("a tensor without a type of elements");
+  if (!storage.dtype) refuse_tensor("a tensor without a type of elements");
   return build(arguments, storage, *storage.dtype);
 }
 

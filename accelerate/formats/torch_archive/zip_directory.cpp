@@ -16,7 +16,7 @@ constexpr std::uint64_t kMostEntries = 1'000'000;
 constexpr std::uint16_t kAll16 = 0xFFFF;  // "The number is in the zip64 record."
 constexpr std::uint32_t kAll32 = 0xFFFFFFFF;
 
-[[noreturn]] void refuse(const std::string& why) {
+[[noreturn]] void refuse_zip(const std::string& why) {
   throw CheckpointError("as a zip archive it is damaged: " + why);
 }
 
@@ -26,7 +26,8 @@ class Fields {
   explicit Fields(std::string_view bytes) : rest_(bytes) {}
 
   std::string_view take(std::uint64_t size) {
-    if (size > rest_.size()) refuse("a table ends too early, perhaps of an interrupted download");
+    if (size > rest_.size())
+      refuse_zip("a table ends too early, perhaps of an interrupted download");
     const std::string_view taken = rest_.substr(0, size);
     rest_.remove_prefix(size);
     return taken;
@@ -52,7 +53,7 @@ class Fields {
 // `size` bytes from `offset` on; refused when they are not all there.
 std::string_view part(std::string_view file, std::uint64_t offset, std::uint64_t size) {
   if (offset > file.size() || size > file.size() - offset) {
-    refuse("a table points beyond the end of the file");
+    refuse_zip("a table points beyond the end of the file");
   }
   return file.substr(offset, size);
 }
@@ -65,38 +66,39 @@ struct Directory {
 // A comment of up to 64 KiB may follow the last record; it must then end with the file.
 std::uint64_t find_end_record(std::string_view file) {
   constexpr std::size_t kSize = 22, kMostComment = 65535;
-  if (file.size() < kSize) refuse("it is too short");
+  if (file.size() < kSize) refuse_zip("it is too short");
   const std::size_t first = file.size() - std::min(file.size(), kSize + kMostComment);
   for (std::size_t at = file.size() - kSize + 1; at-- > first;) {
     if (!file.substr(at).starts_with("PK\5\6")) continue;
     if (Fields(file.substr(at + 20)).u16() == file.size() - at - kSize) return at;
   }
-  refuse("its table of contents is missing; it is cut short, perhaps by an interrupted download");
+  refuse_zip(
+      "its table of contents is missing; it is cut short, perhaps by an interrupted download");
 }
 
 Directory read_zip64_record(std::string_view file, std::uint64_t locator) {
   Fields where(part(file, locator + 4, 16));
   const std::uint32_t disk = where.u32();
   const std::uint64_t at = where.u64();
-  if (disk != 0 || where.u32() > 1) refuse("it is one part of several");
+  if (disk != 0 || where.u32() > 1) refuse_zip("it is one part of several");
   if (at > locator || locator - at != 56 || !part(file, at, 56).starts_with("PK\6\6")) {
-    refuse("its zip64 record is not where it should be");
+    refuse_zip("its zip64 record is not where it should be");
   }
   Fields fields(part(file, at + 16, 40));
-  if (fields.u32() != 0 || fields.u32() != 0) refuse("it is one part of several");
+  if (fields.u32() != 0 || fields.u32() != 0) refuse_zip("it is one part of several");
   Directory found{.end = at};
   const std::uint64_t entries_here = fields.u64();
   found.entries = fields.u64();
   found.size = fields.u64();
   found.offset = fields.u64();
-  if (entries_here != found.entries) refuse("it is one part of several");
+  if (entries_here != found.entries) refuse_zip("it is one part of several");
   return found;
 }
 
 // The plain record and the zip64 one must not tell two readers two things.
 template <typename Number>
 void check_same(Number plain, Number all, std::uint64_t wide) {
-  if (plain != all && plain != wide) refuse("its two tables of contents contradict each other");
+  if (plain != all && plain != wide) refuse_zip("its two tables of contents contradict each other");
 }
 
 Directory find_directory(std::string_view file) {
@@ -113,7 +115,7 @@ Directory find_directory(std::string_view file) {
     check_same(offset, kAll32, wide.offset);
     return wide;
   }
-  if (disk != 0 || first_disk != 0 || here != entries) refuse("it is one part of several");
+  if (disk != 0 || first_disk != 0 || here != entries) refuse_zip("it is one part of several");
   return {entries, size, offset, end};
 }
 
@@ -139,7 +141,7 @@ void read_zip64_field(std::string_view extra, RawEntry& entry, bool size, bool p
     return;
   }
   if (size || packed || header)
-    refuse("the zip64 sizes of " + printable(entry.name) + " are missing");
+    refuse_zip("the zip64 sizes of " + printable(entry.name) + " are missing");
 }
 
 void check_flags(const std::string& name, std::uint16_t flags) {
@@ -147,7 +149,7 @@ void check_flags(const std::string& name, std::uint16_t flags) {
 }
 
 RawEntry read_entry(Fields& fields) {
-  if (fields.take(4) != "PK\1\2") refuse("an entry of its table of contents has no signature");
+  if (fields.take(4) != "PK\1\2") refuse_zip("an entry of its table of contents has no signature");
   fields.take(4);  // Versions.
   const std::uint16_t flags = fields.u16();
   RawEntry entry{.method = fields.u16()};
@@ -157,7 +159,7 @@ RawEntry read_entry(Fields& fields) {
   fields.take(8);  // Disk, attributes.
   const std::uint32_t header = fields.u32();
   entry.name = fields.take(name);
-  if (!is_utf8(entry.name)) refuse("a name is no UTF-8");
+  if (!is_utf8(entry.name)) refuse_zip("a name is no UTF-8");
   check_flags(entry.name, flags);
   entry.packed_size = packed;
   entry.size = size;
@@ -165,40 +167,42 @@ RawEntry read_entry(Fields& fields) {
   read_zip64_field(fields.take(extra), entry, size == kAll32, packed == kAll32, header == kAll32);
   fields.take(comment);
   if (entry.method == 0 && entry.size != entry.packed_size)
-    refuse("the sizes of " + printable(entry.name) + " differ");
+    refuse_zip("the sizes of " + printable(entry.name) + " differ");
   return entry;
 }
 
 // What precedes the data must agree with the table of contents.
 void find_data(std::string_view file, RawEntry& entry, std::uint64_t directory) {
   Fields fields(part(file, entry.header, 30));
-  if (fields.take(4) != "PK\3\4") refuse("the header of " + printable(entry.name) + " is missing");
+  if (fields.take(4) != "PK\3\4")
+    refuse_zip("the header of " + printable(entry.name) + " is missing");
   fields.take(2);
   check_flags(entry.name, fields.u16());
-  if (fields.u16() != entry.method) refuse("the methods of " + printable(entry.name) + " differ");
+  if (fields.u16() != entry.method)
+    refuse_zip("the methods of " + printable(entry.name) + " differ");
   fields.take(16);
   const std::uint16_t name = fields.u16(), extra = fields.u16();
   if (part(file, entry.header + 30, name) != entry.name) {
-    refuse(printable(entry.name) + " has another name in its own header");
+    refuse_zip(printable(entry.name) + " has another name in its own header");
   }
   entry.data = entry.header + 30 + name + extra;
   if (entry.data > directory || entry.packed_size > directory - entry.data) {
-    refuse(printable(entry.name) + " leaves the file");
+    refuse_zip(printable(entry.name) + " leaves the file");
   }
 }
 
 void check_apart(std::vector<RawEntry>& entries) {
   std::ranges::sort(entries, {}, &RawEntry::header);
   if (!entries.empty() && entries.front().header != 0)
-    refuse("something else precedes its entries");
+    refuse_zip("something else precedes its entries");
   std::uint64_t end = 0;
   for (const RawEntry& entry : entries) {
-    if (entry.header < end) refuse(printable(entry.name) + " overlaps the entry before it");
+    if (entry.header < end) refuse_zip(printable(entry.name) + " overlaps the entry before it");
     end = entry.data + entry.packed_size;
   }
   std::ranges::sort(entries, {}, &RawEntry::name);
   const auto twice = std::ranges::adjacent_find(entries, {}, &RawEntry::name);
-  if (twice != entries.end()) refuse("the name " + printable(twice->name) + " appears twice");
+  if (twice != entries.end()) refuse_zip("the name " + printable(twice->name) + " appears twice");
 }
 
 std::vector<RawEntry> read_entries(std::string_view file) {
@@ -208,7 +212,7 @@ std::vector<RawEntry> read_entries(std::string_view file) {
                           std::to_string(kMostEntries) + " are allowed");
   }
   if (directory.offset > directory.end || directory.size != directory.end - directory.offset) {
-    refuse("its table of contents is not where it should be");
+    refuse_zip("its table of contents is not where it should be");
   }
   Fields fields(part(file, directory.offset, directory.size));
   std::vector<RawEntry> entries;
@@ -216,7 +220,7 @@ std::vector<RawEntry> read_entries(std::string_view file) {
     entries.push_back(read_entry(fields));
     find_data(file, entries.back(), directory.offset);
   }
-  if (fields.left() != 0) refuse("its table of contents is longer than its entries");
+  if (fields.left() != 0) refuse_zip("its table of contents is longer than its entries");
   return entries;
 }
 

@@ -2,14 +2,9 @@
 
 #include <algorithm>
 
+#include "accelerate/base/round_up.h"
+
 namespace accelerate::detail {
-namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
-}  // namespace
 
 FlatLayout::FlatLayout(const std::vector<std::int64_t>& numels, int slices)
     : numels_(numels), slices_(slices) {

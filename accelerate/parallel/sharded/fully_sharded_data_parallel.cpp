@@ -38,7 +38,7 @@ using detail::UnitParameter;
 
 // What must be the same on all ranks: else they would cut other units, or wait for each other.
 std::string describe(const ModuleView& view, const ShardingOptions& options) {
-  std::string text = detail::describe(options.settings);
+  std::string text = detail::text_of(options.settings);
   if (detail::is_hybrid(options.settings.sharding_strategy) &&
       options.settings.shard_group_size == 0)
     text += ", " + std::to_string(options.ranks_of_host) + " ranks on this host";

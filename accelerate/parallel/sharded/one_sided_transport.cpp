@@ -1,13 +1,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include "accelerate/base/round_up.h"
 #include "accelerate/comm/shared_memory/window.h"
 #include "accelerate/parallel/sharded/gather_transport.h"
 
 namespace accelerate::detail {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
 
 class OneSidedTransport final : public GatherTransport {
  public:
@@ -18,7 +17,7 @@ class OneSidedTransport final : public GatherTransport {
     std::size_t bytes = 0;
     for (const auto& unit : units) {
       offsets_.push_back(bytes);
-      bytes += (unit->slice_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+      bytes += round_up(unit->slice_bytes(), kUnitAlignment);
     }
     window_ = SharedWindow::create(*group_, bytes);
     window_->open();

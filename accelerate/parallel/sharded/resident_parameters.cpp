@@ -3,16 +3,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "accelerate/base/round_up.h"
+
 namespace accelerate::detail {
-namespace {
-
-constexpr std::size_t kAlignment = 64;
-
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-}  // namespace
 
 at::Tensor ResidentParameters::allocate(c10::Device device) {
   if (group_->size() == 1) {
@@ -26,7 +19,7 @@ at::Tensor ResidentParameters::allocate(c10::Device device) {
 void ResidentParameters::adopt(Units& units) {
   units_ = &units;
   if (units.empty()) return;
-  for (const auto& unit : units) bytes_ += aligned(unit->full_bytes());
+  for (const auto& unit : units) bytes_ += round_up(unit->full_bytes(), kUnitAlignment);
   memory_ = allocate(units.front()->spec().device);
   std::size_t at = 0;
   for (auto& unit : units) {
@@ -36,7 +29,7 @@ void ResidentParameters::adopt(Units& units) {
                         .narrow(0, static_cast<std::int64_t>(at + slice),
                                 static_cast<std::int64_t>(unit->slice_bytes()))
                         .view(unit->types().compute));
-    at += aligned(unit->full_bytes());
+    at += round_up(unit->full_bytes(), kUnitAlignment);
   }
 }
 

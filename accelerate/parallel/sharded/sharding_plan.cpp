@@ -131,26 +131,25 @@ std::string name_of(const std::optional<DType>& dtype) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> words_of(const FsdpSettings& settings) {
-  return {
-      {"sharding_strategy", std::string(to_string(settings.sharding_strategy))},
-      {"fsdp_version", std::to_string(settings.version)},
-      {"shard_group_size", std::to_string(settings.shard_group_size)},
-      {"full_parameters", std::string(to_string(settings.full_parameters))},
-      {"auto_wrap_policy", std::string(to_string(settings.auto_wrap_policy))},
-      {"transformer_cls_names_to_wrap", join(settings.transformer_cls_names_to_wrap, "|")},
-      {"min_num_params", std::to_string(settings.min_num_params)},
-      {"ignored_modules", join(settings.ignored_modules, "|")},
-      {"param_dtype", name_of(settings.param_dtype)},
-      {"reduce_dtype", name_of(settings.reduce_dtype)},
-      {"buffer_dtype", name_of(settings.buffer_dtype)},
-      {"backward_prefetch", std::string(to_string(settings.backward_prefetch))},
-      {"forward_prefetch", settings.forward_prefetch ? "true" : "false"},
-      {"sync_module_states", settings.sync_module_states ? "true" : "false"},
-      {"offload_params", settings.cpu_offload ? "true" : "false"},
-      {"state_dict_type", std::string(to_string(settings.state_dict_type))}};
+  return {{"sharding_strategy", std::string(to_string(settings.sharding_strategy))},
+          {"fsdp_version", std::to_string(settings.version)},
+          {"shard_group_size", std::to_string(settings.shard_group_size)},
+          {"full_parameters", std::string(to_string(settings.full_parameters))},
+          {"auto_wrap_policy", std::string(to_string(settings.auto_wrap_policy))},
+          {"transformer_cls_names_to_wrap", join(settings.transformer_cls_names_to_wrap, "|")},
+          {"min_num_params", std::to_string(settings.min_num_params)},
+          {"ignored_modules", join(settings.ignored_modules, "|")},
+          {"param_dtype", name_of(settings.param_dtype)},
+          {"reduce_dtype", name_of(settings.reduce_dtype)},
+          {"buffer_dtype", name_of(settings.buffer_dtype)},
+          {"backward_prefetch", std::string(to_string(settings.backward_prefetch))},
+          {"forward_prefetch", settings.forward_prefetch ? "true" : "false"},
+          {"sync_module_states", settings.sync_module_states ? "true" : "false"},
+          {"offload_params", settings.cpu_offload ? "true" : "false"},
+          {"state_dict_type", std::string(to_string(settings.state_dict_type))}};
 }
 
-std::string describe(const FsdpSettings& settings) {
+std::string text_of(const FsdpSettings& settings) {
   std::string text;
   for (const auto& [key, value] : words_of(settings)) {
     text += (text.empty() ? "" : ", ") + key + " " + (value.empty() ? "none" : value);

@@ -22,7 +22,7 @@ namespace accelerate::detail {
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> words_of(
     const FsdpSettings& settings);
 /// The same in one line: "sharding_strategy FULL_SHARD, …".
-[[nodiscard]] std::string describe(const FsdpSettings& settings);
+[[nodiscard]] std::string text_of(const FsdpSettings& settings);
 
 struct UnitPlace {
   int slices = 1;

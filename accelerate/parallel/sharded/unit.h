@@ -16,6 +16,9 @@
 
 namespace accelerate::detail {
 
+inline constexpr std::size_t kUnitAlignment =
+    64;  ///< Bytes; where memory of units lies side by side.
+
 /// A parameter of the user's model in its unit.
 struct UnitParameter {
   std::string name;

@@ -18,14 +18,13 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/shared_memory/arena.h"
 #include "accelerate/comm/shared_memory/memory_file.h"
+#include "tests/comm/shared_memory/mebibyte.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate::detail {
 namespace {
 
 using testing::run_processes;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 std::string message_of(SharedArena& arena, std::size_t bytes) {
   try {
@@ -45,7 +44,7 @@ TEST(SharedArena, SaysHowMuchMemoryThereIsWhenThereIsNotEnough) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "ACCELERATE_COMM=gloo", message);
   }
   EXPECT_EQ(arena->bytes_reserved(), before);
-  EXPECT_TRUE(arena->allocate(kMiB));  // and goes on
+  EXPECT_TRUE(arena->allocate(testing::kMiB));  // and goes on
 }
 
 void limit(int resource, rlim_t most) {
@@ -56,17 +55,17 @@ void limit(int resource, rlim_t most) {
 }
 
 RANK_MAIN(arena_within_a_file_size_limit) {
-  limit(RLIMIT_FSIZE, 8 * kMiB);
+  limit(RLIMIT_FSIZE, 8 * testing::kMiB);
   const auto arena = SharedArena::create();
-  const auto small = arena->allocate(4 * kMiB);  // a segment of 16 MiB would be too large
-  std::cout << message_of(*arena, 16 * kMiB) << std::endl;
+  const auto small = arena->allocate(4 * testing::kMiB);  // a segment of 16 MiB would be too large
+  std::cout << message_of(*arena, 16 * testing::kMiB) << std::endl;
   return 0;
 }
 
 RANK_MAIN(arena_without_address_space) {
   const auto arena = SharedArena::create();
-  limit(RLIMIT_AS, 1 * kMiB);
-  const auto message = message_of(*arena, 64 * kMiB);
+  limit(RLIMIT_AS, 1 * testing::kMiB);
+  const auto message = message_of(*arena, 64 * testing::kMiB);
   limit(RLIMIT_AS, RLIM_INFINITY);
   std::cout << message << std::endl;
   return 0;
@@ -125,7 +124,7 @@ TEST(SharedArena, IsRefusedToAForkOfItsProcess) {
 
 TEST(SharedArena, IsNotTouchedByWhatAForkFrees) {
   const auto arena = SharedArena::create();
-  auto block = arena->allocate(300 * kMiB);
+  auto block = arena->allocate(300 * testing::kMiB);
   std::memset(block.data(), 9, block.size());
   EXPECT_EQ(in_a_fork([&] {
               block.reset();
@@ -152,7 +151,7 @@ RANK_MAIN(arena_beside_a_tiny_dev_shm) {
       mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
     return 77;
   }
-  const auto block = SharedArena::create()->allocate(100 * kMiB);
+  const auto block = SharedArena::create()->allocate(100 * testing::kMiB);
   std::memset(block.data(), 1, block.size());
   return 0;
 }

@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "tests/comm/shared_memory/mebibyte.h"
 
 namespace accelerate::detail {
 namespace {
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 std::size_t bytes_on_the_system(const SharedArena& arena) {
   struct stat status{};
@@ -31,7 +30,8 @@ bool all_bytes_are(const SharedArena::Block& block, int value) {
 TEST(SharedArena, BlocksAreAlignedToLinesAndLargeOnesToPages) {
   const auto arena = SharedArena::create();
   const auto odd = arena->allocate(1);
-  for (const std::size_t bytes : {0UL, 1UL, 63UL, 64UL, 65UL, 65'535UL, 65'536UL, 3 * kMiB}) {
+  for (const std::size_t bytes :
+       {0UL, 1UL, 63UL, 64UL, 65UL, 65'535UL, 65'536UL, 3 * testing::kMiB}) {
     const auto block = arena->allocate(bytes);
     EXPECT_EQ(block.size(), bytes);
     EXPECT_EQ(block.extent().bytes, bytes);
@@ -42,7 +42,7 @@ TEST(SharedArena, BlocksAreAlignedToLinesAndLargeOnesToPages) {
 TEST(SharedArena, ABlockIsWhereItsExtentSaysInTheFile) {
   const auto arena = SharedArena::create();
   const auto first = arena->allocate(100);
-  const auto block = arena->allocate(3 * kMiB);  // in a second segment
+  const auto block = arena->allocate(3 * testing::kMiB);  // in a second segment
   block.data()[5] = std::byte{42};
   char byte = 0;
   EXPECT_EQ(pread(arena->fd(), &byte, 1, static_cast<off_t>(block.extent().offset + 5)), 1);
@@ -53,13 +53,13 @@ TEST(SharedArena, ABlockIsWhereItsExtentSaysInTheFile) {
 
 TEST(SharedArena, FreedBytesAreUsedAgain) {
   const auto arena = SharedArena::create();
-  auto block = arena->allocate(kMiB);
+  auto block = arena->allocate(testing::kMiB);
   const auto* where = block.data();
   const auto reserved = arena->bytes_reserved();
   block.reset();
   EXPECT_FALSE(block);
   EXPECT_EQ(arena->bytes_in_use(), 0U);
-  EXPECT_EQ(arena->allocate(kMiB).data(), where);
+  EXPECT_EQ(arena->allocate(testing::kMiB).data(), where);
   EXPECT_EQ(arena->bytes_reserved(), reserved);
 }
 
@@ -135,7 +135,7 @@ TEST(SharedArena, RandomBlocksNeverOverlapAndLeaveNothingInUse) {
     RandomUse(arena, seed).run(2000);
     EXPECT_EQ(arena->bytes_in_use(), 0U);
     const auto reserved = arena->bytes_reserved();
-    const auto whole = arena->allocate(4 * kMiB);  // nothing is left in pieces
+    const auto whole = arena->allocate(4 * testing::kMiB);  // nothing is left in pieces
     EXPECT_EQ(arena->bytes_reserved(), reserved);
   }
 }
@@ -180,7 +180,7 @@ TEST(SharedArena, AreFoundWhileOtherThreadsMakeItGrow) {
   const auto block = arena->allocate(64);
   std::thread grows([&arena] {
     std::vector<SharedArena::Block> blocks;
-    for (int i = 0; i < 20; ++i) blocks.push_back(arena->allocate(3 * kMiB));
+    for (int i = 0; i < 20; ++i) blocks.push_back(arena->allocate(3 * testing::kMiB));
   });
   for (int i = 0; i < 200'000; ++i) EXPECT_TRUE(arena->find(block.data(), 64));
   grows.join();
@@ -191,29 +191,29 @@ TEST(SharedArena, TakesFewSegmentsOfGrowingSize) {
   std::vector<SharedArena::Block> blocks;
   std::set<std::uint64_t> segments;
   for (int i = 0; i < 200; ++i) {
-    blocks.push_back(arena->allocate(kMiB));
+    blocks.push_back(arena->allocate(testing::kMiB));
     segments.insert(blocks.back().extent().segment_offset);
   }
   EXPECT_LE(segments.size(), 14U);
-  EXPECT_LE(arena->bytes_reserved(), 200 * kMiB * 3 / 2);
+  EXPECT_LE(arena->bytes_reserved(), 200 * testing::kMiB * 3 / 2);
 }
 
 TEST(SharedArena, AllThatIsReservedIsReallyThere) {
   const auto arena = SharedArena::create();
-  const auto block = arena->allocate(20 * kMiB);
+  const auto block = arena->allocate(20 * testing::kMiB);
   EXPECT_EQ(bytes_on_the_system(*arena), arena->bytes_reserved());
 }
 
 TEST(SharedArena, GivesALargeSegmentBackAndReservesItAgain) {
   const auto arena = SharedArena::create();
   const auto at_first = arena->bytes_reserved();
-  auto block = arena->allocate(300 * kMiB);
+  auto block = arena->allocate(300 * testing::kMiB);
   const auto* where = block.data();
   std::memset(block.data(), 7, block.size());
   block.reset();
   EXPECT_EQ(arena->bytes_reserved(), at_first);
   EXPECT_EQ(bytes_on_the_system(*arena), at_first);
-  block = arena->allocate(299 * kMiB);
+  block = arena->allocate(299 * testing::kMiB);
   EXPECT_EQ(block.data(), where);
   EXPECT_EQ(bytes_on_the_system(*arena), arena->bytes_reserved());
   EXPECT_TRUE(all_bytes_are(block, 0));
@@ -221,15 +221,15 @@ TEST(SharedArena, GivesALargeSegmentBackAndReservesItAgain) {
 
 TEST(SharedArena, DoesNotReserveALargeSegmentAgainForASmallBlock) {
   const auto arena = SharedArena::create();
-  arena->allocate(300 * kMiB).reset();
-  const auto block = arena->allocate(5 * kMiB);
-  EXPECT_LT(arena->bytes_reserved(), 20 * kMiB);
+  arena->allocate(300 * testing::kMiB).reset();
+  const auto block = arena->allocate(5 * testing::kMiB);
+  EXPECT_LT(arena->bytes_reserved(), 20 * testing::kMiB);
 }
 
 TEST(SharedArena, KeepsAModestSegmentForTheNextBlock) {
   const auto arena = SharedArena::create();
-  arena->allocate(64 * kMiB).reset();
-  EXPECT_GE(arena->bytes_reserved(), 64 * kMiB);
+  arena->allocate(64 * testing::kMiB).reset();
+  EXPECT_GE(arena->bytes_reserved(), 64 * testing::kMiB);
 }
 
 TEST(SharedArena, MakesTensorsThatLiveLongerThanEverythingElse) {

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/comm/shared_memory/mebibyte.h"
 #include "tests/support/support.h"
 
 namespace accelerate::detail {
 namespace {
-
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 
 // A machine with 1000 MiB available, in control groups that a test writes.
 class AvailableMemoryTest : public ::testing::Test {
@@ -16,7 +15,7 @@ class AvailableMemoryTest : public ::testing::Test {
     folder_.write("proc/meminfo", "MemTotal: 2048000 kB\nMemAvailable:    1024000 kB\n");
   }
   void write(const std::string& name, std::uint64_t mebibytes) {
-    folder_.write("sys/fs/cgroup/" + name, std::to_string(mebibytes * kMiB) + "\n");
+    folder_.write("sys/fs/cgroup/" + name, std::to_string(mebibytes * testing::kMiB) + "\n");
   }
   AvailableMemory available() {
     return available_memory(
@@ -27,7 +26,7 @@ class AvailableMemoryTest : public ::testing::Test {
 };
 
 TEST_F(AvailableMemoryTest, IsTheMachinesWithoutControlGroups) {
-  EXPECT_EQ(available().bytes, 1000 * kMiB);
+  EXPECT_EQ(available().bytes, 1000 * testing::kMiB);
   EXPECT_EQ(available().where, "this machine");
 }
 
@@ -36,10 +35,10 @@ TEST_F(AvailableMemoryTest, IsWhatTheGroupsLimitLeaves) {
   write("job/memory.max", 500);
   write("job/memory.current", 300);
   folder_.write("sys/fs/cgroup/job/memory.stat",
-                "inactive_file_x 1\ninactive_file " + std::to_string(60 * kMiB) + "\nactive_file " +
-                    std::to_string(30 * kMiB) + "\nslab_reclaimable " + std::to_string(10 * kMiB) +
-                    "\n");
-  EXPECT_EQ(available().bytes, 300 * kMiB);
+                "inactive_file_x 1\ninactive_file " + std::to_string(60 * testing::kMiB) +
+                    "\nactive_file " + std::to_string(30 * testing::kMiB) + "\nslab_reclaimable " +
+                    std::to_string(10 * testing::kMiB) + "\n");
+  EXPECT_EQ(available().bytes, 300 * testing::kMiB);
   EXPECT_EQ(available().where, "this container (memory limit 500.00 MB)");
 }
 
@@ -49,7 +48,7 @@ TEST_F(AvailableMemoryTest, FollowsTheTightestLimitOnTheWayUp) {
   write("outer/inner/memory.current", 300);
   write("outer/memory.max", 400);
   write("outer/memory.current", 350);
-  EXPECT_EQ(available().bytes, 50 * kMiB);
+  EXPECT_EQ(available().bytes, 50 * testing::kMiB);
 }
 
 TEST_F(AvailableMemoryTest, KnowsTheFirstVersionOfGroups) {

@@ -179,7 +179,7 @@ pid_t start_rank(int rank, int size, const std::function<int(const Hosts&)>& bod
   try {
     _exit(body(meet_over_a_file(rank, size)));
   } catch (const std::exception& error) {
-    std::cerr << describe(error) << std::endl;
+    std::cerr << accelerate::describe(error) << std::endl;
   }
   _exit(1);
 }

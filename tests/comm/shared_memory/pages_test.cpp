@@ -14,6 +14,7 @@
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/comm/shared_memory/arena.h"
 #include "accelerate/comm/shared_memory/window.h"
+#include "tests/comm/shared_memory/mebibyte.h"
 #include "tests/support/errors.h"
 #include "tests/support/proportional_memory.h"
 #include "tests/support/ranks.h"
@@ -26,8 +27,7 @@ using testing::Engine;
 using testing::message_of;
 using testing::run_ranks;
 
-constexpr testing::RanksOptions kShared{.timeout = 20s, .engine = Engine::shared_memory};
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr testing::RanksOptions kThroughPages{.timeout = 20s, .engine = Engine::shared_memory};
 
 bool all_are(const at::Tensor& bytes, int value) {
   return bytes.eq(value).all().item<bool>();
@@ -56,7 +56,7 @@ TEST(SharedPages, WhatARankWritesAllSeeAfterABarrier) {
           EXPECT_EQ(pages->local().scalar_type(), at::kByte);
           write_and_read(comm, pages->local());
         },
-        kShared);
+        kThroughPages);
   }
 }
 
@@ -68,13 +68,13 @@ TEST(SharedPages, LargeOnesBeginOnAPage) {
         EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pages->local().data_ptr()) % 4096, 0U);
         comm.barrier();
       },
-      kShared);
+      kThroughPages);
 }
 
 TEST(SharedPages, NoBytesAreATensorWithoutElements) {
   run_ranks(
       2, [](Communicator& comm) { EXPECT_EQ(SharedPages::create(comm, 0)->local().numel(), 0); },
-      kShared);
+      kThroughPages);
 }
 
 TEST(SharedPages, CannotGrow) {
@@ -84,7 +84,7 @@ TEST(SharedPages, CannotGrow) {
         const auto pages = SharedPages::create(comm, 100);
         EXPECT_THROW(pages->local().resize_({200}), c10::Error);
       },
-      kShared);
+      kThroughPages);
 }
 
 TEST(SharedPages, AGroupOfOneHasMemoryOfItsOwn) {
@@ -111,7 +111,7 @@ TEST(SharedPages, GroupsThatWereSplitOffHaveTheirOwn) {
         write_and_read(part, pages->local());
         comm.barrier();
       },
-      kShared);
+      kThroughPages);
 }
 
 TEST(SharedWindow, GroupsThatWereSplitOffHaveTheirOwn) {
@@ -131,7 +131,7 @@ TEST(SharedWindow, GroupsThatWereSplitOffHaveTheirOwn) {
         EXPECT_TRUE(all_are(copy, other));
         comm.barrier();
       },
-      kShared);
+      kThroughPages);
 }
 
 TEST(SharedPages, StayWhileAnyRankHasATensorOfThemAlsoWithoutTheGroup) {
@@ -144,7 +144,7 @@ TEST(SharedPages, StayWhileAnyRankHasATensorOfThemAlsoWithoutTheGroup) {
         write_and_read(*part, pages->local());
         if (comm.rank() == 2) kept = pages->local().narrow(0, 100'000, 100'000);
       },
-      kShared);
+      kThroughPages);
   EXPECT_TRUE(all_are(kept, 11));
 }
 
@@ -153,9 +153,11 @@ TEST(SharedPages, TheirMemoryIsUsedAgainOnceTheLastRankLetsGo) {
     run_ranks(
         2,
         [last](Communicator& comm) {
-          auto pages = SharedPages::create(comm, kMiB - 4096);
+          auto pages = SharedPages::create(comm, testing::kMiB - 4096);
           const auto* const where = static_cast<std::byte*>(pages->local().data_ptr()) - 4096;
-          const auto is_free = [&] { return comm.empty({kMiB}, at::kByte).data_ptr() == where; };
+          const auto is_free = [&] {
+            return comm.empty({testing::kMiB}, at::kByte).data_ptr() == where;
+          };
           if (comm.rank() != last) pages.reset();
           comm.barrier();
           EXPECT_FALSE(comm.rank() == 0 && is_free()) << last;
@@ -164,7 +166,7 @@ TEST(SharedPages, TheirMemoryIsUsedAgainOnceTheLastRankLetsGo) {
           comm.barrier();
           EXPECT_TRUE(comm.rank() != 0 || is_free()) << last;
         },
-        kShared);
+        kThroughPages);
   }
 }
 
@@ -192,7 +194,7 @@ TEST(SharedPages, DifferentSizesAreAnErrorOnEveryRank) {
                             }));
         EXPECT_EQ(SharedPages::create(comm, 100)->bytes(), 100U) << "the group goes on";
       },
-      kShared);
+      kThroughPages);
 }
 
 TEST(SharedPages, MoreThanThereIsIsAnErrorOnEveryRankAndTakesNothing) {
@@ -205,7 +207,7 @@ TEST(SharedPages, MoreThanThereIsIsAnErrorOnEveryRankAndTakesNothing) {
               message_of<CommError>([&] { (void)SharedPages::create(comm, bytes); }));
           EXPECT_EQ(SharedPages::create(comm, 100)->bytes(), 100U) << "the group goes on";
         },
-        kShared);
+        kThroughPages);
   }
 }
 
@@ -213,7 +215,7 @@ TEST(SharedPages, MoreThanThereIsIsAnErrorOnEveryRankAndTakesNothing) {
 RANK_MAIN(pages_proportional_size) {
   const auto comm = rendezvous(rendezvous_options_from_env());
   const auto before = testing::proportional_set_size();
-  const auto pages = SharedPages::create(*comm, 64 * kMiB);
+  const auto pages = SharedPages::create(*comm, 64 * testing::kMiB);
   write_and_read(*comm, pages->local());
   const auto grown = testing::proportional_set_size() - before;
   comm->barrier();
@@ -226,18 +228,18 @@ TEST(SharedPages, CountOnceForAllRanksTogether) {
   for (const auto& rank : testing::run_processes(2, "pages_proportional_size")) {
     ASSERT_EQ(rank.exit_code, 0) << rank.err << rank.out;
     const double share = std::stod(rank.out);
-    EXPECT_GE(share, 28 * kMiB);
-    EXPECT_LE(share, 40 * kMiB);
+    EXPECT_GE(share, 28 * testing::kMiB);
+    EXPECT_LE(share, 40 * testing::kMiB);
     together += share;
   }
-  EXPECT_GE(together, 60 * kMiB);
-  EXPECT_LE(together, 76 * kMiB);
+  EXPECT_GE(together, 60 * testing::kMiB);
+  EXPECT_LE(together, 76 * testing::kMiB);
 }
 
 // Rank 1 is killed with pages of its own and of rank 0; rank 0's memory is whole, and free again.
 RANK_MAIN(pages_of_a_dead_rank) {
   const auto comm = rendezvous(rendezvous_options_from_env());
-  auto pages = SharedPages::create(*comm, kMiB - 4096);
+  auto pages = SharedPages::create(*comm, testing::kMiB - 4096);
   const auto* const where = static_cast<std::byte*>(pages->local().data_ptr()) - 4096;
   pages->local().fill_(5);
   comm->barrier();
@@ -245,7 +247,7 @@ RANK_MAIN(pages_of_a_dead_rank) {
   std::cout << message_of<CommError>([&] { comm->barrier(); }) << '\n';
   std::cout << (all_are(pages->local(), 5) ? "whole\n" : "spoilt\n");
   pages.reset();
-  std::cout << (comm->empty({kMiB}, at::kByte).data_ptr() == where ? "free\n" : "kept\n");
+  std::cout << (comm->empty({testing::kMiB}, at::kByte).data_ptr() == where ? "free\n" : "kept\n");
   return 0;
 }
 

@@ -9,14 +9,13 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "accelerate/base/error.h"
+#include "tests/comm/shared_memory/mebibyte.h"
 #include "tests/comm/shared_memory/meetings.h"
 
 namespace accelerate::detail {
 namespace {
 
 using testing::meet_as_threads;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
 
 TEST(LocalPeers, AGroupOfOneIsItsOwnHost) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -60,7 +59,7 @@ TEST(LocalPeers, SeeWhatTheOthersWrite) {
   testing::Turnstile turnstile(3);
   meet_as_threads(3, [&](int rank, const Hosts& hosts) {
     LocalPeers& peers = *hosts.peers;
-    const auto own = peers.arena()->allocate(3 * kMiB);
+    const auto own = peers.arena()->allocate(3 * testing::kMiB);
     std::memset(own.data(), 10 + rank, own.size());
     extents[static_cast<std::size_t>(rank)] = own.extent();
     turnstile.wait();
@@ -109,22 +108,22 @@ TEST(LocalPeers, MapASegmentOnce) {
 }
 
 TEST(LocalPeers, RefuseToMapWhatIsNotThere) {
-  constexpr std::uint64_t kSegment = 2 * kMiB;  // where the second one begins
-  constexpr std::uint64_t kFar = 1024 * kMiB;
+  constexpr std::uint64_t kSegment = 2 * testing::kMiB;  // where the second one begins
+  constexpr std::uint64_t kFar = 1024 * testing::kMiB;
   constexpr std::uint64_t kHuge = UINT64_MAX - 4095;
   const std::map<std::string, SharedExtent> bad = {
       {"a segment longer than the file", {kSegment, kFar, kSegment, 64}},
       {"a segment beyond the file", {kFar, 4096, kFar, 64}},
-      {"bytes behind the segment", {kSegment, kMiB, kSegment + kMiB, 1}},
-      {"bytes across its end", {kSegment, kMiB, kSegment + kMiB - 32, 64}},
+      {"bytes behind the segment", {kSegment, testing::kMiB, kSegment + testing::kMiB, 1}},
+      {"bytes across its end", {kSegment, testing::kMiB, kSegment + testing::kMiB - 32, 64}},
       {"bytes before it", {kSegment + 4096, 4096, kSegment, 64}},
       {"not whole pages", {kSegment + 100, 4096, kSegment + 100, 64}},
       {"no bytes", {kSegment + 4096, 0, kSegment + 4096, 0}},
       {"an end that overflows", {kHuge, 8192, kHuge, 64}},
-      {"a length that overflows", {kSegment, kMiB, kSegment + 64, UINT64_MAX}}};
+      {"a length that overflows", {kSegment, testing::kMiB, kSegment + 64, UINT64_MAX}}};
   testing::Turnstile turnstile(2);
   meet_as_threads(2, [&](int rank, const Hosts& hosts) {
-    const auto block = hosts.peers->arena()->allocate(5 * kMiB);
+    const auto block = hosts.peers->arena()->allocate(5 * testing::kMiB);
     turnstile.wait();
     for (const auto& [what, extent] : bad) {
       EXPECT_THROW((void)hosts.peers->map(1 - rank, extent), CommError) << what;
@@ -141,7 +140,7 @@ TEST(LocalPeers, ThreadsMapAtOnce) {
   meet_as_threads(2, [&](int rank, const Hosts& hosts) {
     std::vector<SharedArena::Block> blocks;
     for (int i = 0; i < 8 && rank == 0; ++i) {
-      blocks.push_back(hosts.peers->arena()->allocate(17 * kMiB));
+      blocks.push_back(hosts.peers->arena()->allocate(17 * testing::kMiB));
       std::memset(blocks.back().data(), i, 1);
       extents.push_back(blocks.back().extent());
     }

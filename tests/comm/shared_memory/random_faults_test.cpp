@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "tests/support/scenario.h"
 #include "tests/support/ranks.h"
+#include "tests/support/scenario.h"
 
 namespace accelerate::testing {
 namespace {
@@ -21,28 +21,28 @@ namespace {
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): "20s" reads well
 
 constexpr int kOperations = 30;
-enum class Fault { none, killed, stopped_briefly, exits, throws, aborts };
+enum class RandomFault { none, killed, stopped_briefly, exits, throws, aborts };
 
 // The same on all ranks that draw from the same seed.
 struct Plan {
   explicit Plan(unsigned seed) : random(seed) {
     ranks = draw(2, kMostRanks);
-    fault = static_cast<Fault>(draw(0, 5));
+    fault = static_cast<RandomFault>(draw(0, 5));
     victim = draw(0, ranks - 1);
     at_operation = draw(0, kOperations - 1);
     delay = std::chrono::microseconds(draw(0, 3000));
   }
   int draw(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); }
   [[nodiscard]] bool is_deadly() const {
-    return fault != Fault::none && fault != Fault::stopped_briefly;
+    return fault != RandomFault::none && fault != RandomFault::stopped_briefly;
   }
   [[nodiscard]] bool from_outside() const {
-    return fault == Fault::killed || fault == Fault::stopped_briefly;
+    return fault == RandomFault::killed || fault == RandomFault::stopped_briefly;
   }
 
   std::mt19937 random;
   int ranks, victim, at_operation;
-  Fault fault;
+  RandomFault fault;
   std::chrono::microseconds delay;
 };
 
@@ -79,9 +79,9 @@ class Player {
   }
 
   void strike_between() {
-    if (plan_.fault == Fault::exits) _exit(0);
-    if (plan_.fault == Fault::throws) throw DataError("sample 17 is broken");
-    if (plan_.fault != Fault::aborts) return;
+    if (plan_.fault == RandomFault::exits) _exit(0);
+    if (plan_.fault == RandomFault::throws) throw DataError("sample 17 is broken");
+    if (plan_.fault != RandomFault::aborts) return;
     comm_.abort("the disk is full");
     throw DataError("the disk is full");
   }
@@ -172,7 +172,7 @@ void act(const Plan& plan, Stage& stage, const std::vector<pid_t>& pids) {
   (void)stage.wait_for_step(plan.victim, plan.at_operation + 1);
   std::this_thread::sleep_for(plan.delay);
   const pid_t victim = pids[static_cast<std::size_t>(plan.victim)];
-  if (plan.fault == Fault::killed) {
+  if (plan.fault == RandomFault::killed) {
     kill(victim, SIGKILL);
     return;
   }
@@ -195,8 +195,8 @@ void check(unsigned seed, Findings& findings) {
   const std::string where = "seed " + std::to_string(seed) + ", fault " +
                             std::to_string(static_cast<int>(plan.fault)) + " on rank " +
                             std::to_string(plan.victim) + " of " + std::to_string(plan.ranks);
-  const bool escaped = plan.fault == Fault::killed && victim.status == kFine;
-  const bool at_its_end = plan.fault == Fault::killed && victim.status == 128 + SIGKILL;
+  const bool escaped = plan.fault == RandomFault::killed && victim.status == kFine;
+  const bool at_its_end = plan.fault == RandomFault::killed && victim.status == 128 + SIGKILL;
   for (int rank = 0; rank < plan.ranks; ++rank) {
     const auto& other = ended[static_cast<std::size_t>(rank)];
     if (rank == plan.victim && plan.is_deadly()) {

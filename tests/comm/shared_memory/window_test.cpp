@@ -23,7 +23,7 @@ using testing::kind_and_message_of;
 using testing::message_of;
 using testing::run_ranks;
 
-constexpr testing::RanksOptions kShared{.timeout = 20s, .engine = Engine::shared_memory};
+constexpr testing::RanksOptions kThroughWindows{.timeout = 20s, .engine = Engine::shared_memory};
 
 TEST(SharedWindow, IsReadByAnyRankAsOfAnEpochWhileItsOwnerDoesNothing) {
   run_ranks(
@@ -42,7 +42,7 @@ TEST(SharedWindow, IsReadByAnyRankAsOfAnEpochWhileItsOwnerDoesNothing) {
         }
         comm.barrier();
       },
-      kShared);
+      kThroughWindows);
 }
 
 TEST(SharedWindow, WaitsForAnEpochThatIsNotThereYetAndNeverHandsOutAnother) {
@@ -63,7 +63,7 @@ TEST(SharedWindow, WaitsForAnEpochThatIsNotThereYetAndNeverHandsOutAnother) {
           comm.barrier();
         }
       },
-      kShared);
+      kThroughWindows);
 }
 
 // The reader does not keep up, on purpose: whatever it gets without an error is of one epoch.
@@ -93,7 +93,7 @@ TEST(SharedWindow, AReadThatTheOwnerOvertakesIsAnErrorAndNeverAMixture) {
         }
         comm.barrier();
       },
-      kShared);
+      kThroughWindows);
 }
 
 TEST(SharedWindow, RefusesWhatIsOutsideEpochsThatFallAndGroupsWithoutSharedMemory) {
@@ -109,7 +109,7 @@ TEST(SharedWindow, RefusesWhatIsOutsideEpochsThatFallAndGroupsWithoutSharedMemor
         EXPECT_THROW(window->read(0, 101, torch::empty({0}, at::kByte), 5), UsageError);
         comm.barrier();
       },
-      kShared);
+      kThroughWindows);
   run_ranks(
       2,
       [](Communicator& comm) { EXPECT_THROW((void)SharedWindow::create(comm, 100), UsageError); },
@@ -139,7 +139,7 @@ TEST(SharedWindow, ItsMemoryIsNotUsedAgainWhileAPeerMayRead) {
         comm.barrier();
         EXPECT_EQ(where(empty_like_it()), old);
       },
-      kShared);
+      kThroughWindows);
 }
 
 TEST(SharedWindow, DifferentSizesAreAnErrorOnEveryRank) {
@@ -150,7 +150,7 @@ TEST(SharedWindow, DifferentSizesAreAnErrorOnEveryRank) {
             [&] { (void)SharedWindow::create(comm, comm.rank() == 1 ? 200 : 100); });
         EXPECT_NE(text.find("bytes and rank"), std::string::npos) << text;
       },
-      kShared);
+      kThroughWindows);
 }
 
 TEST(SharedWindow, AnEpochThatNeverComesIsAnErrorAtTheTimeout) {
