@@ -1,6 +1,7 @@
 // What strangers do to the store's port of a job ends the job with a typed error at worst.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -31,7 +32,7 @@ using namespace std::chrono_literals;
 using testing::ProcessesOptions;
 using testing::run_processes;
 
-// A client that asks the store 2,000 questions and is gone, by a reset, before it answers.
+// A client that asks the store 2,000 questions and is gone, by a reset, amid its answers.
 void ask_and_vanish(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -44,6 +45,8 @@ void ask_and_vanish(int port) {
   bytes.append(reinterpret_cast<const char*>(&kMagic), sizeof kMagic);
   bytes.append(2'000, '\7');
   (void)send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  pollfd first_answer{fd, POLLIN, 0};
+  poll(&first_answer, 1, /*timeout=*/20);
   const linger at_once{1, 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   close(fd);
