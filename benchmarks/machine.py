@@ -8,23 +8,28 @@ import subprocess
 from harness import BenchmarkError
 
 PINNED = {"torch": "2.13.0", "accelerate": "1.15.0"}
+ALSO_PINNED = {"tokenizers": "0.23.3", "transformers": "5.23.0", "datasets": "5.2.0"}  # For the suites that name them.
 ASK = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m.version, sys.argv[1:]))"
 
 
-def original_versions(venv):
-    """Versions of Python and of the originals in `venv`. Throws BenchmarkError unless they are the pinned ones."""
+def original_versions(venv, packages=()):
+    """Versions of Python and of the originals in `venv`, `packages` among them. Throws BenchmarkError unless they are the
+    pinned ones."""
+    pinned = PINNED | {name: ALSO_PINNED[name] for name in packages}
     cure = "scripts/setup installs the originals there."
+    if "datasets" in packages:
+        cure = cure[:-1] + ", `pip install -r benchmarks/requirements.txt` datasets."
     python = venv / "bin" / "python"
     if not python.exists():
         raise BenchmarkError(f"There is no {python}, so there is nothing to compare with; {cure}")
-    asked = subprocess.run([python, "-c", ASK, *PINNED], capture_output=True, text=True, timeout=60, check=False)
+    asked = subprocess.run([python, "-c", ASK, *pinned], capture_output=True, text=True, timeout=60, check=False)
     if asked.returncode != 0:
-        raise BenchmarkError(f"{python} does not know {' and '.join(PINNED)}; {cure}")
+        raise BenchmarkError(f"{python} does not know {' and '.join(pinned)}; {cure}")
     version, *found = asked.stdout.split()
-    for (name, wanted), has in zip(PINNED.items(), found):
+    for (name, wanted), has in zip(pinned.items(), found):
         if has.split("+")[0] != wanted:
             raise BenchmarkError(f"{venv} has {name} {has}, but the tables compare with {wanted}; {cure}")
-    return dict(zip(PINNED, found)) | {"Python": version}
+    return dict(zip(pinned, found)) | {"Python": version}
 
 
 def check_package(venv, name):

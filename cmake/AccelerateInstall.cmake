@@ -1,5 +1,5 @@
 # Installs the libraries, headers, the `accelerate` command, and the package that find_package(Accelerate)
-# reads. Two export sets, so that Accelerate::launch can be used where there is no LibTorch.
+# reads. An export set for each library, so that one can be used where what another needs is not there.
 include(CMakePackageConfigHelpers)
 
 set(_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Accelerate")
@@ -9,6 +9,13 @@ install(TARGETS accelerate_launch EXPORT AccelerateLaunchTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 install(EXPORT AccelerateLaunchTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
 
+if(ACCELERATE_BUILD_TOKENIZERS)
+  list(APPEND _installed_folders ${text_folders})
+  install(TARGETS accelerate_tokenizers EXPORT AccelerateTokenizersTargets ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT AccelerateTokenizersTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake" DESTINATION "${_package_dir}")
+endif()
+
 if(ACCELERATE_BUILD_LIBRARY)
   list(APPEND _installed_folders ${torch_folders})
   install(TARGETS accelerate EXPORT AccelerateTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
@@ -16,6 +23,16 @@ if(ACCELERATE_BUILD_LIBRARY)
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake" DESTINATION "${_package_dir}")
   install(FILES "${PROJECT_SOURCE_DIR}/accelerate/accelerate.h"
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate" OPTIONAL)
+endif()
+
+if(TARGET accelerate_transformers)
+  list(APPEND _installed_folders ${transformers_folders})
+  install(TARGETS accelerate_transformers EXPORT AccelerateTransformersTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT AccelerateTransformersTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
+  install(FILES "${PROJECT_SOURCE_DIR}/accelerate/transformers.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate")
+  if(TARGET accelerate_parquet) # Found beside the library that opens it.
+    install(TARGETS accelerate_parquet LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  endif()
 endif()
 
 foreach(_folder ${_installed_folders})

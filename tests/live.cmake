@@ -7,7 +7,7 @@ if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
 endif()
 
 if(Python3_Interpreter_FOUND)
-  foreach(tool check_layers check_names)
+  foreach(tool check_layers check_names real_tokenizers)
     add_test(NAME tools.${tool} COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/${tool}_test.py")
   endforeach()
   # Every public name of Python Accelerate, and what the migrating page says of it.
@@ -17,6 +17,31 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
   add_test(NAME benchmarks.compare
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")
+endif()
+
+# Tokenizers and the hub's cache against the originals.
+if(TARGET accelerate_tokenizers)
+  set(live_tokenizers "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tokenizers/live_test.py")
+  # Real tokenizers are fetched once for those that need them.
+  foreach(kind fetch components fortunes stress random folders sentencepiece)
+    add_test(NAME tokenizers.live.${kind} COMMAND ${live_tokenizers} ${kind} "${PROJECT_BINARY_DIR}")
+    set_tests_properties(tokenizers.live.${kind} PROPERTIES TIMEOUT 3000 COST 30 SKIP_RETURN_CODE 77 LABELS "tokenizers;live"
+                         FIXTURES_REQUIRED real_tokenizers)
+  endforeach()
+  set_tests_properties(tokenizers.live.components PROPERTIES FIXTURES_REQUIRED "")
+  set_tests_properties(tokenizers.live.fetch PROPERTIES COST 60 FIXTURES_REQUIRED "" FIXTURES_SETUP real_tokenizers)
+  add_test(NAME hub.live COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/reference/hub_cache_live.py"
+                                 $<TARGET_FILE:hub_cache_probe>)
+  set_tests_properties(hub.live PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
+endif()
+
+# Datasets against answers of Python `datasets`, collators against Transformers.
+if(TARGET accelerate_transformers)
+  add_test(NAME datasets.golden COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/reference/datasets_golden.py"
+                                        $<TARGET_FILE:dataset_probe>)
+  add_test(NAME datasets.live.collators COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/collators_live.py"
+                                                $<TARGET_FILE:collator_probe>)
+  set_tests_properties(datasets.golden datasets.live.collators PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
 
 function(accelerate_example_test name program)
@@ -29,6 +54,11 @@ endfunction()
 accelerate_example_test(BadInput cv_plain)
 if(TARGET accelerate_program)
   accelerate_example_test(Training cv_accelerated)
+endif()
+if(TARGET text)
+  add_test(NAME examples.text COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/text_test.py"
+                                      "${PROJECT_BINARY_DIR}")
+  set_tests_properties(examples.text PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
 endif()
 if(TARGET accelerate_program AND TARGET gradient_accumulation_accelerated AND Python3_Interpreter_FOUND)
   add_test(NAME examples.features COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/features_test.py"

@@ -14,15 +14,18 @@ import sys
 
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ["base", "formats", "config", "launch", "tensor", "comm", "state", "data", "precision", "parallel",
-          "optim", "checkpoint", "big_model", "tracking", "accelerator", "datasets", "tokenizers", "models",
+LAYERS = ["base", "formats", "hub", "tokenizers", "config", "launch", "tensor", "comm", "state", "data", "precision", "parallel",
+          "optim", "checkpoint", "big_model", "tracking", "accelerator", "datasets", "models",
           "trainer"]
 # These folders build without LibTorch, so that the command line starts in milliseconds.
-WITHOUT_LIBTORCH = {"base", "formats", "config", "launch"}
+WITHOUT_LIBTORCH = {"base", "formats", "hub", "tokenizers", "config", "launch"}
 # Inside a layer: what a folder of it may include besides itself and the layer's own files.
 INSIDE = {
     "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}, "tensor": {"gradients"},
                  "pipeline": {"gradients"}, "checkpointing": set()},
+    "tokenizers": {"text": {"regex", "unicode"}, "unicode": set(), "regex": {"unicode"},
+                   "normalizers": {"text", "unicode"}, "pre_tokenizers": {"regex", "text", "unicode"},
+                   "models": {"text", "unicode"}, "processors": {"text", "unicode"}, "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
                 "shards": {"documents", "safetensors", "weights"}, "tensorboard": set()},

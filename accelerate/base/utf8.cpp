@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 
 namespace accelerate {
 namespace {
@@ -93,8 +95,15 @@ std::optional<char32_t> take_code_point(std::string_view& text) {
 }
 
 bool is_utf8(std::string_view text) {
+  constexpr std::uint64_t kBeyondAscii = 0x8080808080808080;
   while (!text.empty()) {
-    if (!take_code_point(text)) return false;
+    std::uint64_t eight = 0;
+    while (text.size() >= sizeof(eight)) {  // Most text is ASCII.
+      std::memcpy(&eight, text.data(), sizeof(eight));
+      if ((eight & kBeyondAscii) != 0) break;
+      text.remove_prefix(sizeof(eight));
+    }
+    if (!text.empty() && !take_code_point(text)) return false;
   }
   return true;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "accelerate/tensor/fields.h"
+#include "accelerate/tensor/inputs.h"
 #include "accelerate/tensor/nested.h"
 #include "accelerate/tensor/parcel.h"
 #include "accelerate/tensor/same_keys.h"
@@ -177,6 +178,18 @@ struct Parts<torch::data::Example<Data, Target>> {
   static void add(torch::data::Example<Data, Target>& value, ColumnList& columns) {
     add_columns(value.data, columns);
     if constexpr (requires { value.target; }) add_columns(value.target, columns);
+  }
+};
+
+/// Throws UsageError: the batch of a DataCollatorWithFlattening has no rows.
+[[noreturn]] void throw_flattened();
+
+template <>
+struct Parts<Inputs> {
+  static constexpr ColumnFacts kFacts{};
+  static void add(Inputs& value, ColumnList& columns) {
+    if (value.is_flattened()) throw_flattened();
+    visit_tensors(value, [&](at::Tensor& tensor) { columns.push_back({&tensor}); });
   }
 };
 

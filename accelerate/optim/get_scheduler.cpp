@@ -11,7 +11,7 @@
 namespace accelerate {
 namespace {
 
-using detail::Span;
+using detail::WarmupSpan;
 using torch::optim::Optimizer;
 
 // What a factory of the library is given: the options with what they lack filled in or refused.
@@ -22,7 +22,7 @@ struct Request {
   std::int64_t warmup = 0;
   std::optional<std::int64_t> training;
 
-  [[nodiscard]] Span span() const { return {warmup, *training}; }
+  [[nodiscard]] WarmupSpan span() const { return {warmup, *training}; }
 };
 
 using Scheduler = std::shared_ptr<LRScheduler>;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "accelerate/base/base64.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/tracking/mlflow_entries.h"
 

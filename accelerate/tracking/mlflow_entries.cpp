@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "accelerate/base/base64.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
@@ -14,9 +15,6 @@ namespace accelerate::detail {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kAlphabet =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 std::string line(const Json& object) {
   return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -137,44 +135,11 @@ std::vector<std::string> param_lines(const TrackerConfig& config) {
 }
 
 std::string artifact_line(const std::string& path, const std::string& content) {
-  return line({{"kind", "artifact"}, {"path", path}, {"content", base64(content)}});
+  return line({{"kind", "artifact"}, {"path", path}, {"content", to_base64(content)}});
 }
 
 std::string end_line(std::int64_t time_ms) {
   return line({{"kind", "end"}, {"status", "FINISHED"}, {"end_time", time_ms}});
-}
-
-std::string base64(std::string_view bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) {
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
-    }
-    for (std::size_t k = 0; k < 4; ++k) {
-      const bool padding = k > bytes.size() - i;
-      text += padding ? '=' : kAlphabet[group >> (18 - 6 * k) & 63];
-    }
-  }
-  return text;
-}
-
-std::string from_base64(std::string_view text) {
-  std::string bytes;
-  std::uint32_t group = 0;
-  int bits = 0;
-  while (text.ends_with('=')) text.remove_suffix(1);
-  for (const char c : text) {
-    const auto value = kAlphabet.find(c);
-    if (value == std::string_view::npos) throw ConfigError("a text is no base64");
-    group = group << 6 | static_cast<std::uint32_t>(value);
-    bits += 6;
-    if (bits >= 8) {
-      bits -= 8;
-      bytes += static_cast<char>(group >> bits & 0xFF);
-    }
-  }
-  return bytes;
 }
 
 }  // namespace accelerate::detail

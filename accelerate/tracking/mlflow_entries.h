@@ -49,8 +49,4 @@ struct MlflowRun {
 /// no path that leads elsewhere.
 [[nodiscard]] std::string mlflow_key(const std::string& name);
 
-[[nodiscard]] std::string base64(std::string_view bytes);
-/// Throws ConfigError for a text that is none.
-[[nodiscard]] std::string from_base64(std::string_view text);
-
 }  // namespace accelerate::detail

@@ -302,9 +302,14 @@ void check_branches(const ShardedFaultPlan& plan, const std::vector<Ended>& ende
     return one.text.find(part) != std::string::npos;
   };
   const auto names_unit = [&](const Ended& one) {
-    return one.status == kUsageError && says(one, "is about to gather unit '");
+    // Where the unit is there already, backward finds it out.
+    return one.status == kUsageError &&
+           (says(one, "is about to gather unit '") || says(one, "computes gradients of unit '"));
   };
-  findings.expect(std::ranges::any_of(ended, names_unit), plan.describe() + ": nobody names it");
+  std::string said;
+  for (const Ended& one : ended) said += "\n  " + std::to_string(one.status) + ": " + one.text;
+  findings.expect(std::ranges::any_of(ended, names_unit),
+                  plan.describe() + ": nobody names it" + said);
   for (int rank = 0; rank < plan.ranks; ++rank) {
     const auto& one = ended[static_cast<std::size_t>(rank)];
     if (!plan.takes_branch(rank, plan.step)) continue;

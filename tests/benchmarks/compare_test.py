@@ -18,7 +18,7 @@ from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Both, OfBound, Row, Times  # noqa: E402
 from suites import comm, fsdp  # noqa: E402
 ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
-        "comm": 154, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
+        "comm": 154, "tokenizers": 18, "datasets": 8, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
 
 # Stands for every program: reports what any of them would.
 REPORTING = """#!/bin/sh
@@ -26,7 +26,7 @@ echo some line before
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
  "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.1],
- "backend": "gloo", "computed_in": "BFloat16", "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
+ "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "rows": 1000, "call_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
 """.replace("{COLLECTIVES}", json.dumps({name: [0.1] for name in [*comm.names_of(4), "memory"]}))
 
 
@@ -39,14 +39,16 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps"):
+                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "dataset_rows"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 
-def make_venv(folder, torch="2.13.0+cpu", accelerate="1.15.0"):
-    # Asked for its versions (-c) it prints them; given an original to run, it reports.
-    executable(folder / "bin" / "python", f'#!/bin/sh\n[ "$1" = -c ] && echo 3.11.2 {torch} {accelerate} && exit\n'
-               + REPORTING.removeprefix("#!/bin/sh\n"))
+def make_venv(folder, **versions):
+    # Asked for its versions (-c ASK NAME …) it prints them; given an original to run, it reports.
+    versions = machine.PINNED | machine.ALSO_PINNED | {"torch": "2.13.0+cpu"} | versions
+    known = "".join(f"{name}) echo {version};; " for name, version in versions.items())
+    executable(folder / "bin" / "python", '#!/bin/sh\nif [ "$1" = -c ]; then shift 2; echo 3.11.2; '
+               f'for name; do case $name in {known}esac; done; exit; fi\n' + REPORTING.removeprefix("#!/bin/sh\n"))
     for program in ("accelerate", "torchrun"):
         executable(folder / "bin" / program, REPORTING)
 

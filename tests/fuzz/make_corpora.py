@@ -12,6 +12,37 @@ import sys
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference"
 
 
+def replace(pattern, content="b"):
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def split(pattern, behavior):
+    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": behavior == "Removed"}
+
+
+# One of each kind that a tokenizer.json may name.
+COMPONENTS = {
+    "normalizer": [
+        *({"type": name} for name in ("NFC", "NFD", "NFKC", "NFKD", "Nmt", "Lowercase", "Strip", "StripAccents", "ByteLevel")),
+        {"type": "Prepend", "prepend": "▁"}, replace({"String": "a"}), replace({"Regex": r"\s{2,}|(?<=a)b?|[^\w&&[a-z]]"}),
+        {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAABhAA=="},
+        {"type": "Sequence", "normalizers": [{"type": "Strip", "strip_left": True, "strip_right": False}, {"type": "NFKC"}]},
+        {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": True, "lowercase": False}],
+    "pre_tokenizer": [
+        *({"type": name} for name in ("BertPreTokenizer", "UnicodeScripts", "Whitespace", "WhitespaceSplit")),
+        {"type": "ByteLevel", "add_prefix_space": True, "use_regex": True}, {"type": "CharDelimiterSplit", "delimiter": "a"},
+        {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "Contiguous"},
+        {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": True},
+        {"type": "Sequence", "pretokenizers": [split({"Regex": r"\p{N}{1,3}|(?i:'s|'t)|\p{L}+"}, "Removed"), {"type": "ByteLevel"}]},
+        *(split({"String": " "}, name) for name in ("Isolated", "MergedWithPrevious", "MergedWithNext"))],
+    "post_processor": [
+        {"type": "BertProcessing", "sep": ["fox", 2], "cls": ["the", 3]}, {"type": "ByteLevel", "trim_offsets": True},
+        {"type": "Sequence", "processors": [{"type": "RobertaProcessing", "sep": ["fox", 2], "cls": ["the", 3]}]}],
+    "decoder": [
+        *({"type": name} for name in ("WordPiece", "ByteLevel", "BPEDecoder", "Metaspace", "ByteFallback", "Fuse", "CTC")),
+        {"type": "Sequence", "decoders": [replace({"Regex": "o+"}), {"type": "Strip", "content": "x", "start": 1, "stop": 1}]}]}
+
+
 def safetensors():
     golden = json.loads((REFERENCE / "safetensors_golden.json").read_text(encoding="utf-8"))
     yield from (bytes.fromhex(row["file"]) for row in golden["files"])
@@ -51,8 +82,48 @@ def sharding_info():
     yield b'{"w": {"saved_offsets": [0], "global_shape": [1]}, "w": {}}'
 
 
+def tokenizer_json():
+    golden = json.loads((REFERENCE / "encodings_golden.json").read_text(encoding="utf-8"))
+    tokenizers = {name: row["json"] for name, row in golden["tokenizers"].items()}
+    yield from (json.dumps(tokenizer, ensure_ascii=False).encode() for tokenizer in tokenizers.values())
+    for kind, parts in COMPONENTS.items():
+        for part in parts:
+            yield json.dumps({**tokenizers["word_level"], kind: part}, ensure_ascii=False).encode()
+    yield json.dumps({**tokenizers["bert"], "truncation": {"max_length": 6, "stride": 1, "strategy": "OnlyFirst", "direction": "Left"},
+                      "padding": {"strategy": {"Fixed": 9}, "pad_to_multiple_of": 4, "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
+                                  "direction": "Left"}}).encode()
+
+
+def field(number, value):
+    """A field of a message of protocol buffers."""
+    if isinstance(value, float):
+        return bytes([number << 3 | 5]) + struct.pack("<f", value)
+    tag = number << 3 | (0 if isinstance(value, int) else 2)
+    return varint(tag) + (varint(value) if isinstance(value, int) else varint(len(value)) + value)
+
+
+def varint(value):
+    out = b""
+    while value >= 0x80:
+        out, value = out + bytes([value & 0x7F | 0x80]), value >> 7
+    return out + bytes([value])
+
+
+def sentencepiece():
+    def piece(text, score, kind):
+        return field(1, field(1, text.encode()) + field(2, score) + (field(3, kind) if kind != 1 else b""))
+
+    words = ["▁", "t", "h", "e", "▁t", "he", "▁the", "fox", "é", "12"]
+    roles = piece("<unk>", 0.0, 2) + piece("<s>", 0.0, 3) + piece("</s>", 0.0, 3) + piece("[CLS]", 0.0, 3) + piece("[SEP]", 0.0, 4)
+    pieces = roles + b"".join(piece(word, -float(i), 1) for i, word in enumerate(words))
+    fallback = b"".join(piece(f"<0x{byte:02X}>", 0.0, 6) for byte in range(256))
+    for algorithm in (1, 2, 3):
+        yield pieces + field(2, field(3, algorithm) + field(35, 0) + field(40, 0))
+        yield pieces + fallback + field(2, field(3, algorithm) + field(35, 1)) + field(3, field(3, 0) + field(4, 0) + field(5, 1))
+
+
 def main():
-    for make in (safetensors, weight_index, manifest, sharding_info, torch_archive):
+    for make in (safetensors, weight_index, manifest, sharding_info, torch_archive, tokenizer_json, sentencepiece):
         folder = pathlib.Path(sys.argv[1]) / make.__name__
         folder.mkdir(parents=True, exist_ok=True)
         inputs = list(make())

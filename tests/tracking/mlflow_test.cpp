@@ -128,17 +128,6 @@ TEST(MlflowKey, IsWhatTheServerTakes) {
   EXPECT_EQ(detail::mlflow_key(std::string(400, 'k')).size(), 250u);
 }
 
-TEST(MlflowSpoolText, Base64GoesThereAndBack) {
-  EXPECT_EQ(detail::base64(""), "");
-  EXPECT_EQ(detail::base64("f"), "Zg==");
-  EXPECT_EQ(detail::base64("fo"), "Zm8=");
-  EXPECT_EQ(detail::base64("foobar"), "Zm9vYmFy");
-  std::string all;
-  for (int i = 0; i < 257; ++i) all += static_cast<char>(i * 7);
-  EXPECT_EQ(detail::from_base64(detail::base64(all)), all);
-  EXPECT_THROW((void)detail::from_base64("a*"), ConfigError);
-}
-
 TEST(MlflowSettings, TakeTheEnvironmentOverTheOptions) {
   const testing::ScopedEnv uri("MLFLOW_TRACKING_URI", "https://host:5000/base/");
   const testing::ScopedEnv experiment("MLFLOW_EXPERIMENT_NAME", "from_env");

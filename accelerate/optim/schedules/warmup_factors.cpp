@@ -22,7 +22,7 @@ double warming_up(std::int64_t step, std::int64_t warmup) {
 }
 
 // 0 at the end of warm-up, 1 at the end of training, and on.
-double progress(std::int64_t step, Span span) {
+double progress(std::int64_t step, WarmupSpan span) {
   return real(step - span.warmup) / at_least_one(span.training - span.warmup);
 }
 
@@ -38,21 +38,21 @@ Factor constant_factor(std::int64_t warmup) {
   return [warmup](std::int64_t step) { return step < warmup ? warming_up(step, warmup) : 1.0; };
 }
 
-Factor linear_factor(Span span) {
+Factor linear_factor(WarmupSpan span) {
   return [span](std::int64_t step) {
     if (step < span.warmup) return warming_up(step, span.warmup);
     return std::max(0.0, real(span.training - step) / at_least_one(span.training - span.warmup));
   };
 }
 
-Factor cosine_factor(Span span, double cycles, double floor) {
+Factor cosine_factor(WarmupSpan span, double cycles, double floor) {
   return [=](std::int64_t step) {
     if (step < span.warmup) return warming_up(step, span.warmup);
     return wave(progress(step, span), cycles, floor);
   };
 }
 
-Factor restarts_factor(Span span, double cycles) {
+Factor restarts_factor(WarmupSpan span, double cycles) {
   return [=](std::int64_t step) {
     if (step < span.warmup) return warming_up(step, span.warmup);
     const double done = progress(step, span);
@@ -61,7 +61,7 @@ Factor restarts_factor(Span span, double cycles) {
   };
 }
 
-Factor polynomial_factor(Span span, const Polynomial& rates) {
+Factor polynomial_factor(WarmupSpan span, const Polynomial& rates) {
   return [=](std::int64_t step) {
     if (step < span.warmup) return warming_up(step, span.warmup);
     const std::int64_t steps = span.training - span.warmup;
@@ -80,7 +80,7 @@ Factor inverse_sqrt_factor(std::int64_t warmup, std::int64_t timescale) {
   };
 }
 
-Factor ahead_cosine_factor(Span span, const AheadCosine& cosine) {
+Factor ahead_cosine_factor(WarmupSpan span, const AheadCosine& cosine) {
   return [=](std::int64_t step) {
     if (step >= span.warmup) {
       const double done =

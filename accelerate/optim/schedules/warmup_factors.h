@@ -25,7 +25,7 @@ namespace detail {
 using Factor = std::function<double(std::int64_t step)>;
 
 /// Where warm-up ends and where training does, in steps.
-struct Span {
+struct WarmupSpan {
   std::int64_t warmup;
   std::int64_t training;
 };
@@ -33,17 +33,17 @@ struct Span {
 /// Up to 1 in a line, then 1.
 [[nodiscard]] Factor constant_factor(std::int64_t warmup);
 /// Then down to 0 in a line.
-[[nodiscard]] Factor linear_factor(Span span);
+[[nodiscard]] Factor linear_factor(WarmupSpan span);
 /// Then `cycles` cosine waves between 1 and `floor`.
-[[nodiscard]] Factor cosine_factor(Span span, double cycles, double floor);
+[[nodiscard]] Factor cosine_factor(WarmupSpan span, double cycles, double floor);
 /// Then `cycles` times from 1 to 0 by half a cosine.
-[[nodiscard]] Factor restarts_factor(Span span, double cycles);
+[[nodiscard]] Factor restarts_factor(WarmupSpan span, double cycles);
 
 /// Then down to `end` by the power of what is left; rates, not factors, as the original computes.
 struct Polynomial {
   double start, end, power;
 };
-[[nodiscard]] Factor polynomial_factor(Span span, const Polynomial& rates);
+[[nodiscard]] Factor polynomial_factor(WarmupSpan span, const Polynomial& rates);
 
 /// Then 1 / √((t + timescale − warmup) / timescale).
 [[nodiscard]] Factor inverse_sqrt_factor(std::int64_t warmup, std::int64_t timescale);
@@ -53,7 +53,7 @@ struct AheadCosine {
   double cycles, floor;
   std::optional<double> first;
 };
-[[nodiscard]] Factor ahead_cosine_factor(Span span, const AheadCosine& wave);
+[[nodiscard]] Factor ahead_cosine_factor(WarmupSpan span, const AheadCosine& wave);
 
 /// From `floor` to 1, 1 for a while, and down to `floor`.
 struct StableDecay {

@@ -1,0 +1,110 @@
+// From rows to batches, with Transformers' names, shapes and dtypes.
+//
+// Every collator is a function of rows that gives Inputs: integers become int64, floats float32,
+// booleans bool. "label" and "label_ids" become "labels", but for
+// DataCollatorForTokenClassification, which keeps their name. Strings are left out by
+// default_data_collator and an error elsewhere: remove such columns first. Errors are UsageErrors
+// that name the column. Collators run in the workers of a loader, which copies them.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "accelerate/datasets/row.h"
+#include "accelerate/tensor/inputs.h"
+#include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
+
+namespace accelerate {
+
+using DataCollator = std::function<Inputs(std::vector<Row>)>;
+
+namespace detail {
+struct SharedGenerator {
+  std::mutex turn;
+  std::optional<at::Generator> generator;
+};
+}  // namespace detail
+
+/// Stacks every column: {batch} or {batch, length}. Throws UsageError for lists of unequal length.
+[[nodiscard]] Inputs default_data_collator(std::vector<Row> rows);
+
+/// Fills up "input_ids", "attention_mask" (made if it is missing), "token_type_ids" and
+/// "special_tokens_mask" to one length; other columns are stacked.
+struct DataCollatorWithPadding {
+  PreTrainedTokenizer tokenizer;
+  Padding padding = true;
+  std::optional<std::size_t> max_length = {};
+  std::optional<std::size_t> pad_to_multiple_of = {};
+
+  [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
+};
+
+/// As DataCollatorWithPadding, and fills up "labels" or "label", one a token, to the same length.
+struct DataCollatorForTokenClassification {
+  PreTrainedTokenizer tokenizer;
+  Padding padding = true;
+  std::optional<std::size_t> max_length = {};
+  std::optional<std::size_t> pad_to_multiple_of = {};
+  std::int64_t label_pad_token_id = -100;
+
+  [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
+};
+
+/// As DataCollatorWithPadding, and fills up "labels" or "label" to the longest of them.
+struct DataCollatorForSeq2Seq {
+  PreTrainedTokenizer tokenizer;
+  Padding padding = true;
+  std::optional<std::size_t> max_length = {};
+  std::optional<std::size_t> pad_to_multiple_of = {};
+  std::int64_t label_pad_token_id = -100;
+  /// Makes "decoder_input_ids" of the labels, as a model does; without it there are none.
+  std::function<at::Tensor(const at::Tensor& labels)> prepare_decoder_input_ids = {};
+
+  [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
+};
+
+/// Fills up, and makes "labels". With `mlm` a token is chosen with mlm_probability; of the chosen
+/// ones mask_replace_prob become the mask token, random_replace_prob a random one, and the others
+/// stay; labels are -100 where none is chosen. Without `mlm` labels are the ids, -100 at pad
+/// tokens. Throws UsageError for probabilities outside 0 to 1 and without a mask token.
+struct DataCollatorForLanguageModeling {
+  PreTrainedTokenizer tokenizer;
+  bool mlm = true;
+  double mlm_probability = 0.15;
+  double mask_replace_prob = 0.8;
+  double random_replace_prob = 0.1;
+  std::optional<std::size_t> pad_to_multiple_of = {};
+  /// Of a generator of its own, which all copies share; else LibTorch's. The choices are Python's
+  /// as long as one thread collates, in the same order; several workers draw in the order they
+  /// come.
+  std::optional<std::uint64_t> seed = {};
+
+  [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
+
+  /// Not to be given: the generator of all copies, made when it is first used.
+  std::shared_ptr<detail::SharedGenerator> generator = std::make_shared<detail::SharedGenerator>();
+};
+
+/// Puts all rows behind one another, without padding: "input_ids", "labels" (with separator_id at
+/// the beginning of each row) and "position_ids" of shape {1, tokens}, int64; "seq_idx" {1,
+/// tokens}, int32; "cu_seq_lens_q" and "cu_seq_lens_k" {rows + 1}, int32; "max_length_q" and
+/// "max_length_k", int64 of shape {}. Such a batch cannot be divided between ranks: dispatching or
+/// splitting it is a UsageError.
+struct DataCollatorWithFlattening {
+  bool return_position_ids = true;
+  std::int64_t separator_id = -100;
+  bool return_flash_attn_kwargs = false;
+  bool return_seq_idx = false;
+  std::int64_t position_ids_start = 0;  ///< RoBERTa and its kin begin at 2.
+
+  [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
+};
+
+}  // namespace accelerate

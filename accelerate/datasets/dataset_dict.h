@@ -1,0 +1,38 @@
+// Datasets by the name of their split.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "accelerate/datasets/dataset.h"
+#include "accelerate/datasets/splits.h"
+
+namespace accelerate {
+
+/// Splits in order: "train", "test", …
+class DatasetDict : public detail::Splits<Dataset> {
+ public:
+  using detail::Splits<Dataset>::Splits;
+
+  /// The same of every split; see Dataset.
+  template <typename Function>
+  [[nodiscard]] DatasetDict map(const Function& function, const MapOptions& options = {}) const {
+    return each([&](const Dataset& dataset) { return dataset.map(function, options); });
+  }
+  [[nodiscard]] DatasetDict filter(const std::function<bool(const Row&)>& keeps,
+                                   std::size_t num_proc = 1) const;
+  [[nodiscard]] DatasetDict shuffle(const ShuffleOptions& options = {}) const;
+  [[nodiscard]] DatasetDict rename_column(std::string_view from, std::string_view to) const;
+  [[nodiscard]] DatasetDict remove_columns(const std::vector<std::string>& names) const;
+  [[nodiscard]] DatasetDict select_columns(const std::vector<std::string>& names) const;
+  [[nodiscard]] DatasetDict class_encode_column(std::string_view name) const;
+  void set_format(const std::vector<std::string>& columns = {}) &;
+
+ private:
+  [[nodiscard]] DatasetDict each(const std::function<Dataset(const Dataset&)>& function) const;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace accelerate::detail {
+
+/// Results that may wait for an earlier one, for each thread.
+inline constexpr std::size_t kResultsAhead = 4;
+/// More are of use on no machine.
+inline constexpr std::size_t kMostThreads = 1024;
+
+/// Computes work(0) … work(count - 1) on `threads` threads, or as many as there is work for and the
+/// system gives, of which the caller's is one, and gives
+/// the results to put() in this order, one call at a time, on whichever thread has the next one. A
+/// thread that is too far ahead waits. After a failure no new work begins; throws what the first
+/// call that failed threw, first in the order, not in time.
+template <typename Work, typename Put>
+void in_order(std::size_t count, std::size_t threads, const Work& work, const Put& put) {
+  threads = std::min({threads, count, kMostThreads});
+  using Result = decltype(work(std::size_t{0}));
+  const std::size_t ahead = std::max<std::size_t>(threads, 1) * kResultsAhead;
+  std::mutex mutex;
+  std::condition_variable room;
+  std::vector<std::optional<Result>> waiting(ahead);
+  std::size_t begun = 0, done = 0, failed = count;
+  bool is_putting = false;
+  std::exception_ptr failure;
+
+  // Holds the lock.
+  const auto fail = [&](std::size_t i) {
+    if (i >= failed) return;
+    failed = i;
+    failure = std::current_exception();
+  };
+  const auto put_ready = [&](std::unique_lock<std::mutex>& lock) {
+    if (is_putting) return;
+    is_putting = true;
+    while (done < failed && waiting[done % ahead]) {
+      const Result result = *std::exchange(waiting[done % ahead], std::nullopt);
+      lock.unlock();
+      try {
+        put(result);
+        lock.lock();
+        ++done;
+      } catch (...) {
+        lock.lock();
+        fail(done);
+      }
+      room.notify_all();
+    }
+    is_putting = false;
+  };
+  const auto run = [&] {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      room.wait(lock, [&] { return begun >= failed || begun < done + ahead; });
+      if (begun >= failed) return;
+      const std::size_t i = begun++;
+      lock.unlock();
+      try {
+        Result result = work(i);
+        lock.lock();
+        waiting[i % ahead] = std::move(result);
+      } catch (...) {
+        lock.lock();
+        fail(i);
+        room.notify_all();
+      }
+      put_ready(lock);
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;
+    try {
+      for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(run);
+    } catch (const std::system_error&) {
+      // The threads that there are do the work.
+    }
+    run();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,62 @@
+#include "accelerate/datasets/iterable_dataset.h"
+
+#include <algorithm>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+IterableDataset IterableDataset::map(std::function<Row(const Row&)> function,
+                                     std::vector<std::string> remove_columns) const {
+  return IterableDataset([begin = begin_, function = std::move(function),
+                          remove_columns = std::move(remove_columns)](std::size_t epoch) -> Next {
+    return [next = begin(epoch), function, remove_columns]() -> std::optional<Row> {
+      auto row = next();
+      if (!row) return std::nullopt;
+      const Row result = function(*row);
+      for (const std::string& name : remove_columns) row->erase(name);
+      for (const auto& [name, value] : result) row->set(name, value);
+      return row;
+    };
+  });
+}
+
+IterableDataset IterableDataset::filter(std::function<bool(const Row&)> keeps) const {
+  return IterableDataset(
+      [begin = begin_, keeps = std::move(keeps)](std::size_t epoch) -> Next {
+        return [next = begin(epoch), keeps]() -> std::optional<Row> {
+          for (auto row = next(); row; row = next()) {
+            if (keeps(*row)) return row;
+          }
+          return std::nullopt;
+        };
+      },
+      features_);
+}
+
+IterableDataset IterableDataset::take(std::size_t count) const {
+  return IterableDataset(
+      [begin = begin_, count](std::size_t epoch) -> Next {
+        return [next = begin(epoch), left = count]() mutable -> std::optional<Row> {
+          if (left == 0) return std::nullopt;
+          --left;
+          return next();
+        };
+      },
+      features_);
+}
+
+IterableDataset IterableDataset::skip(std::size_t count) const {
+  return IterableDataset(
+      [begin = begin_, count](std::size_t epoch) -> Next {
+        return [next = begin(epoch), left = count]() mutable -> std::optional<Row> {
+          for (; left > 0; --left) {
+            if (!next()) break;
+          }
+          left = 0;
+          return next();
+        };
+      },
+      features_);
+}
+
+}  // namespace accelerate

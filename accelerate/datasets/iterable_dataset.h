@@ -1,0 +1,87 @@
+// Rows that are read as they are needed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "accelerate/datasets/features.h"
+#include "accelerate/datasets/row.h"
+#include "accelerate/datasets/splits.h"
+
+namespace accelerate {
+
+/// A source of rows that is read from its beginning, as often as begin() is called. A value handle;
+/// for one thread at a time. make_data_loader takes it.
+class IterableDataset {
+ public:
+  /// Gives the next row, nullopt at the end.
+  using Next = std::function<std::optional<Row>()>;
+  /// Begins a pass; gets its epoch.
+  using Begin = std::function<Next(std::size_t epoch)>;
+
+  explicit IterableDataset(Begin begin, std::optional<Features> features = {})
+      : begin_(std::move(begin)), features_(std::move(features)) {}
+
+  /// Unknown behind map().
+  [[nodiscard]] const std::optional<Features>& features() const { return features_; }
+
+  [[nodiscard]] IterableDataset map(std::function<Row(const Row&)> function,
+                                    std::vector<std::string> remove_columns = {}) const;
+  [[nodiscard]] IterableDataset filter(std::function<bool(const Row&)> keeps) const;
+  /// Gathers so many rows, shuffles them, gives half, and fills up: the order that Python
+  /// `datasets` gives rows that come one by one. set_epoch() chooses another order.
+  [[nodiscard]] IterableDataset shuffle(std::uint64_t seed, std::size_t buffer_size = 1000) const;
+  [[nodiscard]] IterableDataset take(std::size_t count) const;
+  [[nodiscard]] IterableDataset skip(std::size_t count) const;
+
+  /// The epoch of the passes that begin from now on, counted from 0. A loader calls it before each
+  /// of its passes. Of this handle alone: copies keep their own.
+  void set_epoch(std::int64_t epoch) { epoch_ = static_cast<std::size_t>(epoch); }
+
+  class Iterator;
+  [[nodiscard]] Iterator begin() const;
+  [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Begin begin_;
+  std::optional<Features> features_;
+  std::size_t epoch_ = 0;
+};
+
+class IterableDataset::Iterator {
+ public:
+  using difference_type = std::ptrdiff_t;
+  using value_type = Row;
+
+  explicit Iterator(Next next) : next_(std::move(next)), row_(next_()) {}
+  const Row& operator*() const { return *row_; }
+  Iterator& operator++() {
+    row_ = next_();
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const { return !row_; }
+
+ private:
+  Next next_;
+  std::optional<Row> row_;
+};
+
+inline IterableDataset::Iterator IterableDataset::begin() const {
+  return Iterator(begin_(epoch_));
+}
+
+class IterableDatasetDict : public detail::Splits<IterableDataset> {
+ public:
+  using detail::Splits<IterableDataset>::Splits;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,22 @@
+// Messages about names.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace accelerate::detail {
+
+/// "there is no column 'txt'; there are: text, label. Did you mean 'text'?"
+[[nodiscard]] std::string no_such(std::string_view kind, std::string_view name,
+                                  const std::vector<std::string>& names);
+
+/// The first of each pair, such as a column's name.
+template <typename Pairs>
+[[nodiscard]] std::vector<std::string> names_of(const Pairs& pairs) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : pairs) names.emplace_back(name);
+  return names;
+}
+
+}  // namespace accelerate::detail

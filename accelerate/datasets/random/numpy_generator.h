@@ -1,0 +1,45 @@
+// NumPy's random numbers, bit for bit: numpy.random.default_rng(seed).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace accelerate::detail {
+
+/// PCG64 (XSL-RR 128/64), seeded by SeedSequence. For one thread. Source: numpy/random/src/pcg64,
+/// bit_generator.pyx and distributions.c of NumPy 2.
+class NumpyGenerator {
+ public:
+  explicit NumpyGenerator(std::uint64_t seed);
+
+  [[nodiscard]] std::uint64_t next_uint64();
+  /// The lower half of a draw, then the upper one.
+  [[nodiscard]] std::uint32_t next_uint32();
+  /// 0 to `most`, both included, as Generator.integers draws.
+  [[nodiscard]] std::uint64_t bounded(std::uint64_t most);
+  /// The same as Generator.shuffle draws it.
+  [[nodiscard]] std::uint64_t interval(std::uint64_t most);
+
+  template <typename T>
+  void shuffle(std::span<T> values) {
+    for (std::size_t i = values.size(); i-- > 1;) std::swap(values[i], values[interval(i)]);
+  }
+  /// 0 up to `count`, shuffled.
+  [[nodiscard]] std::vector<std::uint64_t> permutation(std::size_t count);
+  /// `size` of 0 up to `count`, each once. Needs size <= count <= 10,000, where NumPy goes another
+  /// way.
+  [[nodiscard]] std::vector<std::uint64_t> choice(std::size_t count, std::size_t size);
+
+ private:
+  __extension__ using Wide = unsigned __int128;
+  void step();
+
+  Wide state_ = 0, increment_ = 0;
+  bool has_half_ = false;
+  std::uint32_t half_ = 0;
+};
+
+}  // namespace accelerate::detail

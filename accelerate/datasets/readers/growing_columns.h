@@ -1,0 +1,26 @@
+// Columns whose types are found in their first rows.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/datasets/features.h"
+#include "accelerate/datasets/row.h"
+#include "accelerate/datasets/storage/column_builder.h"
+#include "accelerate/datasets/storage/table.h"
+
+namespace accelerate::detail {
+
+/// The features that hold all of `rows`, which may lack values. `place` says where a row is, for
+/// messages: "a.json, line 3". Throws DataError when two rows do not go together.
+[[nodiscard]] Features features_of(const std::vector<Row>& rows,
+                                   const std::vector<std::string>& places);
+
+/// `rows` as columns of `features`; a value that a row lacks is missing. Throws DataError for a
+/// value of another type and for a name that is no feature.
+[[nodiscard]] Chunk chunk_of(const std::vector<Row>& rows, const std::vector<std::string>& places,
+                             const Features& features);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,64 @@
+// Datasets by the name of their split.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/datasets/names.h"
+
+namespace accelerate::detail {
+
+/// Handles, given by value, so that a loop over load_dataset(…).only() has something to hold.
+/// Splits in order: "train", "test", …
+template <typename Dataset>
+class Splits {
+ public:
+  Splits() = default;
+  explicit Splits(std::vector<std::pair<std::string, Dataset>> splits)
+      : splits_(std::move(splits)) {}
+
+  /// Throws UsageError, with the names that are there, for another one.
+  [[nodiscard]] Dataset operator[](std::string_view split) const {
+    const auto found = find(split);
+    if (found == splits_.end()) throw UsageError(no_such("split", split, keys()));
+    return found->second;
+  }
+  [[nodiscard]] bool contains(std::string_view split) const { return find(split) != splits_.end(); }
+  /// Changes a split or adds it behind the others.
+  void set(std::string_view split, Dataset dataset) {
+    const auto found = find(split);
+    if (found == splits_.end()) {
+      splits_.emplace_back(std::string(split), std::move(dataset));
+    } else {
+      splits_[static_cast<std::size_t>(found - splits_.begin())].second = std::move(dataset);
+    }
+  }
+  /// The one split. Throws UsageError when there are several or none.
+  [[nodiscard]] Dataset only() const {
+    if (splits_.size() == 1) return splits_.front().second;
+    throw UsageError(
+        "one split was asked for; there are: " + (splits_.empty() ? "none" : join(keys(), ", ")) +
+        ". Name one by [\"…\"], or load one by {.split = \"…\"}");
+  }
+  [[nodiscard]] std::vector<std::string> keys() const { return names_of(splits_); }
+
+  [[nodiscard]] std::size_t size() const { return splits_.size(); }
+  [[nodiscard]] auto begin() const { return splits_.begin(); }
+  [[nodiscard]] auto end() const { return splits_.end(); }
+
+ protected:
+  std::vector<std::pair<std::string, Dataset>> splits_;
+
+ private:
+  [[nodiscard]] auto find(std::string_view split) const {
+    return std::ranges::find_if(splits_, [&](const auto& entry) { return entry.first == split; });
+  }
+};
+
+}  // namespace accelerate::detail

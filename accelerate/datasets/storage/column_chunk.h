@@ -1,0 +1,70 @@
+// A stretch of a column: values that stand one behind the other in memory or in a mapped file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "accelerate/datasets/features.h"
+#include "accelerate/datasets/value.h"
+
+namespace accelerate::detail {
+
+/// Bytes and what keeps them: a vector, or a mapping of a file.
+struct Buffer {
+  std::shared_ptr<const void> owner;
+  std::span<const std::byte> bytes;
+
+  template <typename T>
+  [[nodiscard]] std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+};
+
+/// Immutable; copies share the memory, and several threads may read one.
+class ColumnChunk {
+ public:
+  struct Parts {
+    Feature::Kind kind = Feature::Kind::integer;
+    std::size_t size = 0;
+    Buffer values;   ///< int64, float64, or a byte a boolean; the bytes of all strings.
+    Buffer offsets;  ///< int64, size + 1 of them: where each string or list begins.
+    Buffer missing;  ///< A byte a value, 1 where it is missing; empty if none is.
+    std::shared_ptr<const ColumnChunk> entries;  ///< Of all lists.
+  };
+
+  explicit ColumnChunk(Parts parts) : parts_(std::move(parts)) {}
+
+  [[nodiscard]] Feature::Kind kind() const { return parts_.kind; }
+  [[nodiscard]] std::size_t size() const { return parts_.size; }
+  [[nodiscard]] const Parts& parts() const { return parts_; }
+
+  [[nodiscard]] bool is_missing(std::size_t row) const {
+    if (kind() == Feature::Kind::null) return true;
+    return !parts_.missing.bytes.empty() && parts_.missing.bytes[row] != std::byte{0};
+  }
+  [[nodiscard]] Value at(std::size_t row) const;
+  // Of a column of that kind.
+  [[nodiscard]] std::int64_t integer(std::size_t row) const {
+    return parts_.values.as<std::int64_t>()[row];
+  }
+  [[nodiscard]] double number(std::size_t row) const { return parts_.values.as<double>()[row]; }
+  [[nodiscard]] bool boolean(std::size_t row) const {
+    return parts_.values.bytes[row] != std::byte{0};
+  }
+  [[nodiscard]] std::string_view text(std::size_t row) const;
+
+  struct Range {
+    std::size_t begin, end;
+  };
+  /// Of a string its bytes, of a list its entries. Throws DataError when a damaged file has them
+  /// outside.
+  [[nodiscard]] Range range(std::size_t row) const;
+
+ private:
+  Parts parts_;
+};
+
+}  // namespace accelerate::detail

@@ -1,0 +1,77 @@
+// What a cell of a dataset holds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace accelerate {
+
+/// An integer, a float, a boolean, a string, a list of them, a list of lists, or nothing. Lists
+/// whose entries are alike and not missing are vectors of their type; other lists are of Values.
+/// Throws UsageError for an integer of more than 63 bits.
+class Value {
+ public:
+  using List = std::vector<Value>;
+
+  Value() = default;
+  template <typename T>
+    requires std::is_integral_v<T> && (!std::is_same_v<T, bool>)
+  Value(T value) : data_(static_cast<std::int64_t>(value)) {  // NOLINT
+    if (!std::in_range<std::int64_t>(value)) refuse(static_cast<std::uint64_t>(value));
+  }
+  Value(std::nullptr_t) = delete;
+  Value(double value) : data_(value) {}                                  // NOLINT
+  Value(float value) : data_(static_cast<double>(value)) {}              // NOLINT
+  Value(bool value) : data_(value) {}                                    // NOLINT
+  Value(std::string value) : data_(std::move(value)) {}                  // NOLINT
+  Value(std::string_view value) : data_(std::string(value)) {}           // NOLINT
+  Value(const char* value) : data_(std::string(value)) {}                // NOLINT
+  Value(std::vector<std::int64_t> values) : data_(std::move(values)) {}  // NOLINT
+  Value(std::vector<double> values) : data_(std::move(values)) {}        // NOLINT
+  Value(std::vector<bool> values) : data_(std::move(values)) {}          // NOLINT
+  Value(std::vector<std::string> values) : data_(std::move(values)) {}   // NOLINT
+  Value(List values) : data_(std::move(values)) {}                       // NOLINT
+
+  [[nodiscard]] bool is_missing() const { return holds<std::monostate>(); }
+  [[nodiscard]] bool is_list() const;
+  template <typename T>
+  [[nodiscard]] bool holds() const {
+    return std::holds_alternative<T>(data_);
+  }
+
+  // Each throws UsageError "a string is there; allowed is an integer" for another type.
+  [[nodiscard]] std::int64_t integer() const;
+  /// Of an integer too.
+  [[nodiscard]] double number() const;
+  [[nodiscard]] bool boolean() const;
+  [[nodiscard]] const std::string& text() const;
+  [[nodiscard]] const std::vector<std::int64_t>& integers() const;
+  [[nodiscard]] const std::vector<double>& numbers() const;
+  [[nodiscard]] const std::vector<std::string>& texts() const;
+  /// The entries of any list, as Values. Cost: copies them.
+  [[nodiscard]] List list() const;
+
+  /// "an integer", "a list of strings", … as messages have it.
+  [[nodiscard]] std::string description() const;
+  [[nodiscard]] bool operator==(const Value&) const = default;
+
+  template <typename Visitor>
+  decltype(auto) visit(Visitor&& visitor) const {
+    return std::visit(std::forward<Visitor>(visitor), data_);
+  }
+
+ private:
+  [[noreturn]] static void refuse(std::uint64_t value);
+
+  std::variant<std::monostate, std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
+               std::vector<double>, std::vector<bool>, std::vector<std::string>, List>
+      data_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,37 @@
+// The tokens of a text.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace accelerate {
+
+/// Where a token comes from: from `begin` up to `end`, in code points or bytes of its text.
+struct Offsets {
+  std::uint32_t begin = 0, end = 0;
+  bool operator==(const Offsets&) const = default;
+};
+
+/// No word, or no text: a special token, or padding.
+inline constexpr std::int32_t kNone = -1;
+
+/// The tokens of a text or a pair of texts: vectors of equal length, one entry a token.
+struct Encoding {
+  std::vector<std::uint32_t> ids;
+  std::vector<std::uint32_t> type_ids;
+  std::vector<std::string> tokens;
+  std::vector<Offsets> offsets;
+  std::vector<std::int32_t> words;      ///< Which piece of its text, or kNone.
+  std::vector<std::int32_t> sequences;  ///< 0, 1 for the second text of a pair, or kNone.
+  std::vector<std::uint8_t> special_tokens_mask;
+  std::vector<std::uint8_t> attention_mask;
+  std::vector<Encoding>
+      overflowing;  ///< What truncation cut off, each with as many tokens at most.
+
+  [[nodiscard]] std::size_t size() const { return ids.size(); }
+};
+
+}  // namespace accelerate

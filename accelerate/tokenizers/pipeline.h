@@ -1,0 +1,43 @@
+// The way of a text through normalizer, pre-tokenizer and model.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/tokenizers/added_vocabulary.h"
+#include "accelerate/tokenizers/decoders/decoder.h"
+#include "accelerate/tokenizers/encoding.h"
+#include "accelerate/tokenizers/models/model.h"
+#include "accelerate/tokenizers/normalizers/normalizer.h"
+#include "accelerate/tokenizers/pre_tokenizers/pre_tokenizer.h"
+#include "accelerate/tokenizers/processors/post_processor.h"
+
+namespace accelerate::detail {
+
+/// Scratches of a model, handed to one thread at a time.
+class ScratchPool {
+ public:
+  [[nodiscard]] std::unique_ptr<Scratch> take(const Model& model);
+  void give_back(std::unique_ptr<Scratch> scratch);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Scratch>> free_;
+};
+
+/// The parts of a tokenizer; every one but the model may be absent.
+struct Pipeline {
+  std::unique_ptr<Normalizer> normalizer;
+  std::unique_ptr<PreTokenizer> pre_tokenizer;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<PostProcessor> post_processor;
+  std::unique_ptr<Decoder> decoder;
+  AddedVocabulary added;
+
+  /// The tokens of `text`, which is UTF-8, with offsets in bytes.
+  [[nodiscard]] Encoding tokenize(std::string_view text, Scratch& scratch) const;
+};
+
+}  // namespace accelerate::detail

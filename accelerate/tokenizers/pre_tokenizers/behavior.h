@@ -1,0 +1,30 @@
+// What becomes of the delimiters at which a text is cut.
+#pragma once
+
+#include <vector>
+
+#include "accelerate/tokenizers/json_view.h"
+#include "accelerate/tokenizers/regex/regex.h"
+#include "accelerate/tokenizers/text/aligned_text.h"
+
+namespace accelerate::detail {
+
+enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+[[nodiscard]] Behavior read_behavior(const JsonView& json);
+
+/// A part of a piece: a delimiter, or what stands between two.
+struct CutPart {
+  Span range;
+  bool is_delimiter;
+};
+
+/// Appends the pieces that `behavior` makes of `parts`, which stand one behind the other.
+void append_pieces(const std::vector<CutPart>& parts, Behavior behavior, std::vector<Span>& pieces);
+
+/// The same of Behavior::isolated, for `matches` within `range`: they are pieces, and so is what
+/// stands between them.
+void append_isolated(const Span& range, const std::vector<Match>& matches,
+                     std::vector<Span>& pieces);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,40 @@
+// Writes the text anew for pre-tokenizers that change their pieces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/tokenizers/pre_tokenizers/pre_tokenizer.h"
+
+namespace accelerate::detail {
+
+/// Takes one piece after the other and puts the new text in the place of the old one.
+class PieceWriter {
+ public:
+  explicit PieceWriter(Pieces& pieces) : pieces_(pieces), before_(pieces.text.origins()) {}
+
+  void begin_piece() { begin_ = static_cast<std::uint32_t>(text_.size()); }
+  /// Appends `content`, which comes from byte `at` of the old text.
+  void put(std::string_view content, std::size_t at) {
+    text_.append(content);
+    origins_.insert(origins_.end(), content.size(), before_[at]);
+  }
+  void end_piece() {
+    const auto end = static_cast<std::uint32_t>(text_.size());
+    if (end > begin_) ranges_.push_back({begin_, end});
+  }
+  void finish() {
+    pieces_.text.assign(std::move(text_), std::move(origins_));
+    pieces_.ranges = std::move(ranges_);
+  }
+
+ private:
+  Pieces& pieces_;
+  std::vector<Span> before_, origins_, ranges_;
+  std::string text_;
+  std::uint32_t begin_ = 0;
+};
+
+}  // namespace accelerate::detail

@@ -1,0 +1,232 @@
+#include "accelerate/tokenizers/pretrained/call.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "accelerate/base/error.h"
+#include "accelerate/tokenizers/encoding_parts.h"
+
+namespace accelerate {
+
+Truncation::Truncation(bool truncates) : is_given_(true) {
+  if (truncates) strategy_ = TruncationStrategy::longest_first;
+}
+
+Truncation::Truncation(std::string_view word) : is_given_(true) {
+  if (word == "longest_first")
+    strategy_ = TruncationStrategy::longest_first;
+  else if (word == "only_first")
+    strategy_ = TruncationStrategy::only_first;
+  else if (word == "only_second")
+    strategy_ = TruncationStrategy::only_second;
+  else if (word != "do_not_truncate") {
+    throw UsageError(
+        "truncation is '" + std::string(word) +
+        "'; allowed are true, false, longest_first, only_first, only_second, do_not_truncate");
+  }
+}
+
+Padding::Padding(std::string_view word) : is_word_(true) {
+  if (word == "longest")
+    strategy_ = Strategy::longest;
+  else if (word == "max_length")
+    strategy_ = Strategy::max_length;
+  else if (word != "do_not_pad") {
+    throw UsageError("padding is '" + std::string(word) +
+                     "'; allowed are true, false, longest, max_length, do_not_pad");
+  }
+}
+
+namespace detail {
+namespace {
+
+using Strategy = Padding::Strategy;
+
+// What the options of a call come to.
+struct Plan {
+  std::optional<TruncationOptions> truncation;
+  std::optional<PaddingOptions> padding;
+};
+
+void check_multiple(std::size_t max_length, const std::optional<std::size_t>& multiple) {
+  if (multiple.value_or(0) == 0 || max_length % *multiple == 0) return;
+  throw UsageError("texts are cut to " + std::to_string(max_length) +
+                   " tokens and filled up to a multiple of " + std::to_string(*multiple) +
+                   "; the first must be a multiple of the second");
+}
+
+PaddingOptions padding_of(const CallSettings& settings, std::optional<Side> side,
+                          std::size_t multiple_of) {
+  if (!settings.pad_token || !settings.pad_id) {
+    throw UsageError(
+        "padding was asked for, but the tokenizer has no pad_token. Name one with "
+        "add_special_tokens({.pad_token = AddedToken{\"[PAD]\"}}), or take eos_token() for it");
+  }
+  return {.multiple_of = multiple_of,
+          .side = side.value_or(settings.padding_side),
+          .id = static_cast<std::uint32_t>(*settings.pad_id),
+          .token = *settings.pad_token};
+}
+
+Plan plan_of(const CallSettings& settings, const TokenizerCallOptions& options) {
+  std::optional<TruncationStrategy> strategy = options.truncation.strategy();
+  Strategy padding = options.padding.strategy();
+  // max_length alone cuts, too.
+  const bool says_padding = padding != Strategy::do_not_pad || options.padding.is_word();
+  if (options.max_length && !says_padding && !options.truncation.is_given()) {
+    strategy = TruncationStrategy::longest_first;
+  }
+  const auto limit = options.max_length ? options.max_length : settings.model_max_length;
+  if (!limit) strategy.reset();
+  if (!limit && padding == Strategy::max_length) padding = Strategy::do_not_pad;
+  Plan plan;
+  if (strategy) {
+    plan.truncation = TruncationOptions{.max_length = *limit,
+                                        .stride = options.stride,
+                                        .strategy = *strategy,
+                                        .side = settings.truncation_side};
+  }
+  if (padding == Strategy::do_not_pad) return plan;
+  if (strategy) check_multiple(*limit, options.pad_to_multiple_of);
+  plan.padding = padding_of(settings, options.padding_side, options.pad_to_multiple_of.value_or(0));
+  if (padding == Strategy::max_length) plan.padding->length = *limit;
+  return plan;
+}
+
+std::vector<TextInput> inputs_of(const Texts& text, const Texts& pair) {
+  const bool has_pair = !pair.all().empty() || pair.is_batch();
+  if (has_pair && (pair.is_batch() != text.is_batch() || pair.all().size() != text.all().size())) {
+    throw UsageError("text_pair holds " + std::to_string(pair.all().size()) + " texts" +
+                     (pair.is_batch() ? " in a list" : "") + ", and there are " +
+                     std::to_string(text.all().size()) + " first texts" +
+                     (text.is_batch() ? " in a list" : "") + "; each text needs one pair");
+  }
+  std::vector<TextInput> inputs;
+  for (std::size_t i = 0; i < text.all().size(); ++i) {
+    inputs.push_back({text.all()[i]});
+    // As in Python an empty pair of a single text is none.
+    if (has_pair && (text.is_batch() || !pair.all()[i].empty())) inputs.back().pair = pair.all()[i];
+  }
+  return inputs;
+}
+
+// Puts what overflowed behind the row it comes from.
+std::vector<Encoding> rows_of(std::vector<Encoding> encodings, BatchEncoding::Row& samples) {
+  std::vector<Encoding> rows;
+  for (std::size_t i = 0; i < encodings.size(); ++i) {
+    auto overflowing = std::move(encodings[i].overflowing);
+    encodings[i].overflowing.clear();
+    rows.push_back(std::move(encodings[i]));
+    samples.insert(samples.end(), overflowing.size() + 1, static_cast<std::int64_t>(i));
+    for (Encoding& part : overflowing) rows.push_back(std::move(part));
+  }
+  return rows;
+}
+
+template <typename Get>
+BatchEncoding::Column column_of(const std::vector<Encoding>& rows, Get get) {
+  BatchEncoding::Column column;
+  column.reserve(rows.size());
+  for (const Encoding& row : rows) {
+    const auto& values = get(row);
+    column.emplace_back(values.begin(), values.end());
+  }
+  return column;
+}
+
+bool is_asked_for(const CallSettings& settings, std::string_view name,
+                  const std::optional<bool>& choice) {
+  const auto& names = settings.model_input_names;
+  return choice.value_or(std::ranges::find(names, name) != names.end());
+}
+
+BatchEncoding columns_of(const std::vector<Encoding>& rows, const CallSettings& settings,
+                         const TokenizerCallOptions& options) {
+  BatchEncoding batch;
+  batch.set("input_ids", column_of(rows, std::mem_fn(&Encoding::ids)));
+  if (is_asked_for(settings, "token_type_ids", options.return_token_type_ids)) {
+    batch.set("token_type_ids", column_of(rows, std::mem_fn(&Encoding::type_ids)));
+  }
+  if (is_asked_for(settings, "attention_mask", options.return_attention_mask)) {
+    batch.set("attention_mask", column_of(rows, std::mem_fn(&Encoding::attention_mask)));
+  }
+  if (options.return_special_tokens_mask) {
+    batch.set("special_tokens_mask", column_of(rows, std::mem_fn(&Encoding::special_tokens_mask)));
+  }
+  if (options.return_length) {
+    batch.set("length",
+              column_of(rows, [](const Encoding& row) { return std::array{row.size()}; }));
+  }
+  return batch;
+}
+
+void fill_up(BatchEncoding::Row& row, std::size_t length, std::int64_t value, Side side) {
+  if (row.size() >= length) return;
+  row.insert(side == Side::right ? row.end() : row.begin(), length - row.size(), value);
+}
+
+// The length to which each row is filled up; nullopt: none is.
+std::optional<std::size_t> padded_length(const CallSettings& settings,
+                                         const BatchEncoding::Column& ids,
+                                         const TokenizerPadOptions& options) {
+  std::size_t length = 0;
+  if (options.padding.strategy() == Strategy::do_not_pad) return std::nullopt;
+  if (options.padding.strategy() == Strategy::longest) {
+    for (const auto& row : ids) length = std::max(length, row.size());
+  } else {
+    const auto limit = options.max_length ? options.max_length : settings.model_max_length;
+    if (!limit) return std::nullopt;
+    length = *limit;
+    check_padded_length(length);
+  }
+  const std::size_t multiple = options.pad_to_multiple_of.value_or(0);
+  check_padded_length(multiple);
+  return multiple > 0 ? (length + multiple - 1) / multiple * multiple : length;
+}
+
+}  // namespace
+
+BatchEncoding call(Tokenizer tokenizer, const CallSettings& settings, const Texts& text,
+                   const TokenizerCallOptions& options) {
+  const Plan plan = plan_of(settings, options);
+  tokenizer.set_truncation(plan.truncation);
+  tokenizer.set_padding(plan.padding);
+  auto encodings = tokenizer.encode_batch(
+      inputs_of(text, options.text_pair),
+      {.add_special_tokens = options.add_special_tokens, .strict = options.strict_utf8});
+  BatchEncoding::Row samples;
+  if (options.return_overflowing_tokens) encodings = rows_of(std::move(encodings), samples);
+  BatchEncoding columns = columns_of(encodings, settings, options);
+  BatchEncoding batch(columns.columns(), std::move(encodings));
+  batch.set_overflow_to_sample_mapping(std::move(samples));
+  return batch;
+}
+
+BatchEncoding pad(const CallSettings& settings, BatchEncoding batch,
+                  const TokenizerPadOptions& options) {
+  BatchEncoding::Column ids = batch.input_ids();
+  const bool has_mask = is_asked_for(settings, "attention_mask", options.return_attention_mask);
+  if (has_mask && !batch.contains("attention_mask")) {
+    BatchEncoding::Column mask;
+    for (const auto& row : ids) mask.emplace_back(row.size(), 1);
+    batch.set("attention_mask", std::move(mask));
+  }
+  const auto length = padded_length(settings, ids, options);
+  if (!length) return batch;
+  const PaddingOptions padding = padding_of(settings, options.padding_side, 0);
+  const auto fill = [&](std::string_view name, std::int64_t value) {
+    if (!batch.contains(name)) return;
+    BatchEncoding::Column column = batch[name];
+    for (auto& row : column) fill_up(row, *length, value, padding.side);
+    batch.set(name, std::move(column));
+  };
+  fill("input_ids", padding.id);
+  if (has_mask) fill("attention_mask", 0);
+  fill("token_type_ids", padding.type_id);
+  fill("special_tokens_mask", 1);
+  return BatchEncoding(batch.columns());
+}
+
+}  // namespace detail
+}  // namespace accelerate

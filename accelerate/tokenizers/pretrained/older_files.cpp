@@ -1,0 +1,249 @@
+#include "accelerate/tokenizers/pretrained/older_files.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/base/utf8.h"
+#include "accelerate/tokenizers/pretrained/json_text.h"
+#include "accelerate/tokenizers/pretrained/sentencepiece_tokenizer.h"
+
+namespace accelerate::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kQwen2Pattern[] =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+std::string read_text(const std::filesystem::path& file) {
+  const auto content = real_file_system().map(file);
+  const auto bytes = content->bytes();
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (!is_utf8(text)) throw ConfigError(file.string() + ": is not UTF-8");
+  return text;
+}
+
+// Lines as Python's universal newlines cut them.
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line = text.substr(at, end - at);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    lines.push_back(line);
+    at = end + 1;
+  }
+  return lines;
+}
+
+// Of vocab.txt: a word a line, its id the number of the line.
+Json read_vocab_txt(const std::filesystem::path& file) {
+  Json vocab = Json::object();
+  const std::string text = read_text(file);
+  std::size_t id = 0;
+  for (const std::string_view word : lines_of(text)) vocab[std::string(word)] = id++;
+  return vocab;
+}
+
+Json read_vocab_json(const std::filesystem::path& file) {
+  return parse_object(read_text(file), file.string(), "{\"word\": id, …}");
+}
+
+Json read_merges(const std::filesystem::path& file) {
+  Json merges = Json::array();
+  const std::string text = read_text(file);
+  for (const std::string_view line : lines_of(text)) {
+    if (line.empty() || line.starts_with("#version")) continue;
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
+      throw ConfigError(file.string() + ": the line '" + std::string(line) +
+                        "' does not hold two words");
+    }
+    merges.push_back({line.substr(0, space), line.substr(space + 1)});
+  }
+  return merges;
+}
+
+// --- Parts of a tokenizer.json ---
+
+Json token_at(const std::string& token, int type) {
+  return {{"SpecialToken", {{"id", token}, {"type_id", type}}}};
+}
+Json text_at(const char* which, int type) {
+  return {{"Sequence", {{"id", which}, {"type_id", type}}}};
+}
+
+Json byte_level(bool adds_space, bool uses_pattern) {
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", adds_space},
+          {"trim_offsets", true},
+          {"use_regex", uses_pattern}};
+}
+
+Json byte_bpe(const std::filesystem::path& folder) {
+  return {{"type", "BPE"},
+          {"vocab", read_vocab_json(folder / "vocab.json")},
+          {"fuse_unk", false},
+          {"merges", read_merges(folder / "merges.txt")},
+          {"dropout", nullptr},
+          {"unk_token", nullptr},
+          {"continuing_subword_prefix", ""},
+          {"end_of_word_suffix", ""},
+          {"byte_fallback", false}};
+}
+
+class OlderFilesMaker {
+ public:
+  OlderFilesMaker(const std::filesystem::path& folder, const TokenizerConfig& config)
+      : folder_(folder), config_(config) {}
+
+  std::optional<std::string> run() {
+    if (has("vocab.txt")) return finish(of_vocab_txt());
+    if (has("vocab.json") && has("merges.txt")) return finish(of_merges());
+    for (const char* const name :
+         {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"}) {
+      if (!has(name)) continue;
+      const auto file = folder_ / name;
+      return tokenizer_of_sentencepiece(read_sentencepiece(file), config_, file.string()).dump();
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] bool has(const char* name) const { return std::filesystem::exists(folder_ / name); }
+
+  [[noreturn]] void refuse(const std::string& files, const std::string& allowed) const {
+    const auto found = config_.values.find("tokenizer_class");
+    const bool is_named = found != config_.values.end() && found->is_string();
+    const std::string name = is_named ? found->get<std::string>() : "";
+    throw ConfigError(
+        folder_.string() + ": holds " + files + " and no tokenizer.json, and its class is '" +
+        name + "'; allowed are " + allowed +
+        ". Save the tokenizer with Python's save_pretrained(), which writes tokenizer.json");
+  }
+
+  static std::string finish(Json root) {
+    for (const char* const key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"})
+      root.emplace(key, nullptr);
+    root["added_tokens"] = Json::array();
+    return root.dump();
+  }
+
+  Json of_vocab_txt() {
+    if (config_.of_class.recipe != Recipe::bert) {
+      refuse("vocab.txt",
+             "BertTokenizer, DistilBertTokenizer, ElectraTokenizer, MobileBertTokenizer and "
+             "LayoutLMTokenizer");
+    }
+    const Json vocab = read_vocab_txt(folder_ / "vocab.txt");
+    const std::string cls = config_.token(Role::cls), sep = config_.token(Role::sep);
+    const auto accents = config_.values.find("strip_accents");
+    return {{"normalizer",
+             {{"type", "BertNormalizer"},
+              {"clean_text", true},
+              {"handle_chinese_chars", config_.boolean("tokenize_chinese_chars", true)},
+              {"strip_accents", accents == config_.values.end() ? Json() : *accents},
+              {"lowercase", config_.boolean("do_lower_case", true)}}},
+            {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+            {"model",
+             {{"type", "WordPiece"},
+              {"unk_token", config_.token(Role::unk)},
+              {"continuing_subword_prefix", "##"},
+              {"max_input_chars_per_word", 100},
+              {"vocab", vocab}}},
+            {"post_processor",
+             {{"type", "TemplateProcessing"},
+              {"single", {token_at(cls, 0), text_at("A", 0), token_at(sep, 0)}},
+              {"pair",
+               {token_at(cls, 0), text_at("A", 0), token_at(sep, 0), text_at("B", 1),
+                token_at(sep, 1)}},
+              {"special_tokens", special_tokens(vocab, {cls, sep})}}},
+            {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
+  }
+
+  Json special_tokens(const Json& vocab, const std::vector<std::string>& tokens) const {
+    Json found = Json::object();
+    for (const std::string& token : tokens)
+      found[token] = {{"id", token}, {"ids", {id_of(vocab, token)}}, {"tokens", {token}}};
+    return found;
+  }
+
+  [[nodiscard]] Json id_of(const Json& vocab, const std::string& token) const {
+    const auto found = vocab.find(token);
+    if (found == vocab.end())
+      throw ConfigError(folder_.string() + ": the vocabulary lacks the special token '" + token +
+                        "'");
+    return *found;
+  }
+
+  Json of_merges() {
+    const bool adds_space = config_.boolean("add_prefix_space", false);
+    Json root{{"model", byte_bpe(folder_)}, {"decoder", byte_level(true, true)}};
+    switch (config_.of_class.recipe) {
+      case Recipe::gpt2:
+        root["pre_tokenizer"] = byte_level(adds_space, true);
+        root["post_processor"] = plain_template();
+        break;
+      case Recipe::roberta:
+        root["pre_tokenizer"] = byte_level(adds_space, true);
+        root["post_processor"] = roberta_processing(root["model"]["vocab"], adds_space);
+        break;
+      case Recipe::qwen2:
+        root["normalizer"] = {{"type", "NFC"}};
+        root["pre_tokenizer"] = {
+            {"type", "Sequence"},
+            {"pretokenizers", {split_as_qwen2(), byte_level(adds_space, false)}}};
+        root["post_processor"] = plain_template();
+        break;
+      default:
+        refuse("vocab.json and merges.txt",
+               "GPT2Tokenizer, RobertaTokenizer, BartTokenizer, LongformerTokenizer and "
+               "Qwen2Tokenizer");
+    }
+    return root;
+  }
+
+  static Json split_as_qwen2() {
+    return {{"type", "Split"},
+            {"pattern", {{"Regex", kQwen2Pattern}}},
+            {"behavior", "Isolated"},
+            {"invert", false}};
+  }
+
+  // Only what `add_bos_token` and `add_eos_token` ask for.
+  [[nodiscard]] Json plain_template() const {
+    return template_of(config_, [&](const std::string& token) { return id_of_any(token); });
+  }
+
+  [[nodiscard]] Json id_of_any(const std::string& token) const {
+    return id_of(read_vocab_json(folder_ / "vocab.json"), token);
+  }
+
+  [[nodiscard]] Json roberta_processing(const Json& vocab, bool adds_space) const {
+    const std::string cls = config_.token(Role::cls), sep = config_.token(Role::sep);
+    return {{"type", "RobertaProcessing"},
+            {"sep", {sep, id_of(vocab, sep)}},
+            {"cls", {cls, id_of(vocab, cls)}},
+            {"trim_offsets", config_.boolean("trim_offsets", true)},
+            {"add_prefix_space", adds_space}};
+  }
+
+  const std::filesystem::path& folder_;
+  const TokenizerConfig& config_;
+};
+
+}  // namespace
+
+std::optional<std::string> tokenizer_of_older_files(const std::filesystem::path& folder,
+                                                    const TokenizerConfig& config) {
+  return OlderFilesMaker(folder, config).run();
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,376 @@
+#include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/tokenizers/pretrained/call.h"
+#include "accelerate/tokenizers/pretrained/older_files.h"
+#include "accelerate/tokenizers/pretrained/tokenizer_config.h"
+
+namespace accelerate {
+
+using detail::Role;
+
+struct PreTrainedTokenizer::State {
+  Tokenizer tokenizer;
+  detail::TokenizerConfig config;
+  std::string name_or_path;
+
+  [[nodiscard]] const std::optional<AddedToken>& named(Role role) const {
+    return config.named[static_cast<std::size_t>(role)];
+  }
+  [[nodiscard]] std::optional<std::string> token(Role role) const {
+    const auto& token = named(role);
+    return token ? std::optional(token->content) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::int64_t> id(Role role) const {
+    const auto& token = named(role);
+    const auto id = token ? tokenizer.token_to_id(token->content) : std::nullopt;
+    return id ? std::optional<std::int64_t>(*id) : std::nullopt;
+  }
+  [[nodiscard]] detail::CallSettings call_settings() const {
+    return {.model_max_length = config.model_max_length,
+            .pad_token = token(Role::pad),
+            .pad_id = id(Role::pad),
+            .padding_side = config.padding_side,
+            .truncation_side = config.truncation_side,
+            .model_input_names = config.model_input_names};
+  }
+};
+
+namespace {
+
+bool is_same(const AddedToken& a, const AddedToken& b) {
+  const auto flags = [](const AddedToken& token) {
+    return std::tuple(token.special, token.lstrip, token.rstrip, token.single_word,
+                      token.normalized);
+  };
+  return a.content == b.content && flags(a) == flags(b);
+}
+
+// What the configuration names and the vocabulary does not look for yet, in Transformers' order.
+std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
+                                       const detail::TokenizerConfig& config) {
+  std::vector<AddedToken> missing;
+  const auto& known = tokenizer.added_tokens();
+  const auto is_known = [&](const AddedToken& token) {
+    const auto has_content = [&](const AddedToken& other) {
+      return other.content == token.content;
+    };
+    return std::ranges::any_of(known,
+                               [&](const auto& entry) { return has_content(entry.second); }) ||
+           std::ranges::any_of(missing, has_content);
+  };
+  for (const auto& [id, token] : config.added) {
+    const auto is_it = [&](const auto& entry) { return is_same(entry.second, token); };
+    if (std::ranges::none_of(known, is_it)) missing.push_back(token);
+  }
+  for (const auto& token : config.named) {
+    if (token && !is_known(*token)) missing.push_back(*token);
+  }
+  for (const AddedToken& token : config.extra) {
+    if (!is_known(token)) missing.push_back(token);
+  }
+  return missing;
+}
+
+Tokenizer read_tokenizer(const std::filesystem::path& folder,
+                         const detail::TokenizerConfig& config) {
+  if (std::filesystem::exists(folder / "tokenizer.json"))
+    return Tokenizer::from_file(folder / "tokenizer.json");
+  if (auto text = detail::tokenizer_of_older_files(folder, config)) {
+    return Tokenizer::from_text(std::move(*text), folder.string());
+  }
+  throw FileError("open a tokenizer in", folder,
+                  "it holds none of tokenizer.json, vocab.txt, vocab.json with merges.txt, "
+                  "tokenizer.model, spiece.model, "
+                  "sentencepiece.bpe.model, spm.model");
+}
+
+std::uint32_t checked_id(std::int64_t id) {
+  if (id >= 0 && id < static_cast<std::int64_t>(UINT32_MAX)) return static_cast<std::uint32_t>(id);
+  throw UsageError("the id " + std::to_string(id) +
+                   " was given; allowed are ids from 0 on. Labels of -100 have no token");
+}
+
+std::vector<std::uint32_t> checked_ids(std::span<const std::int64_t> ids) {
+  std::vector<std::uint32_t> checked;
+  for (const std::int64_t id : ids) checked.push_back(checked_id(id));
+  return checked;
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = text.find(from); at != std::string::npos;
+       at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+// As Transformers cleans: the spaces that WordPiece puts before punctuation.
+std::string cleaned_up(std::string text) {
+  for (const auto& [from, to] :
+       std::initializer_list<std::pair<std::string_view, std::string_view>>{{" .", "."},
+                                                                            {" ?", "?"},
+                                                                            {" !", "!"},
+                                                                            {" ,", ","},
+                                                                            {" ' ", "'"},
+                                                                            {" n't", "n't"},
+                                                                            {" 'm", "'m"},
+                                                                            {" 's", "'s"},
+                                                                            {" 've", "'ve"},
+                                                                            {" 're", "'re"}}) {
+    replace_all(text, from, to);
+  }
+  return text;
+}
+
+}  // namespace
+
+PreTrainedTokenizer PreTrainedTokenizer::from_pretrained(const std::string& name_or_folder,
+                                                         const HubOptions& options) {
+  const auto folder = resolve_folder(name_or_folder, options);
+  auto config = detail::read_tokenizer_config(folder);
+  PreTrainedTokenizer made(read_tokenizer(folder, config));
+  if (const auto missing = missing_tokens(made.state_->tokenizer, config); !missing.empty())
+    made.add_tokens(missing);
+  made.state_->config = std::move(config);
+  made.state_->name_or_path = name_or_folder;
+  return made;
+}
+
+PreTrainedTokenizer::PreTrainedTokenizer(Tokenizer tokenizer)
+    : state_(std::make_shared<State>(State{std::move(tokenizer), {}, {}})) {
+  state_->config.model_input_names = {"input_ids", "attention_mask"};
+}
+
+BatchEncoding PreTrainedTokenizer::operator()(const Texts& text,
+                                              const TokenizerCallOptions& options) const {
+  return detail::call(state_->tokenizer, state_->call_settings(), text, options);
+}
+
+std::vector<std::int64_t> PreTrainedTokenizer::encode(const std::string& text,
+                                                      const TokenizerCallOptions& options) const {
+  return (*this)(text, options).input_ids().at(0);
+}
+
+std::vector<std::string> PreTrainedTokenizer::tokenize(const std::string& text) const {
+  return (*this)(text, {.add_special_tokens = false}).tokens();
+}
+
+BatchEncoding PreTrainedTokenizer::pad(BatchEncoding batch,
+                                       const TokenizerPadOptions& options) const {
+  return detail::pad(state_->call_settings(), std::move(batch), options);
+}
+
+std::string PreTrainedTokenizer::decode(std::span<const std::int64_t> ids, bool skip_special_tokens,
+                                        std::optional<bool> clean_up_tokenization_spaces) const {
+  const auto& tokenizer = state_->tokenizer;
+  std::string text = tokenizer.decode(checked_ids(ids), skip_special_tokens);
+  const bool cleans_up = clean_up_tokenization_spaces.value_or(state_->config.cleans_up);
+  return cleans_up && tokenizer.model_type() != "BPE" ? cleaned_up(std::move(text)) : text;
+}
+
+std::vector<std::string> PreTrainedTokenizer::batch_decode(
+    std::span<const std::vector<std::int64_t>> rows, bool skip_special_tokens,
+    std::optional<bool> clean_up_tokenization_spaces) const {
+  std::vector<std::string> texts;
+  for (const auto& ids : rows)
+    texts.push_back(decode(ids, skip_special_tokens, clean_up_tokenization_spaces));
+  return texts;
+}
+
+std::optional<std::int64_t> PreTrainedTokenizer::convert_tokens_to_ids(
+    std::string_view token) const {
+  if (const auto id = state_->tokenizer.token_to_id(token)) return *id;
+  return unk_token_id();
+}
+
+std::vector<std::int64_t> PreTrainedTokenizer::convert_tokens_to_ids(
+    std::span<const std::string> tokens) const {
+  std::vector<std::int64_t> ids;
+  for (const std::string& token : tokens) {
+    const auto id = convert_tokens_to_ids(token);
+    if (!id)
+      throw UsageError("the token '" + token +
+                       "' is not in the vocabulary, and there is no unk_token");
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+std::vector<std::string> PreTrainedTokenizer::convert_ids_to_tokens(
+    std::span<const std::int64_t> ids, bool skip_special_tokens) const {
+  const auto special = skip_special_tokens ? all_special_ids() : std::vector<std::int64_t>{};
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids) {
+    if (std::ranges::find(special, id) != special.end()) continue;
+    auto token = state_->tokenizer.id_to_token(checked_id(id));
+    if (!token)
+      throw UsageError("the id " + std::to_string(id) + " has no token; the vocabulary has " +
+                       std::to_string(size()) + " entries");
+    tokens.push_back(std::move(*token));
+  }
+  return tokens;
+}
+
+std::string PreTrainedTokenizer::convert_tokens_to_string(std::vector<std::string> tokens) const {
+  return state_->tokenizer.join(std::move(tokens));
+}
+
+std::size_t PreTrainedTokenizer::add_tokens(const std::vector<AddedToken>& tokens) {
+  return state_->tokenizer.add_tokens(tokens);
+}
+
+std::size_t PreTrainedTokenizer::add_special_tokens(const SpecialTokens& tokens) {
+  const std::array named{tokens.bos_token, tokens.eos_token, tokens.unk_token, tokens.sep_token,
+                         tokens.pad_token, tokens.cls_token, tokens.mask_token};
+  std::vector<AddedToken> added;
+  const auto add = [&](AddedToken token) {
+    token.special = true;
+    token.normalized = false;
+    added.push_back(token);
+    return token;
+  };
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    if (named[i]) state_->config.named[i] = add(*named[i]);
+  }
+  if (!tokens.extra_special_tokens.empty()) state_->config.extra.clear();
+  for (const AddedToken& token : tokens.extra_special_tokens)
+    state_->config.extra.push_back(add(token));
+  return add_tokens(added);
+}
+
+// clang-format off
+std::optional<std::string> PreTrainedTokenizer::bos_token() const { return state_->token(Role::bos); }
+std::optional<std::string> PreTrainedTokenizer::eos_token() const { return state_->token(Role::eos); }
+std::optional<std::string> PreTrainedTokenizer::unk_token() const { return state_->token(Role::unk); }
+std::optional<std::string> PreTrainedTokenizer::sep_token() const { return state_->token(Role::sep); }
+std::optional<std::string> PreTrainedTokenizer::pad_token() const { return state_->token(Role::pad); }
+std::optional<std::string> PreTrainedTokenizer::cls_token() const { return state_->token(Role::cls); }
+std::optional<std::string> PreTrainedTokenizer::mask_token() const { return state_->token(Role::mask); }
+std::optional<std::int64_t> PreTrainedTokenizer::bos_token_id() const { return state_->id(Role::bos); }
+std::optional<std::int64_t> PreTrainedTokenizer::eos_token_id() const { return state_->id(Role::eos); }
+std::optional<std::int64_t> PreTrainedTokenizer::unk_token_id() const { return state_->id(Role::unk); }
+std::optional<std::int64_t> PreTrainedTokenizer::sep_token_id() const { return state_->id(Role::sep); }
+std::optional<std::int64_t> PreTrainedTokenizer::pad_token_id() const { return state_->id(Role::pad); }
+std::optional<std::int64_t> PreTrainedTokenizer::cls_token_id() const { return state_->id(Role::cls); }
+std::optional<std::int64_t> PreTrainedTokenizer::mask_token_id() const { return state_->id(Role::mask); }
+// clang-format on
+
+std::vector<std::string> PreTrainedTokenizer::extra_special_tokens() const {
+  std::vector<std::string> tokens;
+  for (const AddedToken& token : state_->config.extra) tokens.push_back(token.content);
+  return tokens;
+}
+
+std::vector<std::string> PreTrainedTokenizer::all_special_tokens() const {
+  std::vector<std::string> tokens;
+  const auto add = [&](const std::string& token) {
+    if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
+  };
+  for (const auto& token : state_->config.named) {
+    if (token) add(token->content);
+  }
+  for (const AddedToken& token : state_->config.extra) add(token.content);
+  return tokens;
+}
+
+std::vector<std::int64_t> PreTrainedTokenizer::all_special_ids() const {
+  std::vector<std::int64_t> ids;
+  for (const std::string& token : all_special_tokens()) {
+    if (const auto id = convert_tokens_to_ids(token)) ids.push_back(*id);
+  }
+  return ids;
+}
+
+std::map<std::string, std::string> PreTrainedTokenizer::special_tokens_map() const {
+  std::map<std::string, std::string> tokens;
+  for (std::size_t i = 0; i < detail::kRoleCount; ++i) {
+    const auto& token = state_->config.named[i];
+    if (token) tokens[std::string(detail::kRoleKeys[i])] = token->content;
+  }
+  return tokens;
+}
+
+std::vector<std::int64_t> PreTrainedTokenizer::get_special_tokens_mask(
+    std::span<const std::int64_t> ids) const {
+  const auto special = all_special_ids();
+  std::vector<std::int64_t> mask;
+  for (const std::int64_t id : ids)
+    mask.push_back(std::ranges::find(special, id) != special.end() ? 1 : 0);
+  return mask;
+}
+
+std::size_t PreTrainedTokenizer::vocab_size() const {
+  return state_->tokenizer.vocab_size(/*with_added_tokens=*/false);
+}
+std::size_t PreTrainedTokenizer::size() const {
+  return state_->tokenizer.vocab_size();
+}
+
+const std::map<std::uint32_t, AddedToken>& PreTrainedTokenizer::added_tokens_decoder() const {
+  return state_->tokenizer.added_tokens();
+}
+
+std::size_t PreTrainedTokenizer::num_special_tokens_to_add(bool pair) const {
+  return state_->tokenizer.num_special_tokens_to_add(pair);
+}
+
+std::optional<std::size_t> PreTrainedTokenizer::model_max_length() const {
+  return state_->config.model_max_length;
+}
+void PreTrainedTokenizer::set_model_max_length(std::optional<std::size_t> length) {
+  state_->config.model_max_length = length;
+}
+Side PreTrainedTokenizer::padding_side() const {
+  return state_->config.padding_side;
+}
+void PreTrainedTokenizer::set_padding_side(Side side) {
+  state_->config.padding_side = side;
+}
+Side PreTrainedTokenizer::truncation_side() const {
+  return state_->config.truncation_side;
+}
+void PreTrainedTokenizer::set_truncation_side(Side side) {
+  state_->config.truncation_side = side;
+}
+const std::vector<std::string>& PreTrainedTokenizer::model_input_names() const {
+  return state_->config.model_input_names;
+}
+const std::string& PreTrainedTokenizer::name_or_path() const {
+  return state_->name_or_path;
+}
+const Tokenizer& PreTrainedTokenizer::backend_tokenizer() const {
+  return state_->tokenizer;
+}
+
+std::vector<std::filesystem::path> PreTrainedTokenizer::save_pretrained(
+    const std::filesystem::path& folder) const {
+  FileSystem& files = real_file_system();
+  files.create_directories(folder);
+  // The configuration comes last: a folder that has it has the vocabulary too.
+  const auto vocabulary = folder / "tokenizer.json",
+             configuration = folder / "tokenizer_config.json";
+  write_file_atomically(files, vocabulary, state_->tokenizer.to_text());
+  write_file_atomically(files, configuration, detail::write_tokenizer_config(state_->config));
+  return {vocabulary, configuration};
+}
+
+void PreTrainedTokenizer::apply_chat_template() const {
+  throw UsageError(
+      "apply_chat_template is not here: chat templates are programs in Jinja. Apply the template "
+      "in Python, and "
+      "tokenize its text with add_special_tokens = false");
+}
+
+void PreTrainedTokenizer::train_new_from_iterator() const {
+  throw UsageError(
+      "train_new_from_iterator is not here: vocabularies are not trained. Train one with Python's "
+      "tokenizers, and open its "
+      "tokenizer.json");
+}
+
+}  // namespace accelerate

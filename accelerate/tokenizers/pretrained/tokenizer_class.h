@@ -1,0 +1,36 @@
+// What Transformers' tokenizer classes add to a tokenizer's files.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "accelerate/tokenizers/encoding_options.h"
+
+namespace accelerate::detail {
+
+/// The special tokens that have a name, in Transformers' order.
+enum class Role : std::size_t { bos, eos, unk, sep, pad, cls, mask };
+inline constexpr std::size_t kRoleCount = 7;
+inline constexpr std::array<std::string_view, kRoleCount> kRoleKeys{
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+/// How a class makes a tokenizer of files older than tokenizer.json.
+enum class Recipe { none, bert, gpt2, roberta, qwen2, llama, t5, xlm_roberta, albert };
+
+struct TokenizerClass {
+  std::string_view name;
+  Recipe recipe;
+  /// "" where a class has none.
+  std::array<std::string_view, kRoleCount> special_tokens;
+  bool has_token_type_ids = false;
+  Side padding_side = Side::right;
+};
+
+/// The class of that name, with or without "Fast" behind it. Another class adds nothing: then the
+/// files alone decide. Source: transformers 5.23, the signatures of the classes' constructors.
+[[nodiscard]] const TokenizerClass& tokenizer_class(std::string_view name);
+/// The class of a `model_type` of config.json.
+[[nodiscard]] const TokenizerClass& tokenizer_class_of_model(std::string_view model_type);
+
+}  // namespace accelerate::detail

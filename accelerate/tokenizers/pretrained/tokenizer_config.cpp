@@ -1,0 +1,297 @@
+#include "accelerate/tokenizers/pretrained/tokenizer_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/tokenizers/pretrained/json_text.h"
+
+namespace accelerate::detail {
+namespace {
+
+using Json = nlohmann::json;
+
+/// Transformers writes 10^30 where there is no limit.
+constexpr double kNoLimit = 1e30, kVeryLarge = 1e19;
+
+// A JSON object, and its file for messages.
+struct Source {
+  Json values;
+  std::string file;
+
+  [[noreturn]] void refuse(const std::string& key, const std::string& allowed) const {
+    throw ConfigError(file + ": '" + key + "' is " + values.value(key, Json()).dump() +
+                      "; allowed is " + allowed);
+  }
+};
+
+Source read_object(const std::filesystem::path& file) {
+  Source source{Json::object(), file.string()};
+  if (!std::filesystem::exists(file)) return source;
+  const auto content = real_file_system().map(file);
+  const auto bytes = content->bytes();
+  source.values = parse_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                               source.file, "{\"key\": value, …}");
+  return source;
+}
+
+constexpr std::array kFlags{"special", "lstrip", "rstrip", "single_word", "normalized"};
+
+// Whether `key` is true, false or not there.
+bool is_flag(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() || found->is_null() || found->is_boolean();
+}
+
+// "[PAD]", or the same as an object with its flags; nullopt for anything else.
+std::optional<AddedToken> token_of(const Json& json) {
+  if (json.is_string())
+    return AddedToken{.content = json.get<std::string>(), .special = true, .normalized = false};
+  if (!json.is_object() || !json.contains("content") || !json["content"].is_string())
+    return std::nullopt;
+  if (!std::ranges::all_of(kFlags, [&](const char* key) { return is_flag(json, key); }))
+    return std::nullopt;
+  const auto flag = [&](const char* key, bool otherwise) {
+    const auto found = json.find(key);
+    return found != json.end() && !found->is_null() ? found->get<bool>() : otherwise;
+  };
+  const bool special = flag("special", true);
+  return AddedToken{.content = json["content"].get<std::string>(),
+                    .special = special,
+                    .lstrip = flag("lstrip", false),
+                    .rstrip = flag("rstrip", false),
+                    .single_word = flag("single_word", false),
+                    .normalized = flag("normalized", !special)};
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& folder)
+      : folder_(folder), main_(read_object(folder / "tokenizer_config.json")) {}
+
+  TokenizerConfig run() {
+    config_.values = main_.values;
+    find_class();
+    for (std::size_t i = 0; i < kRoleCount; ++i) {
+      const std::string_view token = config_.of_class.special_tokens[i];
+      if (!token.empty()) config_.named[i] = token_of(std::string(token));
+    }
+    take_named(main_);
+    take_extra(main_, "additional_special_tokens");
+    take_extra(main_, "extra_special_tokens");
+    read_added_tokens();
+    if (config_.added.empty()) read_older_files();
+    take_flags_of_added_tokens();
+    if (config_.of_class.recipe == Recipe::t5 && config_.extra.empty()) add_sentinels();
+    read_settings();
+    return std::move(config_);
+  }
+
+ private:
+  void find_class() {
+    const std::string name = text("tokenizer_class", "");
+    if (name.empty()) {
+      const Source model = read_object(folder_ / "config.json");
+      const auto type = model.values.find("model_type");
+      config_.of_class = tokenizer_class_of_model(
+          type != model.values.end() && type->is_string() ? type->get<std::string>() : "");
+    } else {
+      config_.of_class = tokenizer_class(name);
+    }
+  }
+
+  void take_named(const Source& source) {
+    for (std::size_t i = 0; i < kRoleCount; ++i) {
+      const std::string key(kRoleKeys[i]);
+      const auto found = source.values.find(key);
+      if (found == source.values.end()) continue;
+      config_.named[i] = token_of(*found);
+      if (!config_.named[i] && !found->is_null())
+        source.refuse(key, "a token: a string, or an object with 'content'");
+    }
+  }
+
+  void take_extra(const Source& source, const std::string& key) {
+    const auto found = source.values.find(key);
+    if (found == source.values.end() || found->is_null()) return;
+    // A list, or an object of tokens by name.
+    if (!found->is_structured()) source.refuse(key, "a list of tokens");
+    for (const Json& json : *found) {
+      const auto token = token_of(json);
+      if (!token) source.refuse(key, "a list of tokens");
+      const auto is_same = [&](const AddedToken& other) { return other.content == token->content; };
+      if (std::ranges::none_of(config_.extra, is_same)) config_.extra.push_back(*token);
+    }
+  }
+
+  void read_added_tokens() {
+    const auto found = main_.values.find("added_tokens_decoder");
+    if (found == main_.values.end()) return;
+    if (!found->is_object()) main_.refuse("added_tokens_decoder", "an object of tokens by id");
+    for (const auto& [key, value] : found->items()) {
+      const auto token = value.is_object() ? token_of(value) : std::nullopt;
+      if (!token) main_.refuse("added_tokens_decoder", "an object of tokens by id");
+      config_.added[id_of(key)] = with_special_of(value, *token);
+    }
+  }
+
+  // Here a token is special only if it says so.
+  static AddedToken with_special_of(const Json& json, AddedToken token) {
+    const auto says = [&](const char* key) { return json.contains(key) && !json[key].is_null(); };
+    token.special = says("special") && token.special;
+    if (!says("normalized")) token.normalized = !token.special;
+    return token;
+  }
+
+  std::uint32_t id_of(const std::string& digits) const {
+    const bool is_number = !digits.empty() && digits.size() < 10 &&
+                           std::ranges::all_of(digits, [](char c) { return '0' <= c && c <= '9'; });
+    if (!is_number)
+      throw ConfigError(main_.file + ": 'added_tokens_decoder' has the id '" + digits +
+                        "'; allowed are whole numbers from 0 on");
+    return static_cast<std::uint32_t>(std::stoul(digits));
+  }
+
+  void read_older_files() {
+    const Source map = read_object(folder_ / "special_tokens_map.json");
+    take_named(map);
+    take_extra(map, "extra_special_tokens");
+    const Source added = read_object(folder_ / "added_tokens.json");
+    for (const auto& [content, id] : added.values.items()) {
+      if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= UINT32_MAX)
+        added.refuse(content, "the id of a token: a whole number below 2^32 - 1");
+      const bool special = is_special(content);
+      config_.added[id.get<std::uint32_t>()] = {
+          .content = content, .special = special, .normalized = !special};
+    }
+    // Python asks for this older name only behind added_tokens.json, whose tokens are not special
+    // by it.
+    take_extra(map, "additional_special_tokens");
+  }
+
+  [[nodiscard]] bool is_special(const std::string& content) const {
+    const auto is_it = [&](const AddedToken& token) { return token.content == content; };
+    return std::ranges::any_of(config_.named,
+                               [&](const auto& token) { return token && is_it(*token); }) ||
+           std::ranges::any_of(config_.extra, is_it);
+  }
+
+  // A name alone does not say how its token is looked for.
+  void take_flags_of_added_tokens() {
+    for (const auto& [id, token] : config_.added) {
+      for (auto& named : config_.named) {
+        if (named && named->content == token.content) named = token;
+      }
+    }
+  }
+
+  // T5's <extra_id_0> and so on.
+  void add_sentinels() {
+    const auto found = main_.values.find("extra_ids");
+    const std::size_t count = found != main_.values.end() && found->is_number_unsigned()
+                                  ? found->get<std::size_t>()
+                                  : 100;
+    if (count > 10'000) main_.refuse("extra_ids", "0 to 10,000");
+    for (std::size_t i = 0; i < count; ++i)
+      config_.extra.push_back(*token_of("<extra_id_" + std::to_string(i) + ">"));
+  }
+
+  void check_booleans() const {
+    for (const char* const key :
+         {"add_bos_token", "add_eos_token", "add_prefix_space", "clean_up_tokenization_spaces",
+          "do_lower_case", "keep_accents", "legacy", "strip_accents", "tokenize_chinese_chars",
+          "trim_offsets"}) {
+      if (!is_flag(main_.values, key)) main_.refuse(key, "true or false");
+    }
+  }
+
+  void read_settings() {
+    check_booleans();
+    config_.padding_side = side("padding_side", config_.of_class.padding_side);
+    config_.truncation_side = side("truncation_side", Side::right);
+    config_.cleans_up = config_.boolean("clean_up_tokenization_spaces", false);
+    for (const char* const key : {"model_max_length", "max_len"}) {
+      const auto limit = main_.values.find(key);
+      if (limit == main_.values.end() || limit->is_null()) continue;
+      const double length = limit->is_number() ? limit->get<double>() : -1;
+      if (length < 0 || length != std::floor(length)) main_.refuse(key, "a number of tokens");
+      if (length < kVeryLarge) config_.model_max_length = limit->get<std::size_t>();
+      break;
+    }
+    read_input_names();
+  }
+
+  void read_input_names() {
+    auto& names = config_.model_input_names;
+    names = config_.of_class.has_token_type_ids
+                ? std::vector<std::string>{"input_ids", "token_type_ids", "attention_mask"}
+                : std::vector<std::string>{"input_ids", "attention_mask"};
+    const auto found = main_.values.find("model_input_names");
+    if (found == main_.values.end() || found->is_null()) return;
+    const bool are_names =
+        found->is_array() && !found->empty() &&
+        std::ranges::all_of(*found, [](const Json& name) { return name.is_string(); });
+    if (!are_names) main_.refuse("model_input_names", "a list of names");
+    names = found->get<std::vector<std::string>>();
+  }
+
+  [[nodiscard]] std::string text(const std::string& key, const std::string& otherwise) const {
+    const auto found = main_.values.find(key);
+    if (found == main_.values.end() || found->is_null()) return otherwise;
+    if (!found->is_string()) main_.refuse(key, "a string");
+    return found->get<std::string>();
+  }
+
+  [[nodiscard]] Side side(const std::string& key, Side otherwise) const {
+    const std::string name = text(key, otherwise == Side::left ? "left" : "right");
+    if (name != "left" && name != "right") main_.refuse(key, "'left' or 'right'");
+    return name == "left" ? Side::left : Side::right;
+  }
+
+  std::filesystem::path folder_;
+  Source main_;
+  TokenizerConfig config_;
+};
+
+}  // namespace
+
+bool TokenizerConfig::boolean(const char* key, bool otherwise) const {
+  const auto found = values.find(key);
+  return found != values.end() && found->is_boolean() ? found->get<bool>() : otherwise;
+}
+
+std::string TokenizerConfig::token(Role role) const {
+  const auto& token = named[static_cast<std::size_t>(role)];
+  return token ? token->content : "";
+}
+
+TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
+  return Reader(folder).run();
+}
+
+std::string write_tokenizer_config(const TokenizerConfig& config) {
+  Json values = config.values;
+  // tokenizer.json has these, and the folder has no older files beside it.
+  for (const char* const key :
+       {"added_tokens_decoder", "additional_special_tokens", "special_tokens_map_file",
+        "tokenizer_file", "name_or_path", "max_len"}) {
+    values.erase(key);
+  }
+  for (std::size_t i = 0; i < kRoleCount; ++i) {
+    if (config.named[i]) values[std::string(kRoleKeys[i])] = config.named[i]->content;
+  }
+  values.erase("extra_special_tokens");
+  for (const AddedToken& token : config.extra)
+    values["extra_special_tokens"].push_back(token.content);
+  values["model_max_length"] =
+      config.model_max_length ? Json(*config.model_max_length) : Json(kNoLimit);
+  values["padding_side"] = config.padding_side == Side::left ? "left" : "right";
+  values["truncation_side"] = config.truncation_side == Side::left ? "left" : "right";
+  values["model_input_names"] = config.model_input_names;
+  values.emplace("tokenizer_class", config.of_class.name);
+  return values.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,41 @@
+// tokenizer_config.json, special_tokens_map.json and added_tokens.json of a folder.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/tokenizers/added_token.h"
+#include "accelerate/tokenizers/pretrained/tokenizer_class.h"
+
+namespace accelerate::detail {
+
+struct TokenizerConfig {
+  /// tokenizer_config.json as it is; an empty object if there is none.
+  nlohmann::json values = nlohmann::json::object();
+  TokenizerClass of_class;
+  std::array<std::optional<AddedToken>, kRoleCount> named;
+  std::vector<AddedToken> extra;
+  /// Of `added_tokens_decoder`, or of added_tokens.json in older folders.
+  std::map<std::uint32_t, AddedToken> added;
+  std::vector<std::string> model_input_names;
+  /// nullopt: the tokenizer knows of no limit.
+  std::optional<std::size_t> model_max_length;
+  Side padding_side = Side::right, truncation_side = Side::right;
+  bool cleans_up = false;
+
+  [[nodiscard]] bool boolean(const char* key, bool otherwise) const;
+  [[nodiscard]] std::string token(Role role) const;
+};
+
+/// The text of a tokenizer_config.json.
+[[nodiscard]] std::string write_tokenizer_config(const TokenizerConfig& config);
+/// Throws ConfigError, with file and key, for what is damaged.
+[[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,25 @@
+// What is put around the tokens of a text or a pair.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "accelerate/tokenizers/encoding.h"
+#include "accelerate/tokenizers/json_view.h"
+
+namespace accelerate::detail {
+
+/// Immutable; several threads may use one.
+class PostProcessor {
+ public:
+  virtual ~PostProcessor() = default;
+  /// How many special tokens a text or a pair gets.
+  [[nodiscard]] virtual std::size_t added(bool is_pair) const = 0;
+  /// Puts what it adds into `texts`, one or two encodings, or more that belong to them.
+  virtual void process(std::vector<Encoding>& texts, bool adds_special_tokens) const = 0;
+};
+
+/// A post-processor of a tokenizer.json. Throws ConfigError for what is damaged or unknown.
+[[nodiscard]] std::unique_ptr<PostProcessor> read_post_processor(const JsonView& json);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,34 @@
+// Any pattern, through PCRE2.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/tokenizers/regex/regex.h"
+#include "accelerate/tokenizers/regex/translation.h"
+
+namespace accelerate::detail {
+
+/// Numbers the kinds of characters that a pattern tells apart, and hands PCRE2 a text and a pattern
+/// of such numbers, one byte a character. So only our own tables say what a letter is, and PCRE2
+/// sees bytes, which it is fastest at.
+class GeneralMatcher : public Matcher {
+ public:
+  explicit GeneralMatcher(const std::string& pattern);
+  ~GeneralMatcher() override;
+
+  void find_all(std::string_view text, std::vector<Match>& matches) const override;
+
+ private:
+  struct Program;
+
+  std::string pattern_;
+  /// The kind of each code point.
+  std::vector<std::uint8_t> kinds_;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace accelerate::detail

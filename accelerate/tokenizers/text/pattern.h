@@ -1,0 +1,31 @@
+// What a text is searched for: characters as they stand, or a regular expression.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/tokenizers/json_view.h"
+#include "accelerate/tokenizers/regex/regex.h"
+#include "accelerate/tokenizers/text/aligned_text.h"
+
+namespace accelerate::detail {
+
+class Pattern {
+ public:
+  /// {"String": "…"} or {"Regex": "…"}
+  explicit Pattern(const JsonView& json);
+  explicit Pattern(std::string text) : text_(std::move(text)) {}
+
+  /// The matches in `text`, in order, apart. Throws DataError when a match takes too long.
+  [[nodiscard]] std::vector<Span> find_all(std::string_view text) const;
+  /// The same, appended to `matches`.
+  void find_all(std::string_view text, std::vector<Match>& matches) const;
+
+ private:
+  std::string text_;
+  std::optional<Regex> regex_;
+};
+
+}  // namespace accelerate::detail

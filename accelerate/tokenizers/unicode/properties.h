@@ -1,0 +1,109 @@
+// What Hugging Face `tokenizers` knows of each code point. Its parts do not agree on what a space,
+// a word or a punctuation character is: each part that differs has its own property here.
+// Code points from U+110000 on have the properties of U+FFFF, which is not assigned.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "accelerate/tokenizers/unicode/tables.h"
+
+namespace accelerate::detail {
+
+/// Each its own bit, in the order of PROPERTIES in tests/reference/unicode_tables.py.
+enum Property : std::uint32_t {
+  /// \s, \w and \d of a regular expression in Split or Replace (Oniguruma).
+  kRegexSpace = 1U << 0,
+  kRegexWord = 1U << 1,
+  kRegexDigit = 1U << 2,
+  /// \w and \s of the pre-tokenizer Whitespace (the Rust crate regex).
+  kWordOfWhitespace = 1U << 3,
+  kSpaceOfWhitespace = 1U << 4,
+  /// Split at and dropped by WhitespaceSplit; dropped by Strip.
+  kWhiteSpace = 1U << 5,
+  /// Isolated by the pre-tokenizer Digits.
+  kNumeric = 1U << 6,
+  /// Isolated by the pre-tokenizer Punctuation.
+  kPunctuation = 1U << 7,
+  /// BertPreTokenizer isolates the first and drops the second.
+  kBertPunctuation = 1U << 8,
+  kBertSpace = 1U << 9,
+  /// `clean_text` of BertNormalizer drops the first and writes a space for the second.
+  kBertRemoved = 1U << 10,
+  kBertToSpace = 1U << 11,
+  /// `handle_chinese_chars` of BertNormalizer puts spaces around it.
+  kBertCjk = 1U << 12,
+  /// `strip_accents` of BertNormalizer drops it, after NFD.
+  kBertMark = 1U << 13,
+  /// Dropped by StripAccents.
+  kCombiningMark = 1U << 14,
+  /// The normalizer Nmt drops the first and writes a space for the second.
+  kNmtRemoved = 1U << 15,
+  kNmtToSpace = 1U << 16,
+  /// Joins the grapheme cluster before it: Extend, ZWJ and SpacingMark of Unicode.
+  kGraphemeExtend = 1U << 17,
+  /// Joins the grapheme cluster behind it.
+  kGraphemePrepend = 1U << 18,
+  /// Stands alone: Control, CR and LF of Unicode.
+  kGraphemeControl = 1U << 19,
+  kExtendedPictographic = 1U << 20,
+  /// The part of kGraphemeExtend after which a ZWJ joins no pictograph: SpacingMark and ZWJ itself.
+  kGraphemeSpacingMark = 1U << 21,
+  /// The conjoining letters of Hangul: L, V and T of Unicode. Syllables have none of these.
+  kHangulLead = 1U << 22,
+  kHangulVowel = 1U << 23,
+  kHangulTrail = 1U << 24,
+  /// Indic_Conjunct_Break of Unicode, for the rule GB9c.
+  kIndicConsonant = 1U << 25,
+  kIndicLinker = 1U << 26,
+  kIndicExtend = 1U << 27,
+  /// Some composition has it as its second character; Hangul aside.
+  kComposesBehind = 1U << 28,
+};
+
+/// Cost: four loads, from tables of 30 kB. The other functions here cost as much or less.
+[[nodiscard]] inline const unicode::Record& record_of(char32_t c) {
+  if (c >= unicode::kLimit) c = 0xFFFF;
+  using namespace unicode;
+  return records[look_up(record_groups, record_blocks, record_values, c)];
+}
+
+/// All properties of `c`, joined by |.
+[[nodiscard]] inline std::uint32_t properties_of(char32_t c) {
+  return record_of(c).properties;
+}
+[[nodiscard]] inline bool has(char32_t c, Property p) {
+  return (properties_of(c) & p) != 0;
+}
+
+/// As \p{...} of a regular expression in Split or Replace.
+[[nodiscard]] inline Category category_of(char32_t c) {
+  return record_of(c).category;
+}
+
+/// Canonical_Combining_Class: 0 for what is no mark that NFD moves.
+[[nodiscard]] inline std::uint8_t combining_class(char32_t c) {
+  return record_of(c).combining_class;
+}
+
+/// A number for the script that UnicodeScripts takes `c` for; 0 is Any, which never splits.
+/// Hiragana, Katakana and Han are one script.
+[[nodiscard]] inline std::uint8_t script_of(char32_t c) {
+  if (c >= unicode::kLimit) return 0;
+  using namespace unicode;
+  return look_up(script_groups, script_blocks, script_values, c);
+}
+
+/// The lower case of `c` alone, up to three characters; empty if it is `c`.
+[[nodiscard]] std::u32string_view lower_of(char32_t c);
+/// The full decomposition of `c`, canonical or compatibility; empty if it is `c`. Lives as long as
+/// the program.
+[[nodiscard]] std::u32string_view nfd_of(char32_t c);
+[[nodiscard]] std::u32string_view nfkd_of(char32_t c);
+
+/// The canonical composition of two characters, Hangul included; nullopt if there is none.
+/// Cost: four loads for nearly all pairs, otherwise a binary search among 940 compositions.
+[[nodiscard]] std::optional<char32_t> compose(char32_t first, char32_t second);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,11 @@
+// The front door of Accelerate::transformers: tokenizers and datasets, beside all of accelerate.h.
+#pragma once
+
+#include "accelerate/accelerate.h"
+#include "accelerate/datasets/collators/data_collators.h"
+#include "accelerate/datasets/data_loader.h"
+#include "accelerate/datasets/dataset.h"
+#include "accelerate/datasets/dataset_dict.h"
+#include "accelerate/datasets/iterable_dataset.h"
+#include "accelerate/datasets/load_dataset.h"
+#include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"

@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Compares folders that Transformers reads with what this library reads: calls, decoding, special tokens, saving.
+
+usage: pretrained_live.py PROBE [--seed S] [--calls N] [--folder FOLDER]...
+
+Makes small tokenizers of each class that older files may name, in the form of today and in the older one, and
+SentencePiece models; --folder adds others. Whatever is saved here must load in Python without a warning and give the
+same ids. Exits 1 and prints the first differences.
+"""
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+
+import sentencepiece
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers_live import stress
+
+WORDS = "the quick brown fox doesn't jump over 12 lazy dogs, cafés or naïve ones; it's 1234 times 你好 the fox's end.".split()
+TEXT = [" ".join(random.Random(i).choices(WORDS, k=30)) for i in range(200)]
+
+
+class Probe:
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **request):
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+
+def train(model, trainer, pre_tokenizer):
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.train_from_iterator(TEXT, trainer)
+    return json.loads(tokenizer.to_str())["model"]
+
+
+def write(folder, name, value):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    (folder / name).write_text(text, encoding="utf-8")
+
+
+def older_bert(folder, **config):
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    model = train(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=200, special_tokens=special, show_progress=False),
+                  pre_tokenizers.BertPreTokenizer())
+    write(folder, "vocab.txt", "\n".join(sorted(model["vocab"], key=model["vocab"].get)) + "\n")
+    write(folder, "tokenizer_config.json", config)
+
+
+def older_bytes(folder, special, **config):
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                                  show_progress=False)
+    model = train(models.BPE(), trainer, pre_tokenizers.ByteLevel(False))
+    write(folder, "vocab.json", model["vocab"])
+    write(folder, "merges.txt", "#version: 0.2\n" + "\n".join(" ".join(merge) for merge in model["merges"]) + "\n")
+    write(folder, "tokenizer_config.json", config)
+
+
+def sentencepiece_model(folder, name, kind, **options):
+    folder.mkdir(parents=True, exist_ok=True)
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(TEXT), model_prefix=str(folder / "m"), model_type=kind,
+                                             minloglevel=2, hard_vocab_limit=False, **options)
+    (folder / "m.model").rename(folder / name)
+    (folder / "m.vocab").unlink()
+
+
+def make_older(root):
+    older_bert(root / "bert", tokenizer_class="BertTokenizer", model_max_length=24)
+    older_bert(root / "bert_cased", tokenizer_class="BertTokenizerFast", do_lower_case=False, tokenize_chinese_chars=False,
+               strip_accents=True, clean_up_tokenization_spaces=True, padding_side="left", truncation_side="left")
+    older_bert(root / "distilbert", tokenizer_class="DistilBertTokenizer", mask_token={"content": "[MASK]", "lstrip": True, "__type": "AddedToken",
+                                                                                     "rstrip": False, "single_word": False, "normalized": False})
+    write(root / "bert_by_model", "config.json", {"model_type": "bert"})
+    older_bert(root / "bert_by_model")
+    write(root / "bert_by_model", "special_tokens_map.json", {"additional_special_tokens": ["<e1>", "<e2>"], "cls_token": "[CLS]"})
+    write(root / "bert_by_model", "added_tokens.json", {"<e1>": 200, "<e2>": 201, "foxy": 202})
+    older_bytes(root / "gpt2", ["<|endoftext|>"], tokenizer_class="GPT2Tokenizer")
+    older_bytes(root / "gpt2_space", ["<|endoftext|>"], tokenizer_class="GPT2Tokenizer", add_prefix_space=True, add_bos_token=True,
+                pad_token="<|endoftext|>")
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    older_bytes(root / "roberta", special, tokenizer_class="RobertaTokenizer", model_max_length=32)
+    older_bytes(root / "bart", special, tokenizer_class="BartTokenizer", add_prefix_space=True, trim_offsets=False)
+    older_bytes(root / "qwen2", ["<|endoftext|>", "<|im_start|>"], tokenizer_class="Qwen2Tokenizer",
+                additional_special_tokens=["<|im_start|>"])
+    sentencepiece_model(root / "llama", "tokenizer.model", "bpe", vocab_size=400, byte_fallback=True, normalization_rule_name="identity")
+    write(root / "llama", "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "pad_token": "<unk>"})
+    sentencepiece_model(root / "t5", "spiece.model", "unigram", vocab_size=150, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    write(root / "t5", "tokenizer_config.json", {"tokenizer_class": "T5Tokenizer"})
+    sentencepiece_model(root / "xlm_roberta", "sentencepiece.bpe.model", "unigram", vocab_size=150)
+    write(root / "xlm_roberta", "tokenizer_config.json", {"tokenizer_class": "XLMRobertaTokenizer"})
+    sentencepiece_model(root / "albert", "spiece.model", "unigram", vocab_size=150, pad_id=0, unk_id=1, bos_id=-1, eos_id=-1,
+                        control_symbols=["[CLS]", "[SEP]", "[MASK]"], unk_piece="<unk>", pad_piece="<pad>")
+    write(root / "albert", "tokenizer_config.json", {"tokenizer_class": "AlbertTokenizer"})
+    return sorted(root.iterdir())
+
+
+def described(token):
+    return [token.content, token.special, token.lstrip, token.rstrip, token.single_word, token.normalized]
+
+
+def about(tokenizer):
+    limit = tokenizer.model_max_length
+    return {"special_tokens_map": {key: str(value) for key, value in tokenizer.special_tokens_map.items() if isinstance(value, str)},
+            "all_special_tokens": [str(token) for token in tokenizer.all_special_tokens], "all_special_ids": tokenizer.all_special_ids,
+            "vocab_size": tokenizer.vocab_size, "size": len(tokenizer),
+            "added": {str(key): described(value) for key, value in tokenizer.added_tokens_decoder.items()},
+            "model_max_length": None if limit > 1e20 else limit, "padding_side": tokenizer.padding_side,
+            "pad_token_id": tokenizer.pad_token_id, "model_input_names": tokenizer.model_input_names,
+            "single": tokenizer.num_special_tokens_to_add(), "pair": tokenizer.num_special_tokens_to_add(True)}
+
+
+def random_call(draw, texts):
+    count = draw.randint(1, 4)
+    request = {"text": draw.choice(texts) if draw.random() < 0.3 else [draw.choice(texts) for _ in range(count)]}
+    if draw.random() < 0.4:
+        request["text_pair"] = draw.choice(texts) if isinstance(request["text"], str) else [draw.choice(texts) for _ in request["text"]]
+    for key, chance, choices in (("truncation", 0.6, [True, True, False, "only_first", "longest_first", "do_not_truncate"]),
+                                 ("padding", 0.5, [True, False, "longest", "max_length", "do_not_pad"]),
+                                 ("max_length", 0.6, list(range(5, 60))), ("stride", 0.3, [0, 1, 2]), ("add_special_tokens", 0.2, [False]),
+                                 ("pad_to_multiple_of", 0.2, [8, 5]), ("padding_side", 0.2, ["left", "right"]),
+                                 ("return_overflowing_tokens", 0.3, [True]), ("return_special_tokens_mask", 0.3, [True])):
+        if draw.random() < chance:
+            request[key] = draw.choice(choices)
+    return request
+
+
+def call(tokenizer, request):
+    try:
+        batch = dict(tokenizer(**request, return_offsets_mapping=True))
+    except BaseException as error:  # A panic of Rust is no Exception.
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return {"error": str(error)}
+    if isinstance(request["text"], str) and not request.get("return_overflowing_tokens"):
+        batch = {key: [value] for key, value in batch.items()}
+    batch["offset_mapping"] = [[list(pair) for pair in row] for row in batch["offset_mapping"]]
+    return batch
+
+
+class Comparison:
+    def __init__(self, probe, folder):
+        self.probe, self.folder, self.count, self.faults = probe, folder, 0, 0
+
+    def check(self, what, want, have):
+        self.count += 1
+        if "error" in want and "error" in have or want == have:
+            return
+        self.faults += 1
+        if self.faults <= 4:
+            keys = [key for key in set(want) | set(have) if want.get(key) != have.get(key)] if isinstance(have, dict) else []
+            print(f"{self.folder.name}: {what!r}"[:600])
+            for key in keys[:3]:
+                print(f"  {key}:\n    {want.get(key)!r}\n    {have.get(key)!r}"[:400])
+
+    def run(self, tokenizer, texts, draw, calls):
+        self.check("about", about(tokenizer), self.probe.ask(about=True))
+        for _ in range(calls):
+            request = random_call(draw, texts)
+            want = call(tokenizer, request)
+            self.check(request, want, self.probe.ask(call=request))
+        for text in texts[:calls]:
+            self.check_decoding(tokenizer, tokenizer(text)["input_ids"])
+
+    def check_decoding(self, tokenizer, ids):
+        for skip in (False, True):
+            for clean in (None, False, True):
+                request = {"decode": ids, "skip_special_tokens": skip} | ({} if clean is None else {"clean_up": clean})
+                want = {"text": tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=clean),
+                        "tokens": tokenizer.convert_ids_to_tokens(ids)}
+                self.check(request, want, self.probe.ask(**request))
+
+    def check_pad(self, tokenizer, texts, draw):
+        rows = tokenizer([draw.choice(texts) for _ in range(3)], truncation=True, max_length=40, return_special_tokens_mask=True)
+        for options in ({"padding": True}, {"padding": "max_length", "max_length": 64}, {"padding": "longest", "pad_to_multiple_of": 7},
+                        {"padding": True, "padding_side": "left"}):
+            columns = {key: [list(row) for row in value] for key, value in rows.items()}
+            try:
+                want = {key: value for key, value in tokenizer.pad(dict(columns), **options).items()}
+            except ValueError as error:
+                want = {"error": str(error)}
+            self.check(options, want, self.probe.ask(pad={"columns": columns} | options))
+
+    def check_saved(self, texts, target):
+        self.check("add_tokens", {"": 2}, {"": self.probe.ask(add_tokens=["<new one>", "zzyzx"])})
+        self.probe.ask(save=str(target))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loaded = transformers.AutoTokenizer.from_pretrained(target)
+        for text in texts[:40] + ["a <new one> zzyzx"]:
+            self.check(["saved", text], {"ids": [loaded(text)["input_ids"]]}, {"ids": self.probe.ask(call={"text": text})["input_ids"]})
+
+
+def compare(probe, folder, args, scratch):
+    comparison = Comparison(probe, folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    opened = probe.ask(open=str(folder))
+    comparison.check("open", {}, opened)
+    if opened:
+        print(opened)
+        return comparison
+    draw = random.Random(args.seed)
+    texts = TEXT[:20] + list(stress(150, args.seed, tokenizer.all_special_tokens)) + ["", " ", "a  b", " x"]
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]
+    comparison.run(tokenizer, texts, draw, args.calls)
+    comparison.check_pad(tokenizer, texts, draw)
+    comparison.check_saved(texts, scratch / f"saved_{folder.name}")
+    return comparison
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("probe")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--calls", type=int, default=60)
+    parser.add_argument("--folder", action="append", default=[], type=pathlib.Path)
+    args = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    warnings.simplefilter("ignore")
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        scratch = pathlib.Path(name)
+        folders = make_older(scratch / "older")
+        for folder in list(folders):
+            today = scratch / "today" / folder.name
+            transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(today)
+            folders.append(today)
+        for folder in folders + args.folder:
+            probe = Probe(args.probe)
+            comparison = compare(probe, folder, args, scratch)
+            probe.process.stdin.close()
+            print(f"{folder.parent.name}/{folder.name}: {comparison.count} answers compared, {comparison.faults} differ", flush=True)
+            failed += comparison.faults
+    sys.exit(failed > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Compares tokenizers with the originals in Python, and asserts how much was compared.
+
+usage: live_test.py fetch|components|fortunes|stress|random|folders|sentencepiece BUILD
+
+fetch          gets the real tokenizers, of which the others take what is there
+components     one small tokenizer.json for each component and set of options
+fortunes       every line of the fortunes files through real tokenizers
+stress         generated lines that are hard to cut through real tokenizers
+random         the same with a new seed in each round, through random components too: for five seconds, extended for a minute
+folders        folders as AutoTokenizer opens, calls and saves them
+sentencepiece  SentencePiece models, with SentencePiece itself as the oracle
+
+With ACCELERATE_TEST_EXTENDED=1 in full (20,000 generated lines for each real tokenizer), otherwise a part. Exits 77 where
+the originals or the real tokenizers cannot be had.
+"""
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+FORTUNES = pathlib.Path("/usr/share/games/fortunes")
+REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference"
+EXTENDED = os.environ.get("ACCELERATE_TEST_EXTENDED") == "1"
+SKIP = 77
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(SKIP)
+
+
+def run(script, *words):
+    """Prints what the script says where something differs; returns the number of texts or answers compared."""
+    done = subprocess.run([sys.executable, str(REFERENCE / script), *map(str, words)], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, env=os.environ | {"RUST_BACKTRACE": "0"})
+    lines = done.stdout.splitlines()
+    compared = [int(count) for line in lines for count in re.findall(r"(\d+) (?:texts|answers) compared, 0 differ", line)]
+    if done.returncode != 0:
+        print("\n".join(line for line in lines if not line.endswith(" 0 differ")))
+        sys.exit(f"{script} {' '.join(map(str, words))[:200]}: exit {done.returncode}")
+    return len(compared), sum(compared)
+
+
+def real_tokenizers(build):
+    folder = build / "real_tokenizers"
+    fetched = subprocess.run([sys.executable, str(REFERENCE / "real_tokenizers.py"), str(folder)], capture_output=True, text=True)
+    if fetched.returncode != 0:
+        skip(f"the real tokenizers cannot be had: {fetched.stderr.strip()[-300:]}")
+    return folder
+
+
+def fetch(build, scratch):
+    return len(list(real_tokenizers(build).iterdir()))
+
+
+def tokenizer_files(build, scratch):
+    """A tokenizer.json of each real tokenizer; what has older files is written anew by Python, or by us."""
+    folder = real_tokenizers(build)
+    files = [folder / name / "tokenizer.json" for name in ("minilm", "anthropic", "deepseek")]
+    import transformers
+    transformers.logging.set_verbosity_error()
+    for name in ("gpt2", "qwen"):
+        transformers.AutoTokenizer.from_pretrained(folder / name).save_pretrained(scratch / name)
+        files.append(scratch / name / "tokenizer.json")
+    sys.path.insert(0, str(REFERENCE))
+    from pretrained_live import Probe
+    for name in ("mistral_v3", "jamba_j2"):
+        probe = Probe(build / "tests" / "pretrained_probe")
+        assert probe.ask(open=str(folder / name)) == {} and probe.ask(save=str(scratch / name)) == {}
+        files.append(scratch / name / "tokenizer.json")
+    return files
+
+
+def fortune_files():
+    files = sorted(path for path in FORTUNES.rglob("*") if path.is_file() and not path.is_symlink() and path.suffix == "")
+    if not files:
+        skip("there are no fortunes; apt-get install fortunes")
+    return files
+
+
+def lines_of(files):
+    return [word for file in files for word in ("--lines", file)]
+
+
+def components(build, scratch):
+    subprocess.run([sys.executable, str(REFERENCE / "tokenizer_components.py"), str(scratch)], check=True, stderr=subprocess.DEVNULL)
+    files = sorted(scratch.glob("*.json"))
+    texts = 300 if EXTENDED else 25
+    compared, count = run("tokenizers_live.py", build / "tests" / "tokenizer_probe", *files, "--stress", texts)
+    assert compared == len(files) >= 533 and count == texts * len(files), (compared, count)
+    return count
+
+
+def fortunes(build, scratch):
+    files, lines = tokenizer_files(build, scratch), fortune_files()
+    # Every line through one, and the files of a few topics through the others.
+    probe = build / "tests" / "tokenizer_probe"
+    compared, count = run("tokenizers_live.py", probe, *(files if EXTENDED else files[:1]), "--stress", 0, *lines_of(lines))
+    assert count >= 50_000 * compared > 0, (compared, count)
+    if not EXTENDED:
+        others, more = run("tokenizers_live.py", probe, *files[1:], "--stress", 0,
+                           *lines_of([file for file in lines if file.name in ("debian", "paradoxum")]))
+        assert others == len(files) - 1 and more > 500 * others, (others, more)
+        count += more
+    return count
+
+
+def stress(build, scratch):
+    files = tokenizer_files(build, scratch)
+    texts = 20_000 if EXTENDED else 700
+    compared, count = run("tokenizers_live.py", build / "tests" / "tokenizer_probe", *files, "--stress", texts)
+    assert compared == len(files) == 7 and count == texts * len(files), (compared, count)
+    return count
+
+
+def random_rounds(build, scratch):
+    seconds = 60 if EXTENDED else 5
+    subprocess.run([sys.executable, str(REFERENCE / "tokenizer_components.py"), str(scratch)], check=True, stderr=subprocess.DEVNULL)
+    small, real, count, end = sorted(scratch.glob("*.json")), tokenizer_files(build, scratch), 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        seed = random.SystemRandom().randrange(2**32)
+        print(f"seed {seed}", flush=True)
+        count += run("tokenizers_live.py", build / "tests" / "tokenizer_probe", *real, *random.Random(seed).sample(small, 40),
+                     "--stress", 200, "--seed", seed)[1]
+    assert count > 80 * seconds, count
+    return count
+
+
+def folders(build, scratch):
+    real = real_tokenizers(build)
+    words = [word for name in ("minilm", "gpt2", "qwen") for word in ("--folder", real / name)]
+    compared, count = run("pretrained_live.py", build / "tests" / "pretrained_probe", "--calls", 300 if EXTENDED else 30, *words)
+    assert compared == 29 and count > 5_000, (compared, count)
+    return count
+
+
+def sentencepiece(build, scratch):
+    real = real_tokenizers(build)
+    models = [real / name / "tokenizer.model" for name in ("mistral_v1", "mistral_v3")]
+    texts = 5_000 if EXTENDED else 300
+    compared, count = run("sentencepiece_live.py", build / "tests" / "pretrained_probe", *models, "--stress", texts,
+                          *lines_of([file for file in fortune_files() if EXTENDED or file.name in ("debian", "science")]))
+    assert compared == 2 and count > 2 * texts, (compared, count)
+    return count
+
+
+def main():
+    kind, build = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
+    try:
+        import sentencepiece as _, tokenizers as _, transformers as _  # noqa: F401
+    except ImportError as error:
+        skip(f"the originals are missing: {error}")
+    kinds = {"fetch": fetch, "components": components, "fortunes": fortunes, "stress": stress, "random": random_rounds,
+             "folders": folders, "sentencepiece": sentencepiece}
+    with tempfile.TemporaryDirectory() as scratch:
+        print(f"{kind}: {kinds[kind](build, pathlib.Path(scratch))}" + ("" if kind == "fetch" else " compared, none differs"))
+
+
+if __name__ == "__main__":
+    main()
