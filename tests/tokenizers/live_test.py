@@ -3,7 +3,7 @@
 
 usage: live_test.py fetch|components|fortunes|stress|random|folders|sentencepiece BUILD
 
-fetch          gets the real tokenizers, of which the others take what is there
+fetch          gets the real tokenizers, and writes a tokenizer.json of each: the others read them
 components     one small tokenizer.json for each component and set of options
 fortunes       every line of the fortunes files through real tokenizers
 stress         generated lines that are hard to cut through real tokenizers
@@ -27,6 +27,7 @@ FORTUNES = pathlib.Path("/usr/share/games/fortunes")
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference"
 EXTENDED = os.environ.get("ACCELERATE_TEST_EXTENDED") == "1"
 SKIP = 77
+WRITTEN = "real_tokenizers_written"  # The folder of what `fetch` writes, below the build's.
 
 
 def skip(reason):
@@ -55,25 +56,24 @@ def real_tokenizers(build):
 
 
 def fetch(build, scratch):
-    return len(list(real_tokenizers(build).iterdir()))
-
-
-def tokenizer_files(build, scratch):
-    """A tokenizer.json of each real tokenizer; what has older files is written anew by Python, or by us."""
-    folder = real_tokenizers(build)
-    files = [folder / name / "tokenizer.json" for name in ("minilm", "anthropic", "deepseek")]
+    """Real tokenizers, and a tokenizer.json beside them for each that has older files, written by Python or by us."""
+    folder, written = real_tokenizers(build), build / WRITTEN
     import transformers
     transformers.logging.set_verbosity_error()
     for name in ("gpt2", "qwen"):
-        transformers.AutoTokenizer.from_pretrained(folder / name).save_pretrained(scratch / name)
-        files.append(scratch / name / "tokenizer.json")
+        transformers.AutoTokenizer.from_pretrained(folder / name).save_pretrained(written / name)
     sys.path.insert(0, str(REFERENCE))
     from pretrained_live import Probe
     for name in ("mistral_v3", "jamba_j2"):
         probe = Probe(build / "tests" / "pretrained_probe")
-        assert probe.ask(open=str(folder / name)) == {} and probe.ask(save=str(scratch / name)) == {}
-        files.append(scratch / name / "tokenizer.json")
-    return files
+        assert probe.ask(open=str(folder / name)) == {} and probe.ask(save=str(written / name)) == {}
+    return len(list(folder.iterdir()))
+
+
+def tokenizer_files(build):
+    """A tokenizer.json of each real tokenizer."""
+    return [real_tokenizers(build) / name / "tokenizer.json" for name in ("minilm", "anthropic", "deepseek")] + [
+        build / WRITTEN / name / "tokenizer.json" for name in ("gpt2", "qwen", "mistral_v3", "jamba_j2")]
 
 
 def fortune_files():
@@ -97,7 +97,7 @@ def components(build, scratch):
 
 
 def fortunes(build, scratch):
-    files, lines = tokenizer_files(build, scratch), fortune_files()
+    files, lines = tokenizer_files(build), fortune_files()
     # Every line through one, and the files of a few topics through the others.
     probe = build / "tests" / "tokenizer_probe"
     compared, count = run("tokenizers_live.py", probe, *(files if EXTENDED else files[:1]), "--stress", 0, *lines_of(lines))
@@ -111,7 +111,7 @@ def fortunes(build, scratch):
 
 
 def stress(build, scratch):
-    files = tokenizer_files(build, scratch)
+    files = tokenizer_files(build)
     texts = 20_000 if EXTENDED else 700
     compared, count = run("tokenizers_live.py", build / "tests" / "tokenizer_probe", *files, "--stress", texts)
     assert compared == len(files) == 7 and count == texts * len(files), (compared, count)
@@ -121,12 +121,13 @@ def stress(build, scratch):
 def random_rounds(build, scratch):
     seconds = 60 if EXTENDED else 5
     subprocess.run([sys.executable, str(REFERENCE / "tokenizer_components.py"), str(scratch)], check=True, stderr=subprocess.DEVNULL)
-    small, real, count, end = sorted(scratch.glob("*.json")), tokenizer_files(build, scratch), 0, time.monotonic() + seconds
+    small, real, count, end = sorted(scratch.glob("*.json")), tokenizer_files(build), 0, time.monotonic() + seconds
     while time.monotonic() < end:
         seed = random.SystemRandom().randrange(2**32)
         print(f"seed {seed}", flush=True)
-        count += run("tokenizers_live.py", build / "tests" / "tokenizer_probe", *real, *random.Random(seed).sample(small, 40),
-                     "--stress", 200, "--seed", seed)[1]
+        chance = random.Random(seed)
+        chosen = (real if EXTENDED else chance.sample(real, 2)) + chance.sample(small, 40)
+        count += run("tokenizers_live.py", build / "tests" / "tokenizer_probe", *chosen, "--stress", 200, "--seed", seed)[1]
     assert count > 80 * seconds, count
     return count
 
