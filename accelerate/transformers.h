@@ -1,4 +1,5 @@
-// The front door of Accelerate::transformers: tokenizers and datasets, beside all of accelerate.h.
+// The front door of Accelerate::transformers: tokenizers, datasets and models, beside all of
+// accelerate.h.
 #pragma once
 
 #include "accelerate/accelerate.h"
@@ -8,4 +9,6 @@
 #include "accelerate/datasets/dataset_dict.h"
 #include "accelerate/datasets/iterable_dataset.h"
 #include "accelerate/datasets/load_dataset.h"
+#include "accelerate/models/architectures/text_model.h"
+#include "accelerate/models/auto_model.h"
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"

@@ -44,6 +44,19 @@ if(TARGET accelerate_transformers)
   set_tests_properties(datasets.golden datasets.live.collators PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
 
+# Models against Transformers: small random ones of every architecture, and a trained one.
+if(TARGET accelerate_transformers)
+  add_test(NAME models.live.outputs COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/models_live.py"
+                                            $<TARGET_FILE:model_probe> --least 14000)
+  add_test(NAME models.live.files COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/model_files_live.py"
+                                          $<TARGET_FILE:model_probe> --least 4000)
+  add_test(NAME models.live.minilm COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/minilm_live.py"
+                                           $<TARGET_FILE:model_probe> "${PROJECT_BINARY_DIR}/real_tokenizers")
+  set_tests_properties(models.live.outputs models.live.files models.live.minilm
+                       PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77)
+  set_tests_properties(models.live.minilm PROPERTIES FIXTURES_REQUIRED real_tokenizers)
+endif()
+
 function(accelerate_example_test name program)
   if(TARGET ${program})
     add_test(NAME examples.cv.${name} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/cv_test.py"

@@ -26,6 +26,8 @@ INSIDE = {
     "tokenizers": {"text": {"regex", "unicode"}, "unicode": set(), "regex": {"unicode"},
                    "normalizers": {"text", "unicode"}, "pre_tokenizers": {"regex", "text", "unicode"},
                    "models": {"text", "unicode"}, "processors": {"text", "unicode"}, "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},
+    "models": {"config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
+               "saving": {"config"}},
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
                 "shards": {"documents", "safetensors", "weights"}, "tensorboard": set()},

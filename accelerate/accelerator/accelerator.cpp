@@ -203,6 +203,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
   if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
   auto core = std::make_shared<detail::ModelCore>(module, seen, engine_for(seen, forward), forward);
   models.push_back(core);
+  detail::tell_divided(core);
   ties.name_by(core->view());
   if (core->shards()) {
     for (auto& optimizer : live_optimizers()) optimizer.shard(core->shards());

@@ -23,6 +23,14 @@ namespace accelerate {
 namespace detail {
 /// The model as a checkpoint sees it: whole, or what this rank has of it.
 [[nodiscard]] ModelPart model_part(const ModelCore& core, std::string stem);
+
+/// Calls `write` on rank 0 with the file of a sharded model, whose tensors come one by one when
+/// they are fetched. `call` names the caller in messages. [collective]
+void with_whole_model(const ModelCore& core, const char* call,
+                      const std::function<void(const PlannedFile&)>& write);
+
+/// Tells a DivisibleModule that its parameters are divided, if they are.
+void tell_divided(const std::shared_ptr<ModelCore>& core);
 }  // namespace detail
 
 struct Accelerator::Impl {

@@ -12,6 +12,7 @@
 #include "accelerate/comm/operations.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/tensor/divisible_module.h"
 #include "accelerate/tensor/unsaved_buffers.h"
 
 namespace accelerate {
@@ -41,48 +42,59 @@ ModelPart detail::model_part(const ModelCore& core, std::string stem) {
   return part;
 }
 
-// Rank 0 writes what the others hand over, one tensor at a time.
-void Accelerator::save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
-                              const std::string& max_shard_size) const {
-  const auto max_shard_bytes = parse_shard_size(max_shard_size);
+void detail::with_whole_model(const ModelCore& core, const char* call,
+                              const std::function<void(const PlannedFile&)>& write) {
   auto planned = std::vector{plan_model(saved_part(core))};
-  if (!core.shards()) {
-    if (impl_->saves()) save_weights(planned.front(), directory, max_shard_bytes);
-    return;
-  }
   auto& ranks = *core.shards()->communicator();
-  const detail::AnnouncedCall call("save_model()");
-  detail::require_agreement(ranks, "save_model()", core.view().class_name);
+  const AnnouncedCall announced(call);
+  require_agreement(ranks, call, core.view().class_name);
   core.shards()->require_equal_updates();
   const auto collector = plan_whole(planned, ranks);
   on_all_ranks(ranks, [&] {
     collector->together([&] {
-      if (ranks.rank() == 0) save_weights(planned.front(), directory, max_shard_bytes);
+      if (ranks.rank() == 0) write(planned.front());
     });
   });
+}
+
+void detail::tell_divided(const std::shared_ptr<ModelCore>& core) {
+  if (!core->shards() || core->view().divisible == nullptr) return;
+  core->view().divisible->set_with_whole(
+      [weak = std::weak_ptr(core)](const DivisibleModule::Write& write) {
+        const auto live = weak.lock();
+        if (!live) return false;
+        with_whole_model(*live, "save_pretrained()", [&](const PlannedFile& planned) {
+          write(planned.tensors, planned.fetch);
+        });
+        return true;
+      });
+}
+
+void Accelerator::save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
+                              const std::string& max_shard_size) const {
+  const auto max_shard_bytes = parse_shard_size(max_shard_size);
+  const auto save = [&](const PlannedFile& planned) {
+    save_weights(planned, directory, max_shard_bytes);
+  };
+  if (core.shards()) {
+    detail::with_whole_model(core, "save_model()", save);
+  } else if (impl_->saves()) {
+    save(plan_model(saved_part(core)));
+  }
 }
 
 std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& core) const {
   const auto names = state_dict(detail::without_unsaved_buffers(core.view()));
   if (!core.shards()) return names;
-  auto planned = std::vector{plan_model(saved_part(core))};
-  auto& ranks = *core.shards()->communicator();
-  const detail::AnnouncedCall call("get_state_dict()");
-  detail::require_agreement(ranks, "get_state_dict()", core.view().class_name);
-  core.shards()->require_equal_updates();
-  const auto collector = plan_whole(planned, ranks);
   std::map<std::string, at::Tensor> whole;
-  on_all_ranks(ranks, [&] {
-    collector->together([&] {
-      if (ranks.rank() != 0) return;
-      for (const auto& item : planned.front().tensors) {
-        const at::Tensor data = data_of(planned.front(), item).detach();
-        whole[item.name] = item.tensor.is_meta() ? data : data.to(at::kCPU, false, /*copy=*/true);
-      }
-    });
+  detail::with_whole_model(core, "get_state_dict()", [&](const PlannedFile& planned) {
+    for (const auto& item : planned.tensors) {
+      const at::Tensor data = data_of(planned, item).detach();
+      whole[item.name] = item.tensor.is_meta() ? data : data.to(at::kCPU, false, /*copy=*/true);
+    }
   });
   std::vector<NamedTensor> all;
-  if (ranks.rank() != 0) return all;
+  if (core.shards()->communicator()->rank() != 0) return all;
   std::map<const at::TensorImpl*, at::Tensor> by_leaf;  // Those that are tied have several names.
   for (const auto& [name, leaf] : names) {
     const auto found = whole.find(name);

@@ -157,9 +157,9 @@ void RealFile::lengthen(off_t size) {
 
 class Mapping final : public FileContent {
  public:
-  Mapping(const fs::path& path, const OpenedFile& file) : size_(file.size_bytes) {
+  Mapping(const fs::path& path, const OpenedFile& file, int protection) : size_(file.size_bytes) {
     if (size_ == 0) return;  // mmap refuses an empty range.
-    data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd.get(), 0);
+    data_ = ::mmap(nullptr, size_, protection, MAP_PRIVATE, file.fd.get(), 0);
     if (data_ == MAP_FAILED) throw FileError("map", path, errno);
   }
   ~Mapping() override {
@@ -185,13 +185,14 @@ class Mapping final : public FileContent {
 
 class RealFileSystem final : public FileSystem {
  public:
+  explicit RealFileSystem(int protection) : protection_(protection) {}
   std::unique_ptr<WritableFile> create(const fs::path& path) override {
     return std::make_unique<RealFile>(path,
                                       open_or_throw("create", path, O_WRONLY | O_CREAT | O_EXCL));
   }
   std::unique_ptr<WritableFile> append(const fs::path& path, std::uint64_t keep_bytes) override;
   std::shared_ptr<const FileContent> map(const fs::path& path) override {
-    return std::make_shared<const Mapping>(path, open_regular(path));
+    return std::make_shared<const Mapping>(path, open_regular(path), protection_);
   }
   std::string read(const fs::path& path, std::size_t max_bytes) override;
   FileStatus status(const fs::path& path) override;
@@ -204,6 +205,9 @@ class RealFileSystem final : public FileSystem {
   std::unique_ptr<FolderLock> lock(const fs::path& directory) override {
     return detail::lock_folder(directory);
   }
+
+ private:
+  int protection_;  // Of mapped memory.
 };
 
 std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
@@ -341,7 +345,12 @@ std::unique_ptr<WritableFile> FileSystem::append(const fs::path& path, std::uint
 }
 
 FileSystem& real_file_system() {
-  static RealFileSystem files;
+  static RealFileSystem files(PROT_READ);
+  return files;
+}
+
+FileSystem& copy_on_write_file_system() {
+  static RealFileSystem files(PROT_READ | PROT_WRITE);
   return files;
 }
 

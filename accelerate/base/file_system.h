@@ -148,6 +148,10 @@ class FileSystem {
 /// The operating system's. Stateless.
 [[nodiscard]] FileSystem& real_file_system();
 
+/// The same, whose map() gives bytes that may be written: a page that is written becomes this
+/// process's own, and the file stays as it is.
+[[nodiscard]] FileSystem& copy_on_write_file_system();
+
 struct AtomicFileOptions {
   /// Whether commit waits until the content and the name would survive a power cut. Without, other
   /// processes still see old or new, never a part; only a power cut may leave an empty file.

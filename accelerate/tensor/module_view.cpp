@@ -7,6 +7,7 @@
 #include <typeinfo>
 #include <unordered_set>
 
+#include "accelerate/tensor/divisible_module.h"
 #include "accelerate/tensor/require_memory.h"
 
 namespace accelerate {
@@ -51,6 +52,7 @@ ModuleView view_of(torch::nn::Module& module) {
   ModuleView view;
   collect(module, "", view);
   view.class_name = c10::demangle(typeid(module).name());
+  view.divisible = dynamic_cast<DivisibleModule*>(&module);
   view.to = [&module](c10::Device device) { move_module(module, device); };
   return view;
 }

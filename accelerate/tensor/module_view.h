@@ -20,6 +20,8 @@ struct Module;
 
 namespace accelerate {
 
+class DivisibleModule;
+
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
@@ -36,9 +38,10 @@ struct NamedModule {
 struct ModuleView {
   std::vector<NamedTensor> parameters;  ///< Duplicates of a tied parameter included.
   std::vector<NamedTensor> buffers;
-  std::vector<NamedModule> modules;     ///< The root, then depth first in registration order.
-  std::string class_name;               ///< "NetImpl", as typeid spells it.
-  std::function<void(c10::Device)> to;  ///< Moves all tensors; handles stay valid for parameters.
+  std::vector<NamedModule> modules;      ///< The root, then depth first in registration order.
+  std::string class_name;                ///< "NetImpl", as typeid spells it.
+  DivisibleModule* divisible = nullptr;  ///< The root, if it is one.
+  std::function<void(c10::Device)> to;   ///< Moves all tensors; handles stay valid for parameters.
 };
 
 /// Works for modules on the stack too. Cost: one walk over the sub-modules.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "accelerate/transformers.h"
-#include "tests/datasets/messages.h"
 #include "tests/support/errors.h"
+#include "tests/support/messages.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "accelerate/datasets/dataset_dict.h"
-#include "tests/datasets/messages.h"
 #include "tests/support/errors.h"
+#include "tests/support/messages.h"
 
 namespace accelerate {
 namespace {

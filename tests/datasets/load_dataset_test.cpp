@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "tests/datasets/messages.h"
 #include "tests/support/errors.h"
+#include "tests/support/messages.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

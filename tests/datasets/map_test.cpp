@@ -10,8 +10,8 @@
 
 #include "accelerate/datasets/dataset.h"
 #include "accelerate/datasets/dataset_dict.h"
-#include "tests/datasets/messages.h"
 #include "tests/support/errors.h"
+#include "tests/support/messages.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

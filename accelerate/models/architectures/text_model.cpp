@@ -1,0 +1,237 @@
+#include "accelerate/models/architectures/text_model.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/models/layers/key_value_cache.h"
+#include "accelerate/models/losses.h"
+
+namespace accelerate {
+namespace {
+
+using Field = at::Tensor TextInputs::*;
+
+constexpr std::array<std::pair<std::string_view, Field>, 9> kFields{{
+    {"input_ids", &TextInputs::input_ids},
+    {"attention_mask", &TextInputs::attention_mask},
+    {"token_type_ids", &TextInputs::token_type_ids},
+    {"position_ids", &TextInputs::position_ids},
+    {"labels", &TextInputs::labels},
+    {"start_positions", &TextInputs::start_positions},
+    {"end_positions", &TextInputs::end_positions},
+    {"num_items_in_batch", &TextInputs::num_items_in_batch},
+    {"cu_seq_lens_q", &TextInputs::cu_seq_lens_q},
+}};
+
+// What a flattened batch says besides cu_seq_lens_q, of which it follows.
+constexpr std::array<std::string_view, 3> kSaidTwice{"cu_seq_lens_k", "max_length_q",
+                                                     "max_length_k"};
+
+void check_ids_shape(const at::Tensor& ids) {
+  if (ids.dim() == 2 && ids.size(0) > 0 && ids.size(1) > 0) return;
+  throw UsageError("input_ids have " + std::to_string(ids.dim()) +
+                   " dimensions; allowed are two, rows and tokens, with one or more of each");
+}
+
+std::vector<std::int64_t> integers(const at::Tensor& tensor) {
+  const at::Tensor whole = tensor.to(at::kCPU, at::kLong).contiguous();
+  const auto* begin = whole.const_data_ptr<std::int64_t>();
+  return {begin, begin + whole.numel()};
+}
+
+std::vector<std::int64_t> sequence_lengths(const TextInputs& inputs) {
+  const auto starts = integers(inputs.cu_seq_lens_q);
+  std::vector<std::int64_t> lengths;
+  for (std::size_t i = 1; i < starts.size(); ++i) lengths.push_back(starts[i] - starts[i - 1]);
+  const bool is_one_row = inputs.input_ids.size(0) == 1;
+  if (!is_one_row || lengths.empty() || starts.front() != 0 ||
+      starts.back() != inputs.input_ids.size(1) ||
+      std::ranges::any_of(lengths, [](std::int64_t length) { return length < 1; })) {
+    throw UsageError(
+        "cu_seq_lens_q does not divide input_ids: it begins with 0, rises and ends with the "
+        "number of tokens, of which there is one row");
+  }
+  return lengths;
+}
+
+}  // namespace
+
+TextInputs TextInputs::of(const Inputs& inputs) {
+  TextInputs found;
+  for (const auto& [name, tensor] : inputs) {
+    const auto field = std::ranges::find(kFields, name, &std::pair<std::string_view, Field>::first);
+    if (std::ranges::find(kSaidTwice, name) != kSaidTwice.end()) continue;
+    if (field == kFields.end()) {
+      std::vector<std::string> known;
+      for (const auto& [of_field, place] : kFields) known.emplace_back(of_field);
+      throw UsageError("the model was given '" + name + "'; it takes " + join(known, ", ") +
+                       ". Leave the column out by remove_columns or set_format");
+    }
+    found.*field->second = tensor;
+  }
+  if (!found.input_ids.defined()) throw UsageError("the model was given no input_ids");
+  return found;
+}
+
+namespace detail {
+
+ModelOutput Computed::output() const {
+  ModelOutput output;
+  for (const at::Tensor& states : hidden_states)
+    output.hidden_states.push_back(tokens.restore(states));
+  output.attentions = attentions;
+  output.past_key_values = past_key_values;
+  return output;
+}
+
+Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs, bool drops_padding) {
+  const at::Tensor& ids = inputs.input_ids;
+  check_ids_shape(ids);
+  if (inputs.cu_seq_lens_q.defined()) {
+    if (needs.first_token)
+      throw UsageError(
+          "a flattened batch has one row; this head reads the first token of each row");
+    if (inputs.attention_mask.defined() || inputs.past_key_values != nullptr)
+      throw UsageError("a flattened batch has no padding: leave out attention_mask and the cache");
+    return Tokens::flattened(sequence_lengths(inputs));
+  }
+  const auto has_label_at_padding = [&] {
+    if (!needs.token_labels.defined() || !inputs.attention_mask.defined()) return false;
+    if (inputs.attention_mask.sizes() != needs.token_labels.sizes()) return true;
+    return inputs.attention_mask.eq(0)
+        .logical_and(needs.token_labels.to(inputs.attention_mask.device()).ne(kIgnoredLabel))
+        .any()
+        .item<bool>();
+  };
+  const std::int64_t past =
+      inputs.past_key_values == nullptr ? 0 : inputs.past_key_values->length();
+  const bool may_drop = drops_padding && !needs.all_tokens && !inputs.output_attentions &&
+                        inputs.past_key_values == nullptr && !inputs.use_cache;
+  return {ids.size(0),
+          ids.size(1),
+          inputs.attention_mask,
+          {.past = past,
+           .drops_padding = may_drop && !has_label_at_padding(),
+           .needs_first_column = needs.first_token}};
+}
+
+at::Tensor default_positions(const TextInputs& inputs, std::int64_t past) {
+  const auto& ids = inputs.input_ids;
+  if (!inputs.cu_seq_lens_q.defined())
+    return at::arange(past, past + ids.size(1), ids.options()).unsqueeze(0);
+  std::vector<at::Tensor> rows;
+  for (const std::int64_t length : sequence_lengths(inputs))
+    rows.push_back(at::arange(length, ids.options()));
+  return at::cat(rows).unsqueeze(0);
+}
+
+at::Tensor take_positions(const at::Tensor& positions, const TextInputs& inputs,
+                          const Tokens& tokens) {
+  return tokens.is_packed() ? tokens.take(positions.expand_as(inputs.input_ids)) : positions;
+}
+
+void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what) {
+  if (!ids.device().is_cpu()) return;
+  const at::Tensor whole = ids.to(at::kLong).contiguous();
+  const auto* begin = whole.const_data_ptr<std::int64_t>();
+  for (const auto* id = begin; id != begin + whole.numel(); ++id) {
+    if (*id >= 0 && *id < count) continue;
+    throw UsageError(std::string(what) + " has " + std::to_string(*id) + "; allowed are 0 to " +
+                     std::to_string(count - 1));
+  }
+}
+
+void check_positions(const at::Tensor& positions, std::int64_t count, const TextInputs& inputs) {
+  if (inputs.position_ids.defined()) {
+    check_ids(positions, count, "position_ids");
+  } else if (positions.max().item<std::int64_t>() >= count) {
+    throw UsageError("a row has " + std::to_string(inputs.input_ids.size(1)) +
+                     " tokens, more than the model has positions for: there are " +
+                     std::to_string(count) + ". Cut texts by .truncation = true");
+  }
+}
+
+void check_is_encoding(const TextInputs& inputs, const std::string& who) {
+  if (inputs.past_key_values != nullptr || inputs.use_cache || inputs.logits_to_keep != 0)
+    throw UsageError(who +
+                     " reads all tokens at once: it takes no past_key_values, use_cache and "
+                     "logits_to_keep");
+}
+
+void check_two_labels(const PretrainedConfig& config) {
+  if (config.num_labels() == 2) return;
+  throw ConfigError(
+      config.name() + ": there are " + std::to_string(config.num_labels()) +
+      " labels; question answering has two, where the answer starts and where it ends");
+}
+
+ModelOutput row_output(const Computed& computed, at::Tensor logits, const TextInputs& inputs,
+                       const PretrainedConfig& config) {
+  ModelOutput output = computed.output();
+  if (inputs.labels.defined()) {
+    output.loss = sequence_classification_loss(logits, inputs.labels,
+                                               config.get<std::string>("problem_type", ""),
+                                               inputs.num_items_in_batch);
+  }
+  output.logits = std::move(logits);
+  return output;
+}
+
+ModelOutput token_output(const Computed& computed, const at::Tensor& logits,
+                         const TextInputs& inputs) {
+  ModelOutput output = computed.output();
+  if (inputs.labels.defined()) {
+    if (inputs.labels.sizes() != inputs.input_ids.sizes())
+      throw UsageError("labels of tokens have the shape of input_ids, one number a token");
+    output.loss =
+        cross_entropy(logits.flatten(0, -2), computed.tokens.take(inputs.labels).reshape({-1}),
+                      inputs.num_items_in_batch);
+  }
+  output.logits = computed.tokens.restore(logits);
+  return output;
+}
+
+ModelOutput span_output(const Computed& computed, const at::Tensor& logits,
+                        const TextInputs& inputs) {
+  ModelOutput output = computed.output();
+  const at::Tensor restored = computed.tokens.restore(logits);
+  output.start_logits = restored.select(-1, 0).contiguous();
+  output.end_logits = restored.select(-1, 1).contiguous();
+  if (inputs.start_positions.defined() && inputs.end_positions.defined()) {
+    output.loss = question_answering_loss(output.start_logits, output.end_logits,
+                                          inputs.start_positions, inputs.end_positions);
+  }
+  return output;
+}
+
+TextInputs choices_as_rows(const TextInputs& inputs) {
+  if (inputs.input_ids.dim() != 3) {
+    throw UsageError("input_ids have " + std::to_string(inputs.input_ids.dim()) +
+                     " dimensions; of multiple choice they are rows, choices and tokens");
+  }
+  TextInputs flat = inputs;
+  for (at::Tensor* tensor :
+       {&flat.input_ids, &flat.attention_mask, &flat.token_type_ids, &flat.position_ids}) {
+    if (tensor->defined()) *tensor = tensor->flatten(0, 1);
+  }
+  return flat;
+}
+
+ModelOutput choice_output(const Computed& computed, const at::Tensor& logits, std::int64_t choices,
+                          const TextInputs& inputs) {
+  ModelOutput output = computed.output();
+  output.logits = logits.view({-1, choices});
+  if (inputs.labels.defined())
+    output.loss = cross_entropy(output.logits, inputs.labels, inputs.num_items_in_batch);
+  return output;
+}
+
+}  // namespace detail
+}  // namespace accelerate

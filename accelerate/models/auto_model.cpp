@@ -1,0 +1,141 @@
+#include "accelerate/models/auto_model.h"
+
+#include <ATen/Context.h>
+
+#include <array>
+#include <map>
+#include <utility>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/big_model/init_on_device.h"
+#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/models/architectures/bert.h"
+#include "accelerate/models/architectures/distilbert.h"
+#include "accelerate/models/architectures/gpt2.h"
+#include "accelerate/models/architectures/llama.h"
+#include "accelerate/models/architectures/roberta.h"
+#include "accelerate/models/loading/load_weights.h"
+
+namespace accelerate {
+namespace {
+
+using Makers = std::map<std::pair<std::string, Task>, MakeModel>;
+
+template <typename Impl>
+MakeModel maker() {
+  return [](const PretrainedConfig& config) { return std::make_shared<Impl>(config); };
+}
+
+// The classes of an architecture, one of each task.
+template <typename... Impls>
+void add(Makers& known, const std::string& model_type,
+         const std::array<Task, sizeof...(Impls)>& tasks) {
+  std::size_t i = 0;
+  (known.emplace(std::pair(model_type, tasks[i++]), maker<Impls>()), ...);
+}
+
+Makers built_in() {
+  using enum Task;
+  constexpr std::array kEncoderTasks{
+      base,      sequence_classification, token_classification, question_answering,
+      masked_lm, multiple_choice};
+  constexpr std::array kDecoderTasks{base, sequence_classification, token_classification,
+                                     question_answering, causal_lm};
+  Makers known;
+  add<BertModelImpl, BertForSequenceClassificationImpl, BertForTokenClassificationImpl,
+      BertForQuestionAnsweringImpl, BertForMaskedLMImpl, BertForMultipleChoiceImpl>(known, "bert",
+                                                                                    kEncoderTasks);
+  add<RobertaModelImpl, RobertaForSequenceClassificationImpl, RobertaForTokenClassificationImpl,
+      RobertaForQuestionAnsweringImpl, RobertaForMaskedLMImpl, RobertaForMultipleChoiceImpl>(
+      known, "roberta", kEncoderTasks);
+  add<DistilBertModelImpl, DistilBertForSequenceClassificationImpl,
+      DistilBertForTokenClassificationImpl, DistilBertForQuestionAnsweringImpl,
+      DistilBertForMaskedLMImpl, DistilBertForMultipleChoiceImpl>(known, "distilbert",
+                                                                  kEncoderTasks);
+  add<Gpt2ModelImpl, Gpt2ForSequenceClassificationImpl, Gpt2ForTokenClassificationImpl,
+      Gpt2ForQuestionAnsweringImpl, Gpt2LMHeadModelImpl>(known, "gpt2", kDecoderTasks);
+  for (const char* type : {"llama", "mistral", "qwen2"}) {
+    add<LlamaModelImpl, LlamaForSequenceClassificationImpl, LlamaForTokenClassificationImpl,
+        LlamaForQuestionAnsweringImpl, LlamaForCausalLMImpl>(known, type, kDecoderTasks);
+  }
+  return known;
+}
+
+Makers& makers() {
+  static Makers known = built_in();
+  return known;
+}
+
+const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
+  const std::string type = config.model_type();
+  const auto found = makers().find({type, task});
+  if (found != makers().end()) return found->second;
+  std::vector<std::string> known;
+  for (const auto& [key, maker] : makers()) {
+    if (key.second == task) known.push_back(key.first);
+  }
+  throw ConfigError(config.name() + ": the model_type is '" + type +
+                    "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
+                    ". Add a class of yours by register_model()");
+}
+
+PretrainedConfig config_of(const std::filesystem::path& folder,
+                           const FromPretrainedOptions& options) {
+  PretrainedConfig config =
+      options.config ? *options.config : PretrainedConfig::from_pretrained(folder.string());
+  if (options.num_labels && !options.id2label.empty() &&
+      *options.num_labels != static_cast<std::int64_t>(options.id2label.size())) {
+    throw UsageError("num_labels is " + std::to_string(*options.num_labels) +
+                     ", and id2label has " + std::to_string(options.id2label.size()) + " names");
+  }
+  if (options.num_labels) config.set_num_labels(*options.num_labels);
+  if (!options.id2label.empty()) config.set_labels(options.id2label);
+  return config;
+}
+
+// Whether this rank gets its weights from rank 0, when the model is prepared.
+bool waits_for_rank_0() {
+  return use_fsdp() && env_flag("FSDP_CPU_RAM_EFFICIENT_LOADING", false) &&
+         env_int("RANK").value_or(0) != 0;
+}
+
+}  // namespace
+
+void register_model(const std::string& model_type, Task task, MakeModel make) {
+  makers().insert_or_assign({model_type, task}, std::move(make));
+}
+
+namespace detail {
+
+std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedConfig& config) {
+  return maker_of(task, config)(config);
+}
+
+std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::string& name_or_folder,
+                                                       const FromPretrainedOptions& options) {
+  const auto folder = resolve_folder(name_or_folder, options.hub);
+  const PretrainedConfig config = config_of(folder, options);
+  const MakeModel& make = maker_of(task, config);
+  std::shared_ptr<PreTrainedModel> model;
+  {
+    // The constructors draw values that nobody will see.
+    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    const at::Tensor before = generator.get_state();
+    const auto scope = init_empty_weights({.include_buffers = true});
+    model = make(config);
+    generator.set_state(before);
+  }
+  if (!waits_for_rank_0()) {
+    load_pretrained_weights(
+        *model, folder,
+        {.dtype = options.dtype, .ignore_mismatched_sizes = options.ignore_mismatched_sizes});
+  }
+  model->set_attention(options.attn_implementation);
+  model->eval();
+  return model;
+}
+
+}  // namespace detail
+}  // namespace accelerate

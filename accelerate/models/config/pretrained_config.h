@@ -1,0 +1,80 @@
+// config.json of a model, as Transformers reads and writes it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/formats/documents/document.h"
+#include "accelerate/hub/cache.h"
+
+namespace accelerate {
+
+/// Every key of a config.json. Keys that nothing here knows stay and are written back. Copies are
+/// deep.
+class PretrainedConfig {
+ public:
+  PretrainedConfig() : values_(Node::map()) {}
+  /// `name` stands for the text in messages. Throws ConfigError, with the line, for what is no JSON
+  /// object.
+  [[nodiscard]] static PretrainedConfig from_json(std::string_view text, const std::string& name);
+  /// Of a folder or a repository in the hub's cache. Throws ConfigError when there is no
+  /// config.json, and what resolve_folder() throws.
+  [[nodiscard]] static PretrainedConfig from_pretrained(const std::string& name_or_folder,
+                                                        const HubOptions& options = {});
+
+  /// "bert", "llama", …; empty if the file does not say.
+  [[nodiscard]] std::string model_type() const;
+  /// The classes that the weights were saved from, such as "BertForSequenceClassification".
+  [[nodiscard]] std::vector<std::string> architectures() const;
+
+  [[nodiscard]] bool contains(std::string_view key) const { return values_.find(key) != nullptr; }
+  /// The value of `key`; nullopt if there is none, or null. T: bool, std::int64_t, double,
+  /// std::string, std::vector<std::string>. Throws ConfigError, with file and key, for a value of
+  /// another type.
+  template <typename T>
+  [[nodiscard]] std::optional<T> get(std::string_view key) const;
+  template <typename T>
+  [[nodiscard]] T get(std::string_view key, T otherwise) const {
+    return get<T>(key).value_or(std::move(otherwise));
+  }
+  /// The object under `key`, such as "rope_parameters"; nullopt if there is none, or null. Throws
+  /// ConfigError for what is no object.
+  [[nodiscard]] std::optional<PretrainedConfig> section(std::string_view key) const;
+  /// Changes a value or adds it. A nullopt is written as null.
+  template <typename T>
+  void set(std::string_view key, const T& value);
+  void erase(std::string_view key);
+
+  /// The names of the classes in the order of their numbers: `id2label`, else LABEL_0 and so on.
+  /// Throws ConfigError for numbers that are not 0 to n - 1.
+  [[nodiscard]] std::vector<std::string> labels() const;
+  /// 2 if nothing is said.
+  [[nodiscard]] std::int64_t num_labels() const;
+  /// Writes `id2label` and `label2id`.
+  void set_labels(const std::vector<std::string>& labels);
+  /// LABEL_0 and so on, unless there are as many labels already.
+  void set_num_labels(std::int64_t num_labels);
+
+  /// Text as Python's to_json_string() gives it: keys sorted, two spaces, a line feed.
+  [[nodiscard]] std::string to_json_string() const;
+  /// Writes config.json into `folder`, which is made. Throws FileError.
+  void save_pretrained(const std::filesystem::path& folder) const;
+
+  /// What the keys come from, for messages.
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  [[nodiscard]] const Node* find(std::string_view key) const;
+  [[noreturn]] void refuse(std::string_view key, const Node& found, const char* allowed) const;
+  void put(std::string_view key, Node value);
+
+  Node values_;
+  std::string name_ = "the configuration";
+};
+
+}  // namespace accelerate

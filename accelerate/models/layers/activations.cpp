@@ -1,0 +1,73 @@
+#include "accelerate/models/layers/activations.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tanh.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+#include <utility>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+at::Tensor gelu(const at::Tensor& x) {
+  return at::gelu(x);
+}
+at::Tensor gelu_tanh(const at::Tensor& x) {
+  return at::gelu(x, "tanh");
+}
+// As it was written before there was an operator, whose roundings differ.
+at::Tensor gelu_new(const at::Tensor& x) {
+  const double scale = std::sqrt(2.0 / std::numbers::pi);
+  return 0.5 * x * (1.0 + at::tanh(scale * (x + 0.044715 * at::pow(x, 3.0))));
+}
+at::Tensor gelu_fast(const at::Tensor& x) {
+  return 0.5 * x * (1.0 + at::tanh(x * 0.7978845608 * (1.0 + 0.044715 * x * x)));
+}
+at::Tensor relu(const at::Tensor& x) {
+  return at::relu(x);
+}
+at::Tensor silu(const at::Tensor& x) {
+  return at::silu(x);
+}
+at::Tensor tanh(const at::Tensor& x) {
+  return at::tanh(x);
+}
+at::Tensor sigmoid(const at::Tensor& x) {
+  return at::sigmoid(x);
+}
+
+constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{{
+    {"gelu", gelu},
+    {"gelu_new", gelu_new},
+    {"gelu_pytorch_tanh", gelu_tanh},
+    {"gelu_fast", gelu_fast},
+    {"relu", relu},
+    {"silu", silu},
+    {"swish", silu},
+    {"tanh", tanh},
+    {"sigmoid", sigmoid},
+}};
+
+}  // namespace
+
+Activation activation_of(const std::string& name) {
+  std::string allowed;
+  for (const auto& [known, activation] : kActivations) {
+    if (known == name) return activation;
+    allowed += (allowed.empty() ? "" : ", ") + std::string(known);
+  }
+  throw ConfigError("the activation '" + name + "' is unknown; allowed are " + allowed);
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,175 @@
+#include "accelerate/models/layers/attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+double lowest_of(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return -65504.0;
+    case at::kBFloat16:
+      return -3.3895313892515355e38;
+    case at::kFloat:
+      return std::numeric_limits<float>::lowest();
+    default:
+      return std::numeric_limits<double>::lowest();
+  }
+}
+
+at::Tensor added_mask(const at::Tensor& mask, const at::Tensor& scores) {
+  if (mask.scalar_type() != at::kBool) return mask.to(scores.scalar_type());
+  return at::zeros(mask.sizes(), scores.options())
+      .masked_fill(mask.logical_not(), lowest_of(scores.scalar_type()));
+}
+
+// {queries, keys}: true where a query of a row that begins behind `past` keys may look.
+at::Tensor visible(std::int64_t queries, std::int64_t past, std::optional<std::int64_t> window,
+                   c10::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  const at::Tensor query = at::arange(past, past + queries, options).unsqueeze(1);
+  const at::Tensor key = at::arange(past + queries, options).unsqueeze(0);
+  const at::Tensor before = key <= query;
+  return window ? before.logical_and(key > query - *window) : before;
+}
+
+// {rows, key heads, keys, dim} → {rows, key heads · times, keys, dim}, each head so often in turn.
+at::Tensor repeat_heads(const at::Tensor& heads, std::int64_t times) {
+  if (times == 1) return heads;
+  return heads.unsqueeze(2)
+      .expand({heads.size(0), heads.size(1), times, heads.size(2), heads.size(3)})
+      .reshape({heads.size(0), heads.size(1) * times, heads.size(2), heads.size(3)});
+}
+
+at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
+  const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  const std::int64_t times = query.size(1) / key.size(1);
+  at::Tensor scores = at::matmul(query, repeat_heads(key, times).transpose(2, 3)) * scale;
+  if (mask.defined()) scores = scores + added_mask(mask, scores);
+  if (is_causal)
+    scores = scores + added_mask(visible(query.size(2), 0, {}, query.device()), scores);
+  // In fp32 also where the model is of 16 bits, as Transformers' decoders do.
+  const at::Tensor weights = at::dropout(
+      at::softmax(scores, -1, at::kFloat).to(query.scalar_type()), spec.dropout, spec.dropout > 0);
+  if (spec.weights != nullptr) spec.weights->push_back(weights);
+  return at::matmul(weights, repeat_heads(value, times));
+}
+
+// query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns as query.
+at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
+  if (spec.kind == AttentionKind::eager)
+    return attend_eagerly(query, key, value, mask, is_causal, spec);
+  const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
+  const std::int64_t times = query.size(1) / key.size(1);
+  // As Transformers: LibTorch shares heads where there is no mask, and one query needs no
+  // causality.
+  if (times == 1 || !mask.defined()) {
+    return at::scaled_dot_product_attention(query, key, value, given, spec.dropout,
+                                            is_causal && query.size(2) > 1, spec.scale, times > 1);
+  }
+  return at::scaled_dot_product_attention(query, repeat_heads(key, times),
+                                          repeat_heads(value, times), given, spec.dropout,
+                                          /*is_causal=*/false, spec.scale);
+}
+
+// {length, heads, dim} as {1, heads, length, dim}.
+at::Tensor as_row(const at::Tensor& tokens) {
+  return tokens.transpose(0, 1).unsqueeze(0);
+}
+
+// On a CPU, kernels of 16 bits prepare each of their small products anew: short rows take four
+// times as long as in fp32, forward and backward, and come out less exact.
+bool is_better_in_fp32(const at::Tensor& query, const Tokens& tokens) {
+  constexpr std::int64_t kLongest = 512;
+  return query.device().is_cpu() && at::isReducedFloatingType(query.scalar_type()) &&
+         std::ranges::max(tokens.lengths()) <= kLongest;
+}
+
+at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const Tokens& tokens, const AttentionSpec& spec) {
+  const auto queries = spec.first_alone ? query.split(1) : query.split_with_sizes(tokens.lengths()),
+             keys = key.split_with_sizes(tokens.lengths()),
+             values = value.split_with_sizes(tokens.lengths());
+  std::vector<at::Tensor> rows;
+  rows.reserve(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    const std::int64_t length = tokens.lengths()[i];
+    const at::Tensor mask = spec.mask.values.defined()
+                                ? spec.mask.values.narrow(0, 0, length).narrow(1, 0, length)
+                                : at::Tensor();
+    rows.push_back(attend(as_row(queries[i]), as_row(keys[i]), as_row(values[i]), mask,
+                          spec.mask.is_causal, spec)
+                       .squeeze(0)
+                       .transpose(0, 1));
+  }
+  return at::cat(rows).flatten(1);
+}
+
+}  // namespace
+
+AttentionKind attention_kind_of(const std::string& name) {
+  if (name == "sdpa") return AttentionKind::sdpa;
+  if (name == "eager") return AttentionKind::eager;
+  throw UsageError("the attention '" + name + "' was asked for; allowed are sdpa and eager");
+}
+
+AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> window,
+                          c10::Device device) {
+  if (tokens.is_packed()) {
+    const std::int64_t longest = std::ranges::max(tokens.lengths());
+    if (!window || *window >= longest) return {.is_causal = true};
+    return {.values = visible(longest, 0, window, device)};
+  }
+  if (tokens.has_whole_mask()) return {.values = tokens.mask()};
+  const std::int64_t keys = tokens.past() + tokens.length();
+  const bool is_narrow = window && *window < keys;
+  if (!tokens.mask().defined() && !is_narrow && (tokens.past() == 0 || tokens.length() == 1))
+    return {.is_causal = true};
+  const at::Tensor seen =
+      visible(tokens.length(), tokens.past(), window, device).view({1, 1, tokens.length(), keys});
+  if (!tokens.mask().defined()) return {.values = seen};
+  return {.values = tokens.mask().logical_and(seen)};
+}
+
+at::Tensor cached_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const AttentionSpec& spec) {
+  return attend(query.transpose(1, 2), key, value, spec.mask.values, spec.mask.is_causal, spec)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const Tokens& tokens, const AttentionSpec& spec) {
+  if (tokens.is_packed() && is_better_in_fp32(query, tokens)) {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+    const auto wide = [](const at::Tensor& narrow) { return narrow.to(at::kFloat); };
+    return attend_packed(wide(query), wide(key), wide(value), tokens, spec).to(query.scalar_type());
+  }
+  if (tokens.is_packed()) return attend_packed(query, key, value, tokens, spec);
+  if (spec.first_alone) {
+    const at::Tensor found =
+        cached_attention(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), spec);
+    return found.squeeze(1);
+  }
+  return cached_attention(query, key.transpose(1, 2), value.transpose(1, 2), spec);
+}
+
+}  // namespace accelerate::detail

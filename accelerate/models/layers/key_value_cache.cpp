@@ -1,0 +1,66 @@
+#include "accelerate/models/layers/key_value_cache.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <string>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+namespace {
+
+constexpr std::int64_t kFirstRoom = 64;
+
+// `store` with room for `tokens`, of which `used` are kept.
+at::Tensor with_room(const at::Tensor& store, const at::Tensor& like, std::int64_t used,
+                     std::int64_t tokens) {
+  std::vector<std::int64_t> shape = like.sizes().vec();
+  shape[2] = std::max({kFirstRoom, tokens, 2 * (store.defined() ? store.size(2) : 0)});
+  at::Tensor grown = at::empty(shape, like.options().requires_grad(false));
+  if (used > 0) grown.narrow(2, 0, used).copy_(store.narrow(2, 0, used));
+  return grown;
+}
+
+}  // namespace
+
+std::pair<at::Tensor, at::Tensor> KeyValueCache::append(std::size_t layer, const at::Tensor& keys,
+                                                        const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
+  if (layers_.size() <= layer) layers_.resize(layer + 1);
+  Layer& kept = layers_[layer];
+  if (kept.keys.defined() && kept.keys.size(0) != keys.size(0)) {
+    throw UsageError("the cache has " + std::to_string(kept.keys.size(0)) + " rows, and the call " +
+                     std::to_string(keys.size(0)));
+  }
+  const std::int64_t added = keys.size(2), all = kept.length + added;
+  if (!kept.keys.defined() || kept.keys.size(2) < all) {
+    kept.keys = with_room(kept.keys, keys, kept.length, all);
+    kept.values = with_room(kept.values, values, kept.length, all);
+  }
+  kept.keys.narrow(2, kept.length, added).copy_(keys);
+  kept.values.narrow(2, kept.length, added).copy_(values);
+  kept.length = all;
+  length_ = all;
+  return {kept.keys.narrow(2, 0, all), kept.values.narrow(2, 0, all)};
+}
+
+void KeyValueCache::select_rows(const at::Tensor& rows) {
+  for (Layer& layer : layers_) {
+    const at::Tensor places = rows.to(layer.keys.device());
+    layer.keys = layer.keys.index_select(0, places);
+    layer.values = layer.values.index_select(0, places);
+  }
+}
+
+void KeyValueCache::crop(std::int64_t length) {
+  if (length < 0 || length > length_) {
+    throw UsageError("the cache has " + std::to_string(length_) + " tokens and cannot be cut to " +
+                     std::to_string(length));
+  }
+  for (Layer& layer : layers_) layer.length = length;
+  length_ = length;
+}
+
+}  // namespace accelerate

@@ -1,0 +1,36 @@
+// x / √(mean x² + ε) · w.
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rsqrt.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <string>
+
+namespace accelerate::detail {
+
+/// The norm of Llama and its kin, computed in fp32 and weighted in the type of the input, rounded
+/// as `LlamaRMSNorm` of Transformers rounds. {…, H} → {…, H}. Source: Zhang and Sennrich 2019.
+class RMSNormImpl : public torch::nn::Module {
+ public:
+  /// `class_name`: Transformers', such as "LlamaRMSNorm".
+  RMSNormImpl(const std::string& class_name, std::int64_t size, double epsilon)
+      : torch::nn::Module(class_name), epsilon_(epsilon) {
+    weight = register_parameter("weight", at::ones({size}));
+  }
+  at::Tensor forward(const at::Tensor& input) {
+    const at::Tensor whole = input.to(at::kFloat);
+    const at::Tensor variance = whole.square().mean(-1, /*keepdim=*/true);
+    return weight * (whole * at::rsqrt(variance + epsilon_)).to(input.scalar_type());
+  }
+
+  at::Tensor weight;
+
+ private:
+  double epsilon_;
+};
+TORCH_MODULE(RMSNorm);
+
+}  // namespace accelerate::detail

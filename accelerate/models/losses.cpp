@@ -1,0 +1,79 @@
+#include "accelerate/models/losses.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+// LibTorch's kernel says "Target 9 is out of bounds" on a CPU and ends the context on a GPU.
+void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64_t ignored) {
+  if (!labels.device().is_cpu() || labels.numel() == 0) return;
+  const at::Tensor whole = labels.contiguous();
+  const auto* values = whole.const_data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < whole.numel(); ++i) {
+    if (values[i] == ignored || (values[i] >= 0 && values[i] < logits.size(-1))) continue;
+    throw UsageError("the label " + std::to_string(values[i]) + " was given; allowed are 0 to " +
+                     std::to_string(logits.size(-1) - 1) + ", as the model has " +
+                     std::to_string(logits.size(-1)) + " classes, and " + std::to_string(ignored) +
+                     " for none");
+  }
+}
+
+}  // namespace
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                         const at::Tensor& num_items, std::int64_t ignored) {
+  const at::Tensor targets = labels.to(logits.device(), at::kLong);
+  check_labels(logits, targets, ignored);
+  const bool is_sum = num_items.defined();
+  const at::Tensor loss = at::cross_entropy_loss(
+      logits, targets, /*weight=*/{}, is_sum ? at::Reduction::Sum : at::Reduction::Mean, ignored);
+  return is_sum ? loss / num_items.to(loss.device()) : loss;
+}
+
+at::Tensor sequence_classification_loss(const at::Tensor& logits, const at::Tensor& labels,
+                                        const std::string& problem, const at::Tensor& num_items) {
+  const std::int64_t classes = logits.size(-1);
+  const bool are_integers = at::isIntegralType(labels.scalar_type(), /*includeBool=*/false);
+  const std::string kind = !problem.empty() ? problem
+                           : classes == 1   ? "regression"
+                           : are_integers   ? "single_label_classification"
+                                            : "multi_label_classification";
+  const at::Tensor targets = labels.to(logits.device());
+  if (kind == "single_label_classification")
+    return cross_entropy(logits, targets.reshape({-1}), num_items);
+  if (kind == "regression") {
+    const at::Tensor wanted = classes == 1 ? targets.reshape({-1}) : targets;
+    const at::Tensor found = classes == 1 ? logits.reshape({-1}) : logits;
+    return at::mse_loss(found, wanted.to(found.scalar_type()));
+  }
+  if (kind == "multi_label_classification") {
+    if (targets.sizes() != logits.sizes())
+      throw UsageError(
+          "labels of several classes a row have the shape of the logits: a number for "
+          "each row and class");
+    return at::binary_cross_entropy_with_logits(logits, targets.to(logits.scalar_type()));
+  }
+  throw ConfigError("the problem_type is '" + kind +
+                    "'; allowed are regression, single_label_classification and "
+                    "multi_label_classification");
+}
+
+at::Tensor question_answering_loss(const at::Tensor& start_logits, const at::Tensor& end_logits,
+                                   const at::Tensor& start_positions,
+                                   const at::Tensor& end_positions) {
+  const std::int64_t outside = start_logits.size(1);
+  const auto places = [&](const at::Tensor& positions) {
+    return positions.reshape({-1}).clamp(0, outside);
+  };
+  return (cross_entropy(start_logits, places(start_positions), {}, outside) +
+          cross_entropy(end_logits, places(end_positions), {}, outside)) /
+         2;
+}
+
+}  // namespace accelerate::detail

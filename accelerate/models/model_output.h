@@ -1,0 +1,46 @@
+// What a model returns.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "accelerate/tensor/nested.h"
+
+namespace accelerate {
+
+class KeyValueCache;
+
+/// A tensor that a model does not make is undefined. B rows, T tokens, H hidden size, C classes, V
+/// vocabulary. At places that the attention mask leaves out, values have no meaning: zeros where
+/// padding was not computed.
+struct ModelOutput {
+  at::Tensor loss = {};    ///< {}, if labels were given.
+  at::Tensor logits = {};  ///< {B, C}, {B, T, C}, {B, T, V} or, of choices, {B, choices}.
+  at::Tensor last_hidden_state = {};  ///< {B, T, H}
+  at::Tensor pooler_output = {};      ///< {B, H}
+  at::Tensor start_logits = {};       ///< {B, T}
+  at::Tensor end_logits = {};         ///< {B, T}
+  /// If asked for: the embeddings, then what each layer made, {B, T, H} each.
+  std::vector<at::Tensor> hidden_states = {};
+  /// If asked for: the weights of each layer, {B, heads, T, T}.
+  std::vector<at::Tensor> attentions = {};
+  /// Of decoders, if asked for: what the next call needs of the tokens so far. Does not travel.
+  std::shared_ptr<KeyValueCache> past_key_values = {};
+};
+
+template <typename Fn>
+void visit_tensors(ModelOutput& output, Fn&& fn) {
+  for (at::Tensor* tensor : {&output.loss, &output.logits, &output.last_hidden_state,
+                             &output.pooler_output, &output.start_logits, &output.end_logits}) {
+    if (tensor->defined()) fn(*tensor);
+  }
+  visit_tensors(output.hidden_states, fn);
+  visit_tensors(output.attentions, fn);
+}
+
+template <>
+inline constexpr bool kOnlyTensorsTravel<ModelOutput> = true;
+
+}  // namespace accelerate

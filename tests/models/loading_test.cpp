@@ -1,0 +1,239 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/models/loading/load_report.h"
+#include "tests/models/small_models.h"
+#include "tests/support/errors.h"
+#include "tests/support/messages.h"
+#include "tests/support/support.h"
+
+namespace accelerate {
+namespace {
+
+using testing::expect_has;
+using testing::message_of;
+using testing::TemporaryFolder;
+
+std::vector<at::Tensor> parameters_of(const std::shared_ptr<PreTrainedModel>& model) {
+  return model->parameters();
+}
+
+void expect_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
+}
+
+class FromPretrained : public ::testing::Test {
+ protected:
+  FromPretrained() { testing::write_small_bert(folder.path()); }
+  [[nodiscard]] std::string where() const { return folder.path().string(); }
+  TemporaryFolder folder;
+};
+
+TEST_F(FromPretrained, ReadsWhatItWrote) {
+  const auto model = AutoModel::from_pretrained(where());
+  EXPECT_FALSE(model->is_training());
+  at::manual_seed(3);
+  expect_equal(parameters_of(model),
+               parameters_of(AutoModel::from_config(testing::small_bert_config())));
+  const TemporaryFolder again;
+  model->save_pretrained(again.path(), {.max_shard_size = "4KB"});
+  EXPECT_TRUE(std::filesystem::exists(again.path() / "model.safetensors.index.json"));
+  expect_equal(parameters_of(model),
+               parameters_of(AutoModel::from_pretrained(again.path().string())));
+  model->save_pretrained(again.path());  // What is no more of it goes.
+  EXPECT_FALSE(std::filesystem::exists(again.path() / "model.safetensors.index.json"));
+}
+
+TEST_F(FromPretrained, WritesByTheUsersFunction) {
+  const auto model = AutoModelForMaskedLM::from_pretrained(where());
+  const TemporaryFolder out;
+  std::size_t files = 0;
+  model->save_pretrained(out.path(), {.save_function =
+                                          [&](const auto& tensors, const auto& file) {
+                                            ++files;
+                                            EXPECT_TRUE(file.string().ends_with(".safetensors"));
+                                            save_weights(tensors, out.path() / "one", 1 << 30);
+                                          },
+                                      .max_shard_size = "4KB"});
+  EXPECT_GT(files, 2U);
+  EXPECT_TRUE(std::filesystem::exists(out.path() / "model.safetensors.index.json"));
+  files = 0;
+  model->save_pretrained(
+      out.path() / "not",
+      {.is_main_process = false, .save_function = [&](const auto&, const auto&) { ++files; }});
+  EXPECT_EQ(files, 0U);
+  EXPECT_FALSE(std::filesystem::exists(out.path() / "not"));
+}
+
+TEST_F(FromPretrained, WritesWhatIsTiedOnce) {
+  const auto model = AutoModelForMaskedLM::from_pretrained(where());
+  const TemporaryFolder out;
+  model->save_pretrained(out.path());
+  for (const auto& [name, tensor] : map_weights(out.path()).outlines)
+    EXPECT_NE(name, "cls.predictions.decoder.weight");
+}
+
+TEST_F(FromPretrained, WritesTheStateThatItIsGiven) {
+  const auto model = AutoModel::from_pretrained(where());
+  const TemporaryFolder out;
+  std::vector<NamedTensor> state = state_dict(view_of(*model));
+  for (auto& item : state) item.tensor = item.tensor.detach() + 1;
+  model->save_pretrained(out.path(), {.state_dict = state});
+  const auto again = AutoModel::from_pretrained(out.path().string());
+  EXPECT_TRUE(again->parameters().front().equal(model->parameters().front() + 1));
+}
+
+TEST_F(FromPretrained, TakesTheTypeThatIsAsked) {
+  for (const auto& [word, type] : {std::pair{"float32", at::kFloat},
+                                   {"bfloat16", at::kBFloat16},
+                                   {"float16", at::kHalf},
+                                   {"auto", at::kFloat}})
+    EXPECT_EQ(
+        AutoModel::from_pretrained(where(), {.dtype = word})->parameters().front().scalar_type(),
+        type);
+  expect_has(
+      message_of<UsageError>([&] { (void)AutoModel::from_pretrained(where(), {.dtype = "int4"}); }),
+      "auto, float32, bfloat16");
+}
+
+TEST_F(FromPretrained, ChangingAModelLeavesTheFile) {
+  const auto before = AutoModel::from_pretrained(where());
+  {
+    const at::NoGradGuard no_grad;
+    for (auto& parameter : AutoModel::from_pretrained(where())->parameters()) parameter.zero_();
+  }
+  expect_equal(parameters_of(before), parameters_of(AutoModel::from_pretrained(where())));
+}
+
+TEST_F(FromPretrained, RefusesAFileThatIsCut) {
+  const auto file = folder.path() / "model.safetensors";
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 8);
+  expect_has(message_of<CheckpointError>([&] { (void)AutoModel::from_pretrained(where()); }),
+             "model.safetensors");
+}
+
+TEST_F(FromPretrained, RefusesFoldersWithoutFiles) {
+  std::filesystem::remove(folder.path() / "model.safetensors");
+  (void)message_of<CheckpointError>([&] { (void)AutoModel::from_pretrained(where()); });
+  std::filesystem::remove(folder.path() / "config.json");
+  expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
+             "no config.json");
+}
+
+TEST_F(FromPretrained, RefusesUnknownModels) {
+  folder.write("config.json", R"({"model_type": "bort"})");
+  const auto said = message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); });
+  expect_has(said, "'bort'");
+  expect_has(said, "bert, distilbert, gpt2, llama, mistral, qwen2, roberta");
+  expect_has(said, "register_model");
+  folder.write("config.json", "{}");
+  (void)message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); });
+}
+
+TEST_F(FromPretrained, RefusesTasksThatAModelDoesNotHave) {
+  expect_has(message_of<ConfigError>([&] { (void)AutoModelForCausalLM::from_pretrained(where()); }),
+             "gpt2, llama, mistral, qwen2");
+}
+
+TEST_F(FromPretrained, RefusesWeightsOfAnotherModel) {
+  save_weights({{"something.else", at::zeros({2})}}, folder.path(), 1 << 20);
+  expect_has(message_of<CheckpointError>([&] { (void)AutoModel::from_pretrained(where()); }),
+             "something.else");
+}
+
+TEST_F(FromPretrained, RefusesOrMakesAnewWhatHasAnotherShape) {
+  const auto three =
+      AutoModelForSequenceClassification::from_pretrained(where(), {.num_labels = 3});
+  const TemporaryFolder out;
+  three->save_pretrained(out.path());
+  const auto five = [&](bool ignore) {
+    return AutoModelForSequenceClassification::from_pretrained(
+        out.path().string(), {.num_labels = 5, .ignore_mismatched_sizes = ignore});
+  };
+  const auto said = message_of<CheckpointError>([&] { (void)five(false); });
+  expect_has(said, "classifier.weight");
+  expect_has(said, "[3, 16] in the files, [5, 16] in the model");
+  expect_has(said, "ignore_mismatched_sizes");
+  EXPECT_EQ(five(true)->config().num_labels(), 5);
+  // With the head that the files have, all is theirs.
+  expect_equal(
+      parameters_of(three),
+      parameters_of(AutoModelForSequenceClassification::from_pretrained(out.path().string())));
+}
+
+TEST_F(FromPretrained, ChecksLabels) {
+  expect_has(message_of<UsageError>([&] {
+               (void)AutoModelForSequenceClassification::from_pretrained(
+                   where(), {.num_labels = 3, .id2label = {"a", "b"}});
+             }),
+             "num_labels is 3");
+  const auto named =
+      AutoModelForSequenceClassification::from_pretrained(where(), {.id2label = {"a", "b", "c"}});
+  EXPECT_EQ(named->config().labels().back(), "c");
+}
+
+TEST_F(FromPretrained, RefusesConfigurationsThatContradictThemselves) {
+  auto config = testing::small_bert_config();
+  config.set("num_attention_heads", std::int64_t{3});
+  expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_config(config); }),
+             "hidden_size is 16");
+  config.set("num_attention_heads", std::int64_t{2});
+  config.set("hidden_act", std::string("golu"));
+  expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_config(config); }), "golu");
+}
+
+TEST_F(FromPretrained, SaysHowToGetAModelThatIsNotThere) {
+  const testing::ScopedEnv cache("HF_HUB_CACHE", (folder.path() / "cache").c_str());
+  const auto said = message_of<FileError>([&] { (void)AutoModel::from_pretrained("some/model"); });
+  expect_has(said, "some/model");
+}
+
+TEST_F(FromPretrained, OtherRanksThanTheFirstWaitForItsWeights) {
+  const testing::ScopedEnv fsdp("ACCELERATE_USE_FSDP", "true"),
+      efficient("FSDP_CPU_RAM_EFFICIENT_LOADING", "true");
+  {
+    const testing::ScopedEnv rank("RANK", "1");
+    EXPECT_TRUE(AutoModel::from_pretrained(where())->parameters().front().is_meta());
+  }
+  const testing::ScopedEnv rank("RANK", "0");
+  EXPECT_FALSE(AutoModel::from_pretrained(where())->parameters().front().is_meta());
+}
+
+class Own : public PreTrainedModel {
+ public:
+  explicit Own(const PretrainedConfig& config) : PreTrainedModel("Own", config, "own") {
+    weight = register_parameter("weight", at::zeros({config.get<std::int64_t>("size", 2)}));
+    post_init();
+  }
+  ModelOutput forward(const Inputs& inputs) override { return {.logits = weight * inputs["x"]}; }
+  std::vector<std::string> no_split_modules() const override { return {"Own"}; }
+  at::Tensor weight;
+};
+
+TEST(RegisterModel, MakesTheUsersOwn) {
+  const TemporaryFolder folder;
+  folder.write("config.json", R"({"model_type": "own", "size": 3})");
+  save_weights({{"weight", at::arange(3).to(at::kFloat)}}, folder.path(), 1 << 20);
+  register_model("own", Task::base,
+                 [](const PretrainedConfig& config) { return std::make_shared<Own>(config); });
+  const auto model = AutoModel::from_pretrained(folder.path().string());
+  EXPECT_TRUE(model->forward(Inputs{{"x", at::full({}, 2.0F)}}).logits.equal(at::arange(3) * 2.0F));
+  expect_has(message_of<UsageError>([&] { model->resize_token_embeddings(4); }), "Own");
+}
+
+TEST(LoadReport, PutsLayersInOneLine) {
+  detail::LoadReport report;
+  for (int i = 0; i < 12; ++i)
+    report.lines.push_back({"layer." + std::to_string(i) + ".weight", "not in the files"});
+  report.lines.push_back({"head.bias", "not in the files"});
+  EXPECT_EQ(report.table(),
+            "\n  layer.{0…11}.weight  not in the files\n  head.bias              not in the files");
+}
+
+}  // namespace
+}  // namespace accelerate

@@ -1,0 +1,36 @@
+// Small models with random weights, for tests.
+#pragma once
+
+#include <ATen/Context.h>
+
+#include <filesystem>
+#include <string>
+
+#include "accelerate/models/auto_model.h"
+
+namespace accelerate::testing {
+
+inline PretrainedConfig small_bert_config() {
+  return PretrainedConfig::from_json(
+      R"({"model_type": "bert", "vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2,
+          "num_attention_heads": 2, "intermediate_size": 20, "max_position_embeddings": 12,
+          "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "pad_token_id": 0,
+          "a_key_of_tomorrow": {"x": [1, 2.5, null]}})",
+      "config.json");
+}
+
+inline PretrainedConfig small_llama_config() {
+  return PretrainedConfig::from_json(
+      R"({"model_type": "llama", "vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 20,
+          "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0})",
+      "config.json");
+}
+
+/// A bare BERT, written into `folder`.
+inline void write_small_bert(const std::filesystem::path& folder) {
+  at::manual_seed(3);
+  AutoModel::from_config(small_bert_config())->save_pretrained(folder);
+}
+
+}  // namespace accelerate::testing

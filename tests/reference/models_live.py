@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Compares models with Transformers': outputs, losses and gradients of small random checkpoints that Transformers wrote.
+
+usage: models_live.py PROBE [--seed S] [--rounds N] [--only TYPE]
+
+Each architecture with each head gets batches without padding, with padding on the right and on the left, with holes in the
+mask; through both attention back ends; with padding dropped and computed. Compared where the attention mask is not zero.
+Exits 1 and prints the differences; prints how many tensors were compared.
+"""
+import argparse
+import json
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+
+try:
+    import safetensors.torch
+    import torch
+    import transformers
+except ImportError as error:
+    print(f"skipped: the originals are missing: {error}")
+    sys.exit(77)
+
+ENCODER_HEADS = {"base": "AutoModel", "sequence_classification": "AutoModelForSequenceClassification",
+                 "token_classification": "AutoModelForTokenClassification", "question_answering": "AutoModelForQuestionAnswering",
+                 "masked_lm": "AutoModelForMaskedLM", "multiple_choice": "AutoModelForMultipleChoice"}
+DECODER_HEADS = {"base": "AutoModel", "sequence_classification": "AutoModelForSequenceClassification",
+                 "token_classification": "AutoModelForTokenClassification", "question_answering": "AutoModelForQuestionAnswering",
+                 "causal_lm": "AutoModelForCausalLM"}
+VOCABULARY, POSITIONS = 97, 40
+ROPES = [None, {"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 3.0},
+         {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 10},
+         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}]
+KINDS = ["bert", "roberta", "distilbert", "gpt2", "llama", "mistral", "qwen2"]
+
+
+def config_of(kind, draw):
+    """A random small configuration without dropout."""
+    heads = draw.choice([2, 4])
+    size = heads * draw.choice([8, 10])
+    layers = draw.choice([1, 2, 3])
+    act = draw.choice(["gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh"])
+    # So that padding is found and positions fit.
+    ids = {"vocab_size": VOCABULARY, "pad_token_id": 1}
+    if kind in ("bert", "roberta"):
+        cls = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig}[kind]
+        return cls(**ids, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=draw.choice([24, 50]), hidden_act=act,
+                   max_position_embeddings=POSITIONS, type_vocab_size=draw.choice([2, 3]), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+                   layer_norm_eps=draw.choice([1e-12, 1e-5]), initializer_range=0.3)
+    if kind == "distilbert":
+        return transformers.DistilBertConfig(**ids, dim=size, n_layers=layers, n_heads=heads, hidden_dim=draw.choice([24, 50]), activation=act,
+                                             max_position_embeddings=POSITIONS, dropout=0.0, attention_dropout=0.0, qa_dropout=0.0, seq_classif_dropout=0.0,
+                                             sinusoidal_pos_embds=draw.random() < 0.5, initializer_range=0.3)
+    if kind == "gpt2":
+        return transformers.GPT2Config(**ids, n_embd=size, n_layer=layers, n_head=heads, n_inner=draw.choice([None, 30]), activation_function=act,
+                                       n_positions=POSITIONS, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, initializer_range=0.3,
+                                       scale_attn_weights=draw.random() < 0.7, scale_attn_by_inverse_layer_idx=draw.random() < 0.3, bos_token_id=0,
+                                       eos_token_id=0, classifier_dropout=0.0)
+    common = dict(ids, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=draw.choice([1, 2, heads]),
+                  intermediate_size=draw.choice([24, 50]), hidden_act=draw.choice(["silu", "gelu"]), max_position_embeddings=POSITIONS,
+                  tie_word_embeddings=draw.random() < 0.5, initializer_range=0.3, classifier_dropout=0.0)
+    rope = draw.choice(ROPES)
+    if rope:
+        common["rope_parameters"] = dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))
+    if kind == "llama":
+        return transformers.LlamaConfig(**common, attention_bias=draw.random() < 0.5, mlp_bias=draw.random() < 0.5,
+                                        head_dim=draw.choice([None, 6]))
+    if kind == "mistral":
+        return transformers.MistralConfig(**common, sliding_window=draw.choice([None, 4, 30]))
+    return transformers.Qwen2Config(**common, use_sliding_window=draw.random() < 0.5, sliding_window=draw.choice([3, 30]), max_window_layers=1)
+
+
+def batch_of(task, draw, mask_kind, kind):
+    rows, length = draw.randint(1, 5), draw.randint(2, 20)
+    choices = draw.randint(2, 3) if task == "multiple_choice" else None
+    shape = (rows * (choices or 1), length)
+    ids = torch.randint(2, VOCABULARY, shape)
+    mask = torch.ones(shape, dtype=torch.int64)
+    for row in mask:
+        count = draw.randint(1, length)
+        if mask_kind == "right":
+            row[count:] = 0
+        elif mask_kind == "left":
+            row[:length - count] = 0
+        elif mask_kind == "holes":
+            row[:] = torch.tensor([1] + [int(draw.random() < 0.6) for _ in range(length - 1)])
+    ids = torch.where(mask == 1, ids, 1)
+    inputs = {"input_ids": ids}
+    if mask_kind != "none":
+        inputs["attention_mask"] = mask
+    if draw.random() < 0.5 and kind in ("bert", "roberta"):
+        inputs["token_type_ids"] = torch.randint(0, 2, shape)
+    if draw.random() < 0.3 and not (choices and kind == "distilbert"):  # Which Transformers leaves in the shape of choices.
+        inputs["position_ids"] = torch.randint(0, POSITIONS, shape)
+    if choices:
+        inputs = {name: tensor.view(rows, choices, length) for name, tensor in inputs.items()}
+    with_labels = draw.random() < 0.8
+    if not with_labels or task == "base":
+        return inputs, mask
+    if task == "sequence_classification":
+        inputs["labels"] = torch.randint(0, 3, (rows,))
+    elif task == "multiple_choice":
+        inputs["labels"] = torch.randint(0, choices, (rows,))
+    elif task == "question_answering":
+        inputs["start_positions"], inputs["end_positions"] = torch.randint(0, length + 2, (2, rows))
+        inputs["start_positions"][0] = inputs["end_positions"][0] = 0
+    else:
+        labels = torch.randint(0, 3 if task == "token_classification" else VOCABULARY, shape)
+        keep = mask.bool() if draw.random() < 0.7 else torch.ones_like(mask).bool()
+        if task == "causal_lm" and mask_kind == "left" and draw.random() < 0.5:  # The first token has nothing before it.
+            keep = keep & torch.cat([torch.zeros_like(mask[:, :1]), mask[:, :-1]], 1).bool()
+        inputs["labels"] = torch.where(keep & (torch.rand(shape) < 0.8), labels, -100)
+        inputs["labels"][0, -1 if mask_kind == "left" else 0] = 2
+        if task == "causal_lm":
+            inputs["labels"][0, -1] = 2
+    return inputs, mask
+
+
+class Probe:
+    def __init__(self, path):
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def ask(self, **question):
+        self.process.stdin.write(json.dumps({key: str(value) if isinstance(value, pathlib.Path) else value for key, value in question.items()}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the probe ended: {self.process.stderr.read()[-2000:]}")
+        return json.loads(line)
+
+
+def expected_of(model, inputs, hidden, attentions):
+    model.zero_grad()
+    output = model(**inputs, output_hidden_states=hidden, output_attentions=attentions)
+    tensors = {name: getattr(output, name) for name in ("loss", "logits", "last_hidden_state", "pooler_output", "start_logits", "end_logits")
+               if getattr(output, name, None) is not None}
+    for name, asked in (("hidden_states", hidden), ("attentions", attentions)):
+        for i, tensor in enumerate(getattr(output, name) or () if asked else ()):
+            tensors[f"{name}.{i}"] = tensor
+    if "loss" in tensors and torch.isfinite(tensors["loss"]):
+        tensors["loss"].backward()
+        for name, parameter in model.named_parameters():
+            if parameter.grad is not None:
+                tensors[f"grad.{name}"] = parameter.grad
+    return {name: tensor.detach() for name, tensor in tensors.items()}
+
+
+def difference(name, want, got, mask):
+    """The largest difference at attended places, relative to the largest value."""
+    if want.shape != got.shape:
+        return f"shape {tuple(want.shape)} and {tuple(got.shape)}"
+    if want.dim() >= 2 and tuple(want.shape[:2]) == tuple(mask.shape) and name.split(".")[0] in ("logits", "last_hidden_state", "hidden_states", "start_logits", "end_logits"):
+        want, got = want[mask.bool()], got[mask.bool()]
+    if name.startswith("attentions"):
+        want, got = want.transpose(1, 2)[mask.bool()], got.transpose(1, 2)[mask.bool()]
+    scale = max(1.0, want.abs().max().item()) if want.numel() else 1.0
+    off = (want - got).abs().max().item() / scale if want.numel() else 0.0
+    return None if off <= 1e-4 else f"off by {off:.2e}"
+
+
+def compare(probe, kind, task, heads, draw, scratch, counts):
+    config = config_of(kind, draw)
+    if task in ("sequence_classification", "token_classification"):
+        config.num_labels = 3
+    torch.manual_seed(draw.randrange(2**31))
+    model = getattr(transformers, heads[task]).from_config(config)
+    with torch.no_grad():  # Biases and norms of new models are all alike.
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.2)
+    folder = scratch / "model"
+    model.save_pretrained(folder)
+    faults = []
+    for attention in ("sdpa", "eager"):
+        model = getattr(transformers, heads[task]).from_pretrained(folder, attn_implementation=attention)
+        for drops in (True, False):
+            said = probe.ask(open=folder, task=task, attention=attention, drops_padding=drops)
+            if said:
+                return [f"{kind} {task}: {said}"]
+            for mask_kind in ("none", "right", "left", "holes"):
+                inputs, mask = batch_of(task, draw, mask_kind, kind)
+                hidden, attentions = draw.random() < 0.4, attention == "eager" and draw.random() < 0.4
+                want = expected_of(model, inputs, hidden, attentions)
+                safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in inputs.items()}, scratch / "in.safetensors")
+                said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions)
+                where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {({n: list(t.shape) for n, t in inputs.items()})}"
+                if said:
+                    faults.append(f"{where}: {said}")
+                    continue
+                got = safetensors.torch.load_file(scratch / "out" / "model.safetensors")
+                if "loss" in want and not torch.isfinite(want["loss"]):
+                    want = {name: tensor for name, tensor in want.items() if name != "loss"}
+                    got = {name: tensor for name, tensor in got.items() if name != "loss" and not name.startswith("grad.")}
+                for name in sorted(want.keys() | got.keys()):
+                    if name not in want or name not in got:
+                        faults.append(f"{where}: {name} only {'here' if name in got else 'in Python'}")
+                    elif off := difference(name, want[name], got[name], mask.view(-1, mask.shape[-1])):
+                        faults.append(f"{where}: {name} {off}")
+                    counts["tensors"] += 1
+                counts["batches"] += 1
+    return faults
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("probe")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--least", type=int, default=1, help="how many tensors must have been compared")
+    arguments = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    draw, counts, faults = random.Random(arguments.seed), {"tensors": 0, "batches": 0}, []
+    torch.manual_seed(arguments.seed)
+    probe = Probe(arguments.probe)
+    with tempfile.TemporaryDirectory() as scratch:
+        for _ in range(arguments.rounds):
+            for kind in [arguments.only] if arguments.only else KINDS:
+                heads = ENCODER_HEADS if kind in ("bert", "roberta", "distilbert") else DECODER_HEADS
+                for task in heads:
+                    faults += compare(probe, kind, task, heads, draw, pathlib.Path(scratch), counts)
+    for fault in faults[:40]:
+        print(fault)
+    print(f"{counts['tensors']} tensors of {counts['batches']} batches compared, {len(faults)} differ")
+    return 1 if faults or counts["tensors"] < arguments.least else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
