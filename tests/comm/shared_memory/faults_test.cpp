@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "tests/support/scenario.h"
 #include "tests/support/ranks.h"
+#include "tests/support/scenario.h"
 
 namespace accelerate::testing {
 namespace {
@@ -204,7 +204,8 @@ void act(const Case& test, Stage& stage, const std::vector<pid_t>& pids, Finding
   stage.released = true;
 }
 
-std::vector<std::string> words_of(const Case& test, const std::vector<Ended>& ended) {
+// What the error of `other` says.
+std::vector<std::string> words_of(const Case& test, const std::vector<Ended>& ended, int other) {
   const std::string rank = "rank " + std::to_string(test.victim);
   const std::string process =
       "process " + std::to_string(ended[static_cast<std::size_t>(test.victim)].pid);
@@ -220,6 +221,9 @@ std::vector<std::string> words_of(const Case& test, const std::vector<Ended>& en
     case Fault::stopped_briefly:
       return {};
     case Fault::stopped_too_long:
+      // A rank that waits for a message knows its sender alone. The sender waits for the victim,
+      // and the rank whose clock runs out first says for whom it waited.
+      if (test.phase == Phase::messages && (test.victim + 1) % kRanks != other) return {"timeout"};
       return {rank, "timeout"};
   }
   return {};
@@ -247,7 +251,8 @@ void check(const Case& test, Findings& findings) {
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank == test.victim) continue;
     const auto& other = ended[static_cast<std::size_t>(rank)];
-    findings.expect_ended(other, goes_on ? kFine : kCommError, words_of(test, ended), test.name());
+    findings.expect_ended(other, goes_on ? kFine : kCommError, words_of(test, ended, rank),
+                          test.name());
   }
   const auto& victim = ended[static_cast<std::size_t>(test.victim)];
   if (const auto status = victims_end(test)) {
