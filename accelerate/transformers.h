@@ -11,4 +11,5 @@
 #include "accelerate/datasets/load_dataset.h"
 #include "accelerate/models/architectures/text_model.h"
 #include "accelerate/models/auto_model.h"
+#include "accelerate/models/label_smoother.h"
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"

@@ -7,7 +7,7 @@ if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
 endif()
 
 if(Python3_Interpreter_FOUND)
-  foreach(tool check_layers check_names real_tokenizers)
+  foreach(tool check_layers check_names fetch_models)
     add_test(NAME tools.${tool} COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/${tool}_test.py")
   endforeach()
   # Every public name of Python Accelerate, and what the migrating page says of it.
@@ -52,7 +52,9 @@ if(TARGET accelerate_transformers)
                                           $<TARGET_FILE:model_probe> --least 4000)
   add_test(NAME models.live.minilm COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/minilm_live.py"
                                            $<TARGET_FILE:model_probe> "${PROJECT_BINARY_DIR}/real_tokenizers")
-  set_tests_properties(models.live.outputs models.live.files models.live.minilm
+  add_test(NAME models.live.gguf COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/gguf_live.py"
+                                         $<TARGET_FILE:model_probe> --least 500)
+  set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.minilm
                        PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77)
   set_tests_properties(models.live.minilm PROPERTIES FIXTURES_REQUIRED real_tokenizers)
 endif()

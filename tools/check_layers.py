@@ -27,10 +27,10 @@ INSIDE = {
                    "normalizers": {"text", "unicode"}, "pre_tokenizers": {"regex", "text", "unicode"},
                    "models": {"text", "unicode"}, "processors": {"text", "unicode"}, "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},
     "models": {"config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
-               "saving": {"config"}},
+               "saving": {"config"}, "generation": {"config", "layers", "architectures"}},
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
-                "shards": {"documents", "safetensors", "weights"}, "tensorboard": set()},
+                "shards": {"documents", "safetensors", "weights"}, "tensorboard": set(), "gguf": set()},
 }
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 # These take 15 to 20 seconds to compile: for source files, never for a header that a user includes.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/lost_pages.h"
 
 namespace accelerate {
 namespace {
@@ -47,6 +48,7 @@ void AtomicFile::write(std::string_view bytes) {
 }
 
 void AtomicFile::commit() {
+  check_for_lost_pages();
   if (options_.durable) file_->sync();
   file_->close();
   files_.rename(temporary_, path_);

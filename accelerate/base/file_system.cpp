@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/folder_lock.h"
+#include "accelerate/base/lost_pages.h"
 
 namespace accelerate {
 namespace {
@@ -161,8 +163,10 @@ class Mapping final : public FileContent {
     if (size_ == 0) return;  // mmap refuses an empty range.
     data_ = ::mmap(nullptr, size_, protection, MAP_PRIVATE, file.fd.get(), 0);
     if (data_ == MAP_FAILED) throw FileError("map", path, errno);
+    if ((protection & PROT_WRITE) != 0) guard_.emplace(data_, size_, path);
   }
   ~Mapping() override {
+    guard_.reset();
     if (size_ > 0) ::munmap(data_, size_);
   }
   Mapping(const Mapping&) = delete;
@@ -175,6 +179,7 @@ class Mapping final : public FileContent {
  private:
   std::size_t size_;
   void* data_ = nullptr;
+  std::optional<PageGuard> guard_;
 };
 
 [[noreturn]] void refuse_size(const fs::path& path, std::size_t max_bytes) {

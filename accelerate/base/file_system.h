@@ -149,7 +149,8 @@ class FileSystem {
 [[nodiscard]] FileSystem& real_file_system();
 
 /// The same, whose map() gives bytes that may be written: a page that is written becomes this
-/// process's own, and the file stays as it is.
+/// process's own, and the file stays as it is. What another process cuts away is zeros, of which
+/// check_for_lost_pages() tells.
 [[nodiscard]] FileSystem& copy_on_write_file_system();
 
 struct AtomicFileOptions {

@@ -10,12 +10,14 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/big_model/init_on_device.h"
+#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/config/fsdp_plugin.h"
 #include "accelerate/models/architectures/bert.h"
 #include "accelerate/models/architectures/distilbert.h"
 #include "accelerate/models/architectures/gpt2.h"
 #include "accelerate/models/architectures/llama.h"
 #include "accelerate/models/architectures/roberta.h"
+#include "accelerate/models/loading/gguf_model.h"
 #include "accelerate/models/loading/load_weights.h"
 
 namespace accelerate {
@@ -81,10 +83,33 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
                     ". Add a class of yours by register_model()");
 }
 
-PretrainedConfig config_of(const std::filesystem::path& folder,
-                           const FromPretrainedOptions& options) {
-  PretrainedConfig config =
-      options.config ? *options.config : PretrainedConfig::from_pretrained(folder.string());
+// Where a model comes from: a folder, or a GGUF file in it.
+struct Origin {
+  std::filesystem::path folder;
+  std::optional<GgufFile> gguf;
+
+  Origin(const std::string& name_or_folder, const FromPretrainedOptions& options)
+      : folder(resolve_folder(name_or_folder, options.hub)) {
+    if (!options.gguf_file.empty())
+      gguf = GgufFile::open(folder / options.gguf_file, copy_on_write_file_system());
+  }
+  [[nodiscard]] PretrainedConfig config() const {
+    return gguf ? detail::config_of_gguf(*gguf)
+                : PretrainedConfig::from_pretrained(folder.string());
+  }
+  [[nodiscard]] WeightReader weights() const {
+    return gguf ? detail::weights_of_gguf(*gguf) : map_weights(folder, copy_on_write_file_system());
+  }
+  [[nodiscard]] std::optional<PretrainedConfig> generation_config() const {
+    const char* const kName = "generation_config.json";
+    if (gguf || !std::filesystem::is_regular_file(folder / kName)) return std::nullopt;
+    return PretrainedConfig::from_pretrained(folder.string(), {}, kName);
+  }
+  [[nodiscard]] std::string name() const { return gguf ? gguf->path().string() : folder.string(); }
+};
+
+PretrainedConfig config_of(const Origin& origin, const FromPretrainedOptions& options) {
+  PretrainedConfig config = options.config ? *options.config : origin.config();
   if (options.num_labels && !options.id2label.empty() &&
       *options.num_labels != static_cast<std::int64_t>(options.id2label.size())) {
     throw UsageError("num_labels is " + std::to_string(*options.num_labels) +
@@ -115,8 +140,8 @@ std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedCo
 
 std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::string& name_or_folder,
                                                        const FromPretrainedOptions& options) {
-  const auto folder = resolve_folder(name_or_folder, options.hub);
-  const PretrainedConfig config = config_of(folder, options);
+  const Origin origin(name_or_folder, options);
+  const PretrainedConfig config = config_of(origin, options);
   const MakeModel& make = maker_of(task, config);
   std::shared_ptr<PreTrainedModel> model;
   {
@@ -129,9 +154,10 @@ std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::str
   }
   if (!waits_for_rank_0()) {
     load_pretrained_weights(
-        *model, folder,
+        *model, origin.weights(), origin.name(),
         {.dtype = options.dtype, .ignore_mismatched_sizes = options.ignore_mismatched_sizes});
   }
+  if (auto values = origin.generation_config()) model->set_generation_config(std::move(*values));
   model->set_attention(options.attn_implementation);
   model->eval();
   return model;

@@ -25,6 +25,9 @@ enum class Task : std::uint8_t {
 };
 
 struct FromPretrainedOptions {
+  /// A GGUF file in the folder or repository, which has the configuration too. Its weights become
+  /// fp32 unless `dtype` says otherwise.
+  std::string gguf_file = {};
   /// Instead of config.json.
   std::optional<PretrainedConfig> config = {};
   /// Of a new head: as many classes, LABEL_0 and so on.
@@ -71,6 +74,8 @@ struct AutoModelFor {
 };
 }  // namespace detail
 
+/// config.json of any model; model_type says of which.
+using AutoConfig = PretrainedConfig;
 using AutoModel = detail::AutoModelFor<Task::base>;
 using AutoModelForSequenceClassification = detail::AutoModelFor<Task::sequence_classification>;
 using AutoModelForTokenClassification = detail::AutoModelFor<Task::token_classification>;

@@ -8,7 +8,6 @@
 #include "accelerate/base/error.h"
 
 namespace accelerate::detail {
-namespace {
 
 // LibTorch's kernel says "Target 9 is out of bounds" on a CPU and ends the context on a GPU.
 void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64_t ignored) {
@@ -23,8 +22,6 @@ void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64
                      " for none");
   }
 }
-
-}  // namespace
 
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                          const at::Tensor& num_items, std::int64_t ignored) {

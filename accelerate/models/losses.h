@@ -10,6 +10,11 @@ namespace accelerate::detail {
 /// Labels of this value take no part in a loss.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
+/// Throws UsageError for a label, int64, that is neither one of the classes, of which `logits` have
+/// their last dimension, nor ignored. Labels on a GPU are left to LibTorch's kernels.
+void check_labels(const at::Tensor& logits, const at::Tensor& labels,
+                  std::int64_t ignored = kIgnoredLabel);
+
 /// Mean cross-entropy of `logits`, {N, C}, against `labels`, int64 {N}, without those that are
 /// ignored; the sum divided by `num_items` where it is defined. Returns {}. Throws UsageError for a
 /// label that is neither a class nor ignored.

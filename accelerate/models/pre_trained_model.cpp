@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/models/layers/recompute.h"
 
 namespace accelerate {
 namespace {
@@ -66,6 +67,20 @@ bool PreTrainedModel::ignores(const std::string& name) const {
          name.ends_with("rotary_emb.inv_freq");
 }
 
+ParallelPlan PreTrainedModel::parallel_plan() const {
+  ParallelPlan plan;
+  std::vector<std::string> head;
+  for (const auto& child : named_children()) {
+    if (const auto* model = dynamic_cast<const PreTrainedModel*>(child.value().get())) {
+      plan = model->parallel_plan().below(child.key());
+    } else {
+      head.push_back(child.key());
+    }
+  }
+  if (!head.empty()) plan.pipeline.push_back(std::move(head));
+  return plan;
+}
+
 void PreTrainedModel::freeze(const std::string& prefix) {
   bool any = false;
   for (auto& item : named_parameters()) {
@@ -80,6 +95,19 @@ void PreTrainedModel::set_drops_padding(bool drops) {
   for (const auto& module : modules()) {
     if (auto* model = dynamic_cast<PreTrainedModel*>(module.get())) model->drops_padding_ = drops;
   }
+}
+
+void PreTrainedModel::set_recomputes(bool recomputes) {
+  for (const auto& module : modules()) {
+    if (auto* model = dynamic_cast<PreTrainedModel*>(module.get())) model->recomputes_ = recomputes;
+  }
+}
+
+at::Tensor PreTrainedModel::run_layer(
+    const torch::nn::Module& layer, const at::Tensor& hidden,
+    const std::function<at::Tensor(const at::Tensor&)>& forward) const {
+  if (!recomputes_ || !is_training()) return forward(hidden);
+  return detail::recomputed(forward, hidden, layer.parameters());
 }
 
 void PreTrainedModel::set_attention(const std::string& name) {

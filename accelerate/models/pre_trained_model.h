@@ -9,9 +9,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "accelerate/models/config/generation_config.h"
 #include "accelerate/models/config/pretrained_config.h"
+#include "accelerate/models/generation/generate.h"
 #include "accelerate/models/layers/attention.h"
 #include "accelerate/models/layers/linear.h"
 #include "accelerate/models/model_output.h"
@@ -55,6 +58,24 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// "bert.pooler.dense.weight".
   [[nodiscard]] const std::string& base_model_prefix() const { return base_model_prefix_; }
 
+  /// Continues rows of text. inputs: input_ids, int64 {B, T}, and attention_mask, {B, T}, 0 at
+  /// padding, which stands on the left; without it tokens that are pad_token_id are padding.
+  /// Returns int64 {B · num_return_sequences, length}: the prompts with what follows, filled up
+  /// with pad_token_id. What `config` leaves open comes from generation_config.json, or else from
+  /// config.json. Draws tokens as Python does, from LibTorch's generator, and leaves train() and
+  /// eval() as they are. Throws UsageError for a model without a head for the next token and for
+  /// values that are not allowed, ConfigError for a key of the model's that is not built. Local; of
+  /// a model whose parameters FSDP has divided, to be called within summon_full_params(). Cost: a
+  /// forward over the prompt, then one a token over the token alone; on a CPU in fp32 a token takes
+  /// as long as reading the weights.
+  [[nodiscard]] at::Tensor generate(const Inputs& inputs, const GenerationConfig& config = {},
+                                    const GenerateOptions& options = {});
+  /// The values of generation_config.json; nullopt where there was none.
+  [[nodiscard]] const std::optional<PretrainedConfig>& generation_config() const {
+    return generation_config_;
+  }
+  void set_generation_config(PretrainedConfig values) { generation_config_ = std::move(values); }
+
   /// Shares what the configuration ties (an output layer with the embeddings).
   virtual void tie_weights() {}
   /// Writes config.json and the weights into `folder`, as Python's from_pretrained reads them; what
@@ -75,8 +96,17 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// changes no result at attended places but its rounding. Default true.
   void set_drops_padding(bool drops);
   [[nodiscard]] bool drops_padding() const { return drops_padding_; }
+  /// While the model trains, layers keep their inputs alone, and backward computes the rest again:
+  /// less memory for a second forward, with the same gradients to the bit. A call that asks for
+  /// attention weights or uses a cache keeps all. Default: off.
+  void gradient_checkpointing_enable() { set_recomputes(true); }
+  void gradient_checkpointing_disable() { set_recomputes(false); }
+  [[nodiscard]] bool is_gradient_checkpointing() const { return recomputes_; }
   /// "sdpa", by default, or "eager". Throws UsageError for another word.
   void set_attention(const std::string& name);
+
+  /// Of a model below a head that model's plan, and the head as the last group.
+  [[nodiscard]] ParallelPlan parallel_plan() const override;
 
   /// The embeddings of words. Throws UsageError where a model of the user's has none.
   [[nodiscard]] virtual torch::nn::Embedding input_embeddings();
@@ -98,13 +128,20 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// The first values of the parameters of `module` itself, one of those below this model.
   virtual void init_weights(torch::nn::Module& module, detail::WeightInitialiser& initialiser);
   [[nodiscard]] detail::AttentionKind attention_kind() const { return attention_; }
+  /// forward(hidden), by `layer` and nothing else of the model; computed again in backward where
+  /// that is on. What `forward` captures lives until then.
+  [[nodiscard]] at::Tensor run_layer(
+      const torch::nn::Module& layer, const at::Tensor& hidden,
+      const std::function<at::Tensor(const at::Tensor&)>& forward) const;
 
  private:
+  void set_recomputes(bool recomputes);
   void initialise_below(torch::nn::Module& module, detail::WeightInitialiser& initialiser);
 
   PretrainedConfig config_;
+  std::optional<PretrainedConfig> generation_config_;
   std::string base_model_prefix_;
-  bool drops_padding_ = true;
+  bool drops_padding_ = true, recomputes_ = false;
   detail::AttentionKind attention_ = detail::AttentionKind::sdpa;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/parallel_plan.h"
 
 namespace accelerate {
 
@@ -17,6 +18,10 @@ class DivisibleModule {
 
   /// Names of classes of modules that stay whole: FSDP's units where its configuration names none.
   [[nodiscard]] virtual std::vector<std::string> no_split_modules() const = 0;
+
+  /// Which weights a group of tensor-parallel ranks cuts, and where a pipeline may be cut; empty if
+  /// the model does not say.
+  [[nodiscard]] virtual ParallelPlan parallel_plan() const { return {}; }
 
   /// Writes tensors, of which those on the meta device are outlines that `fetch` gives by name.
   using Write = std::function<void(const std::vector<NamedTensor>& tensors,

@@ -6,7 +6,7 @@
 - A step is forward, backward and the loss as a number; no optimizer. **bf16** is under autocast. Without dropout the losses of both
   sides are compared, and a difference ends the run.
 - **Opening** is `from_pretrained` until it returns, files in the page cache. Ours maps them.
-- tests/reference/real_tokenizers.py fetches MiniLM, benchmarks/make_batches.py makes the batches, of the Debian package fortunes.
+- tools/fetch_models.py fetches MiniLM, benchmarks/make_batches.py makes the batches, of the Debian package fortunes.
 """
 import subprocess
 
@@ -25,7 +25,7 @@ MODEL = DATA / "minilm"
 def prepare(setting, say):
     """Fetches the model and makes the batches; tells their file."""
     file = setting.home / "batches.safetensors"
-    for script, *words in ([FOLDER.parent / "tests" / "reference" / "real_tokenizers.py", DATA, "minilm"],
+    for script, *words in ([FOLDER.parent / "tools" / "fetch_models.py", DATA, "minilm"],
                            [FOLDER / "make_batches.py", MODEL / "tokenizer.json", file, "2" if setting.quick else "12"]):
         say(f"preparing by {script.name}")
         asked = subprocess.run([setting.venv / "bin" / "python", script, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

@@ -14,7 +14,7 @@
   with every text. Its encodings stay in memory together, about 90 bytes a token, and to get that memory from the system
   takes about as long as the second core saves.
 - **Opening** is the time of `from_file`, as part of a program's first second.
-- tests/reference/real_tokenizers.py fetches the tokenizers, benchmarks/collect_texts.py the texts, into .cache/tokenizers.
+- tools/fetch_models.py fetches the tokenizers, benchmarks/collect_texts.py the texts, into .cache/tokenizers.
 """
 import os
 import subprocess
@@ -36,7 +36,7 @@ TARGET = Both(Times(10), AtMost(50))
 
 def prepare(setting, say):
     """Fetches tokenizers and texts; quick when they are there."""
-    for script, *words in ([FOLDER.parent / "tests" / "reference" / "real_tokenizers.py", DATA, *MODELS],
+    for script, *words in ([FOLDER.parent / "tools" / "fetch_models.py", DATA, *MODELS],
                            [FOLDER / "collect_texts.py", DATA]):
         say(f"preparing by {script.name}")
         # With the caller's environment: pip and apt may need its proxies.

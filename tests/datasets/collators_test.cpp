@@ -45,6 +45,16 @@ std::string refusal(const DataCollator& collator, const std::vector<Row>& rows) 
   return message_of<UsageError>([&] { (void)collator(rows); });
 }
 
+TEST(Collators, TextsOfOneLengthAreTensorsAtOnce) {
+  const auto words = tokenizer();
+  const Inputs inputs = to_inputs(words({"a b a", "b"}, {.padding = true}));
+  EXPECT_TRUE(inputs["input_ids"].equal(at::tensor({3, 4, 3, 4, 0, 0}, at::kLong).view({2, 3})));
+  EXPECT_TRUE(
+      inputs["attention_mask"].equal(at::tensor({1, 1, 1, 1, 0, 0}, at::kLong).view({2, 3})));
+  expect_has(message_of<UsageError>([&] { (void)to_inputs(words({"a b a", "b"})); }),
+             "Ask for padding");
+}
+
 TEST(Collators, NameTheColumnThatMakesNoTensor) {
   expect_has(refusal(default_data_collator, ragged()), "'input_ids' has lists of unequal lengths");
   expect_has(refusal(default_data_collator, {}), "a collator got no rows");

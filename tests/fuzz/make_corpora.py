@@ -122,8 +122,25 @@ def sentencepiece():
         yield pieces + fallback + field(2, field(3, algorithm) + field(35, 1)) + field(3, field(3, 0) + field(4, 0) + field(5, 1))
 
 
+def gguf():
+    def text(value):
+        return struct.pack("<Q", len(value)) + value
+
+    values = {0: b"\1", 1: b"\1", 2: b"\1\0", 3: b"\1\0", 4: b"\1\0\0\0", 5: b"\1\0\0\0", 6: b"\0\0\0\x3f", 7: b"\1", 8: text(b"llama"),
+              9: struct.pack("<IQ", 8, 2) + text(b"a") + text(b"bb"), 10: bytes(8), 11: bytes(8), 12: bytes(8)}
+    entries = [text(b"k%d" % kind) + struct.pack("<I", kind) + value for kind, value in values.items()]
+    entries += [text(b"general.alignment") + struct.pack("<II", 4, 32), text(b"nested") + struct.pack("<IIQIQ", 9, 9, 1, 4, 1) + bytes(4)]
+    types = {0: 4, 1: 2, 2: 18, 3: 20, 8: 34, 30: 2}
+    for kind, size in types.items():
+        for version in (2, 3):
+            header = b"GGUF" + struct.pack("<IQQ", version, 1, len(entries)) + b"".join(entries)
+            header += text(b"t") + struct.pack("<IQQIQ", 2, 32, 1, kind, 0)
+            yield header + bytes(-len(header) % 32) + bytes(range(256))[:size] * (32 if size <= 4 else 1)
+            yield b"GGUF" + struct.pack("<IQQ", version, 0, 0)
+
+
 def main():
-    for make in (safetensors, weight_index, manifest, sharding_info, torch_archive, tokenizer_json, sentencepiece):
+    for make in (safetensors, weight_index, gguf, manifest, sharding_info, torch_archive, tokenizer_json, sentencepiece):
         folder = pathlib.Path(sys.argv[1]) / make.__name__
         folder.mkdir(parents=True, exist_ok=True)
         inputs = list(make())

@@ -117,6 +117,23 @@ TEST_F(FromPretrained, RefusesAFileThatIsCut) {
              "model.safetensors");
 }
 
+TEST_F(FromPretrained, AFileThatIsCutUnderAModelIsAnError) {
+  const auto file = folder.path() / "model.safetensors";
+  const Inputs inputs{{"input_ids", at::ones({1, 4}, at::kLong)}};
+  {
+    const auto model = AutoModel::from_pretrained(where());
+    std::filesystem::resize_file(file, 4096);
+    const auto message = message_of<FileError>([&] { (void)model->forward(inputs); });
+    expect_has(message, file.string());
+    expect_has(message, "cut short");
+    const TemporaryFolder out;
+    EXPECT_THROW(model->save_pretrained(out.path()), Error);
+    EXPECT_FALSE(std::filesystem::exists(out.path() / "model.safetensors"));
+  }
+  testing::write_small_bert(folder.path());
+  (void)AutoModel::from_pretrained(where())->forward(inputs);
+}
+
 TEST_F(FromPretrained, RefusesFoldersWithoutFiles) {
   std::filesystem::remove(folder.path() / "model.safetensors");
   (void)message_of<CheckpointError>([&] { (void)AutoModel::from_pretrained(where()); });

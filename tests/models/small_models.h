@@ -27,6 +27,29 @@ inline PretrainedConfig small_llama_config() {
       "config.json");
 }
 
+/// The architectures of small_config().
+inline constexpr const char* kSmallKinds[] = {"bert",  "roberta", "distilbert", "gpt2",
+                                              "llama", "mistral", "qwen2"};
+
+/// A model of `kind` with a vocabulary of 30, without dropout, whose padding token is 0.
+inline PretrainedConfig small_config(const std::string& kind) {
+  PretrainedConfig config = small_bert_config();
+  if (kind == "llama" || kind == "mistral" || kind == "qwen2") config = small_llama_config();
+  if (kind == "distilbert" || kind == "gpt2") {
+    config = PretrainedConfig::from_json(
+        kind == "gpt2" ? R"({"vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 2,
+                             "n_positions": 12, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
+                             "attn_pdrop": 0.0, "model_type": "gpt2", "pad_token_id": 0})"
+                       : R"({"vocab_size": 30, "dim": 16, "n_layers": 2, "n_heads": 2,
+                             "hidden_dim": 20, "max_position_embeddings": 12, "dropout": 0.0,
+                             "attention_dropout": 0.0, "seq_classif_dropout": 0.0,
+                             "model_type": "distilbert", "pad_token_id": 0})",
+        "config.json");
+  }
+  config.set("model_type", kind);
+  return config;
+}
+
 /// A bare BERT, written into `folder`.
 inline void write_small_bert(const std::filesystem::path& folder) {
   at::manual_seed(3);

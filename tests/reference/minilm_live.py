@@ -3,7 +3,7 @@
 
 usage: minilm_live.py PROBE FOLDER
 
-FOLDER: what real_tokenizers.py makes. 100 sayings, padded to the longest of each 10: values within 1e-4, with padding dropped and
+FOLDER: what tools/fetch_models.py makes. 100 sayings, padded to the longest of each 10: values within 1e-4, with padding dropped and
 computed, through both attention back ends. Then 50 steps of AdamW with a new head, without dropout: losses within 1e-3.
 """
 import pathlib

@@ -20,6 +20,7 @@ try:
     import safetensors.torch
     import torch
     import transformers
+    from transformers.trainer_pt_utils import LabelSmoother
 except ImportError as error:
     print(f"skipped: the originals are missing: {error}")
     sys.exit(77)
@@ -132,10 +133,25 @@ class Probe:
         return json.loads(line)
 
 
-def expected_of(model, inputs, hidden, attentions):
+def plan_differs(probe, model):
+    """How our plan for parallel ranks differs from Transformers', where that has one."""
+    base, prefix = model.base_model, "" if model.base_model is model else f"{model.base_model_prefix}."
+    if base.config.base_model_tp_plan is None:
+        return None
+    want = {prefix + name: cut for name, cut in base.config.base_model_tp_plan.items()} | dict(type(model)._tp_plan or {})
+    stages = [prefix + name for name in base.config.base_model_pp_plan]
+    got = probe.ask(plan=True)
+    of_base = [name.removesuffix(".*") for group in got["pipeline"] for name in group][:len(stages)]
+    return None if got["tensor"] == want and of_base == stages else f"the plan is {got}, Python's {want}, {stages}"
+
+
+def expected_of(model, inputs, hidden, attentions, smoothing):
     model.zero_grad()
     output = model(**inputs, output_hidden_states=hidden, output_attentions=attentions)
-    tensors = {name: getattr(output, name) for name in ("loss", "logits", "last_hidden_state", "pooler_output", "start_logits", "end_logits")
+    if smoothing:
+        smoother = LabelSmoother(epsilon=smoothing["smoothing"])
+        output["smoothed"] = smoother(output, inputs["labels"], shift_labels=smoothing["shift_labels"])
+    tensors = {name: getattr(output, name) for name in ("loss", "logits", "last_hidden_state", "pooler_output", "start_logits", "end_logits", "smoothed")
                if getattr(output, name, None) is not None}
     for name, asked in (("hidden_states", hidden), ("attentions", attentions)):
         for i, tensor in enumerate(getattr(output, name) or () if asked else ()):
@@ -180,20 +196,25 @@ def compare(probe, kind, task, heads, draw, scratch, counts):
             said = probe.ask(open=folder, task=task, attention=attention, drops_padding=drops)
             if said:
                 return [f"{kind} {task}: {said}"]
+            if drops and (fault := plan_differs(probe, model)):
+                faults.append(f"{kind} {task}: {fault}")
             for mask_kind in ("none", "right", "left", "holes"):
                 inputs, mask = batch_of(task, draw, mask_kind, kind)
                 hidden, attentions = draw.random() < 0.4, attention == "eager" and draw.random() < 0.4
-                want = expected_of(model, inputs, hidden, attentions)
+                smoothing = {}
+                if "labels" in inputs and draw.random() < 0.5:
+                    smoothing = {"smoothing": draw.choice([0.05, 0.3]), "shift_labels": task == "causal_lm"}
+                want = expected_of(model, inputs, hidden, attentions, smoothing)
                 safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in inputs.items()}, scratch / "in.safetensors")
-                said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions)
+                said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions, **smoothing)
                 where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {({n: list(t.shape) for n, t in inputs.items()})}"
                 if said:
                     faults.append(f"{where}: {said}")
                     continue
                 got = safetensors.torch.load_file(scratch / "out" / "model.safetensors")
                 if "loss" in want and not torch.isfinite(want["loss"]):
-                    want = {name: tensor for name, tensor in want.items() if name != "loss"}
-                    got = {name: tensor for name, tensor in got.items() if name != "loss" and not name.startswith("grad.")}
+                    want = {name: tensor for name, tensor in want.items() if name not in ("loss", "smoothed")}
+                    got = {name: tensor for name, tensor in got.items() if name not in ("loss", "smoothed") and not name.startswith("grad.")}
                 for name in sorted(want.keys() | got.keys()):
                     if name not in want or name not in got:
                         faults.append(f"{where}: {name} only {'here' if name in got else 'in Python'}")

@@ -25,6 +25,7 @@ import time
 
 FORTUNES = pathlib.Path("/usr/share/games/fortunes")
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference"
+TOOLS = REFERENCE.parent.parent / "tools"
 EXTENDED = os.environ.get("ACCELERATE_TEST_EXTENDED") == "1"
 SKIP = 77
 WRITTEN = "real_tokenizers_written"  # The folder of what `fetch` writes, below the build's.
@@ -49,7 +50,7 @@ def run(script, *words):
 
 def real_tokenizers(build):
     folder = build / "real_tokenizers"
-    fetched = subprocess.run([sys.executable, str(REFERENCE / "real_tokenizers.py"), str(folder)], capture_output=True, text=True)
+    fetched = subprocess.run([sys.executable, str(TOOLS / "fetch_models.py"), str(folder)], capture_output=True, text=True)
     if fetched.returncode != 0:
         skip(f"the real tokenizers cannot be had: {fetched.stderr.strip()[-300:]}")
     return folder

@@ -33,6 +33,12 @@ bool has_labels(const std::vector<Row>& rows) {
 
 }  // namespace
 
+Inputs to_inputs(const BatchEncoding& encoding) {
+  Inputs inputs;
+  for (const auto& [name, column] : encoding.columns()) inputs.set(name, detail::tensor_of(column));
+  return inputs;
+}
+
 Inputs default_data_collator(std::vector<Row> rows) {
   detail::check_rows(rows);
   Inputs inputs;

@@ -32,6 +32,10 @@ struct SharedGenerator {
 };
 }  // namespace detail
 
+/// What a tokenizer made of texts as int64 tensors, {texts, tokens}: Python's return_tensors="pt".
+/// Throws UsageError for rows of unequal length: call the tokenizer with .padding = true.
+[[nodiscard]] Inputs to_inputs(const BatchEncoding& encoding);
+
 /// Stacks every column: {batch} or {batch, length}. Throws UsageError for lists of unequal length.
 [[nodiscard]] Inputs default_data_collator(std::vector<Row> rows);
 

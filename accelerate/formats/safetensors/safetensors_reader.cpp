@@ -36,7 +36,7 @@ constexpr std::array kImpostors = {
     Impostor{"PK\x03\x04", "it is a zip archive, as torch.save writes: convert it to safetensors"},
     Impostor{"\x80\x02", "it is a Python pickle, which is never read: convert it to safetensors"},
     Impostor{"\x1f\x8b", "it is compressed with gzip: unpack it first"},
-    Impostor{"GGUF", "it is a GGUF file: convert it to safetensors"},
+    Impostor{"GGUF", "it is a GGUF file: from_pretrained opens it as .gguf_file"},
     Impostor{"{", "it is JSON, perhaps the index of a model whose weights lie in other files"},
 };
 

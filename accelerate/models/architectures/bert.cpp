@@ -146,6 +146,19 @@ std::vector<std::string> BertModelImpl::no_split_modules() const {
   return {family_.class_prefix + "Embeddings", family_.class_prefix + "Layer"};
 }
 
+ParallelPlan BertModelImpl::parallel_plan() const {
+  using enum ParallelPlan::Cut;
+  ParallelPlan plan{.tensor_parallel = {{"encoder.layer.*.attention.self.query", colwise},
+                                        {"encoder.layer.*.attention.self.key", colwise},
+                                        {"encoder.layer.*.attention.self.value", colwise},
+                                        {"encoder.layer.*.attention.output.dense", rowwise},
+                                        {"encoder.layer.*.intermediate.dense", colwise},
+                                        {"encoder.layer.*.output.dense", rowwise}},
+                    .pipeline = {{"embeddings"}, {"encoder.layer.*"}}};
+  if (!pooler_.is_empty()) plan.pipeline.push_back({"pooler"});
+  return plan;
+}
+
 at::Tensor BertModelImpl::positions_of(const TextInputs& inputs) const {
   if (inputs.position_ids.defined()) return inputs.position_ids;
   if (!family_.counts_behind_padding) return detail::default_positions(inputs);
@@ -176,7 +189,12 @@ detail::Computed BertModelImpl::encode(const TextInputs& inputs, detail::HeadNee
   keep();
   for (const auto& layer : *layers_) {
     spec.first_alone = needs.first_alone && layer == *(layers_->end() - 1);
-    computed.hidden = layer->as<detail::BertLayer>()->forward(computed.hidden, tokens, spec);
+    const auto forward = [block = layer->as<detail::BertLayer>(), tokens,
+                          spec](const at::Tensor& hidden) {
+      return block->forward(hidden, tokens, spec);
+    };
+    computed.hidden = inputs.output_attentions ? forward(computed.hidden)
+                                               : run_layer(*layer, computed.hidden, forward);
     keep();
   }
   computed.first_alone = needs.first_alone && !layers_->is_empty();
@@ -189,9 +207,10 @@ at::Tensor BertModelImpl::pool(const detail::Computed& computed) {
 
 ModelOutput BertModelImpl::forward(const TextInputs& inputs) {
   const auto computed = encode(inputs, {.first_token = !pooler_.is_empty()});
+  const at::Tensor pooled = pooler_.is_empty() ? at::Tensor() : pool(computed);
   ModelOutput output = computed.output();
   output.last_hidden_state = computed.tokens.restore(computed.hidden);
-  if (!pooler_.is_empty()) output.pooler_output = pool(computed);
+  output.pooler_output = pooled;
   return output;
 }
 

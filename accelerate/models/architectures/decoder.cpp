@@ -12,6 +12,19 @@
 #include "accelerate/models/losses.h"
 
 namespace accelerate {
+namespace {
+
+// Whether one of the last `count` tokens of a row is padding.
+bool ends_with_padding(const at::Tensor& mask, std::int64_t count) {
+  return mask.defined() && mask.dim() == 2 && count > 0 &&
+         mask.narrow(1, std::max<std::int64_t>(0, mask.size(1) - count),
+                     std::min(count, mask.size(1)))
+             .eq(0)
+             .any()
+             .item<bool>();
+}
+
+}  // namespace
 
 // --- Without a head ---
 
@@ -22,6 +35,13 @@ detail::Computed DecoderModel::begin(const TextInputs& inputs,
   if (inputs.use_cache && computed.past_key_values == nullptr)
     computed.past_key_values = std::make_shared<KeyValueCache>();
   return computed;
+}
+
+at::Tensor DecoderModel::run_block(
+    const torch::nn::Module& block, const detail::Computed& computed, const TextInputs& inputs,
+    const std::function<at::Tensor(const at::Tensor&)>& forward) const {
+  const bool keeps = inputs.output_attentions || computed.past_key_values != nullptr;
+  return keeps ? forward(computed.hidden) : run_layer(block, computed.hidden, forward);
 }
 
 ModelOutput DecoderModel::forward(const TextInputs& inputs) {
@@ -47,6 +67,12 @@ DecoderForCausalLM::DecoderForCausalLM(const std::string& name, const Pretrained
   post_init();
 }
 
+ParallelPlan DecoderForCausalLM::parallel_plan() const {
+  ParallelPlan plan = DecoderWithHead::parallel_plan();
+  plan.tensor_parallel.push_back({"lm_head", ParallelPlan::Cut::colwise_gather_output});
+  return plan;
+}
+
 void DecoderForCausalLM::tie_weights() {
   if (ties_embeddings_) lm_head->tie_weight(input_embeddings()->weight);
 }
@@ -62,21 +88,23 @@ ModelOutput DecoderForCausalLM::forward(const TextInputs& inputs) {
     labels = at::constant_pad_nd(inputs.labels, {0, 1}, detail::kIgnoredLabel)
                  .narrow(1, 1, inputs.labels.size(1));
   }
-  const auto computed = decoder().compute(inputs, {.token_labels = labels});
-  ModelOutput output = computed.output();
+  const auto computed = decoder().compute(
+      inputs, {.all_tokens = ends_with_padding(inputs.attention_mask, inputs.logits_to_keep),
+               .token_labels = labels});
+  at::Tensor hidden = computed.hidden;
   if (inputs.logits_to_keep > 0) {
-    const at::Tensor hidden = computed.tokens.restore(computed.hidden);
+    hidden = computed.tokens.restore(hidden);
     const std::int64_t kept = std::min(inputs.logits_to_keep, hidden.size(1));
-    output.logits = lm_head(hidden.narrow(1, hidden.size(1) - kept, kept));
-    return output;
+    hidden = hidden.narrow(1, hidden.size(1) - kept, kept);
   }
-  const at::Tensor logits = lm_head(computed.hidden);
+  const at::Tensor logits = lm_head(hidden);
+  ModelOutput output = computed.output();
   if (labels.defined()) {
     output.loss = detail::cross_entropy(logits.flatten(0, -2).to(at::kFloat),
                                         computed.tokens.take(labels).reshape({-1}),
                                         inputs.num_items_in_batch);
   }
-  output.logits = computed.tokens.restore(logits);
+  output.logits = inputs.logits_to_keep > 0 ? logits : computed.tokens.restore(logits);
   return output;
 }
 

@@ -120,6 +120,17 @@ std::vector<std::string> DistilBertModelImpl::no_split_modules() const {
   return {"TransformerBlock"};
 }
 
+ParallelPlan DistilBertModelImpl::parallel_plan() const {
+  using enum ParallelPlan::Cut;
+  return {.tensor_parallel = {{"transformer.layer.*.attention.q_lin", colwise},
+                              {"transformer.layer.*.attention.k_lin", colwise},
+                              {"transformer.layer.*.attention.v_lin", colwise},
+                              {"transformer.layer.*.attention.out_lin", rowwise},
+                              {"transformer.layer.*.ffn.lin1", colwise},
+                              {"transformer.layer.*.ffn.lin2", rowwise}},
+          .pipeline = {{"embeddings"}, {"transformer.layer.*"}}};
+}
+
 void DistilBertModelImpl::init_weights(torch::nn::Module& module,
                                        detail::WeightInitialiser& initialiser) {
   TextModel::init_weights(module, initialiser);
@@ -146,7 +157,12 @@ detail::Computed DistilBertModelImpl::encode(const TextInputs& inputs, detail::H
   keep();
   for (const auto& layer : *layers_) {
     spec.first_alone = needs.first_alone && layer == *(layers_->end() - 1);
-    computed.hidden = layer->as<detail::TransformerBlock>()->forward(computed.hidden, tokens, spec);
+    const auto forward = [block = layer->as<detail::TransformerBlock>(), tokens,
+                          spec](const at::Tensor& hidden) {
+      return block->forward(hidden, tokens, spec);
+    };
+    computed.hidden = inputs.output_attentions ? forward(computed.hidden)
+                                               : run_layer(*layer, computed.hidden, forward);
     keep();
   }
   computed.first_alone = needs.first_alone && !layers_->is_empty();

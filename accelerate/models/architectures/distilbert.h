@@ -97,6 +97,7 @@ class DistilBertModelImpl : public TextModel {
   using TextModel::forward;
   [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
   [[nodiscard]] std::vector<std::string> no_split_modules() const override;
+  [[nodiscard]] ParallelPlan parallel_plan() const override;
 
   [[nodiscard]] detail::Computed encode(const TextInputs& inputs, detail::HeadNeeds needs);
   [[nodiscard]] const DistilBertConfig& values() const { return values_; }

@@ -104,6 +104,15 @@ bool Gpt2ModelImpl::ignores(const std::string& name) const {
          DecoderModel::ignores(name);
 }
 
+ParallelPlan Gpt2ModelImpl::parallel_plan() const {
+  using enum ParallelPlan::Cut;
+  return {.tensor_parallel = {{"h.*.attn.c_attn", colwise, /*parts=*/3},
+                              {"h.*.attn.c_proj", rowwise},
+                              {"h.*.mlp.c_fc", colwise},
+                              {"h.*.mlp.c_proj", rowwise}},
+          .pipeline = {{"wte", "wpe"}, {"h.*"}, {"ln_f"}}};
+}
+
 void Gpt2ModelImpl::init_weights(torch::nn::Module& module,
                                  detail::WeightInitialiser& initialiser) {
   DecoderModel::init_weights(module, initialiser);
@@ -136,10 +145,13 @@ detail::Computed Gpt2ModelImpl::compute(const TextInputs& inputs, const detail::
   const auto keep = [&] {
     if (inputs.output_hidden_states) computed.hidden_states.push_back(computed.hidden);
   };
+  KeyValueCache* cache = computed.past_key_values.get();
   for (std::size_t i = 0; i < h_->size(); ++i) {
     keep();
-    computed.hidden = h_->ptr<detail::Gpt2BlockImpl>(i)->forward(computed.hidden, tokens, spec,
-                                                                 computed.past_key_values.get());
+    const auto block = h_->ptr<detail::Gpt2BlockImpl>(i);
+    computed.hidden = run_block(*block, computed, inputs, [=](const at::Tensor& hidden) {
+      return block->forward(hidden, tokens, spec, cache);
+    });
   }
   computed.hidden = ln_f_(computed.hidden);
   keep();

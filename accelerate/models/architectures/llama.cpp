@@ -160,6 +160,18 @@ std::vector<std::string> LlamaModelImpl::no_split_modules() const {
   return {class_prefix(kind_) + "DecoderLayer"};
 }
 
+ParallelPlan LlamaModelImpl::parallel_plan() const {
+  using enum ParallelPlan::Cut;
+  return {.tensor_parallel = {{"layers.*.self_attn.q_proj", colwise},
+                              {"layers.*.self_attn.k_proj", colwise},
+                              {"layers.*.self_attn.v_proj", colwise},
+                              {"layers.*.self_attn.o_proj", rowwise},
+                              {"layers.*.mlp.gate_proj", colwise},
+                              {"layers.*.mlp.up_proj", colwise},
+                              {"layers.*.mlp.down_proj", rowwise}},
+          .pipeline = {{"embed_tokens"}, {"layers.*"}, {"norm"}}};
+}
+
 std::optional<std::int64_t> LlamaModelImpl::window_of(std::int64_t layer) const {
   if (kind_ != LlamaKind::qwen2) return values_.sliding_window;
   const auto& types = values_.layer_types;
@@ -184,6 +196,7 @@ detail::Computed LlamaModelImpl::compute(const TextInputs& inputs, const detail:
   const auto keep = [&] {
     if (inputs.output_hidden_states) computed.hidden_states.push_back(computed.hidden);
   };
+  KeyValueCache* cache = computed.past_key_values.get();
   std::optional<std::int64_t> window_of_mask;
   for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i) {
     if (i == 0 || window_of(i) != window_of_mask) {
@@ -191,9 +204,10 @@ detail::Computed LlamaModelImpl::compute(const TextInputs& inputs, const detail:
       spec.mask = detail::causal_mask(tokens, window_of_mask, device);
     }
     keep();
-    computed.hidden =
-        layers_->ptr<detail::LlamaDecoderLayerImpl>(static_cast<std::size_t>(i))
-            ->forward(computed.hidden, tokens, angles, spec, computed.past_key_values.get());
+    const auto layer = layers_->ptr<detail::LlamaDecoderLayerImpl>(static_cast<std::size_t>(i));
+    computed.hidden = run_block(*layer, computed, inputs, [=](const at::Tensor& hidden) {
+      return layer->forward(hidden, tokens, angles, spec, cache);
+    });
   }
   computed.hidden = norm_(computed.hidden);
   keep();

@@ -106,6 +106,7 @@ class LlamaModelImpl : public DecoderModel {
   [[nodiscard]] detail::Computed compute(const TextInputs& inputs,
                                          const detail::HeadNeeds& needs) override;
   [[nodiscard]] std::vector<std::string> no_split_modules() const override;
+  [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] std::int64_t hidden_size() const override { return values_.hidden_size; }
   [[nodiscard]] std::int64_t vocab_size() const override { return values_.vocab_size; }
   [[nodiscard]] torch::nn::Embedding input_embeddings() override { return embed_tokens; }

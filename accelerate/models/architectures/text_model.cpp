@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/lost_pages.h"
 #include "accelerate/base/text.h"
 #include "accelerate/models/layers/key_value_cache.h"
 #include "accelerate/models/losses.h"
@@ -83,6 +84,7 @@ TextInputs TextInputs::of(const Inputs& inputs) {
 namespace detail {
 
 ModelOutput Computed::output() const {
+  check_for_lost_pages();  // Of the mapped weights.
   ModelOutput output;
   for (const at::Tensor& states : hidden_states)
     output.hidden_states.push_back(tokens.restore(states));

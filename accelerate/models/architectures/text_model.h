@@ -49,7 +49,8 @@ struct Computed {
   std::vector<at::Tensor> attentions = {};
   std::shared_ptr<KeyValueCache> past_key_values = {};
 
-  /// With hidden states, attentions and cache, and nothing else.
+  /// With hidden states, attentions and cache, and nothing else. To be called when all is computed:
+  /// throws FileError where weights were lost meanwhile.
   [[nodiscard]] ModelOutput output() const;
   /// What was made of the first token of each row: {B, H}.
   [[nodiscard]] at::Tensor first() const { return first_alone ? hidden : tokens.first(hidden); }

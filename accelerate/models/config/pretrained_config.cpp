@@ -1,6 +1,7 @@
 #include "accelerate/models/config/pretrained_config.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -52,22 +53,23 @@ struct Kind<std::string> {
   }
   static Node write(const std::string& value) { return Node::string(value); }
 };
-template <>
-struct Kind<std::vector<std::string>> {
-  static constexpr const char* allowed = "a list of texts";
-  static std::optional<std::vector<std::string>> read(const Node& node) {
+template <typename T>
+struct Kind<std::vector<T>> {
+  static constexpr const char* allowed =
+      std::is_same_v<T, std::string> ? "a list of texts" : "a list of integers";
+  static std::optional<std::vector<T>> read(const Node& node) {
     if (!node.is_sequence()) return std::nullopt;
-    std::vector<std::string> texts;
+    std::vector<T> values;
     for (const Node& item : node.items) {
-      auto text = Kind<std::string>::read(item);
-      if (!text) return std::nullopt;
-      texts.push_back(std::move(*text));
+      auto value = Kind<T>::read(item);
+      if (!value) return std::nullopt;
+      values.push_back(std::move(*value));
     }
-    return texts;
+    return values;
   }
-  static Node write(const std::vector<std::string>& value) {
+  static Node write(const std::vector<T>& values) {
     Node list = Node::sequence();
-    for (const std::string& text : value) list.items.push_back(Node::string(text));
+    for (const T& value : values) list.items.push_back(Kind<T>::write(value));
     return list;
   }
 };
@@ -90,11 +92,12 @@ PretrainedConfig PretrainedConfig::from_json(std::string_view text, const std::s
 }
 
 PretrainedConfig PretrainedConfig::from_pretrained(const std::string& name_or_folder,
-                                                   const HubOptions& options) {
-  const auto file = find_file(name_or_folder, "config.json", options);
+                                                   const HubOptions& options,
+                                                   const std::string& filename) {
+  const auto file = find_file(name_or_folder, filename, options);
   if (!file) {
-    throw ConfigError("'" + name_or_folder +
-                      "' has no config.json, which says what model its weights are of");
+    throw ConfigError("'" + name_or_folder + "' has no " + filename +
+                      ", which says what model its weights are of");
   }
   return from_json(real_file_system().read(*file, kLimits.max_bytes), file->string());
 }
@@ -118,6 +121,14 @@ std::optional<T> PretrainedConfig::get(std::string_view key) const {
   return value;
 }
 
+std::string PretrainedConfig::json_of(std::string_view key) const {
+  const Node* found = find(key);
+  if (found == nullptr) return "null";
+  std::string text = write_json(*found);
+  text.pop_back();  // The line feed.
+  return text;
+}
+
 std::optional<PretrainedConfig> PretrainedConfig::section(std::string_view key) const {
   const Node* found = find(key);
   if (found == nullptr) return std::nullopt;
@@ -138,6 +149,7 @@ template std::optional<std::int64_t> PretrainedConfig::get(std::string_view) con
 template std::optional<double> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::string> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::vector<std::string>> PretrainedConfig::get(std::string_view) const;
+template std::optional<std::vector<std::int64_t>> PretrainedConfig::get(std::string_view) const;
 template void PretrainedConfig::set(std::string_view, const bool&);
 template void PretrainedConfig::set(std::string_view, const std::int64_t&);
 template void PretrainedConfig::set(std::string_view, const double&);
@@ -212,9 +224,10 @@ std::string PretrainedConfig::to_json_string() const {
   return write_json(values_);
 }
 
-void PretrainedConfig::save_pretrained(const std::filesystem::path& folder) const {
+void PretrainedConfig::save_pretrained(const std::filesystem::path& folder,
+                                       const std::string& filename) const {
   real_file_system().create_directories(folder);
-  AtomicFile file(real_file_system(), folder / "config.json");
+  AtomicFile file(real_file_system(), folder / filename);
   file.write(to_json_string());
   file.commit();
 }

@@ -23,9 +23,10 @@ class PretrainedConfig {
   /// object.
   [[nodiscard]] static PretrainedConfig from_json(std::string_view text, const std::string& name);
   /// Of a folder or a repository in the hub's cache. Throws ConfigError when there is no
-  /// config.json, and what resolve_folder() throws.
-  [[nodiscard]] static PretrainedConfig from_pretrained(const std::string& name_or_folder,
-                                                        const HubOptions& options = {});
+  /// `filename`, and what resolve_folder() throws.
+  [[nodiscard]] static PretrainedConfig from_pretrained(
+      const std::string& name_or_folder, const HubOptions& options = {},
+      const std::string& filename = "config.json");
 
   /// "bert", "llama", …; empty if the file does not say.
   [[nodiscard]] std::string model_type() const;
@@ -34,14 +35,16 @@ class PretrainedConfig {
 
   [[nodiscard]] bool contains(std::string_view key) const { return values_.find(key) != nullptr; }
   /// The value of `key`; nullopt if there is none, or null. T: bool, std::int64_t, double,
-  /// std::string, std::vector<std::string>. Throws ConfigError, with file and key, for a value of
-  /// another type.
+  /// std::string, and vectors of std::int64_t and std::string. Throws ConfigError, with file and
+  /// key, for a value of another type.
   template <typename T>
   [[nodiscard]] std::optional<T> get(std::string_view key) const;
   template <typename T>
   [[nodiscard]] T get(std::string_view key, T otherwise) const {
     return get<T>(key).value_or(std::move(otherwise));
   }
+  /// The value of `key` as JSON; "null" if there is none.
+  [[nodiscard]] std::string json_of(std::string_view key) const;
   /// The object under `key`, such as "rope_parameters"; nullopt if there is none, or null. Throws
   /// ConfigError for what is no object.
   [[nodiscard]] std::optional<PretrainedConfig> section(std::string_view key) const;
@@ -63,7 +66,8 @@ class PretrainedConfig {
   /// Text as Python's to_json_string() gives it: keys sorted, two spaces, a line feed.
   [[nodiscard]] std::string to_json_string() const;
   /// Writes config.json into `folder`, which is made. Throws FileError.
-  void save_pretrained(const std::filesystem::path& folder) const;
+  void save_pretrained(const std::filesystem::path& folder,
+                       const std::string& filename = "config.json") const;
 
   /// What the keys come from, for messages.
   [[nodiscard]] const std::string& name() const { return name_; }

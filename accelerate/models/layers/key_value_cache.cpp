@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index_select.h>
 
 #include <algorithm>
 #include <string>
@@ -47,10 +48,18 @@ std::pair<at::Tensor, at::Tensor> KeyValueCache::append(std::size_t layer, const
 }
 
 void KeyValueCache::select_rows(const at::Tensor& rows) {
+  const at::NoGradGuard no_grad;
+  const auto selected = [&](const at::Tensor& store, std::int64_t used) {
+    std::vector<std::int64_t> shape = store.sizes().vec();
+    shape[0] = rows.numel();
+    at::Tensor chosen = at::empty(shape, store.options());
+    at::Tensor kept = chosen.narrow(2, 0, used);
+    at::index_select_out(kept, store.narrow(2, 0, used), 0, rows.to(store.device()));
+    return chosen;
+  };
   for (Layer& layer : layers_) {
-    const at::Tensor places = rows.to(layer.keys.device());
-    layer.keys = layer.keys.index_select(0, places);
-    layer.values = layer.values.index_select(0, places);
+    layer.keys = selected(layer.keys, layer.length);
+    layer.values = selected(layer.values, layer.length);
   }
 }
 

@@ -11,6 +11,8 @@
 
 #include <vector>
 
+#include "accelerate/models/layers/few_rows.h"
+
 namespace accelerate::detail {
 
 /// torch::nn::Linear with at::linear as its forward, as Python has it: one kernel that adds the
@@ -19,7 +21,10 @@ class LinearImpl : public torch::nn::LinearImpl {
  public:
   LinearImpl(std::int64_t in, std::int64_t out, bool has_bias = true)
       : torch::nn::LinearImpl(torch::nn::LinearOptions(in, out).bias(has_bias)) {}
-  at::Tensor forward(const at::Tensor& input) { return at::linear(input, weight, bias); }
+  at::Tensor forward(const at::Tensor& input) {
+    if (are_few_rows(input, weight, bias)) return linear_of_few_rows(input, weight, bias);
+    return at::linear(input, weight, bias);
+  }
 
   /// Shares a parameter with another module, under both names.
   void tie_weight(const at::Tensor& shared) { weight = parameters_["weight"] = shared; }

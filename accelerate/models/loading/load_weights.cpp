@@ -11,10 +11,8 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/file_system.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/models/config/dtype_names.h"
 #include "accelerate/models/loading/load_report.h"
 #include "accelerate/tensor/compat/materialise.h"
@@ -82,12 +80,9 @@ class Names {
 
 class Loader {
  public:
-  Loader(PreTrainedModel& model, const std::filesystem::path& folder,
+  Loader(PreTrainedModel& model, WeightReader weights, std::string place,
          const LoadPretrainedOptions& options)
-      : model_(model),
-        folder_(folder),
-        options_(options),
-        weights_(map_weights(folder, copy_on_write_file_system())) {
+      : model_(model), place_(std::move(place)), options_(options), weights_(std::move(weights)) {
     for (const auto& [name, tensor] : state_dict(view_of(model))) {
       names_.insert(name);
       parameters_.emplace(name, tensor);
@@ -100,7 +95,7 @@ class Loader {
     take_what_fits();
     make_the_rest();
     if (report_.lines.empty()) return;
-    get_logger("models").warning(model_.name() + " and the weights at " + folder_.string() +
+    get_logger("models").warning(model_.name() + " and the weights at " + place_ +
                                  " differ:" + report_.table());
   }
 
@@ -127,12 +122,12 @@ class Loader {
                     [&](const auto& line) { return !reported_.contains(line.name); });
       for (auto& line : report_.lines) line.status.resize(line.status.size() - kAnew.size());
       throw CheckpointError(
-          "the weights at " + folder_.string() + " do not fit " + model_.name() +
+          "the weights at " + place_ + " do not fit " + model_.name() +
           "; .ignore_mismatched_sizes = true makes what differs anew:" + report_.table());
     }
     if (filled_.empty()) {
       throw CheckpointError(
-          "the weights at " + folder_.string() + " have nothing of " + model_.name() +
+          "the weights at " + place_ + " have nothing of " + model_.name() +
           ": its parameters begin with '" + *names_.begin() + "', and the files with '" +
           (weights_.outlines.empty() ? "" : weights_.outlines.front().name) + "'");
     }
@@ -158,7 +153,7 @@ class Loader {
   }
 
   PreTrainedModel& model_;
-  std::filesystem::path folder_;
+  std::string place_;
   LoadPretrainedOptions options_;
   WeightReader weights_;
   std::set<std::string> names_, reported_;
@@ -170,9 +165,9 @@ class Loader {
 
 }  // namespace
 
-void load_pretrained_weights(PreTrainedModel& model, const std::filesystem::path& folder,
+void load_pretrained_weights(PreTrainedModel& model, WeightReader weights, const std::string& place,
                              const LoadPretrainedOptions& options) {
-  Loader(model, folder, options).run();
+  Loader(model, std::move(weights), place, options).run();
 }
 
 }  // namespace accelerate::detail

@@ -67,6 +67,7 @@ void PreTrainedModel::save_pretrained(const std::filesystem::path& folder,
     if (!options.is_main_process) return;
     const auto once = without_duplicates(tensors);
     saved_config(*this, once).save_pretrained(folder);
+    if (generation_config_) generation_config_->save_pretrained(folder, "generation_config.json");
     if (!options.save_function) {
       save_weights(PlannedFile{.name = "model.safetensors", .tensors = once, .fetch = fetch},
                    folder, max_shard_bytes);

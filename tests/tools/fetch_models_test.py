@@ -1,4 +1,4 @@
-"""tests/reference/real_tokenizers.py without the network: what it leaves alone, what it makes again, what it says offline."""
+"""tools/fetch_models.py without the network: what it leaves alone, what it makes again, what it says offline."""
 import base64
 import io
 import json
@@ -10,8 +10,8 @@ import zipfile
 from unittest import mock
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "reference"))
-import real_tokenizers  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import fetch_models  # noqa: E402
 
 RANKS = [b"a", b"b", b"c", b"ab", b"abc", b" ", b" abc"]
 
@@ -32,8 +32,8 @@ class Folders(unittest.TestCase):
 
     def fetch(self):
         """How often a wheel was downloaded."""
-        with mock.patch.object(real_tokenizers, "download", side_effect=lambda *_: wheel()) as download:
-            self.assertEqual(real_tokenizers.fetch(self.root, ["qwen"]), [])
+        with mock.patch.object(fetch_models, "download", side_effect=lambda *_: wheel()) as download:
+            self.assertEqual(fetch_models.fetch(self.root, ["qwen"]), [])
             return download.call_count
 
     def test_ranks_become_a_vocabulary_and_its_merges(self):
@@ -54,9 +54,9 @@ class Folders(unittest.TestCase):
         self.assertEqual([path.name for path in self.root.iterdir()], ["qwen"])
 
     def test_what_cannot_be_had_is_said_in_one_sentence_and_leaves_nothing(self):
-        missing = real_tokenizers.Missing("dashscope==2.0.2 of PyPI could not be downloaded: no network")
-        with mock.patch.object(real_tokenizers, "download", side_effect=missing):
-            faults = real_tokenizers.fetch(self.root, ["qwen"])
+        missing = fetch_models.Missing("dashscope==2.0.2 of PyPI could not be downloaded: no network")
+        with mock.patch.object(fetch_models, "download", side_effect=missing):
+            faults = fetch_models.fetch(self.root, ["qwen"])
         self.assertEqual(faults, [f"qwen missing: {missing}"])
         self.assertEqual(list(self.root.iterdir()), [])
 

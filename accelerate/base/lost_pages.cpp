@@ -1,0 +1,119 @@
+#include "accelerate/base/lost_pages.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <mutex>
+
+#include "accelerate/base/file_system.h"
+
+namespace accelerate {
+
+// A mapping, or room for one. Never freed, since the handler may look at it at any time.
+struct detail::GuardedRange {
+  std::atomic<std::uintptr_t> begin = 0, end = 0;
+  std::atomic<bool> lost = false;
+  bool taken = false;
+  std::filesystem::path path;
+  GuardedRange* next = nullptr;
+};
+
+namespace {
+
+using Range = detail::GuardedRange;
+
+std::mutex range_mutex;  // Of all but the atomics.
+std::atomic<Range*> ranges = nullptr;
+std::atomic<int> lost_ranges = 0;
+std::uintptr_t page_bytes = 0;
+struct sigaction handler_before;
+
+bool replace_page(std::uintptr_t address) {
+  for (Range* range = ranges; range != nullptr; range = range->next) {
+    if (address < range->begin || address >= range->end) continue;
+    if (!range->lost.exchange(true)) ++lost_ranges;
+    void* page = reinterpret_cast<void*>(address / page_bytes * page_bytes);
+    return ::mmap(page, page_bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
+                  -1, 0) == page;
+  }
+  return false;
+}
+
+// Runs in a signal handler: atomics and system calls alone.
+void on_bus_error(int signal, siginfo_t* info, void* context) {
+  const int error = errno;
+  // Not of memory that the machine itself has lost (BUS_MCEERR_AR).
+  const bool beyond_file = info->si_code == BUS_ADRERR;
+  if (beyond_file && replace_page(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
+    errno = error;
+    return;
+  }
+  if ((handler_before.sa_flags & SA_SIGINFO) != 0) {
+    handler_before.sa_sigaction(signal, info, context);
+  } else if (handler_before.sa_handler != SIG_DFL && handler_before.sa_handler != SIG_IGN) {
+    handler_before.sa_handler(signal);
+  } else {
+    // On return the same access ends the process.
+    ::signal(SIGBUS, SIG_DFL);
+    if (info->si_code <= 0) ::raise(SIGBUS);  // Sent by a process: there is no access.
+  }
+}
+
+void install_handler() {
+  page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  struct sigaction ours{};
+  ours.sa_sigaction = on_bus_error;
+  ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  ::sigemptyset(&ours.sa_mask);
+  ::sigaction(SIGBUS, &ours, &handler_before);
+}
+
+// A free one, else a new one. Under the mutex.
+Range* free_range() {
+  for (Range* range = ranges; range != nullptr; range = range->next)
+    if (!range->taken) return range;
+  auto* made = new Range;
+  made->next = ranges;
+  ranges = made;
+  return made;
+}
+
+}  // namespace
+
+PageGuard::PageGuard(const void* begin, std::size_t size_bytes, const std::filesystem::path& path) {
+  static std::once_flag once;
+  std::call_once(once, install_handler);
+  const std::lock_guard lock(range_mutex);
+  range_ = free_range();
+  range_->taken = true;
+  range_->path = path;
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  range_->begin = address;
+  range_->end = address + size_bytes;
+}
+
+PageGuard::~PageGuard() {
+  const std::lock_guard lock(range_mutex);
+  range_->end = 0;
+  range_->begin = 0;
+  if (range_->lost.exchange(false)) --lost_ranges;
+  range_->taken = false;
+}
+
+void check_for_lost_pages() {
+  if (lost_ranges == 0) return;
+  const std::lock_guard lock(range_mutex);
+  for (Range* range = ranges; range != nullptr; range = range->next) {
+    if (!range->lost) continue;
+    throw FileError("read", range->path,
+                    "it was cut short, or its disk failed, while it was mapped. What was made of "
+                    "it since is of no use: restore the file and open it again. To replace a file "
+                    "that is in use, rename another over it");
+  }
+}
+
+}  // namespace accelerate

@@ -1,0 +1,77 @@
+// Reading GGUF, the file of llama.cpp: a model's configuration, vocabulary and weights in one, the
+// latter often in blocks of a few bits an element.
+// Source: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "accelerate/base/file_system.h"
+#include "accelerate/formats/gguf/ggml_type.h"
+
+namespace accelerate {
+
+struct GgufTensor {
+  std::string name;
+  GgmlType type = GgmlType::f32;
+  std::vector<std::int64_t> shape;   ///< The last dimension is dense, as in LibTorch.
+  std::span<const std::byte> bytes;  ///< Whole blocks, which no row shares with another.
+};
+
+/// An array of metadata as it lies in the file: a vocabulary is read only by who asks for it.
+struct GgufArray {
+  std::uint32_t element_type = 0;
+  std::uint64_t length = 0;
+  std::span<const std::byte> bytes;
+};
+
+using GgufValue =
+    std::variant<bool, std::int64_t, std::uint64_t, double, std::string_view, GgufArray>;
+
+/// A mapped file of version 2 or 3 with the lowest byte first. Views stay valid while content() is
+/// held.
+class GgufFile {
+ public:
+  /// Trusts nothing: counts, lengths, shapes and places are held against the file before anything
+  /// is allocated. Throws CheckpointError, with the path, for what is no such file, is cut short,
+  /// has one name twice, or a tensor of a type that is not read. Cost: the header is read, data is
+  /// not.
+  [[nodiscard]] static GgufFile open(const std::filesystem::path& path,
+                                     FileSystem& files = real_file_system());
+
+  [[nodiscard]] const std::map<std::string, GgufValue, std::less<>>& metadata() const {
+    return metadata_;
+  }
+  /// The value of `key`; nullopt if there is none. Each throws CheckpointError, with path and key,
+  /// for a value of another kind.
+  [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key) const;
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;
+  [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
+  /// Elements of an array.
+  [[nodiscard]] std::optional<std::uint64_t> length(std::string_view key) const;
+  [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
+
+  [[nodiscard]] const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const GgufTensor* find(std::string_view name) const;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::shared_ptr<const FileContent>& content() const { return content_; }
+
+ private:
+  template <typename T>
+  [[nodiscard]] const T* as(std::string_view key, const char* wanted) const;
+
+  std::filesystem::path path_;
+  std::shared_ptr<const FileContent> content_;
+  std::map<std::string, GgufValue, std::less<>> metadata_;
+  std::vector<GgufTensor> tensors_;
+};
+
+}  // namespace accelerate

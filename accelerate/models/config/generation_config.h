@@ -1,0 +1,93 @@
+// How a model continues text: generation_config.json, and what a call of generate() says.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/models/config/pretrained_config.h"
+
+namespace accelerate {
+
+/// When a beam search ends: with as many finished beams as it keeps (true), when a better one is
+/// unlikely (false), or only when there cannot be a better one ("never").
+class EarlyStopping {
+ public:
+  enum class Kind : std::uint8_t { no, yes, never };
+  EarlyStopping(bool stops) : kind_(stops ? Kind::yes : Kind::no) {}
+  EarlyStopping(Kind kind) : kind_(kind) {}
+  /// "never". Throws ConfigError for another word.
+  EarlyStopping(const char* word);
+  [[nodiscard]] Kind kind() const { return kind_; }
+  friend bool operator==(EarlyStopping, EarlyStopping) = default;
+
+ private:
+  Kind kind_;
+};
+
+/// Names, meanings and defaults are those of Transformers' GenerationConfig. What is not set comes
+/// from the model, else it is the default.
+struct GenerationConfig {
+  /// Tokens of a row with its prompt. Without it and max_new_tokens, 20 are added.
+  std::optional<std::int64_t> max_length = {};
+  std::optional<std::int64_t> max_new_tokens = {};
+  /// As long as a row is shorter, it does not end.
+  std::optional<std::int64_t> min_length = {};
+  std::optional<std::int64_t> min_new_tokens = {};
+  /// Draws tokens, from LibTorch's generator, instead of taking the likeliest; false.
+  std::optional<bool> do_sample = {};
+  /// More than one: a beam search; 1.
+  std::optional<std::int64_t> num_beams = {};
+  /// Rows for each row of the prompt; 1.
+  std::optional<std::int64_t> num_return_sequences = {};
+  /// Of sampling: scores are divided by it; 1.
+  std::optional<double> temperature = {};
+  /// Of sampling: the likeliest so many tokens alone; 50, and 0 for all.
+  std::optional<std::int64_t> top_k = {};
+  /// Of sampling: the likeliest tokens that have this probability together; 1.
+  std::optional<double> top_p = {};
+  /// Above 1: tokens that are there already become less likely; 1.
+  std::optional<double> repetition_penalty = {};
+  /// Of beam search: a row's score is divided by its length to this power; 1.
+  std::optional<double> length_penalty = {};
+  std::optional<EarlyStopping> early_stopping = {};
+  /// A row ends behind one of these texts.
+  std::optional<std::vector<std::string>> stop_strings = {};
+  /// A row ends behind one of these tokens.
+  std::optional<std::vector<std::int64_t>> eos_token_id = {};
+  /// What rows that have ended are filled up with; the first eos_token_id.
+  std::optional<std::int64_t> pad_token_id = {};
+  /// Whether keys and values of earlier tokens are kept; true.
+  std::optional<bool> use_cache = {};
+
+  /// Calls `visit` with each field's name in JSON and the field, as a pointer to a member.
+  template <typename Visit>
+  static void visit(const Visit& visit) {
+    visit("max_length", &GenerationConfig::max_length);
+    visit("max_new_tokens", &GenerationConfig::max_new_tokens);
+    visit("min_length", &GenerationConfig::min_length);
+    visit("min_new_tokens", &GenerationConfig::min_new_tokens);
+    visit("do_sample", &GenerationConfig::do_sample);
+    visit("num_beams", &GenerationConfig::num_beams);
+    visit("num_return_sequences", &GenerationConfig::num_return_sequences);
+    visit("temperature", &GenerationConfig::temperature);
+    visit("top_k", &GenerationConfig::top_k);
+    visit("top_p", &GenerationConfig::top_p);
+    visit("repetition_penalty", &GenerationConfig::repetition_penalty);
+    visit("length_penalty", &GenerationConfig::length_penalty);
+    visit("early_stopping", &GenerationConfig::early_stopping);
+    visit("stop_strings", &GenerationConfig::stop_strings);
+    visit("eos_token_id", &GenerationConfig::eos_token_id);
+    visit("pad_token_id", &GenerationConfig::pad_token_id);
+    visit("use_cache", &GenerationConfig::use_cache);
+  }
+
+  /// What a generation_config.json, or else a config.json, says. Throws ConfigError for a value of
+  /// another type, and for a key that would change what is generated in a way that is not built.
+  [[nodiscard]] static GenerationConfig of(const PretrainedConfig& values);
+  /// With what is not set taken from `other`.
+  [[nodiscard]] GenerationConfig or_else(const GenerationConfig& other) const;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,29 @@
+// A loss that does not trust labels fully.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "accelerate/models/model_output.h"
+
+namespace accelerate {
+
+/// Cross-entropy against labels of which `epsilon` is spread evenly over all classes, in place of a
+/// model's own loss. Source: Szegedy et al. 2015; `LabelSmoother` of Transformers.
+struct LabelSmoother {
+  double epsilon = 0.1;
+  /// Labels of this value take no part.
+  std::int64_t ignore_index = -100;
+
+  /// output.logits: {…, C}; labels: int64 {…}. `shift_labels`: of causal language models, whose
+  /// tokens each predict the next one. `num_items_in_batch`: {}, what the sum is divided by; if
+  /// undefined, the number of labels that take part. Returns {}, NaN where no label takes part.
+  /// Throws UsageError for a label that is neither a class nor ignored, and for labels of another
+  /// shape.
+  [[nodiscard]] at::Tensor operator()(const ModelOutput& output, const at::Tensor& labels,
+                                      bool shift_labels = false,
+                                      const at::Tensor& num_items_in_batch = {}) const;
+};
+
+}  // namespace accelerate

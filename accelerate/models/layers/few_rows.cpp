@@ -1,0 +1,166 @@
+#include "accelerate/models/layers/few_rows.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace accelerate::detail {
+namespace {
+
+// What one register holds: SSE's or NEON's, and AVX2's. AVX-512 gains nothing: memory is the limit.
+using Lanes4 = float __attribute__((vector_size(16)));
+using Lanes8 = float __attribute__((vector_size(32)));
+
+struct Matrices {
+  const float* input;   // {rows, in}
+  const float* weight;  // {out, in}
+  const float* bias;    // {out} or null
+  float* output;        // {rows, out}
+  std::int64_t in, out;
+};
+
+#define ACCELERATE_INLINE inline __attribute__((always_inline))
+
+template <typename Lanes>
+ACCELERATE_INLINE float sum_of(const Lanes& lanes) {
+  constexpr int kCount = sizeof(Lanes) / sizeof(float);
+  float sums[kCount];
+  std::memcpy(sums, &lanes, sizeof sums);
+#pragma GCC unroll 4
+  for (int half = kCount / 2; half > 0; half /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+// Outputs [begin, end). The weights are read in the order in which they lie, each once: several
+// rows of them side by side come from memory at half the speed.
+template <typename Lanes, int Rows>
+ACCELERATE_INLINE void multiply_rows(const Matrices& m, std::int64_t begin, std::int64_t end) {
+  constexpr int kCount = sizeof(Lanes) / sizeof(float), kUnrolled = Rows <= 2 ? 4 / Rows : 1;
+  constexpr std::int64_t kStep = kUnrolled * kCount;
+  const std::int64_t whole = m.in / kStep * kStep;
+  for (std::int64_t out = begin; out < end; ++out) {
+    const float* weights = m.weight + out * m.in;
+    Lanes sums[Rows][kUnrolled] = {};
+    for (std::int64_t k = 0; k < whole; k += kStep) {
+#pragma GCC unroll 4
+      for (int u = 0; u < kUnrolled; ++u) {
+        Lanes weight, input;
+        std::memcpy(&weight, weights + k + u * kCount, sizeof weight);
+#pragma GCC unroll 4
+        for (int row = 0; row < Rows; ++row) {
+          std::memcpy(&input, m.input + row * m.in + k + u * kCount, sizeof input);
+          sums[row][u] += weight * input;
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int row = 0; row < Rows; ++row) {
+#pragma GCC unroll 4
+      for (int u = 1; u < kUnrolled; ++u) sums[row][0] += sums[row][u];
+      float sum = sum_of(sums[row][0]);
+      for (std::int64_t k = whole; k < m.in; ++k) sum += m.input[row * m.in + k] * weights[k];
+      m.output[row * m.out + out] = m.bias == nullptr ? sum : sum + m.bias[out];
+    }
+  }
+}
+
+// Outputs [begin, end) of 1 to 4 rows.
+template <typename Lanes>
+ACCELERATE_INLINE void multiply(const Matrices& m, std::int64_t rows, std::int64_t begin,
+                                std::int64_t end) {
+  if (rows == 1) multiply_rows<Lanes, 1>(m, begin, end);
+  if (rows == 2) multiply_rows<Lanes, 2>(m, begin, end);
+  if (rows == 3) multiply_rows<Lanes, 3>(m, begin, end);
+  if (rows == 4) multiply_rows<Lanes, 4>(m, begin, end);
+}
+
+using Multiply = void (*)(const Matrices&, std::int64_t, std::int64_t, std::int64_t);
+
+void multiply_anywhere(const Matrices& m, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+  multiply<Lanes4>(m, rows, begin, end);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) void multiply_avx2(const Matrices& m, std::int64_t rows,
+                                                       std::int64_t begin, std::int64_t end) {
+  multiply<Lanes8>(m, rows, begin, end);
+}
+#endif
+
+Multiply multiply_here() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
+#endif
+  return multiply_anywhere;
+}
+
+at::Tensor compute(const at::Tensor& input, const at::Tensor& weight,
+                   const std::optional<at::Tensor>& bias) {
+  static const Multiply multiply_outputs = multiply_here();
+  constexpr std::int64_t kRowsAtOnce = 4, kWeightsAtOnce = 1 << 16;  // 256 KiB stay in a cache.
+  const at::Tensor rows = input.contiguous();
+  std::vector<std::int64_t> shape = input.sizes().vec();
+  shape.back() = weight.size(0);
+  at::Tensor output = at::empty(shape, input.options());
+  const Matrices all{rows.const_data_ptr<float>(),
+                     weight.const_data_ptr<float>(),
+                     bias && bias->defined() ? bias->const_data_ptr<float>() : nullptr,
+                     output.mutable_data_ptr<float>(),
+                     weight.size(1),
+                     weight.size(0)};
+  const std::int64_t count = rows.numel() / all.in;
+  const std::int64_t grain = std::max<std::int64_t>(1, kWeightsAtOnce / all.in);
+  at::parallel_for(0, all.out, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (; begin < end; begin += grain) {
+      for (std::int64_t row = 0; row < count; row += kRowsAtOnce) {
+        Matrices part = all;
+        part.input += row * all.in;
+        part.output += row * all.out;
+        multiply_outputs(part, std::min(kRowsAtOnce, count - row), begin,
+                         std::min(begin + grain, end));
+      }
+    }
+  });
+  return output;
+}
+
+TORCH_LIBRARY(accelerate, library) {
+  library.def("linear_of_few_rows(Tensor input, Tensor weight, Tensor? bias) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(accelerate, CPU, library) {
+  library.impl("linear_of_few_rows", compute);
+}
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.device().is_cpu() && tensor.scalar_type() == at::kFloat;
+}
+
+}  // namespace
+
+bool are_few_rows(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias) {
+  return c10::InferenceMode::is_enabled() && is_plain(input) && is_plain(weight) &&
+         weight.is_contiguous() && input.dim() > 0 && input.size(-1) == weight.size(1) &&
+         weight.size(1) > 0 && input.numel() <= kFewRows * weight.size(1) &&
+         (!bias.defined() || (is_plain(bias) && bias.is_contiguous())) &&
+         !at::autocast::is_autocast_enabled(at::kCPU);
+}
+
+at::Tensor linear_of_few_rows(const at::Tensor& input, const at::Tensor& weight,
+                              const at::Tensor& bias) {
+  static const auto kOperator = c10::Dispatcher::singleton()
+                                    .findSchemaOrThrow("accelerate::linear_of_few_rows", "")
+                                    .typed<decltype(compute)>();
+  return kOperator.call(input, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+}
+
+}  // namespace accelerate::detail
