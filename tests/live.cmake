@@ -54,7 +54,9 @@ if(TARGET accelerate_transformers)
                                            $<TARGET_FILE:model_probe> "${PROJECT_BINARY_DIR}/real_tokenizers")
   add_test(NAME models.live.gguf COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/gguf_live.py"
                                          $<TARGET_FILE:model_probe> --least 500)
-  set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.minilm
+  add_test(NAME models.live.generation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/generation_live.py"
+                                               $<TARGET_FILE:model_probe> --least 500)
+  set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.minilm models.live.generation
                        PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77)
   set_tests_properties(models.live.minilm PROPERTIES FIXTURES_REQUIRED real_tokenizers)
 endif()
@@ -74,6 +76,11 @@ if(TARGET text)
   add_test(NAME examples.text COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/text_test.py"
                                       "${PROJECT_BINARY_DIR}")
   set_tests_properties(examples.text PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
+endif()
+if(TARGET accelerate_program AND TARGET nlp_accelerated)
+  add_test(NAME examples.models COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/models_test.py"
+                                        "${PROJECT_BINARY_DIR}")
+  set_tests_properties(examples.models PROPERTIES TIMEOUT 900 COST 15 PROCESSORS 2 SKIP_REGULAR_EXPRESSION "skipped=")
 endif()
 if(TARGET accelerate_program AND TARGET gradient_accumulation_accelerated AND Python3_Interpreter_FOUND)
   add_test(NAME examples.features COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/examples/features_test.py"

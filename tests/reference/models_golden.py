@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Writes what Transformers makes of small new models: tests/models/golden_test.cpp makes the same of them, without Python.
+
+usage: models_golden.py [--seed S] > models_golden.json
+
+A row is an architecture with a head: its configuration and the seed of its weights, a padded batch, and of that batch up to 100 logits, the
+loss, and the norm of each parameter's gradient; of decoders with a language head also what is generated greedily and drawn. No
+weights are kept: a seed gives the same on both sides. Then every parameter of one dimension, in order, has random numbers added.
+"""
+import argparse
+import json
+import random
+import sys
+
+import torch
+import transformers
+
+from models_live import DECODER_HEADS, ENCODER_HEADS, KINDS, VOCABULARY, config_of
+
+ROWS, LENGTH = 2, 6
+
+
+def rounded(tensor):
+    return [float(f"{value:.6g}") for value in tensor.detach().flatten().tolist()]
+
+
+def labels_of(task, ids, mask):
+    if task == "sequence_classification":
+        return {"labels": torch.tensor([1, 0])}
+    if task == "question_answering":
+        return {"start_positions": torch.tensor([1, 0]), "end_positions": torch.tensor([3, 2])}
+    if task == "multiple_choice":
+        return {"labels": torch.tensor([1])}
+    wanted = ids % 2 if task == "token_classification" else ids
+    return {"labels": torch.where(mask.bool(), wanted, -100)}
+
+
+def row_of(kind, task, head, draw):
+    config, seed = config_of(kind, draw), draw.randrange(2**31)
+    torch.manual_seed(seed)
+    model = getattr(transformers, head).from_config(config).train()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn(parameter.shape) * 0.2)
+    ids = torch.randint(2, VOCABULARY, (ROWS, LENGTH))
+    mask = torch.ones_like(ids)
+    mask[1, 4:] = 0
+    ids = torch.where(mask.bool(), ids, 1)
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    if task == "multiple_choice":
+        inputs = {name: tensor.unsqueeze(0) for name, tensor in inputs.items()}
+    inputs |= labels_of(task, ids, mask) if task != "base" else {}
+    output = model(**inputs)
+    row = {"kind": kind, "task": task, "seed": seed, "config": json.loads(config.to_json_string()),
+           "inputs": {name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()} for name, tensor in inputs.items()}}
+    first = {"base": "last_hidden_state", "question_answering": "start_logits"}.get(task, "logits")
+    values = output[first]
+    row["output"] = first
+    row["values"] = rounded(values[mask.bool()] if values.shape[:2] == mask.shape else values)[:100]
+    if task != "base":
+        output.loss.backward()
+        row["loss"] = rounded(output.loss)[0]
+        row["gradients"] = {name: rounded(parameter.grad.norm())[0] for name, parameter in model.named_parameters() if parameter.grad is not None}
+    if task == "causal_lm":
+        model.eval()
+        prompt, given = ids[:1, :4], {"max_new_tokens": 8, "eos_token_id": 96, "pad_token_id": 0}
+        row["greedy"] = model.generate(prompt, **given, do_sample=False)[0].tolist()
+        torch.manual_seed(seed)
+        row["drawn"] = model.generate(prompt, **given, do_sample=True, temperature=0.8, top_k=20)[0].tolist()
+        row["beams"] = model.generate(prompt, **given, num_beams=3, do_sample=False)[0].tolist()
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=0)
+    draw = random.Random(parser.parse_args().seed)
+    torch.set_num_threads(1)
+    rows = [row_of(kind, task, head, draw) for kind in KINDS
+            for task, head in (ENCODER_HEADS if kind in ("bert", "roberta", "distilbert") else DECODER_HEADS).items()]
+    print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
