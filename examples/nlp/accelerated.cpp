@@ -39,7 +39,8 @@ void run(const Options& options) {
   Accelerator accelerator(
       {.gradient_accumulation_steps = kAccumulated,
        .project_dir = options.output,
-       .project_config = {.automatic_checkpoint_naming = true, .total_limit = 2}});
+       .project_config = {.automatic_checkpoint_naming = true, .total_limit = 2},
+       .scheduler_step = SchedulerStep::per_process});
   set_seed(static_cast<std::uint64_t>(options.seed));
 
   const auto tokenizer = AutoTokenizer::from_pretrained(options.model);
