@@ -4,6 +4,7 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/library.h>
 
@@ -14,10 +15,6 @@
 namespace accelerate::detail {
 namespace {
 
-// What one register holds: SSE's or NEON's, and AVX2's. AVX-512 gains nothing: memory is the limit.
-using Lanes4 = float __attribute__((vector_size(16)));
-using Lanes8 = float __attribute__((vector_size(32)));
-
 struct Matrices {
   const float* input;   // {rows, in}
   const float* weight;  // {out, in}
@@ -26,16 +23,23 @@ struct Matrices {
   std::int64_t in, out;
 };
 
-#define ACCELERATE_INLINE inline __attribute__((always_inline))
+#if defined(__x86_64__)
+#define ACCELERATE_AVX2 __attribute__((target("avx2,fma")))
 
-template <typename Lanes>
-ACCELERATE_INLINE float sum_of(const Lanes& lanes) {
-  constexpr int kCount = sizeof(Lanes) / sizeof(float);
-  float sums[kCount];
+bool has_kernel() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+// A register of AVX2. Twice as wide ones gain nothing: memory is the limit.
+using Lanes = float __attribute__((vector_size(32)));
+constexpr int kLanes = sizeof(Lanes) / sizeof(float);
+
+ACCELERATE_AVX2 inline float sum_of(const Lanes& lanes) {
+  float sums[kLanes];
   std::memcpy(sums, &lanes, sizeof sums);
 #pragma GCC unroll 4
-  for (int half = kCount / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+#pragma GCC unroll 4
     for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
   }
   return sums[0];
@@ -43,10 +47,10 @@ ACCELERATE_INLINE float sum_of(const Lanes& lanes) {
 
 // Outputs [begin, end). The weights are read in the order in which they lie, each once: several
 // rows of them side by side come from memory at half the speed.
-template <typename Lanes, int Rows>
-ACCELERATE_INLINE void multiply_rows(const Matrices& m, std::int64_t begin, std::int64_t end) {
-  constexpr int kCount = sizeof(Lanes) / sizeof(float), kUnrolled = Rows <= 2 ? 4 / Rows : 1;
-  constexpr std::int64_t kStep = kUnrolled * kCount;
+template <int Rows>
+ACCELERATE_AVX2 void multiply_rows(const Matrices& m, std::int64_t begin, std::int64_t end) {
+  constexpr int kUnrolled = Rows <= 2 ? 4 / Rows : 1;
+  constexpr std::int64_t kStep = kUnrolled * kLanes;
   const std::int64_t whole = m.in / kStep * kStep;
   for (std::int64_t out = begin; out < end; ++out) {
     const float* weights = m.weight + out * m.in;
@@ -55,10 +59,10 @@ ACCELERATE_INLINE void multiply_rows(const Matrices& m, std::int64_t begin, std:
 #pragma GCC unroll 4
       for (int u = 0; u < kUnrolled; ++u) {
         Lanes weight, input;
-        std::memcpy(&weight, weights + k + u * kCount, sizeof weight);
+        std::memcpy(&weight, weights + k + u * kLanes, sizeof weight);
 #pragma GCC unroll 4
         for (int row = 0; row < Rows; ++row) {
-          std::memcpy(&input, m.input + row * m.in + k + u * kCount, sizeof input);
+          std::memcpy(&input, m.input + row * m.in + k + u * kLanes, sizeof input);
           sums[row][u] += weight * input;
         }
       }
@@ -75,39 +79,36 @@ ACCELERATE_INLINE void multiply_rows(const Matrices& m, std::int64_t begin, std:
 }
 
 // Outputs [begin, end) of 1 to 4 rows.
-template <typename Lanes>
-ACCELERATE_INLINE void multiply(const Matrices& m, std::int64_t rows, std::int64_t begin,
-                                std::int64_t end) {
-  if (rows == 1) multiply_rows<Lanes, 1>(m, begin, end);
-  if (rows == 2) multiply_rows<Lanes, 2>(m, begin, end);
-  if (rows == 3) multiply_rows<Lanes, 3>(m, begin, end);
-  if (rows == 4) multiply_rows<Lanes, 4>(m, begin, end);
+void multiply(const Matrices& m, std::int64_t rows, std::int64_t begin, std::int64_t end) {
+  if (rows == 1) multiply_rows<1>(m, begin, end);
+  if (rows == 2) multiply_rows<2>(m, begin, end);
+  if (rows == 3) multiply_rows<3>(m, begin, end);
+  if (rows == 4) multiply_rows<4>(m, begin, end);
 }
-
-using Multiply = void (*)(const Matrices&, std::int64_t, std::int64_t, std::int64_t);
-
-void multiply_anywhere(const Matrices& m, std::int64_t rows, std::int64_t begin, std::int64_t end) {
-  multiply<Lanes4>(m, rows, begin, end);
+#else
+bool has_kernel() {
+  return false;
 }
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) void multiply_avx2(const Matrices& m, std::int64_t rows,
-                                                       std::int64_t begin, std::int64_t end) {
-  multiply<Lanes8>(m, rows, begin, end);
-}
+void multiply(const Matrices&, std::int64_t, std::int64_t, std::int64_t) {}
 #endif
 
-Multiply multiply_here() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return multiply_avx2;
-#endif
-  return multiply_anywhere;
+// Outputs [begin, end) of any number of rows, which read the weights from a cache but for the
+// first.
+void multiply_by_blocks(const Matrices& all, std::int64_t rows, std::int64_t begin,
+                        std::int64_t end) {
+  constexpr std::int64_t kRowsAtOnce = 4;
+  for (std::int64_t row = 0; row < rows; row += kRowsAtOnce) {
+    Matrices part = all;
+    part.input += row * all.in;
+    part.output += row * all.out;
+    multiply(part, std::min(kRowsAtOnce, rows - row), begin, end);
+  }
 }
 
 at::Tensor compute(const at::Tensor& input, const at::Tensor& weight,
                    const std::optional<at::Tensor>& bias) {
-  static const Multiply multiply_outputs = multiply_here();
-  constexpr std::int64_t kRowsAtOnce = 4, kWeightsAtOnce = 1 << 16;  // 256 KiB stay in a cache.
+  if (!has_kernel()) return at::linear(input, weight, bias);
+  constexpr std::int64_t kWeightsAtOnce = 1 << 16;  // 256 KiB.
   const at::Tensor rows = input.contiguous();
   std::vector<std::int64_t> shape = input.sizes().vec();
   shape.back() = weight.size(0);
@@ -119,17 +120,10 @@ at::Tensor compute(const at::Tensor& input, const at::Tensor& weight,
                      weight.size(1),
                      weight.size(0)};
   const std::int64_t count = rows.numel() / all.in;
-  const std::int64_t grain = std::max<std::int64_t>(1, kWeightsAtOnce / all.in);
-  at::parallel_for(0, all.out, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (; begin < end; begin += grain) {
-      for (std::int64_t row = 0; row < count; row += kRowsAtOnce) {
-        Matrices part = all;
-        part.input += row * all.in;
-        part.output += row * all.out;
-        multiply_outputs(part, std::min(kRowsAtOnce, count - row), begin,
-                         std::min(begin + grain, end));
-      }
-    }
+  const std::int64_t block = std::max<std::int64_t>(1, kWeightsAtOnce / all.in);
+  at::parallel_for(0, all.out, block, [&](std::int64_t begin, std::int64_t end) {
+    for (; begin < end; begin += block)
+      multiply_by_blocks(all, count, begin, std::min(begin + block, end));
   });
   return output;
 }
@@ -151,7 +145,7 @@ bool are_few_rows(const at::Tensor& input, const at::Tensor& weight, const at::T
   return c10::InferenceMode::is_enabled() && is_plain(input) && is_plain(weight) &&
          weight.is_contiguous() && input.dim() > 0 && input.size(-1) == weight.size(1) &&
          weight.size(1) > 0 && input.numel() <= kFewRows * weight.size(1) &&
-         (!bias.defined() || (is_plain(bias) && bias.is_contiguous())) &&
+         (!bias.defined() || (is_plain(bias) && bias.is_contiguous())) && has_kernel() &&
          !at::autocast::is_autocast_enabled(at::kCPU);
 }
 
