@@ -57,7 +57,7 @@ if(TARGET accelerate_transformers)
   add_test(NAME models.live.generation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/generation_live.py"
                                                $<TARGET_FILE:model_probe> --least 500)
   set_tests_properties(models.live.outputs models.live.files models.live.gguf models.live.minilm models.live.generation
-                       PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77)
+                       PROPERTIES TIMEOUT 900 COST 20 LABELS "models;live" SKIP_RETURN_CODE 77 ENVIRONMENT OMP_NUM_THREADS=1)
   set_tests_properties(models.live.minilm PROPERTIES FIXTURES_REQUIRED real_tokenizers)
 endif()
 

@@ -18,7 +18,7 @@ from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Both, OfBound, Row, Times  # noqa: E402
 from suites import comm, fsdp  # noqa: E402
 ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
-        "comm": 154, "tokenizers": 18, "datasets": 8, "models": 5 if fsdp.has_fast_bf16() else 3, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
+        "comm": 154, "tokenizers": 18, "datasets": 8, "models": 7 if fsdp.has_fast_bf16() else 5, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
 
 # Stands for every program: reports what any of them would.
 REPORTING = """#!/bin/sh
@@ -26,7 +26,7 @@ echo some line before
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
  "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.1],
- "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "batches": 1, "loss": 2.0, "pass_seconds": 0.1, "rows": 1000, "call_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
+ "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "batches": 1, "loss": 2.0, "pass_seconds": 0.1, "token_seconds": 0.1, "checksum": 7, "rows": 1000, "call_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
 """.replace("{COLLECTIVES}", json.dumps({name: [0.1] for name in [*comm.names_of(4), "memory"]}))
 
 
@@ -39,7 +39,7 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "dataset_rows", "model_steps"):
+                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "dataset_rows", "model_steps", "generate_tokens"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 

@@ -69,16 +69,13 @@ TEST(Gguf, ReadsMetadataOfEveryKind) {
     EXPECT_EQ(file.number("u8"), 200.0);
     EXPECT_EQ(file.text("text"), "né");
     EXPECT_EQ(file.length("words"), 3U);
-    EXPECT_EQ(file.texts("words"), (std::vector<std::string>{"a", "", "ccc"}));
     EXPECT_EQ(file.length("numbers"), 2U);
     EXPECT_EQ(file.length("nested"), 1U);
     EXPECT_EQ(file.integer("missing"), std::nullopt);
-    EXPECT_EQ(file.texts("missing"), std::nullopt);
     expect_has(message_of<CheckpointError>([&] { (void)file.integer("text"); }), "model.gguf");
     expect_has(message_of<CheckpointError>([&] { (void)file.integer("u64"); }), "'u64'");
     EXPECT_THROW((void)file.text("u8"), CheckpointError);
     EXPECT_THROW((void)file.number("words"), CheckpointError);
-    EXPECT_THROW((void)file.texts("numbers"), CheckpointError);
     EXPECT_THROW((void)file.length("bool"), CheckpointError);
   }
 }

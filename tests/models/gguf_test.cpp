@@ -102,6 +102,8 @@ TEST_F(GgufModel, RefusesWhatDoesNotFit) {
   EXPECT_THROW((void)open(), CheckpointError);  // There is no file.
   write(llama_file({.architecture = "mamba"}));
   expect_has(refusal<ConfigError>(), "'mamba'; those that are read are llama, qwen2, gpt2");
+  write(llama_file({.name = "a model \xff"}));  // Which config.json could not hold.
+  expect_has(refusal<CheckpointError>(), "'general.name' is no UTF-8");
   write(llama_file({.heads = 3}));
   expect_has(refusal<CheckpointError>(), "'blk.0.attn_q.weight' has rows that do not divide");
   write(llama_file({.query_rows = 2 * kHidden}));

@@ -7,36 +7,23 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "accelerate/models/auto_model.h"
+#include "tests/models/small_models.h"
 
 namespace accelerate {
 namespace {
 
 using Json = nlohmann::json;
 
-Task task_of(const Json& row) {
-  using enum Task;
-  static const std::map<std::string, Task> kTasks{
-      {"base", base},
-      {"sequence_classification", sequence_classification},
-      {"token_classification", token_classification},
-      {"question_answering", question_answering},
-      {"masked_lm", masked_lm},
-      {"causal_lm", causal_lm},
-      {"multiple_choice", multiple_choice}};
-  return kTasks.at(row.at("task").get<std::string>());
-}
-
 std::shared_ptr<PreTrainedModel> model_of(const Json& row) {
   at::manual_seed(row.at("seed").get<std::uint64_t>());
-  auto model = detail::model_from_config(
-      task_of(row), PretrainedConfig::from_json(row.at("config").dump(), "the golden"));
+  auto model =
+      detail::model_from_config(testing::task_of(row.at("task").get<std::string>()),
+                                PretrainedConfig::from_json(row.at("config").dump(), "the golden"));
   const at::NoGradGuard no_grad;
   std::set<const void*> done;  // A tied parameter has two names here.
   for (at::Tensor parameter : model->parameters())

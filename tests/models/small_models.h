@@ -4,6 +4,7 @@
 #include <ATen/Context.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "accelerate/models/auto_model.h"
@@ -48,6 +49,20 @@ inline PretrainedConfig small_config(const std::string& kind) {
   }
   config.set("model_type", kind);
   return config;
+}
+
+/// The task that scripts of tests/reference call so.
+inline Task task_of(const std::string& name) {
+  using enum Task;
+  static const std::map<std::string, Task> kTasks{
+      {"base", base},
+      {"sequence_classification", sequence_classification},
+      {"token_classification", token_classification},
+      {"question_answering", question_answering},
+      {"masked_lm", masked_lm},
+      {"causal_lm", causal_lm},
+      {"multiple_choice", multiple_choice}};
+  return kTasks.at(name);
 }
 
 /// A bare BERT, written into `folder`.

@@ -322,24 +322,15 @@ std::optional<double> GgufFile::number(std::string_view key) const {
 
 std::optional<std::string> GgufFile::text(std::string_view key) const {
   const auto* value = as<std::string_view>(key, "text");
-  return value == nullptr ? std::nullopt : std::optional<std::string>(*value);
+  if (value == nullptr) return std::nullopt;
+  if (!is_utf8(*value))
+    throw CheckpointError("'" + path_.string() + "': '" + std::string(key) + "' is no UTF-8");
+  return std::string(*value);
 }
 
 std::optional<std::uint64_t> GgufFile::length(std::string_view key) const {
   const auto* value = as<GgufArray>(key, "array");
   return value == nullptr ? std::nullopt : std::optional(value->length);
-}
-
-std::optional<std::vector<std::string>> GgufFile::texts(std::string_view key) const {
-  const auto* value = as<GgufArray>(key, "array");
-  if (value == nullptr) return std::nullopt;
-  if (value->element_type != kString)
-    throw CheckpointError("'" + path_.string() + "': '" + std::string(key) +
-                          "' is no array of texts");
-  std::vector<std::string> found;
-  Cursor cursor(value->bytes);
-  for (std::uint64_t i = 0; i < value->length; ++i) found.emplace_back(cursor.text());
-  return found;
 }
 
 const GgufTensor* GgufFile::find(std::string_view name) const {

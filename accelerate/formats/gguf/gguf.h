@@ -57,7 +57,6 @@ class GgufFile {
   [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
   /// Elements of an array.
   [[nodiscard]] std::optional<std::uint64_t> length(std::string_view key) const;
-  [[nodiscard]] std::optional<std::vector<std::string>> texts(std::string_view key) const;
 
   [[nodiscard]] const std::vector<GgufTensor>& tensors() const { return tensors_; }
   [[nodiscard]] const GgufTensor* find(std::string_view name) const;

@@ -65,9 +65,11 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   if (mask.defined()) scores = scores + added_mask(mask, scores);
   if (is_causal)
     scores = scores + added_mask(visible(query.size(2), 0, {}, query.device()), scores);
-  // In fp32 also where the model is of 16 bits, as Transformers' decoders do.
-  const at::Tensor weights = at::dropout(
-      at::softmax(scores, -1, at::kFloat).to(query.scalar_type()), spec.dropout, spec.dropout > 0);
+  // In fp32 also where the model is of 16 bits, as Transformers' decoders do; of fp64 in fp64,
+  // where theirs gives NaN for rows that see nothing.
+  const auto type = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor weights = at::dropout(at::softmax(scores, -1, type).to(query.scalar_type()),
+                                         spec.dropout, spec.dropout > 0);
   if (spec.weights != nullptr) spec.weights->push_back(weights);
   return at::matmul(weights, repeat_heads(value, times));
 }

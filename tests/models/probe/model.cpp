@@ -35,6 +35,7 @@
 #include "accelerate/models/architectures/text_model.h"
 #include "accelerate/models/auto_model.h"
 #include "accelerate/models/label_smoother.h"
+#include "tests/models/small_models.h"
 
 namespace {
 
@@ -44,16 +45,7 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kOneFile = std::uint64_t{1} << 40;
 
 Task task_of(const Json& question) {
-  using enum Task;
-  static const std::map<std::string, Task> kTasks{
-      {"base", base},
-      {"sequence_classification", sequence_classification},
-      {"token_classification", token_classification},
-      {"question_answering", question_answering},
-      {"masked_lm", masked_lm},
-      {"causal_lm", causal_lm},
-      {"multiple_choice", multiple_choice}};
-  return kTasks.at(question.at("task").get<std::string>());
+  return testing::task_of(question.at("task").get<std::string>());
 }
 
 std::shared_ptr<PreTrainedModel> open_model(const Json& question) {
