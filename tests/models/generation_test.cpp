@@ -112,6 +112,10 @@ TEST(Generate, RefusesKeysOfAModelThatWouldChangeWhatComes) {
       PretrainedConfig::from_json(R"({"no_repeat_ngram_size": 3})", "generation_config.json"));
   expect_has(message_of<ConfigError>([&] { (void)model->generate(kPrompt); }),
              "'no_repeat_ngram_size' is 3");
+  model->set_generation_config(
+      PretrainedConfig::from_json(R"({"early_stopping": "maybe"})", "generation_config.json"));
+  expect_has(message_of<ConfigError>([&] { (void)model->generate(kPrompt); }),
+             "early_stopping is 'maybe'; allowed are true, false and 'never'");
   model->set_generation_config(PretrainedConfig::from_json(
       R"({"no_repeat_ngram_size": 0, "typical_p": 1.0, "max_new_tokens": 2})", "g.json"));
   EXPECT_EQ(model->generate(kPrompt).size(1), 5);

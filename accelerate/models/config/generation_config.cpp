@@ -55,8 +55,8 @@ void read(const PretrainedConfig& values, std::string_view key, std::optional<T>
 
 void read(const PretrainedConfig& values, std::string_view key,
           std::optional<EarlyStopping>& field) {
-  if (values.json_of(key) == "\"never\"") {
-    field = EarlyStopping::Kind::never;
+  if (values.json_of(key).starts_with('"')) {
+    field = EarlyStopping(values.get<std::string>(key)->c_str());
   } else if (const auto stops = values.get<bool>(key)) {
     field = *stops;
   }
