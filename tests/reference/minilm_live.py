@@ -54,12 +54,12 @@ def main(path, folder):
                 torch.manual_seed(7)
                 labels = {"num_labels": len(TOPICS)} if task != "base" else {}
                 model = auto.from_pretrained(model_folder, attn_implementation=attention, **labels).eval()
+                given = [{name: tensor for name, tensor in batch.items() if name != "labels"} for batch in batches[:LINES // BATCH]]
+                with torch.no_grad():
+                    wanted = [model(**inputs) for inputs in given]
                 for drops in (True, False):
                     ask(open=model_folder, task=task, attention=attention, drops_padding=drops, seed=7, **labels)
-                    for batch in batches[:LINES // BATCH]:
-                        inputs = {name: tensor for name, tensor in batch.items() if name != "labels"}
-                        with torch.no_grad():
-                            want = model(**inputs)
+                    for batch, inputs, want in zip(batches, given, wanted):
                         ask(call=write(inputs, "in.safetensors"), to=scratch / "out")
                         got = safetensors.torch.load_file(scratch / "out" / "model.safetensors")
                         for name in want_names:
