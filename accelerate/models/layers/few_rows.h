@@ -20,7 +20,7 @@ inline constexpr std::int64_t kFewRows = 8;
 /// input: fp32 {…, in}; weight: fp32 {out, in}; bias: fp32 {out} or undefined. Returns {…, out}.
 /// An operator of its own, "accelerate::linear_of_few_rows", so that profilers and engines that
 /// fetch weights see it. Reads the weights once at what memory gives, where BLAS on some CPUs
-/// reaches half of it for one row and a quarter for several. Without AVX2: at::linear.
+/// reaches half of it for one row and a quarter for two. Without AVX2: at::linear.
 [[nodiscard]] at::Tensor linear_of_few_rows(const at::Tensor& input, const at::Tensor& weight,
                                             const at::Tensor& bias);
 
