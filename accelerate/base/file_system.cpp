@@ -163,7 +163,7 @@ class Mapping final : public FileContent {
     if (size_ == 0) return;  // mmap refuses an empty range.
     data_ = ::mmap(nullptr, size_, protection, MAP_PRIVATE, file.fd.get(), 0);
     if (data_ == MAP_FAILED) throw FileError("map", path, errno);
-    if ((protection & PROT_WRITE) != 0) guard_.emplace(data_, size_, path);
+    if ((protection & PROT_WRITE) != 0) guard_.emplace(data_, size_, file.fd.get(), path);
   }
   ~Mapping() override {
     guard_.reset();

@@ -1,6 +1,8 @@
 #include "accelerate/base/lost_pages.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
 
 namespace accelerate {
@@ -18,6 +21,7 @@ struct detail::GuardedRange {
   std::atomic<std::uintptr_t> begin = 0, end = 0;
   std::atomic<bool> lost = false;
   bool taken = false;
+  Descriptor file;
   std::filesystem::path path;
   GuardedRange* next = nullptr;
 };
@@ -28,14 +32,13 @@ using Range = detail::GuardedRange;
 
 std::mutex range_mutex;  // Of all but the atomics.
 std::atomic<Range*> ranges = nullptr;
-std::atomic<int> lost_ranges = 0;
 std::uintptr_t page_bytes = 0;
 struct sigaction handler_before;
 
 bool replace_page(std::uintptr_t address) {
   for (Range* range = ranges; range != nullptr; range = range->next) {
     if (address < range->begin || address >= range->end) continue;
-    if (!range->lost.exchange(true)) ++lost_ranges;
+    range->lost = true;
     void* page = reinterpret_cast<void*>(address / page_bytes * page_bytes);
     return ::mmap(page, page_bytes, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS,
                   -1, 0) == page;
@@ -63,6 +66,13 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   }
 }
 
+// Whether the file ends before its mapping.
+bool is_shorter(const Range& range) {
+  struct stat status{};
+  return ::fstat(range.file.get(), &status) == 0 &&
+         static_cast<std::uintptr_t>(status.st_size) < range.end - range.begin;
+}
+
 void install_handler() {
   page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   struct sigaction ours{};
@@ -84,12 +94,14 @@ Range* free_range() {
 
 }  // namespace
 
-PageGuard::PageGuard(const void* begin, std::size_t size_bytes, const std::filesystem::path& path) {
+PageGuard::PageGuard(const void* begin, std::size_t size_bytes, int descriptor,
+                     const std::filesystem::path& path) {
   static std::once_flag once;
   std::call_once(once, install_handler);
   const std::lock_guard lock(range_mutex);
   range_ = free_range();
   range_->taken = true;
+  range_->file = Descriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
   range_->path = path;
   const auto address = reinterpret_cast<std::uintptr_t>(begin);
   range_->begin = address;
@@ -100,15 +112,16 @@ PageGuard::~PageGuard() {
   const std::lock_guard lock(range_mutex);
   range_->end = 0;
   range_->begin = 0;
-  if (range_->lost.exchange(false)) --lost_ranges;
+  range_->lost = false;
+  range_->file = Descriptor();
   range_->taken = false;
 }
 
 void check_for_lost_pages() {
-  if (lost_ranges == 0) return;
+  if (ranges == nullptr) return;
   const std::lock_guard lock(range_mutex);
   for (Range* range = ranges; range != nullptr; range = range->next) {
-    if (!range->lost) continue;
+    if (!range->taken || (!range->lost && !is_shorter(*range))) continue;
     throw FileError("read", range->path,
                     "it was cut short, or its disk failed, while it was mapped. What was made of "
                     "it since is of no use: restore the file and open it again. To replace a file "

@@ -16,8 +16,10 @@ struct GuardedRange;
 /// a handler that is installed later has to do the same. Thread-safe.
 class PageGuard {
  public:
-  /// `begin`: of a private mapping that may be written, of `size_bytes`.
-  PageGuard(const void* begin, std::size_t size_bytes, const std::filesystem::path& path);
+  /// `begin`: of a private mapping that may be written, of `size_bytes`, of the file `path` that is
+  /// open as `descriptor`, of which a copy is kept.
+  PageGuard(const void* begin, std::size_t size_bytes, int descriptor,
+            const std::filesystem::path& path);
   ~PageGuard();
   PageGuard(const PageGuard&) = delete;
   PageGuard& operator=(const PageGuard&) = delete;
@@ -26,7 +28,9 @@ class PageGuard {
   detail::GuardedRange* range_;
 };
 
-/// Throws FileError, with the file, while there is a mapping that has lost a page. Cost: one load.
+/// Throws FileError, with the file, while there is a mapping that has lost a page, or whose file is
+/// shorter than it: of a page that is cut within, the system gives zeros without a signal. Cost: a
+/// system call a mapping.
 void check_for_lost_pages();
 
 }  // namespace accelerate

@@ -108,8 +108,19 @@ struct Origin {
   [[nodiscard]] std::string name() const { return gguf ? gguf->path().string() : folder.string(); }
 };
 
+void check_is_not_quantised(const PretrainedConfig& config) {
+  const auto values = config.section("quantization_config");
+  if (!values) return;
+  throw ConfigError(config.name() +
+                    ": 'quantization_config' says that the weights are stored by '" +
+                    values->get<std::string>("quant_method", "a method without a name") +
+                    "', which is not read. Take the model as it was before, dequantise it in "
+                    "Python, or take a GGUF file by .gguf_file");
+}
+
 PretrainedConfig config_of(const Origin& origin, const FromPretrainedOptions& options) {
   PretrainedConfig config = options.config ? *options.config : origin.config();
+  check_is_not_quantised(config);
   if (options.num_labels && !options.id2label.empty() &&
       *options.num_labels != static_cast<std::int64_t>(options.id2label.size())) {
     throw UsageError("num_labels is " + std::to_string(*options.num_labels) +

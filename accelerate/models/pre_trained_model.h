@@ -98,7 +98,8 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   [[nodiscard]] bool drops_padding() const { return drops_padding_; }
   /// While the model trains, layers keep their inputs alone, and backward computes the rest again:
   /// less memory for a second forward, with the same gradients to the bit. A call that asks for
-  /// attention weights or uses a cache keeps all. Default: off.
+  /// attention weights or uses a cache keeps all. Gradients of gradients (create_graph) are a
+  /// UsageError then. Default: off.
   void gradient_checkpointing_enable() { set_recomputes(true); }
   void gradient_checkpointing_disable() { set_recomputes(false); }
   [[nodiscard]] bool is_gradient_checkpointing() const { return recomputes_; }

@@ -32,6 +32,9 @@ inline Options parse_options(int argc, char** argv) {
                 {"--epochs", "N", &options.epochs},
                 {"--learning_rate", "R", &options.learning_rate},
                 {"--new_tokens", "N", &options.new_tokens}});
+  if (options.block_size < 2)
+    throw std::invalid_argument("'--block_size " + std::to_string(options.block_size) +
+                                "': a row has 2 tokens or more, each of which predicts the next.");
   if (options.model.empty())
     throw std::invalid_argument(
         "--model is missing: `.venv/bin/python tools/fetch_models.py models smollm2` makes the "

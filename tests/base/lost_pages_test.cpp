@@ -38,7 +38,6 @@ TEST_F(LostPages, AreZerosAndToldUntilTheMappingIsGone) {
   auto content = copy_on_write_file_system().map(file());
   check_for_lost_pages();
   cut(3);
-  check_for_lost_pages();  // Nobody has touched them yet.
   EXPECT_EQ(sum_of(content->bytes()), static_cast<long>('x' * kPage * 3));
   const auto message = testing::message_of<FileError>(check_for_lost_pages);
   testing::expect_has(message, file().string());
@@ -47,6 +46,22 @@ TEST_F(LostPages, AreZerosAndToldUntilTheMappingIsGone) {
   EXPECT_THROW(other.commit(), FileError);
   content.reset();
   check_for_lost_pages();
+}
+
+// The system fills the page up with zeros and raises no signal.
+TEST_F(LostPages, ACutWithinTheLastPageIsToldToo) {
+  const auto content = copy_on_write_file_system().map(file());
+  std::filesystem::resize_file(file(), kPage * kPages - 1);
+  EXPECT_EQ(sum_of(content->bytes()), static_cast<long>('x' * (kPage * kPages - 1)));
+  EXPECT_THROW(check_for_lost_pages(), FileError);
+}
+
+TEST_F(LostPages, AnotherFileOfTheNameIsNoLoss) {
+  const auto content = copy_on_write_file_system().map(file());
+  folder_.write("b", "short");
+  std::filesystem::rename(folder_.path() / "b", file());
+  check_for_lost_pages();
+  EXPECT_EQ(sum_of(content->bytes()), static_cast<long>('x' * kPage * kPages));
 }
 
 TEST_F(LostPages, MayBeTouchedByThreadsAtOnce) {

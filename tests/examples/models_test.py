@@ -180,6 +180,7 @@ class BadInput(Examples):
         self.refused("nlp_accelerated", r"nowhere", "--model", self.bert, "--data", self.data, "--resume", self.folder / "nowhere")
         self.refused("causal_lm", r"cannot be opened; name another by --text", "--model", self.llama, "--text", self.folder / "none")
         self.refused("causal_lm", r"model_type is 'bert'", "--model", self.bert, "--text", self.data / "art", "--block_size", "4")
+        self.refused("causal_lm", r"'--block_size 0': a row has 2 tokens or more", "--model", self.llama, "--block_size", "0")
         self.refused("text_generation", r"model_type is 'bert'", "--model", self.bert)
         self.refused("text_generation", r"temperature", "--model", self.llama, "--do_sample", "1", "--temperature", "0")
 

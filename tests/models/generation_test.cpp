@@ -61,6 +61,13 @@ TEST(Generate, GivesTokensAsTheyCome) {
       model->generate(kPrompt, {.max_new_tokens = 4, .do_sample = true},
                       {.stream_tokens = [&](const at::Tensor& one) { given.push_back(one); }});
   EXPECT_TRUE(at::stack(given, 1).equal(ids.narrow(1, 3, 4)));
+  EXPECT_FALSE(given.front().is_inference());
+}
+
+TEST(Generate, EndsWithThePositionsWhereNoLengthIsGiven) {
+  const Inputs prompt{{"input_ids", at::arange(1, 11).unsqueeze(0)}};
+  EXPECT_EQ(decoder("gpt2")->generate(prompt).size(1), 12);
+  EXPECT_EQ(decoder("llama")->generate(prompt).size(1), 30);
 }
 
 TEST(Generate, EndsWhereAStreamThrows) {

@@ -36,12 +36,13 @@ struct Change {
   std::string architecture = "llama", name = "a model";
   std::uint32_t heads = 2;
   std::uint64_t query_rows = kHidden;
+  std::uint32_t layers = 1;
 };
 
 std::string llama_file(const Change& change = {}) {
   GgufBuilder file;
   file.add_text("general.architecture", change.architecture).add_text("general.name", change.name);
-  file.add_u32("llama.block_count", 1).add_u32("llama.embedding_length", kHidden);
+  file.add_u32("llama.block_count", change.layers).add_u32("llama.embedding_length", kHidden);
   file.add_u32("llama.feed_forward_length", kInner).add_u32("llama.context_length", 16);
   file.add_u32("llama.attention.head_count", change.heads);
   file.add_u32("llama.attention.head_count_kv", 1).add_u32("llama.vocab_size", kWords);
@@ -104,6 +105,8 @@ TEST_F(GgufModel, RefusesWhatDoesNotFit) {
   expect_has(refusal<ConfigError>(), "'mamba'; those that are read are llama, qwen2, gpt2");
   write(llama_file({.name = "a model \xff"}));  // Which config.json could not hold.
   expect_has(refusal<CheckpointError>(), "'general.name' is no UTF-8");
+  write(llama_file({.layers = 65537}));
+  expect_has(refusal<CheckpointError>(), "it promises 65537 layers and has ");
   write(llama_file({.heads = 3}));
   expect_has(refusal<CheckpointError>(), "'blk.0.attn_q.weight' has rows that do not divide");
   write(llama_file({.query_rows = 2 * kHidden}));

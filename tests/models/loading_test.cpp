@@ -134,6 +134,47 @@ TEST_F(FromPretrained, AFileThatIsCutUnderAModelIsAnError) {
   (void)AutoModel::from_pretrained(where())->forward(inputs);
 }
 
+TEST_F(FromPretrained, RefusesTwoValuesOfWhatIsTied) {
+  auto config = testing::small_llama_config();
+  const auto save = [&](bool ties) {
+    config.set("tie_word_embeddings", ties);
+    AutoModelForCausalLM::from_config(config)->save_pretrained(folder.path());
+  };
+  save(false);
+  config.set("tie_word_embeddings", true);
+  config.save_pretrained(folder.path());
+  const auto open = [&] { (void)AutoModelForCausalLM::from_pretrained(where()); };
+  const auto message = message_of<CheckpointError>(open);
+  expect_has(message, "'lm_head.weight'");
+  expect_has(message, "'model.embed_tokens.weight'");
+  expect_has(message, "tie_word_embeddings");
+  // The same values twice are what Python's torch.save writes.
+  auto tensors = map_weights(folder.path());
+  std::vector<NamedTensor> twice;
+  for (const auto& [name, outline] : tensors.outlines)
+    twice.push_back(
+        {name,
+         tensors.read(name == "lm_head.weight" ? "model.embed_tokens.weight" : name).clone()});
+  save_weights(twice, folder.path(), std::uint64_t{1} << 40);
+  open();
+}
+
+TEST_F(FromPretrained, RefusesWeightsInTheBlocksOfOthers) {
+  auto text = PretrainedConfig::from_pretrained(where()).to_json_string();
+  text.insert(text.find('{') + 1, R"("quantization_config": {"quant_method": "fp8"},)");
+  PretrainedConfig::from_json(text, "config.json").save_pretrained(folder.path());
+  expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_pretrained(where()); }),
+             "'quantization_config' says that the weights are stored by 'fp8'");
+}
+
+TEST_F(FromPretrained, AFileThatIsCutByAByteIsAnErrorToo) {
+  const auto file = folder.path() / "model.safetensors";
+  const auto model = AutoModel::from_pretrained(where());
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
+  const Inputs inputs{{"input_ids", at::ones({1, 4}, at::kLong)}};
+  EXPECT_THROW((void)model->forward(inputs), FileError);
+}
+
 TEST_F(FromPretrained, RefusesFoldersWithoutFiles) {
   std::filesystem::remove(folder.path() / "model.safetensors");
   (void)message_of<CheckpointError>([&] { (void)AutoModel::from_pretrained(where()); });

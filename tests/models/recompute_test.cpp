@@ -1,6 +1,7 @@
 // Layers that are computed again in backward: the same gradients to the bit.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 
 #include <optional>
@@ -10,6 +11,8 @@
 #include "accelerate/models/architectures/text_model.h"
 #include "accelerate/precision/autocast.h"
 #include "tests/models/small_models.h"
+#include "tests/support/errors.h"
+#include "tests/support/messages.h"
 
 namespace accelerate {
 namespace {
@@ -67,6 +70,19 @@ TEST(GradientCheckpointing, GivesTheGradientsOfADecoder) {
   const auto model = AutoModelForCausalLM::from_config(config);
   Inputs inputs{{"input_ids", kRows["input_ids"]}, {"labels", kRows["input_ids"]}};
   expect_same(*model, inputs);
+}
+
+TEST(GradientCheckpointing, RefusesGradientsOfGradients) {
+  const auto model = AutoModelForSequenceClassification::from_config(testing::small_bert_config());
+  model->set_attention("eager");
+  model->train();
+  const auto twice = [&] {
+    const at::Tensor loss = model->forward(kRows).loss;
+    (void)torch::autograd::grad({loss}, model->parameters(), {}, true, /*create_graph=*/true, true);
+  };
+  twice();
+  model->gradient_checkpointing_enable();
+  testing::expect_has(testing::message_of<UsageError>(twice), "gradient_checkpointing_disable()");
 }
 
 TEST(GradientCheckpointing, TrainsAboveFrozenEmbeddings) {

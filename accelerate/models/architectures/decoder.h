@@ -24,6 +24,8 @@ class DecoderModel : public TextModel {
                                                  const detail::HeadNeeds& needs) = 0;
   [[nodiscard]] virtual std::int64_t hidden_size() const = 0;
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
+  /// The longest text that the model is made for, in tokens.
+  [[nodiscard]] virtual std::int64_t max_positions() const = 0;
 
  protected:
   /// The tokens of `inputs`, with a cache if one is wanted, and nothing computed.

@@ -89,6 +89,7 @@ class Gpt2ModelImpl : public DecoderModel {
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] std::int64_t hidden_size() const override { return values_.n_embd; }
   [[nodiscard]] std::int64_t vocab_size() const override { return values_.vocab_size; }
+  [[nodiscard]] std::int64_t max_positions() const override { return values_.n_positions; }
   [[nodiscard]] torch::nn::Embedding input_embeddings() override { return wte; }
   [[nodiscard]] const Gpt2Config& values() const { return values_; }
   [[nodiscard]] bool ignores(const std::string& name) const override;

@@ -109,6 +109,9 @@ class LlamaModelImpl : public DecoderModel {
   [[nodiscard]] ParallelPlan parallel_plan() const override;
   [[nodiscard]] std::int64_t hidden_size() const override { return values_.hidden_size; }
   [[nodiscard]] std::int64_t vocab_size() const override { return values_.vocab_size; }
+  [[nodiscard]] std::int64_t max_positions() const override {
+    return values_.max_position_embeddings;
+  }
   [[nodiscard]] torch::nn::Embedding input_embeddings() override { return embed_tokens; }
   [[nodiscard]] const LlamaConfig& values() const { return values_; }
 

@@ -78,17 +78,17 @@ void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOp
 
 // `given`, else what the model says, else the default, for a prompt of so many tokens.
 GenerationConfig completed(const GenerationConfig& given, const GenerationConfig& of_model,
-                           std::int64_t prompt, std::optional<std::int64_t> positions) {
+                           std::int64_t prompt, std::int64_t positions) {
   GenerationConfig config = given.or_else(of_model);
   const bool has_max_length = config.max_length.has_value();
   config = config.or_else(kDefaults);
   if (config.eos_token_id && !config.eos_token_id->empty() && !config.pad_token_id)
     config.pad_token_id = config.eos_token_id->front();
   if (config.max_new_tokens) {
-    config.max_length = prompt + *config.max_new_tokens;
+    constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+    config.max_length = prompt + std::min(*config.max_new_tokens, kMost - prompt);
   } else if (!has_max_length) {
-    config.max_length =
-        std::min(prompt + *config.max_length, positions.value_or(std::numeric_limits<int>::max()));
+    config.max_length = std::min(prompt + *config.max_length, positions);
   }
   return config;
 }
@@ -164,7 +164,7 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
   at::Tensor ids = checked(inputs)["input_ids"].to(at::kLong);
   const std::int64_t prompt = ids.size(1);
   const auto config = completed(given, GenerationConfig::of(generation_config_.value_or(config_)),
-                                prompt, config_.get<std::int64_t>("max_position_embeddings"));
+                                prompt, model.decoder().max_positions());
   check(config, prompt, options);
   const std::int64_t times = std::max(*config.num_beams, *config.num_return_sequences);
   std::optional<detail::TextStream> text;

@@ -5,6 +5,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
+#include <c10/core/InferenceMode.h>
 
 #include <utility>
 
@@ -24,7 +25,10 @@ at::Tensor sample(Continuation& continuation, at::Tensor ids, at::Tensor scores,
     if (search.config.eos_token_id)
       tokens = at::where(goes_on, tokens, *search.config.pad_token_id);
     ids = at::cat({ids, tokens.unsqueeze(1)}, 1);
-    if (on_tokens) on_tokens(tokens.to(at::kCPU));
+    if (on_tokens) {  // Whose tensors are as any other.
+      const c10::InferenceMode off(false);
+      on_tokens(tokens.to(at::kCPU).clone());
+    }
     goes_on = goes_on.logical_and(search.stopping(ids).logical_not());
     if (!goes_on.any().item<bool>()) return ids;
     scores = continuation.next_scores(ids);

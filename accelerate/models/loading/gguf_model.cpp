@@ -224,6 +224,11 @@ PretrainedConfig config_of_gguf(const GgufFile& file) {
   config.set("model_type", std::string(mistral ? "mistral" : architecture.name));
   if (!name.empty()) config.set("_model_name_or_path", name);
   const std::string prefix = std::string(architecture.name) + ".";
+  const auto blocks = file.integer(prefix + "block_count").value_or(0);
+  if (blocks < 0 || static_cast<std::size_t>(blocks) > file.tensors().size())
+    throw CheckpointError("cannot load '" + file.path().string() + "': it promises " +
+                          std::to_string(blocks) + " layers and has " +
+                          std::to_string(file.tensors().size()) + " tensors");
   for (const auto& [key, to] : architecture.integers)
     if (const auto value = file.integer(prefix + std::string(key))) config.set(to, *value);
   for (const auto& [key, to] : architecture.numbers)

@@ -114,7 +114,7 @@ class Loader {
                                            std::string(kAnew)});
         reported_.insert(name);
       } else {
-        give(parameter->second, weights_.read(in_file));
+        give(name, parameter->second, weights_.read(in_file));
       }
     }
     if (!reported_.empty() && !options_.ignore_mismatched_sizes) {
@@ -147,9 +147,16 @@ class Loader {
     });
   }
 
-  void give(const at::Tensor& parameter, const at::Tensor& values) {
-    if (!filled_.insert(parameter.unsafeGetTensorImpl()).second) return;
-    compat::materialise_(parameter, values.is_floating_point() ? values.to(type_) : values);
+  // What is tied may stand in the files under both names, but not with two values.
+  void give(const std::string& name, const at::Tensor& parameter, const at::Tensor& in_file) {
+    const at::Tensor values = in_file.is_floating_point() ? in_file.to(type_) : in_file;
+    const auto [filled, is_first] = filled_.emplace(parameter.unsafeGetTensorImpl(), name);
+    if (is_first) return compat::materialise_(parameter, values);
+    if (parameter.is_same(values) || parameter.equal(values)) return;
+    throw CheckpointError("the weights at " + place_ + " have other values under '" + name +
+                          "' than under '" + filled->second +
+                          "', which the configuration ties. Set tie_word_embeddings to false in "
+                          "config.json, or in .config");
   }
 
   PreTrainedModel& model_;
@@ -159,7 +166,7 @@ class Loader {
   std::set<std::string> names_, reported_;
   std::map<std::string, at::Tensor> parameters_;
   at::ScalarType type_ = at::kFloat;
-  std::set<const at::TensorImpl*> filled_;
+  std::map<const at::TensorImpl*, std::string> filled_;  // With the name in the model.
   LoadReport report_;
 };
 
