@@ -95,9 +95,6 @@ class Cursor {
     return std::string(found);
   }
   [[nodiscard]] std::uint64_t taken() const { return all_.size() - left_.size(); }
-  [[nodiscard]] std::span<const std::byte> since(std::uint64_t begin) const {
-    return all_.subspan(begin, taken() - begin);
-  }
   // Before room is made for `count` things of at least so many bytes each.
   void expect(std::uint64_t count, std::uint64_t least_bytes, const char* what) const {
     if (count <= left_.size() / least_bytes) return;
@@ -114,12 +111,9 @@ void skip_elements(Cursor& cursor, std::uint32_t type, std::uint64_t length, int
 GgufArray take_array(Cursor& cursor, int nesting) {
   if (nesting > kMostNesting)
     refuse("it has arrays in arrays more than " + std::to_string(kMostNesting) + " deep");
-  GgufArray array;
-  array.element_type = cursor.u32();
-  array.length = cursor.u64();
-  const std::uint64_t begin = cursor.taken();
-  skip_elements(cursor, array.element_type, array.length, nesting);
-  array.bytes = cursor.since(begin);
+  const std::uint32_t type = cursor.u32();
+  const GgufArray array{cursor.u64()};
+  skip_elements(cursor, type, array.length, nesting);
   return array;
 }
 

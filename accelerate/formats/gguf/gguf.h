@@ -26,11 +26,9 @@ struct GgufTensor {
   std::span<const std::byte> bytes;  ///< Whole blocks, which no row shares with another.
 };
 
-/// An array of metadata as it lies in the file: a vocabulary is read only by who asks for it.
+/// An array of metadata, such as a vocabulary, of which the length alone is kept.
 struct GgufArray {
-  std::uint32_t element_type = 0;
   std::uint64_t length = 0;
-  std::span<const std::byte> bytes;
 };
 
 using GgufValue =

@@ -189,12 +189,10 @@ detail::Computed BertModelImpl::encode(const TextInputs& inputs, detail::HeadNee
   keep();
   for (const auto& layer : *layers_) {
     spec.first_alone = needs.first_alone && layer == *(layers_->end() - 1);
-    const auto forward = [block = layer->as<detail::BertLayer>(), tokens,
-                          spec](const at::Tensor& hidden) {
+    auto* block = layer->as<detail::BertLayer>();
+    computed.hidden = run_block(*layer, computed, inputs, [=](const at::Tensor& hidden) {
       return block->forward(hidden, tokens, spec);
-    };
-    computed.hidden = inputs.output_attentions ? forward(computed.hidden)
-                                               : run_layer(*layer, computed.hidden, forward);
+    });
     keep();
   }
   computed.first_alone = needs.first_alone && !layers_->is_empty();

@@ -37,13 +37,6 @@ detail::Computed DecoderModel::begin(const TextInputs& inputs,
   return computed;
 }
 
-at::Tensor DecoderModel::run_block(
-    const torch::nn::Module& block, const detail::Computed& computed, const TextInputs& inputs,
-    const std::function<at::Tensor(const at::Tensor&)>& forward) const {
-  const bool keeps = inputs.output_attentions || computed.past_key_values != nullptr;
-  return keeps ? forward(computed.hidden) : run_layer(block, computed.hidden, forward);
-}
-
 ModelOutput DecoderModel::forward(const TextInputs& inputs) {
   const auto computed = compute(inputs, {});
   ModelOutput output = computed.output();

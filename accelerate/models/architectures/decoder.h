@@ -31,11 +31,6 @@ class DecoderModel : public TextModel {
   /// The tokens of `inputs`, with a cache if one is wanted, and nothing computed.
   [[nodiscard]] detail::Computed begin(const TextInputs& inputs,
                                        const detail::HeadNeeds& needs) const;
-  /// As run_layer(), of what was computed so far; a call that keeps more than hidden states keeps
-  /// all.
-  [[nodiscard]] at::Tensor run_block(
-      const torch::nn::Module& block, const detail::Computed& computed, const TextInputs& inputs,
-      const std::function<at::Tensor(const at::Tensor&)>& forward) const;
 };
 
 /// A decoder below a head.

@@ -157,12 +157,10 @@ detail::Computed DistilBertModelImpl::encode(const TextInputs& inputs, detail::H
   keep();
   for (const auto& layer : *layers_) {
     spec.first_alone = needs.first_alone && layer == *(layers_->end() - 1);
-    const auto forward = [block = layer->as<detail::TransformerBlock>(), tokens,
-                          spec](const at::Tensor& hidden) {
+    auto* block = layer->as<detail::TransformerBlock>();
+    computed.hidden = run_block(*layer, computed, inputs, [=](const at::Tensor& hidden) {
       return block->forward(hidden, tokens, spec);
-    };
-    computed.hidden = inputs.output_attentions ? forward(computed.hidden)
-                                               : run_layer(*layer, computed.hidden, forward);
+    });
     keep();
   }
   computed.first_alone = needs.first_alone && !layers_->is_empty();

@@ -236,4 +236,12 @@ ModelOutput choice_output(const Computed& computed, const at::Tensor& logits, st
 }
 
 }  // namespace detail
+
+at::Tensor TextModel::run_block(const torch::nn::Module& block, const detail::Computed& computed,
+                                const TextInputs& inputs,
+                                const std::function<at::Tensor(const at::Tensor&)>& forward) const {
+  const bool keeps = inputs.output_attentions || computed.past_key_values != nullptr;
+  return keeps ? forward(computed.hidden) : run_layer(block, computed.hidden, forward);
+}
+
 }  // namespace accelerate

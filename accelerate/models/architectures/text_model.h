@@ -1,6 +1,7 @@
 // What models of text have in common: their arguments, and what heads make of what layers made.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -124,6 +125,13 @@ class TextModel : public PreTrainedModel {
                                     const at::Tensor& attention_mask = {}) {
     return forward(TextInputs{.input_ids = input_ids, .attention_mask = attention_mask});
   }
+
+ protected:
+  /// As run_layer(), of what was computed so far; a call that keeps more than hidden states keeps
+  /// all.
+  [[nodiscard]] at::Tensor run_block(
+      const torch::nn::Module& block, const detail::Computed& computed, const TextInputs& inputs,
+      const std::function<at::Tensor(const at::Tensor&)>& forward) const;
 };
 
 }  // namespace accelerate
