@@ -1,5 +1,5 @@
-// The front door of Accelerate::transformers: tokenizers, datasets and models, beside all of
-// accelerate.h.
+// The front door of Accelerate::transformers: the hub, tokenizers, datasets and models, beside all
+// of accelerate.h.
 #pragma once
 
 #include "accelerate/accelerate.h"
@@ -9,6 +9,11 @@
 #include "accelerate/datasets/dataset_dict.h"
 #include "accelerate/datasets/iterable_dataset.h"
 #include "accelerate/datasets/load_dataset.h"
+#include "accelerate/hub/account.h"
+#include "accelerate/hub/download.h"
+#include "accelerate/hub/hub_error.h"
+#include "accelerate/hub/model_card.h"
+#include "accelerate/hub/upload.h"
 #include "accelerate/models/architectures/text_model.h"
 #include "accelerate/models/auto_model.h"
 #include "accelerate/models/label_smoother.h"

@@ -13,6 +13,7 @@
 #include "cli/commands/config.h"
 #include "cli/commands/convert.h"
 #include "cli/commands/env.h"
+#include "cli/commands/hub.h"
 #include "cli/commands/launch.h"
 #include "cli/commands/merge_weights.h"
 #include "cli/terminal/screen.h"
@@ -36,6 +37,7 @@ void setup_all(CLI::App& app, int& exit_code) {
   setup_config(app, exit_code);
   setup_convert(app, exit_code);
   setup_env(app, exit_code);
+  setup_hub(app, exit_code);
   setup_launch(app);
   setup_merge_weights(app, exit_code);
   app.footer("`accelerate COMMAND --help` tells more about a command.");

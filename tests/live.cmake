@@ -33,6 +33,24 @@ if(TARGET accelerate_tokenizers)
   add_test(NAME hub.live COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/reference/hub_cache_live.py"
                                  $<TARGET_FILE:hub_cache_probe>)
   set_tests_properties(hub.live PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
+  # The server that the others ask proves itself with Python's client.
+  add_test(NAME hub.live.server COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/server/hub_server_test.py")
+  add_test(NAME hub.live.cache_scan COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/cache_scan_live.py"
+                                            $<TARGET_FILE:cache_scan_probe> --caches 100)
+  add_test(NAME hub.live.model_card COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/model_card_live.py"
+                                            $<TARGET_FILE:model_card_probe>)
+  foreach(kind download failures upload upload_failures)
+    add_test(NAME hub.live.${kind} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/${kind}_live.py"
+                                           $<TARGET_FILE:hub_client_probe>)
+  endforeach()
+  set_tests_properties(hub.live.server hub.live.cache_scan hub.live.model_card hub.live.download hub.live.failures hub.live.upload hub.live.upload_failures
+                       PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live" SKIP_RETURN_CODE 77)
+endif()
+
+if(TARGET accelerate_transformers)
+  add_test(NAME hub.live.by_name COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/hub/by_name_live.py"
+                                         $<TARGET_FILE:by_name_probe>)
+  set_tests_properties(hub.live.by_name PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
 endif()
 
 # Datasets against answers of Python `datasets`, collators against Transformers.

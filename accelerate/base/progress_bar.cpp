@@ -76,6 +76,7 @@ struct ProgressBar::Display {
                                     .elapsed = Clock::now() - start,
                                     .units_per_second = units_per_second,
                                     .unit = options.unit,
+                                    .unit_scale = options.unit_scale,
                                     .postfix = text_of(postfix)};
     if (line) {
       // The last column stays free: a terminal may wrap when it is filled.

@@ -32,6 +32,7 @@ struct ProgressOptions {
   std::optional<std::uint64_t> total = {};  ///< Units there are; `progress` fills it in by size().
   std::uint64_t initial = 0;                ///< Units done before, e.g. when resuming.
   std::string unit = "it";                  ///< What is counted.
+  bool unit_scale = false;                  ///< Writes "1.23G" for 1,230,000,000.
   bool main_process_only = true;            ///< Rank 0 alone shows it, else every rank.
   std::optional<bool> leave =
       {};                ///< Whether it stays when done; unset: yes unless inside another.

@@ -31,8 +31,22 @@ int percent(const ProgressView& view) {
   return static_cast<int>(std::floor(fraction(view) * 100));
 }
 
+// Three digits and a power of 1000: "1.23G". Source: tqdm's format_sizeof.
+std::string scaled(double value) {
+  constexpr std::array<const char*, 7> kPowers = {"", "k", "M", "G", "T", "P", "E"};
+  std::size_t power = 0;
+  for (; value >= 999.5 && power + 1 < kPowers.size(); ++power) value /= 1000;
+  const int decimals = power == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return format("%.*f", decimals, value) + kPowers[power];
+}
+
+std::string number(const ProgressView& view, std::uint64_t value) {
+  return view.unit_scale ? scaled(static_cast<double>(value)) : std::to_string(value);
+}
+
 std::string rate(const ProgressView& view) {
   if (view.units_per_second <= 0) return "?" + view.unit + "/s";
+  if (view.unit_scale) return scaled(view.units_per_second) + view.unit + "/s";
   if (view.units_per_second >= 1) {
     return format("%.*f", view.units_per_second < 100 ? 2 : 0, view.units_per_second) + view.unit +
            "/s";
@@ -57,8 +71,8 @@ std::string times(const ProgressView& view) {
 }
 
 std::string count(const ProgressView& view) {
-  if (!view.total) return std::to_string(view.done) + view.unit;
-  return std::to_string(view.done) + "/" + std::to_string(*view.total);
+  if (!view.total) return number(view, view.done) + view.unit;
+  return number(view, view.done) + "/" + number(view, *view.total);
 }
 
 std::string label(const ProgressView& view) {

@@ -16,6 +16,7 @@ struct ProgressView {
   std::chrono::duration<double> elapsed{0};  ///< Since the start.
   double units_per_second = 0;               ///< 0 when not known yet.
   std::string unit = "it";                   ///< What is counted.
+  bool unit_scale = false;                   ///< Writes "1.23G" for 1,230,000,000.
   std::string postfix = {};                  ///< "key=value, key=value"; "" for none.
 };
 

@@ -12,8 +12,8 @@
 #include "accelerate/datasets/storage/column_builder.h"
 #include "accelerate/datasets/storage/table_builder.h"
 #include "accelerate/datasets/storage/table_file.h"
-#include "accelerate/hub/cache.h"
-#include "accelerate/hub/python_paths.h"
+#include "accelerate/hub/cache/cache.h"
+#include "accelerate/hub/cache/python_paths.h"
 
 namespace accelerate {
 namespace {

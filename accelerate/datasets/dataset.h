@@ -16,6 +16,7 @@
 #include "accelerate/datasets/features.h"
 #include "accelerate/datasets/row.h"
 #include "accelerate/datasets/row_batch.h"
+#include "accelerate/hub/push.h"
 
 namespace accelerate {
 namespace detail {
@@ -142,6 +143,16 @@ class Dataset {
   /// Not of dict["train"], which is a copy: of a dataset that has a name, or of the whole dict.
   void set_format(const std::vector<std::string>& columns = {}) &;
 
+  /// Writes all columns to a Parquet file, which Python `datasets` and load_dataset() read with the
+  /// same rows and features, class labels too. The file appears whole or not at all, and replaces
+  /// another of its name; its folder must exist. Throws FileError for what the system refuses,
+  /// ConfigError in a build without Arrow, DataError for a row with 2^31 bytes of text or entries
+  /// of lists in a column. Cost: a row group in memory, about 16 MiB or one longer row.
+  void to_parquet(const std::filesystem::path& file) const;
+  /// DatasetDict::push_to_hub() of one split.
+  CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {},
+                         const std::string& split = "train") const;
+
   /// Equal only for equal rows, names and types. Of files that load_dataset() keeps in its cache it
   /// stands for their paths, sizes and times instead of their content.
   [[nodiscard]] std::string fingerprint() const;
@@ -150,6 +161,8 @@ class Dataset {
   [[nodiscard]] const std::shared_ptr<const std::vector<std::uint64_t>>& rows() const {
     return rows_;
   }
+  /// Where each of features() is in the table.
+  [[nodiscard]] const std::vector<std::size_t>& table_columns() const { return columns_; }
 
  private:
   friend Dataset concatenate_datasets(const std::vector<Dataset>& datasets);

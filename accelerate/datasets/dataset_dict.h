@@ -30,6 +30,13 @@ class DatasetDict : public detail::Splits<Dataset> {
   [[nodiscard]] DatasetDict select_columns(const std::vector<std::string>& names) const;
   [[nodiscard]] DatasetDict class_encode_column(std::string_view name) const;
   void set_format(const std::vector<std::string>& columns = {}) &;
+  /// Writes data/<split>-00000-of-0000N.parquet, of about 500 MB each, into a dataset's repository
+  /// of the hub, made if there is none, in one commit. Earlier files of these splits go, other
+  /// splits stay. A repository without README.md gets one that names the files. Python `datasets`
+  /// and load_dataset() read it. Throws UsageError for a split whose name is not of letters,
+  /// digits, '.', '_', what to_parquet(), create_repo() and upload_folder() throw. Cost: the files
+  /// in a temporary folder.
+  CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {}) const;
 
  private:
   [[nodiscard]] DatasetDict each(const std::function<Dataset(const Dataset&)>& function) const;

@@ -11,6 +11,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/data/ordered_prefetch.h"
+#include "accelerate/datasets/fetch_dataset.h"
 #include "accelerate/datasets/storage/table_builder.h"
 #include "accelerate/datasets/storage/table_file.h"
 
@@ -21,15 +22,15 @@ using Files = std::vector<std::filesystem::path>;
 using Open = std::unique_ptr<detail::ChunkReader> (*)(const std::filesystem::path&,
                                                       const detail::ReaderOptions&);
 
+bool is_format(std::string_view name) {
+  return name == "csv" || name == "json" || name == "text" || name == "parquet";
+}
+
 Open opener_of(std::string_view format) {
   if (format == "csv") return detail::read_csv;
   if (format == "json") return detail::read_json;
   if (format == "text") return detail::read_text;
-  if (format == "parquet") return detail::read_parquet;
-  throw UsageError(
-      "load_dataset(\"" + std::string(format) +
-      "\") was asked for; allowed are csv, json, parquet and text. A dataset of the hub is "
-      "opened by its files: {.data_files = …}");
+  return detail::read_parquet;
 }
 
 // The files that a pattern names, in order.
@@ -51,10 +52,12 @@ Files matched(const std::string& pattern) {
   return files;
 }
 
-std::vector<std::pair<std::string, Files>> splits_of(const LoadDatasetOptions& options) {
+using FilesBySplit = std::vector<std::pair<std::string, Files>>;
+
+FilesBySplit splits_of(const LoadDatasetOptions& options) {
   if (options.data_files.splits().empty())
     throw UsageError("load_dataset was called without files; name them by {.data_files = …}");
-  std::vector<std::pair<std::string, Files>> splits;
+  FilesBySplit splits;
   std::string names;
   for (const auto& [split, patterns] : options.data_files.splits()) {
     names += (names.empty() ? "" : ", ") + split;
@@ -215,28 +218,50 @@ class Stream {
   std::size_t next_ = 0, file_ = 0;
 };
 
+// What is to be read, and how.
+struct Source {
+  std::string format;
+  FilesBySplit splits;
+  LoadDatasetOptions options;
+};
+
+Source source_of(std::string_view name, const LoadDatasetOptions& options) {
+  if (is_format(name)) return {std::string(name), splits_of(options), options};
+  auto found = detail::fetch_dataset(std::string(name), options);
+  Source source{.format = found.format, .splits = {}, .options = options};
+  if (options.csv.delimiter == CsvOptions().delimiter)
+    source.options.csv.delimiter = found.delimiter;
+  if (options.json.field.empty()) source.options.json.field = found.json_field;
+  for (auto& [split, paths] : found.splits) {
+    Files files(paths.begin(), paths.end());
+    source.splits.emplace_back(split, std::move(files));
+  }
+  return source;
+}
+
 }  // namespace
 
 DatasetDict load_dataset(std::string_view format, const LoadDatasetOptions& options) {
-  (void)opener_of(format);
+  const Source source = source_of(format, options);
   if (options.features) detail::check_features(*options.features);
   DatasetDict splits;
-  for (const auto& [split, files] : splits_of(options))
-    splits.set(split, load(format, files, options));
+  for (const auto& [split, files] : source.splits)
+    splits.set(split, load(source.format, files, source.options));
   return splits;
 }
 
 IterableDatasetDict stream_dataset(std::string_view format, const LoadDatasetOptions& options) {
-  const Open open = opener_of(format);
+  const Source source = source_of(format, options);
+  const Open open = opener_of(source.format);
   if (options.features) detail::check_features(*options.features);
   std::vector<std::pair<std::string, IterableDataset>> splits;
-  for (const auto& [split, files] : splits_of(options)) {
+  for (const auto& [split, files] : source.splits) {
     Features features;
     for (const auto& file : files) {
-      features = open(file, reader_options(options))->features();
+      features = open(file, reader_options(source.options))->features();
       if (!features.empty()) break;
     }
-    auto settings = reader_options(options);
+    auto settings = reader_options(source.options);
     settings.features = features;
     splits.emplace_back(
         split,

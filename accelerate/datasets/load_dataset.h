@@ -12,6 +12,7 @@
 #include "accelerate/datasets/dataset_dict.h"
 #include "accelerate/datasets/iterable_dataset.h"
 #include "accelerate/datasets/readers/chunk_reader.h"
+#include "accelerate/hub/repository.h"
 
 namespace accelerate {
 
@@ -51,14 +52,22 @@ struct LoadDatasetOptions {
   bool keep_in_memory = false;
   bool load_from_cache_file = true;      ///< Otherwise reads the files anew.
   std::filesystem::path cache_dir = {};  ///< Else datasets_cache_folder().
+  std::string name = {};      ///< The configuration of a repository; its default when empty.
+  std::string data_dir = {};  ///< Of a repository: the folder in which its files are looked for.
+  HubOptions hub = {};        ///< Of a repository. It is a dataset whatever .type says.
 };
 
-/// Reads "csv", "json", "text" or "parquet" files. The first time rows are written to the cache;
-/// later the cache is mapped, as long as path, size and time of every file are the same. Throws
-/// UsageError for another name and for a split that is not there, FileError for files that cannot
-/// be opened, DataError with file, line and column for damaged ones and for a file that changes
-/// while it is read. Cost: one pass over the files; memory for 10,000 rows and for 16 MiB that are
-/// written at a time, and of a JSON file with .field for all of it.
+/// Reads "csv", "json", "text" or "parquet" files, or those of a repository: a dataset of the hub,
+/// or a folder that is laid out as one. A repository's card says by `configs` which files are in
+/// which split; without it the names of the files say it. .data_files are then patterns in the
+/// repository. Only files that are needed are fetched; scripts are never run. The first time rows
+/// are written to the cache; later the cache is mapped, as long as path, size and time of every
+/// file are the same. Throws UsageError for a split that is not there, ConfigError for a name that
+/// is nothing of these and for a configuration that is unknown or must be chosen, what
+/// fetch_folder() throws, FileError for files that cannot be opened, DataError with file, line and
+/// column for damaged ones and for a file that changes while it is read. Cost: one pass over the
+/// files; memory for 10,000 rows and for 16 MiB that are written at a time, and of a JSON file with
+/// .field for all of it.
 [[nodiscard]] DatasetDict load_dataset(std::string_view format, const LoadDatasetOptions& options);
 
 /// As load_dataset(), but reads while rows are asked for, and keeps nothing.

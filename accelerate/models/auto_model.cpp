@@ -17,6 +17,7 @@
 #include "accelerate/models/architectures/gpt2.h"
 #include "accelerate/models/architectures/llama.h"
 #include "accelerate/models/architectures/roberta.h"
+#include "accelerate/models/loading/fetch_model.h"
 #include "accelerate/models/loading/gguf_model.h"
 #include "accelerate/models/loading/load_weights.h"
 
@@ -89,7 +90,7 @@ struct Origin {
   std::optional<GgufFile> gguf;
 
   Origin(const std::string& name_or_folder, const FromPretrainedOptions& options)
-      : folder(resolve_folder(name_or_folder, options.hub)) {
+      : folder(detail::fetch_model(name_or_folder, options.hub, options.gguf_file)) {
     if (!options.gguf_file.empty())
       gguf = GgufFile::open(folder / options.gguf_file, copy_on_write_file_system());
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/hub/cache.h"
+#include "accelerate/hub/repository.h"
 #include "accelerate/models/pre_trained_model.h"
 
 namespace accelerate {
@@ -57,11 +57,13 @@ namespace detail {
 
 template <Task task>
 struct AutoModelFor {
-  /// The model of a folder or of a repository in the hub's cache, in evaluation mode. What its
-  /// files lack is made anew, from LibTorch's generator as Transformers makes it, and a warning
-  /// lists it. Throws ConfigError for an unknown model_type, with the known ones, and where the
-  /// configuration contradicts itself; CheckpointError, with the tensors, for weights of another
-  /// model or shape; what resolve_folder() throws. Local.
+  /// The model of a folder or of a repository of the hub, whose configuration and weights it
+  /// fetches: model.safetensors or its shards, else pytorch_model.bin or its shards. In evaluation
+  /// mode. What its files lack is made anew, from LibTorch's generator as Transformers makes it,
+  /// and a warning lists it. Throws ConfigError for an unknown model_type, with the known ones, and
+  /// where the configuration contradicts itself; CheckpointError, with the tensors, for weights of
+  /// another model or shape; what fetch_folder() throws. Local; processes of one machine that share
+  /// a cache fetch once.
   [[nodiscard]] static std::shared_ptr<PreTrainedModel> from_pretrained(
       const std::string& name_or_folder, const FromPretrainedOptions& options = {}) {
     return model_from_pretrained(task, name_or_folder, options);

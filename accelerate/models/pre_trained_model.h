@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/hub/push.h"
 #include "accelerate/models/config/generation_config.h"
 #include "accelerate/models/config/pretrained_config.h"
 #include "accelerate/models/generation/generate.h"
@@ -84,6 +85,12 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// ConfigError for a size that is none.
   void save_pretrained(const std::filesystem::path& folder,
                        const SavePretrainedOptions& options = {}) const;
+  /// save_pretrained() into a repository of the hub, made if there is none, in one commit; what the
+  /// hub has already is not sent. A repository without README.md gets one. Local or [collective] as
+  /// save_pretrained(), where processes other than the main one get an empty CommitInfo. Throws
+  /// what save_pretrained(), create_repo() and upload_folder() throw.
+  CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {},
+                         const SavePretrainedOptions& saving = {}) const;
   /// Gives the embeddings of words, and the output layer, `tokens` rows: those behind are dropped,
   /// new ones made as Transformers makes them, from LibTorch's generator. To be called before
   /// prepare and before optimizers are made. Throws UsageError for less than one, and for a model

@@ -1,7 +1,6 @@
 #include "accelerate/tracking/built_in.h"
 
 #include "accelerate/tracking/csv_tracker.h"
-#include "accelerate/tracking/http.h"
 #include "accelerate/tracking/json_lines_tracker.h"
 #include "accelerate/tracking/mlflow_tracker.h"
 #include "accelerate/tracking/tensorboard_tracker.h"
@@ -22,13 +21,11 @@ std::vector<std::pair<std::string, TrackerClass>> built_in_trackers() {
       {"jsonl", class_in_folder<JsonLinesTracker>()},
       {"csv", class_in_folder<CsvTracker>()},
   };
-  if (has_http_transport()) {
-    all.emplace_back("mlflow", TrackerClass{.make =
-                                                [](const TrackerSetup& setup) {
-                                                  return std::make_shared<MlflowTracker>(setup);
-                                                },
-                                            .is_in_all = names_mlflow_server});
-  }
+  all.emplace_back(
+      "mlflow",
+      TrackerClass{
+          .make = [](const TrackerSetup& setup) { return std::make_shared<MlflowTracker>(setup); },
+          .is_in_all = names_mlflow_server});
   return all;
 }
 

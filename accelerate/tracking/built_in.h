@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-/// tensorboard, jsonl, csv, and mlflow where libcurl was there when the library was built.
+/// tensorboard, jsonl, csv, mlflow.
 [[nodiscard]] std::vector<std::pair<std::string, TrackerClass>> built_in_trackers();
 
 }  // namespace accelerate::detail

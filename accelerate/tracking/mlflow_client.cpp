@@ -4,6 +4,7 @@
 
 #include "accelerate/base/base64.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/http/url.h"
 #include "accelerate/tracking/mlflow_entries.h"
 
 namespace accelerate::detail {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tracking/http.h"
+#include "accelerate/http/http.h"
 
 namespace accelerate::detail {
 

@@ -66,9 +66,7 @@ MlflowTracker::MlflowTracker(detail::MlflowSettings settings,
     : settings_(std::move(settings)), transport_(std::move(transport)), process_(::getpid()) {
   if (!transport_) transport_ = detail::make_http_transport(settings_.http);
   if (!transport_) {
-    throw ConfigError(
-        "the tracker 'mlflow' needs libcurl, without which this library was built: "
-        "install it (libcurl4-openssl-dev) and build again");
+    throw ConfigError("the tracker 'mlflow' cannot be used: " + detail::why_no_http_transport());
   }
 }
 

@@ -12,8 +12,8 @@
 #include <mutex>
 #include <thread>
 
+#include "accelerate/http/http.h"
 #include "accelerate/tracking/background_files.h"
-#include "accelerate/tracking/http.h"
 #include "accelerate/tracking/mlflow_entries.h"
 #include "accelerate/tracking/tracker.h"
 

@@ -80,11 +80,7 @@ TrackerClass detail::tracker_class(const std::string& name) {
   const std::lock_guard lock(registry().mutex);
   if (const TrackerClass* found = registry().find(name)) return *found;
   std::string cure = did_you_mean(name, registry().names());
-  if (name == "mlflow") {
-    cure =
-        " 'mlflow' needs libcurl, without which this library was built: install it "
-        "(libcurl4-openssl-dev) and build again.";
-  } else if (is_python_only(name)) {
+  if (is_python_only(name)) {
     cure = " '" + name +
            "' has a client for Python only: derive a tracker from GeneralTracker for it.";
   }

@@ -51,7 +51,8 @@ CLI::Option* add_config_file(CLI::App* command, std::optional<std::filesystem::p
                              const std::string& what) {
   return command
       ->add_option_function<std::string>(
-          "--config_file,--config-file", [&file](const std::string& text) { file = named_config_file(text); },
+          "--config_file,--config-file",
+          [&file](const std::string& text) { file = named_config_file(text); },
           what +
               " Default: accelerate/default_config.yaml below $HF_HOME, "
               "$XDG_CACHE_HOME/huggingface "

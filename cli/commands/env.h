@@ -1,9 +1,9 @@
 // `accelerate env`: what a bug report needs to say about the machine.
 #pragma once
 
-#include <ostream>
 #include <filesystem>
 #include <optional>
+#include <ostream>
 
 namespace CLI {
 class App;

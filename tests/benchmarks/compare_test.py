@@ -18,7 +18,7 @@ from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Both, OfBound, Row, Times  # noqa: E402
 from suites import comm, fsdp  # noqa: E402
 ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
-        "comm": 154, "tokenizers": 18, "datasets": 8, "models": 7 if fsdp.has_fast_bf16() else 5, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
+        "comm": 154, "tokenizers": 18, "datasets": 8, "hub": 2, "models": 7 if fsdp.has_fast_bf16() else 5, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
 
 # Stands for every program: reports what any of them would.
 REPORTING = """#!/bin/sh
@@ -39,7 +39,7 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "dataset_rows", "model_steps", "generate_tokens"):
+                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "hub_snapshot", "dataset_rows", "model_steps", "generate_tokens"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 
@@ -51,6 +51,8 @@ def make_venv(folder, **versions):
                f'for name; do case $name in {known}esac; done; exit; fi\n' + REPORTING.removeprefix("#!/bin/sh\n"))
     for program in ("accelerate", "torchrun"):
         executable(folder / "bin" / program, REPORTING)
+    # Stands for the server that the suite `hub` starts: nobody asks it for anything.
+    executable(folder / "bin" / "nginx", '#!/bin/sh\ntouch "$2/pid"; exec sleep 60\n')
 
 
 class WithFolder(unittest.TestCase):

@@ -272,7 +272,7 @@ TEST_F(LoadDataset, GivesSplits) {
   options.split = "train[:10]";
   expect_has(message_of<UsageError>([&] { (void)load_dataset("csv", options); }), "slice()");
   EXPECT_THROW((void)load_dataset("csv", {}), UsageError);
-  EXPECT_THROW((void)load_dataset("excel", {.data_files = "x"}), UsageError);
+  EXPECT_THROW((void)load_dataset("ex cel", {.data_files = "x"}), ConfigError);
   EXPECT_THROW((void)load_dataset("csv", {.data_files = folder + "none.csv"}), FileError);
   expect_has(message_of<FileError>(
                  [&] { (void)load_dataset("csv", {.data_files = folder + "none-*.csv"}); }),

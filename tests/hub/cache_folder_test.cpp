@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "accelerate/hub/cache.h"
+#include "accelerate/hub/cache/cache.h"
 #include "tests/hub/hub_support.h"
 
 namespace accelerate {

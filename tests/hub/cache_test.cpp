@@ -1,4 +1,4 @@
-#include "accelerate/hub/cache.h"
+#include "accelerate/hub/cache/cache.h"
 
 #include <gtest/gtest.h>
 
@@ -52,10 +52,6 @@ class HubCache : public HubEnvironment {
 
   testing::TemporaryFolder folder_;
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST_F(HubCache, ReturnsAnExistingFolderAsItIs) {
   EXPECT_EQ(resolve_folder(folder_.path().string(), at("main")), folder_.path());
@@ -120,7 +116,8 @@ TEST_F(HubCache, MissingRepositoryNamesItsFolderAndTheCure) {
   const std::string message = fault_of("org/name", "main");
   EXPECT_TRUE(contains(message, "cannot find '" + repository("models--org--name").string() + "'"));
   EXPECT_TRUE(contains(message, "the cache lacks the model 'org/name'"));
-  EXPECT_TRUE(contains(message, "`hf download org/name --cache-dir " + folder_.path().string()));
+  EXPECT_TRUE(contains(message,
+                       "`accelerate hub download org/name --cache-dir " + folder_.path().string()));
   EXPECT_TRUE(contains(message, "or pass a folder")) << message;
 }
 
@@ -139,10 +136,11 @@ TEST_F(HubCache, CureIsTheWholeCommandForADataset) {
   const HubOptions options{
       .revision = "it's", .type = RepoType::dataset, .cache_dir = folder_.path() / "a b"};
   const auto message = message_of<FileError>([&] { (void)resolve_folder("org/name", options); });
-  EXPECT_TRUE(contains(message,
-                       "hf download org/name --repo-type dataset --revision 'it'\\''s' --cache-dir "
-                       "'" +
-                           folder_.path().string() + "/a b'`"))
+  EXPECT_TRUE(contains(
+      message,
+      "accelerate hub download org/name --repo-type dataset --revision 'it'\\''s' --cache-dir "
+      "'" +
+          folder_.path().string() + "/a b'`"))
       << message;
 }
 
@@ -304,7 +302,8 @@ TEST_F(HubCache, LinkToAMissingBlobIsAnErrorWithTheCommand) {
   const auto message =
       message_of<FileError>([&] { (void)find_file("org/name", "config.json", at(kCommit)); });
   EXPECT_TRUE(contains(message, "link to '../../blobs/etag', which does not exist"));
-  EXPECT_TRUE(contains(message, "hf download org/name --revision " + kCommit)) << message;
+  EXPECT_TRUE(contains(message, "accelerate hub download org/name --revision " + kCommit))
+      << message;
 }
 
 TEST_F(HubCache, LinkToNothingInALocalFolderIsAnError) {

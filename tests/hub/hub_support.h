@@ -5,6 +5,14 @@
 
 #include "tests/support/support.h"
 
+namespace accelerate {
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace accelerate
+
 namespace accelerate::testing {
 
 /// No variable of the hub is set, and HOME is /home/me.

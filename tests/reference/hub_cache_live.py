@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares accelerate/hub/cache.h with huggingface_hub and transformers. usage: hub_cache_live.py PROBE
+"""Compares accelerate/hub/cache/cache.h with huggingface_hub and transformers. usage: hub_cache_live.py PROBE
 
 PROBE is the program of tests/hub/probe. Python's own hf_hub_download fills caches from a server in this process, each
 is then changed or damaged in one way, and both sides are asked for its folders and for files in them: all files with

@@ -4,6 +4,7 @@
 // show the names of the simdjson that is in them, which is another version than ours.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
+#include <arrow/util/logging.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/exception.h>
 
@@ -20,6 +21,13 @@ namespace accelerate::detail {
 namespace {
 
 using Kind = Feature::Kind;
+
+// Arrow writes to std::cerr what failed, which is in the error too. RTLD_DEEPBIND gives it a
+// std::cerr that nobody has initialized: it would crash.
+[[maybe_unused]] const bool kIsQuiet = [] {
+  arrow::util::ArrowLog::StartArrowLog("", arrow::util::ArrowLogLevel::ARROW_FATAL);
+  return true;
+}();
 
 template <typename Array, typename Get>
 void append_values(const arrow::Array& array, ColumnBuilder& builder, Get get) {
@@ -96,26 +104,44 @@ std::optional<Feature> feature_of_type(const arrow::DataType& type) {
   }
 }
 
-// Names of classes, as Python `datasets` keeps them beside the schema.
-std::optional<std::vector<std::string>> class_names(const arrow::Schema& schema,
-                                                    const std::string& column) {
-  if (!schema.metadata()) return std::nullopt;
-  const auto text = schema.metadata()->Get("huggingface");
-  if (!text.ok()) return std::nullopt;
-  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json* value = &json;
-  for (const std::string& key :
-       {std::string("info"), std::string("features"), column, std::string("names")}) {
-    if (!value->is_object() || !value->contains(key)) return std::nullopt;
-    value = &(*value)[key];
-  }
-  if (!value->is_array() || value->empty()) return std::nullopt;
+// Names of classes, if `json` describes a class label.
+std::vector<std::string> class_names(const nlohmann::json& json) {
   std::vector<std::string> names;
-  for (const auto& name : *value) {
-    if (!name.is_string()) return std::nullopt;
+  if (!json.is_object() || !json.contains("names") || !json["names"].is_array()) return {};
+  for (const auto& name : json["names"]) {
+    if (!name.is_string()) return {};
     names.push_back(name.get<std::string>());
   }
   return names;
+}
+
+// `feature` with the names of classes that `json` gives it or the entries of its lists.
+Feature with_names(const Feature& feature, const nlohmann::json& json) {
+  if (feature.kind() == Kind::integer) {
+    auto names = class_names(json);
+    return names.empty() ? feature : Feature::class_label(std::move(names));
+  }
+  if (feature.kind() != Kind::list) return feature;
+  // Before version 4 Python `datasets` wrote some lists as a list of one description.
+  if (json.is_array() && json.size() == 1)
+    return Feature::list_of(with_names(feature.element(), json[0]));
+  if (json.is_object() && json.contains("feature"))
+    return Feature::list_of(with_names(feature.element(), json["feature"]));
+  return feature;
+}
+
+// What Python `datasets` says of a column beside the schema; null if nothing.
+nlohmann::json python_feature(const arrow::Schema& schema, const std::string& column) {
+  if (!schema.metadata()) return nullptr;
+  const auto text = schema.metadata()->Get("huggingface");
+  if (!text.ok()) return nullptr;
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json* value = &json;
+  for (const std::string& key : {std::string("info"), std::string("features"), column}) {
+    if (!value->is_object() || !value->contains(key)) return nullptr;
+    value = &(*value)[key];
+  }
+  return *value;
 }
 
 class ParquetReader : public ChunkReader {
@@ -195,9 +221,7 @@ class ParquetReader : public ChunkReader {
                       field.type()->ToString() +
                       "; allowed are integers, floats, booleans, strings and lists of them");
     }
-    auto names = class_names(*batches_->schema(), field.name());
-    return names && feature->kind() == Kind::integer ? Feature::class_label(std::move(*names))
-                                                     : *feature;
+    return with_names(*feature, python_feature(*batches_->schema(), field.name()));
   }
 
   void check(const Features& wanted) {

@@ -8,6 +8,7 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
+#include "accelerate/hub/download.h"
 
 namespace accelerate {
 namespace {
@@ -94,7 +95,7 @@ PretrainedConfig PretrainedConfig::from_json(std::string_view text, const std::s
 PretrainedConfig PretrainedConfig::from_pretrained(const std::string& name_or_folder,
                                                    const HubOptions& options,
                                                    const std::string& filename) {
-  const auto file = find_file(name_or_folder, filename, options);
+  const auto file = fetch_file(name_or_folder, filename, options);
   if (!file) {
     throw ConfigError("'" + name_or_folder + "' has no " + filename +
                       ", which says what model its weights are of");

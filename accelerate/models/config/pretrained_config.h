@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/formats/documents/document.h"
-#include "accelerate/hub/cache.h"
+#include "accelerate/hub/repository.h"
 
 namespace accelerate {
 
@@ -22,8 +22,8 @@ class PretrainedConfig {
   /// `name` stands for the text in messages. Throws ConfigError, with the line, for what is no JSON
   /// object.
   [[nodiscard]] static PretrainedConfig from_json(std::string_view text, const std::string& name);
-  /// Of a folder or a repository in the hub's cache. Throws ConfigError when there is no
-  /// `filename`, and what resolve_folder() throws.
+  /// Of a folder or a repository of the hub. Throws ConfigError when there is no `filename`, and
+  /// what fetch_file() throws.
   [[nodiscard]] static PretrainedConfig from_pretrained(
       const std::string& name_or_folder, const HubOptions& options = {},
       const std::string& filename = "config.json");

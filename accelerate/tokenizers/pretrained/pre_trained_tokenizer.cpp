@@ -6,6 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/hub/download.h"
 #include "accelerate/tokenizers/pretrained/call.h"
 #include "accelerate/tokenizers/pretrained/older_files.h"
 #include "accelerate/tokenizers/pretrained/tokenizer_config.h"
@@ -127,11 +128,25 @@ std::string cleaned_up(std::string text) {
   return text;
 }
 
+// Each is small beside weights, and few repositories have more than two.
+const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",
+                                                  "tokenizer_config.json",
+                                                  "special_tokens_map.json",
+                                                  "added_tokens.json",
+                                                  "config.json",
+                                                  "vocab.txt",
+                                                  "vocab.json",
+                                                  "merges.txt",
+                                                  "tokenizer.model",
+                                                  "spiece.model",
+                                                  "sentencepiece.bpe.model",
+                                                  "spm.model"};
+
 }  // namespace
 
 PreTrainedTokenizer PreTrainedTokenizer::from_pretrained(const std::string& name_or_folder,
                                                          const HubOptions& options) {
-  const auto folder = resolve_folder(name_or_folder, options);
+  const auto folder = fetch_folder(name_or_folder, options, {.allow = kTokenizerFiles});
   auto config = detail::read_tokenizer_config(folder);
   PreTrainedTokenizer made(read_tokenizer(folder, config));
   if (const auto missing = missing_tokens(made.state_->tokenizer, config); !missing.empty())
@@ -357,6 +372,14 @@ std::vector<std::filesystem::path> PreTrainedTokenizer::save_pretrained(
   write_file_atomically(files, vocabulary, state_->tokenizer.to_text());
   write_file_atomically(files, configuration, detail::write_tokenizer_config(state_->config));
   return {vocabulary, configuration};
+}
+
+CommitInfo PreTrainedTokenizer::push_to_hub(const std::string& repo_id,
+                                            const PushToHubOptions& options) const {
+  PushToHubOptions tokenizer = options;
+  tokenizer.hub.type = RepoType::model;
+  const auto save = [&](const std::filesystem::path& folder) { (void)save_pretrained(folder); };
+  return detail::push(repo_id, {.what = "tokenizer", .write = save}, tokenizer);
 }
 
 void PreTrainedTokenizer::apply_chat_template() const {

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/hub/cache.h"
+#include "accelerate/hub/push.h"
 #include "accelerate/tokenizers/pretrained/batch_encoding.h"
 #include "accelerate/tokenizers/tokenizer.h"
 
@@ -116,9 +116,10 @@ struct SpecialTokens {
 /// (add_tokens and its kin, the setters) while another thread calls is not.
 class PreTrainedTokenizer {
  public:
-  /// Opens a folder, or a repository that Python's hub cache holds. Reads tokenizer.json, or older
-  /// files: vocab.txt, vocab.json with merges.txt, a SentencePiece model. Throws ConfigError for
-  /// damaged files and what is unknown here, FileError for what is missing.
+  /// Opens a folder, or a repository of the hub, whose files it fetches by fetch_folder(). Reads
+  /// tokenizer.json, or older files: vocab.txt, vocab.json with merges.txt, a SentencePiece model.
+  /// Throws ConfigError for damaged files and what is unknown here, FileError for what is missing,
+  /// and what fetch_folder() throws.
   [[nodiscard]] static PreTrainedTokenizer from_pretrained(const std::string& name_or_folder,
                                                            const HubOptions& options = {});
   /// Of a tokenizer that was made by hand, without special tokens.
@@ -210,6 +211,9 @@ class PreTrainedTokenizer {
   /// Writes tokenizer.json and tokenizer_config.json, each whole or not at all, and makes the
   /// folder. Python's AutoTokenizer loads it. Throws FileError.
   std::vector<std::filesystem::path> save_pretrained(const std::filesystem::path& folder) const;
+  /// save_pretrained() into a repository of the hub, made if there is none, in one commit. Throws
+  /// what save_pretrained(), create_repo() and upload_folder() throw.
+  CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {}) const;
 
   /// Not here: throw UsageError, with what to use instead.
   [[noreturn]] void apply_chat_template() const;

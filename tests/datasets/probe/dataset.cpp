@@ -3,8 +3,8 @@
 // usage: dataset_probe
 //
 // Reads one JSON value a line: {"load": FORMAT, "files": …, options…} or {"rows": [...]} begin a
-// dataset; then {"do": [[NAME, ARGUMENTS…], …]} changes it for this answer. Prints a list of rows a
-// split, or {"error": "KIND: …"}.
+// dataset; then {"do": [[NAME, ARGUMENTS…], …]} changes it for this answer, and "parquet": FILE
+// beside "do" writes what comes out. Prints a list of rows a split, or {"error": "KIND: …"}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -98,6 +98,7 @@ Json answer(std::optional<Dataset>& dataset, const Json& request) {
   }
   Dataset changed = *dataset;
   for (const Json& step : request["do"]) changed = done(changed, step);
+  if (request.contains("parquet")) changed.to_parquet(request["parquet"].get<std::string>());
   return json_of_rows(changed);
 }
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/hub/cache.h"
+#include "accelerate/hub/cache/cache.h"
 
 namespace accelerate {
 namespace {

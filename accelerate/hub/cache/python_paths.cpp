@@ -1,4 +1,4 @@
-#include "accelerate/hub/python_paths.h"
+#include "accelerate/hub/cache/python_paths.h"
 
 #include <pwd.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-// The local cache of Hugging Face's hub: finds models and datasets that Python downloaded. Only
-// reads, and never uses the network. Python's `hf download NAME` fills the cache.
+// The local cache of Hugging Face's hub: finds models and datasets that were downloaded before, by
+// this library or by Python. Only reads, and never uses the network: hub/download.h fills the
+// cache.
 //
 // The layout is huggingface_hub 2.4's:
 //
@@ -18,18 +19,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "accelerate/hub/repository.h"
 
 namespace accelerate {
-
-enum class RepoType { model, dataset };
-
-/// Which version of a repository, and where. Local folders need none of it.
-struct HubOptions {
-  std::string revision = "main";    ///< A branch, a tag, "refs/pr/N" or a commit of 40 hex digits.
-  RepoType type = RepoType::model;  ///< Models and datasets may have equal names.
-  std::filesystem::path cache_dir = {};  ///< hub_cache_folder() when empty. "~" is expanded.
-};
 
 /// Returns HF_HOME, else XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface. Expands "~" and
 /// $VARIABLES. Source: `huggingface_hub/constants.py`.
@@ -44,11 +37,6 @@ struct HubOptions {
 /// Whether HF_HUB_OFFLINE, or TRANSFORMERS_OFFLINE where that is unset or empty, is one of 1, on,
 /// yes, true in any case. Every other value means no. Source: `huggingface_hub/constants.py`.
 [[nodiscard]] bool is_offline();
-
-/// Whether `text` is "name" or "organization/name" by the hub's rules. A part is 1 to 96 of A-Z,
-/// a-z, 0-9, '_', '-' and '.', and neither begins nor ends with '-' or '.'. The whole has no "--"
-/// or ".." and does not end in ".git". Source: `validate_repo_id` of huggingface_hub.
-[[nodiscard]] bool is_repo_id(std::string_view text);
 
 /// Returns the folder with the files of a model or dataset: an existing folder `name_or_folder`
 /// unchanged, else the snapshot of the repository of that name in the cache. A folder wins over a
@@ -67,5 +55,16 @@ struct HubOptions {
 [[nodiscard]] std::optional<std::filesystem::path> find_file(const std::string& name_or_folder,
                                                              const std::string& filename,
                                                              const HubOptions& options = {});
+
+namespace detail {
+/// HubOptions::cache_dir with "~" expanded, else hub_cache_folder().
+[[nodiscard]] std::filesystem::path cache_folder_of(const HubOptions& options);
+/// As resolve_folder() and find_file() for the repository `id`, also where a folder has its name.
+[[nodiscard]] std::filesystem::path cached_snapshot(const std::string& id,
+                                                    const HubOptions& options);
+[[nodiscard]] std::optional<std::filesystem::path> find_cached_file(const std::string& id,
+                                                                    const std::string& filename,
+                                                                    const HubOptions& options);
+}  // namespace detail
 
 }  // namespace accelerate

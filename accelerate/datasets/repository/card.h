@@ -1,0 +1,36 @@
+// The configurations that the card of a dataset repository declares.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "accelerate/datasets/repository_files.h"
+#include "accelerate/formats/documents/document.h"
+
+namespace accelerate::detail {
+
+struct CardConfig {
+  std::string name;
+  bool is_default = false;
+  bool names_data_files = false;  ///< Has the key, though its value may be null.
+  std::optional<RepositorySplits> data_files = {};
+  std::string data_dir = {};
+  Node values;  ///< All that the card says of it, a map.
+};
+
+/// Reads `configs` from the front matter of README.md and from the text of ".huggingface.yaml",
+/// whose keys win; either may be "". Returns none if there are none. Throws ConfigError for damaged
+/// YAML, and for configurations that `datasets` refuses as well.
+/// Source: datasets/utils/metadata.py, sanitize_patterns() of datasets/data_files.py.
+[[nodiscard]] std::vector<CardConfig> read_card(std::string_view readme,
+                                                std::string_view standalone_yaml);
+
+/// Sets `files.delimiter` and `files.json_field` to what the configuration says. Throws ConfigError
+/// for other values that would change what is read, such as `skiprows` of csv. Ignores the rest, as
+/// `datasets` does.
+void apply_values(const CardConfig& config, RepositoryFiles& files);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,28 @@
+// The functions of libcurl that are used, from the shared library, opened when they are first asked
+// for. Linking it would cost each program 5 ms at its start: it brings twenty libraries.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <string>
+
+namespace accelerate::detail {
+
+struct CurlLibrary {
+  decltype(&curl_global_init) global_init = nullptr;
+  decltype(&curl_easy_init) easy_init = nullptr;
+  decltype(&curl_easy_cleanup) easy_cleanup = nullptr;
+  decltype(&curl_easy_reset) easy_reset = nullptr;
+  decltype(&curl_easy_setopt) easy_setopt = nullptr;
+  decltype(&curl_easy_perform) easy_perform = nullptr;
+  decltype(&curl_easy_getinfo) easy_getinfo = nullptr;
+  decltype(&curl_easy_strerror) easy_strerror = nullptr;
+  decltype(&curl_slist_append) slist_append = nullptr;
+  decltype(&curl_slist_free_all) slist_free_all = nullptr;
+  std::string fault;  ///< Why it cannot be used; "" when it can.
+};
+
+/// Opened and initialised in the first call. Threads: any.
+[[nodiscard]] const CurlLibrary& curl_library();
+
+}  // namespace accelerate::detail

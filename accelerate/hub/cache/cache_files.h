@@ -1,0 +1,48 @@
+// Looks at files of the cache, with care for links.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace accelerate::detail::cache_files {
+
+using Time = std::chrono::system_clock::time_point;
+using Paths = std::vector<std::filesystem::path>;
+
+struct BlobStatus {
+  std::uint64_t size_bytes = 0;
+  Time accessed;
+  Time modified;
+};
+
+/// Follows links. nullopt when nothing is there.
+[[nodiscard]] std::optional<BlobStatus> status_of(const std::filesystem::path& path);
+/// Follows links.
+[[nodiscard]] bool is_folder(const std::filesystem::path& path);
+/// These two do not follow a link at `path`.
+[[nodiscard]] bool is_own_file(const std::filesystem::path& path);
+[[nodiscard]] bool is_own_folder(const std::filesystem::path& path);
+/// The names in `folder`; none where there is no folder.
+[[nodiscard]] std::vector<std::string> names_in(const std::filesystem::path& folder);
+/// What is below `folder`, sorted, but for folders and links to folders, which are not entered.
+/// Throws FileError. Source: Python's `Path.glob("**/*")`.
+[[nodiscard]] Paths paths_below(const std::filesystem::path& folder);
+/// Where the link `link` points, not followed further. Source: `os.path.abspath`.
+[[nodiscard]] std::filesystem::path target_of(const std::filesystem::path& link,
+                                              std::error_code& error);
+[[nodiscard]] bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
+/// Whether a link is among the folders above `path`.
+[[nodiscard]] bool is_behind_link(const std::filesystem::path& path);
+/// Files that operating systems add to folders. Source: FILES_TO_IGNORE.
+[[nodiscard]] bool is_helper(std::string_view name);
+[[nodiscard]] bool is_lower_hex(std::string_view text);
+/// In quotes and safe to print, never cut.
+[[nodiscard]] std::string quoted(const std::filesystem::path& path);
+
+}  // namespace accelerate::detail::cache_files

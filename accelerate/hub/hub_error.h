@@ -1,0 +1,52 @@
+// What the hub says no to.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate {
+
+enum class HubReason {
+  unauthorized,          ///< 401: the token is not known.
+  forbidden,             ///< 403: the token lacks a right.
+  gated,                 ///< The repository's conditions must be accepted first.
+  repository_not_found,  ///< There is none of this name, or it is private.
+  revision_not_found,
+  file_not_found,
+  bad_request,     ///< 400, for example a model card with invalid metadata.
+  conflict,        ///< 409: it exists already. 412: the parent commit is no longer the newest.
+  rate_limited,    ///< 429, again and again.
+  server_failure,  ///< 5xx or 408, again and again.
+  other
+};
+
+/// What the hub's answer says beside its reason.
+struct HubAnswer {
+  int status = 0;
+  std::optional<std::chrono::seconds> retry_after = {};  ///< How long it asks to wait.
+  std::string commit = {};  ///< The commit that was looked at; "" if it does not say.
+  std::string body = {};    ///< The answer's text.
+};
+
+/// The hub answered, and refused. The message has the status, the server's words and the cure, and
+/// never a token. A failure of the network itself is a plain NetworkError.
+class HubError : public NetworkError {
+ public:
+  HubError(HubReason reason, HubAnswer answer, const std::string& message)
+      : NetworkError(message), reason_(reason), answer_(std::move(answer)) {}
+
+  [[nodiscard]] std::string_view kind() const noexcept override { return "HubError"; }
+  [[nodiscard]] HubReason reason() const noexcept { return reason_; }
+  [[nodiscard]] int status() const noexcept { return answer_.status; }
+  [[nodiscard]] const HubAnswer& answer() const noexcept { return answer_; }
+
+ private:
+  HubReason reason_;
+  HubAnswer answer_;
+};
+
+}  // namespace accelerate

@@ -1,0 +1,191 @@
+#include "accelerate/hub/transfer/hub_client.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/hub/cache/cache.h"
+#include "accelerate/hub/token.h"
+#include "accelerate/hub/transfer/digest.h"
+#include "accelerate/hub/transfer/hub_refusal.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr int kMostRedirects = 20;
+constexpr std::size_t kMostBodyBytes = 64U << 20;  // Of lists: of a hundred thousand files.
+constexpr std::chrono::minutes kAnswerTimeout{5};  // The hub checks what it was sent meanwhile.
+
+std::chrono::seconds seconds_of(const char* name, std::int64_t fallback) {
+  const std::int64_t seconds = env_int(name).value_or(fallback);
+  if (seconds >= 1 && seconds <= 86400) return std::chrono::seconds(seconds);
+  throw ConfigError(std::string(name) + " is " + std::to_string(seconds) +
+                    "; allowed are 1 to 86400 seconds");
+}
+
+std::string certificates_of_environment() {
+  return env_first({"REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}).value_or("");
+}
+
+std::unique_ptr<HttpTransport> hub_transport() {
+  if (is_offline()) {
+    throw NetworkError(
+        "HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so no network is used. Unset it");
+  }
+  if (const std::string why = why_no_network(); !why.empty()) throw NetworkError(why);
+  return make_http_transport({.connect_timeout = seconds_of("HF_HUB_ETAG_TIMEOUT", 10),
+                              .timeout = std::chrono::milliseconds(0),
+                              .stall_timeout = seconds_of("HF_HUB_DOWNLOAD_TIMEOUT", 10),
+                              .certificates = certificates_of_environment(),
+                              .user_agent = "accelerate.cpp/" ACCELERATE_VERSION});
+}
+
+HubOptions checked(HubOptions options) {
+  if (options.max_workers < 1 || options.max_workers > 64) {
+    throw ConfigError("HubOptions::max_workers is " + std::to_string(options.max_workers) +
+                      "; allowed are 1 to 64");
+  }
+  if (options.endpoint.empty()) options.endpoint = hub_endpoint();
+  while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
+  if (!origin_of(options.endpoint)) {
+    throw ConfigError("HubOptions::endpoint is " + shown(options.endpoint) +
+                      "; allowed is an http:// or https:// URL without user and password");
+  }
+  return options;
+}
+
+bool is_redirect(int status) {
+  return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+}
+
+bool is_transient(const NetworkError& error) {
+  const auto* refusal = dynamic_cast<const HubError*>(&error);
+  return refusal == nullptr || refusal->reason() == HubReason::rate_limited ||
+         (refusal->reason() == HubReason::server_failure && refusal->status() != 501);
+}
+
+// Where an answer leads. Throws NetworkError for what no hub would say.
+std::string target_of(const HttpResponse& response, const std::string& url) {
+  const std::string location = response.header("location").value_or("");
+  const auto target = resolve_location(url, location);
+  if (location.empty() || !target) {
+    throw NetworkError("the answer to " + safe_text(without_query(url)) +
+                       " leads to no http or https URL");
+  }
+  if (origin_of(url)->scheme == "https" && origin_of(*target)->scheme != "https") {
+    throw NetworkError("the answer to " + safe_text(without_query(url)) +
+                       " leads from https to http, which is refused");
+  }
+  return *target;
+}
+
+}  // namespace
+
+HubSubject checked_subject(const std::string& repo_id, const HubOptions& options) {
+  check_repo_id(repo_id);
+  check_safe("the revision", options.revision);
+  return {.id = repo_id, .type = options.type, .revision = options.revision};
+}
+
+std::string why_no_network() {
+  const std::string no_http = why_no_http_transport();
+  const std::string why = no_http.empty() ? why_no_digest() : no_http;
+  return why.empty() ? "" : "the hub cannot be reached: " + why;
+}
+
+HubClient::HubClient(const HubOptions& options) : HubClient(options, hub_transport()) {}
+
+HubClient::HubClient(const HubOptions& options, std::unique_ptr<HttpTransport> transport)
+    : options_(checked(options)),
+      endpoint_(options_.endpoint),
+      origin_(*origin_of(endpoint_)),
+      token_(token_to_send(options_.token)),
+      transport_(std::move(transport)) {}
+
+// The token goes to the endpoint's host, and nowhere else.
+HttpResponse HubClient::exchange(HttpRequest request) {
+  if (!token_.empty() && origin_of(request.url) == origin_)
+    request.headers.push_back("Authorization: Bearer " + token_);
+  request.most_body_bytes = kMostBodyBytes;
+  if (request.method != "GET" && request.method != "HEAD") request.stall_timeout = kAnswerTimeout;
+  try {
+    return transport_->send(request);
+  } catch (const NetworkError& error) {
+    throw NetworkError("no answer from " + safe_text(without_query(request.url)) + ": " +
+                       error.what());
+  }
+}
+
+HttpResponse HubClient::send_once(HttpRequest request, const HubCall& call) {
+  for (int i = 0; i < kMostRedirects; ++i) {
+    HttpResponse response = exchange(request);
+    if (response.status >= 400)
+      throw refusal_of(response, call.subject, request.url, !token_.empty());
+    if (!is_redirect(response.status)) return response;
+    std::string target = target_of(response, request.url);
+    const bool leaves = origin_of(target) != origin_of(request.url);
+    if (leaves && call.redirects == Redirects::own_host) return response;
+    if (request.method != "GET" && request.method != "HEAD" &&
+        (leaves || response.status == 301 || response.status == 302 || response.status == 303)) {
+      throw NetworkError("the answer to " + safe_text(without_query(request.url)) +
+                         " leads elsewhere, to which nothing is sent: is the repository's name or "
+                         "HF_ENDPOINT out of date?");
+    }
+    request.url = std::move(target);
+  }
+  throw NetworkError("more than " + std::to_string(kMostRedirects) + " redirects, the last from " +
+                     safe_text(without_query(request.url)));
+}
+
+bool HubClient::wait_for_retry(int tries, const NetworkError& error) {
+  constexpr int kMostDoublings = 3;
+  if (tries > options_.max_retries || !is_transient(error)) return false;
+  std::chrono::milliseconds wait = options_.retry_wait * (1 << std::min(tries - 1, kMostDoublings));
+  const auto* refusal = dynamic_cast<const HubError*>(&error);
+  if (refusal != nullptr && refusal->answer().retry_after) wait = *refusal->answer().retry_after;
+  get_logger("accelerate.hub")
+      .warning(std::string(error.what()) + ". Tries again in " +
+               std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s (" +
+               std::to_string(tries) + " of " + std::to_string(options_.max_retries) + ")");
+  std::this_thread::sleep_for(wait);
+  return true;
+}
+
+HttpResponse HubClient::send(HttpRequest request, const HubCall& call) {
+  for (int tries = 1;; ++tries) {
+    try {
+      return send_once(request, call);
+    } catch (const NetworkError& error) {
+      if (!call.retries || !wait_for_retry(tries, error)) throw;
+    }
+  }
+}
+
+std::string HubClient::get(const std::string& url, const HubSubject& subject) {
+  return send({.url = url}, {.subject = subject}).body;
+}
+
+std::string HubClient::post(const std::string& url, const std::string& json,
+                            const HubSubject& subject) {
+  return send({.method = "POST", .url = url, .body = json}, {.subject = subject}).body;
+}
+
+std::string HubClient::api_url(const HubSubject& subject, const std::string& rest) const {
+  return endpoint_ + "/api/" + word_of(subject.type) + "s/" + subject.id + rest;
+}
+
+std::string HubClient::file_url(const HubSubject& subject) const {
+  const char* prefix = subject.type == RepoType::dataset ? "/datasets/" : "/";
+  return endpoint_ + prefix + subject.id + "/resolve/" + url_escape(subject.revision) + "/" +
+         url_escape(subject.file, "/");
+}
+
+std::string HubClient::on_this_endpoint(std::string url) const {
+  const std::string original = "https://huggingface.co";
+  const bool is_there = url == original || url.starts_with(original + "/");
+  return is_there ? endpoint_ + url.substr(original.size()) : url;
+}
+
+}  // namespace accelerate::detail

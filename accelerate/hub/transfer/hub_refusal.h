@@ -1,0 +1,14 @@
+// Turns an answer that refuses into a HubError with the cure.
+#pragma once
+
+#include "accelerate/http/http.h"
+#include "accelerate/hub/transfer/hub_client.h"
+
+namespace accelerate::detail {
+
+/// What `response`, whose status is 400 or above, means for `subject`. `url` is what was asked
+/// last; its query, which may hold a signature, is left out of the message.
+[[nodiscard]] HubError refusal_of(const HttpResponse& response, const HubSubject& subject,
+                                  const std::string& url, bool has_token);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,40 @@
+#include "accelerate/hub/transfer/transfer_progress.h"
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/utf8.h"
+
+namespace accelerate::detail {
+namespace {
+
+bool is_shown(const HubOptions& options) {
+  return options.show_progress && !is_on(env("HF_HUB_DISABLE_PROGRESS_BARS"));
+}
+
+// The end of a long name tells more than its beginning.
+std::string label_of(const std::string& file) {
+  constexpr std::size_t kMost = 40;
+  std::string name = safe_text(file);
+  while (display_width(name) > kMost) {
+    std::string_view rest = name;
+    (void)take_code_point(rest);
+    name = std::string(rest);
+  }
+  return name.size() < file.size() ? "…" + name : name;
+}
+
+}  // namespace
+
+TransferProgress::TransferProgress(const std::string& file, std::optional<std::uint64_t> size_bytes,
+                                   const HubOptions& options)
+    : bar_({.description = label_of(file),
+            .total = size_bytes,
+            .unit = "B",
+            .unit_scale = true,
+            .leave = true,
+            .disable = !is_shown(options)}) {}
+
+void TransferProgress::add(std::int64_t bytes) {
+  bar_.update(static_cast<std::uint64_t>(bytes));  // Modulo 2^64, so that less is less.
+}
+
+}  // namespace accelerate::detail
