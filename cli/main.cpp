@@ -29,6 +29,16 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
+// `before` is what `word` follows: "hub ".
+void check_command(const CLI::App& app, const std::string& word, const std::string& before) {
+  const auto commands = command_names(app);
+  if (commands.empty() || word.starts_with('-') ||
+      std::ranges::find(commands, word) != commands.end())
+    return;
+  throw ConfigError("there is no command '" + before + word + "'." + did_you_mean(word, commands) +
+                    " `accelerate " + before + "--help` lists them.");
+}
+
 void setup_all(CLI::App& app, int& exit_code) {
   app.set_version_flag("--version", std::string("accelerate ") + ACCELERATE_VERSION,
                        "Print the version and exit");
@@ -57,11 +67,9 @@ int run(int argc, char** argv) {
     std::cout << app.help();
     return 1;
   }
-  const auto commands = command_names(app);
-  if (!words[0].starts_with('-') && std::ranges::find(commands, words[0]) == commands.end()) {
-    throw ConfigError("there is no command '" + words[0] + "'." + did_you_mean(words[0], commands) +
-                      " `accelerate --help` lists them.");
-  }
+  check_command(app, words[0], "");
+  if (words[0] == "hub" && words.size() > 1)
+    check_command(*app.get_subcommand("hub"), words[1], "hub ");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

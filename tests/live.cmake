@@ -43,6 +43,11 @@ if(TARGET accelerate_tokenizers)
     add_test(NAME hub.live.${kind} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/${kind}_live.py"
                                            $<TARGET_FILE:hub_client_probe>)
   endforeach()
+  if(TARGET accelerate_program)
+    add_test(NAME hub.live.commands COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/commands_live.py"
+                                            $<TARGET_FILE:accelerate_program>)
+    set_tests_properties(hub.live.commands PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
+  endif()
   set_tests_properties(hub.live.server hub.live.cache_scan hub.live.model_card hub.live.download hub.live.failures hub.live.upload hub.live.upload_failures
                        PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live" SKIP_RETURN_CODE 77)
 endif()

@@ -33,7 +33,7 @@ std::string hub_endpoint() {
   std::string endpoint = env("HF_ENDPOINT").value_or("https://huggingface.co");
   while (endpoint.ends_with('/')) endpoint.pop_back();
   if (detail::origin_of(endpoint)) return endpoint;
-  throw ConfigError("HF_ENDPOINT is " + detail::shown(endpoint) +
+  throw ConfigError("HF_ENDPOINT is " + detail::shown_url(endpoint) +
                     "; allowed is an http:// or https:// URL without user and password, such as "
                     "https://huggingface.co");
 }
@@ -107,6 +107,10 @@ std::string shown(const std::vector<std::string>& texts) {
   }
   if (texts.size() > kMost) parts.push_back(std::to_string(texts.size() - kMost) + " more");
   return join(parts, ", ");
+}
+
+std::string shown_url(std::string_view url) {
+  return url.find('@') == std::string_view::npos ? shown(url) : "a URL with an '@'";
 }
 
 std::string shell_word(const std::string& word) {

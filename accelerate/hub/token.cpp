@@ -97,6 +97,13 @@ void write_entries(std::vector<Entry> entries) {
   write_secret(stored_tokens_file(), text);
 }
 
+// Whether a line is "hf_token = <token>", as Python's configparser reads it.
+bool holds_token(const std::string& line, const std::string& token) {
+  const auto sign = line.find_first_of("=:");
+  return sign != std::string::npos && lower(trim(line.substr(0, sign))) == "hf_token" &&
+         trim(line.substr(sign + 1)) == token;
+}
+
 void check_name(const std::string& name) {
   const auto is_bad = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == ']'; };
   if (!name.empty() && std::ranges::none_of(name, is_bad) && lower(name) != "default") return;
@@ -136,10 +143,12 @@ void save_token(const std::string& token, const std::string& name) {
 bool forget_token() {
   const auto text = content_of(token_file());
   if (!text) return false;
-  const std::string line = std::string(kTokenKey) + std::string(trim(*text));
+  const std::string token(trim(*text));
   auto entries = stored_entries();
-  const auto removed = std::erase_if(
-      entries, [&](const Entry& entry) { return std::ranges::count(entry.lines, line) > 0; });
+  const auto removed = std::erase_if(entries, [&](const Entry& entry) {
+    return std::ranges::any_of(entry.lines,
+                               [&](const std::string& line) { return holds_token(line, token); });
+  });
   if (removed > 0) write_entries(std::move(entries));
   return real_file_system().remove(token_file());
 }

@@ -216,11 +216,20 @@ CommitInfo Commit::newest() {
 
 // Whether the branch already is as this commit would make it: its answer was lost.
 bool Commit::was_made() {
-  for (const CommitOperation& operation : operations_) {
-    if (std::holds_alternative<CommitOperationDelete>(operation)) return false;
-  }
-  detail::ask_how_to_send(client_, subject_, false, files_);
-  return !changes_anything();
+  if (!files_.empty()) detail::ask_how_to_send(client_, subject_, false, files_);
+  const auto is_there = [](const CommitFile& file) {
+    return file.is_ignored || file.remote_oid == file.oid;
+  };
+  if (!std::ranges::all_of(files_, is_there)) return false;
+  const auto is_deletion = [](const CommitOperation& operation) {
+    return std::holds_alternative<CommitOperationDelete>(operation);
+  };
+  if (std::ranges::none_of(operations_, is_deletion)) return true;
+  const auto tree = detail::list_tree(client_, subject_);
+  return std::ranges::none_of(tree, [&](const RepositoryFile& file) {
+    return is_deleted(file.path, operations_) &&
+           std::ranges::find(files_, file.path, &CommitFile::path) == files_.end();
+  });
 }
 
 CommitInfo Commit::send() {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 HubOptions hub_options(const HubCommandOptions& options) {
   HubOptions hub = options.hub;
   if (options.repo_type != "model" && options.repo_type != "dataset") {
-    throw ConfigError("--repo-type is '" + options.repo_type + "'; allowed are model and dataset" +
+    throw ConfigError("--repo-type is '" + options.repo_type + "'; allowed are model and dataset." +
                       did_you_mean(options.repo_type, {"model", "dataset"}));
   }
   hub.type = options.repo_type == "dataset" ? RepoType::dataset : RepoType::model;
@@ -169,6 +169,10 @@ void setup_cache(CLI::App* hub, int& exit_code) {
 int run_download(DownloadCommandOptions options, std::ostream& out) {
   const HubOptions hub = hub_options(options.common);
   const std::string& id = options.common.repo_id;
+  if (!options.files.empty() &&
+      !(options.patterns.allow.empty() && options.patterns.ignore.empty()))
+    throw ConfigError(
+        "files are named, and --include or --exclude is given; allowed is one of them");
   if (options.files.size() == 1) {
     out << hf_hub_download(id, options.files.front(), hub).string() << "\n";
     return 0;

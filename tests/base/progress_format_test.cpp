@@ -38,6 +38,27 @@ TEST(ProgressFormat, AnUnknownTotalHasNoPercentBarOrRemainder) {
   EXPECT_EQ(format_progress_line(view), "train: 420it [00:10, 4.00s/it]");
 }
 
+// From 1000 on tqdm.format_sizeof's words; below that whole units, for there are no parts of bytes.
+TEST(ProgressFormat, ScalesUnitsByPowersOfAThousand) {
+  const std::pair<std::uint64_t, const char*> cases[] = {{0, "0B"},
+                                                         {22, "22B"},
+                                                         {999, "999B"},
+                                                         {1000, "1.00kB"},
+                                                         {1234, "1.23kB"},
+                                                         {9994, "9.99kB"},
+                                                         {9996, "10.0kB"},
+                                                         {99940, "99.9kB"},
+                                                         {99960, "100kB"},
+                                                         {999400, "999kB"},
+                                                         {999600, "1.00MB"},
+                                                         {1500000000, "1.50GB"},
+                                                         {4200000000000, "4.20TB"}};
+  for (const auto& [done, text] : cases) {
+    const ProgressView view{.done = done, .unit = "B", .unit_scale = true};
+    EXPECT_EQ(format_progress_line(view), std::string(text) + " [00:00, ?B/s]");
+  }
+}
+
 TEST(ProgressFormat, NeverExceedsTheColumns) {
   ProgressView view = halfway();
   view.description = "訓練 é";

@@ -142,7 +142,13 @@ ROWS = {
     "wrong once": ([(STORE, 1, {"corrupt_at": 777})], ONCE, {}, OK),
     "wrong always": ([(STORE, 99, {"corrupt_at": 777})], RETRIES, {}, ("NetworkError", "has the checksum [0-9a-f]{64}; promised was")),
     "small file wrong always": ([(RESOLVE, 99, {"corrupt_at": 0})], RETRIES | {"file": "config.json"}, {}, ("NetworkError", "has the checksum [0-9a-f]{40}; promised was")),
-    "longer than promised": ([(STORE, 99, {"status": 200, "body": "x" * 2_000_000})], RETRIES, {}, ("NetworkError", "more than the 1048576 bytes|has the checksum")),
+    "longer than promised": ([(STORE, 99, {"status": 200, "body": "x" * 2_000_000})], RETRIES, {}, ("NetworkError", "more than the 1048576 bytes")),
+    "longer once": ([(STORE, 1, {"status": 200, "body": "x" * 2_000_000})], ONCE, {}, OK),
+    "a token said back": ([("HEAD", 9, {"status": 403, "headers": {"X-Error-Message": f"bad token {TOKEN}"}})], ONCE, {}, ("HubError", r"bad token \[token\]")),
+    "a next page that is none": ([("tree", 1, {"status": 200, "headers": {"Link": '<ftp://x/next>; rel="next"'}, "body": "[]"})],
+                                 ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "names no next page")),
+    "a size that is none": ([("tree", 1, {"status": 200, "body": json.dumps([{"type": "file", "path": "x", "size": -1, "oid": "a" * 40}])})],
+                            ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "has no size for 'x'")),
     "a length that lies": ([(STORE, 1, {"content_length": 2_000_000})], RETRIES, {}, OK),
     "packed unasked": ([(RESOLVE, 99, {"gzip": True})], ONCE | {"file": "config.json"}, {}, ("NetworkError", "packs the content")),
     "no commit": ([("HEAD", 9, {"no_commit_header": True})], ONCE, {}, ("NetworkError", "no commit or no ETag")),
@@ -152,7 +158,7 @@ ROWS = {
 }
 for etag in ("../../evil", "a/b", ".hidden", "x" * 200, "a.incomplete"):
     ROWS[f"the name {etag[:20]}"] = ([("HEAD", 9, {"etag": f'"{etag}"'})], ONCE, {}, ("NetworkError", "cannot be a file's name"))
-for path in ("../evil", "/etc/evil", "a/../../evil", "a\\..\\..\\evil", ""):
+for path in (".", "a/.", "a//b", "../evil", "/etc/evil", "a/../../evil", "a\\..\\..\\evil", ""):
     entry = [{"type": "file", "path": path, "size": 1, "oid": "a" * 40}]
     ROWS[f"the path {path!r}"] = ([("tree", 9, {"status": 200, "body": json.dumps(entry)})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "is refused"))
 
@@ -216,6 +222,13 @@ def check_parts(probe, home, files):
             blob.with_name(blob.name + ".incomplete").write_bytes(part)
             expect(cache.run(**ONCE))
             cache.check_whole()
+        # Another range than was asked for: begun anew.
+        shutil.rmtree(cache.folder, ignore_errors=True)
+        blob.parent.mkdir(parents=True)
+        blob.with_name(blob.name + ".incomplete").write_bytes(content[:1000])
+        hub.fault(STORE, 1, status=206, headers={"Content-Range": f"bytes 0-9/{len(content)}"}, body="0123456789")
+        expect(cache.run(**ONCE))
+        cache.check_whole()
         # A range that the server does not know, and one that it answers with all.
         for action in ({"status": 416}, {"status": 200, "body": base64.b64encode(b"x").decode()}):
             shutil.rmtree(cache.folder, ignore_errors=True)

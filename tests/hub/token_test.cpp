@@ -92,6 +92,13 @@ TEST_F(HubToken, ForgetsTheActiveOneAlone) {
   EXPECT_FALSE(forget_token());
 }
 
+TEST_F(HubToken, ForgetsEntriesThatAreWrittenOtherwise) {
+  write("token", "hf_a");
+  write("stored_tokens", "[one]\nHF_Token=hf_a\n\n[two]\nhf_token: hf_b\n");
+  EXPECT_TRUE(forget_token());
+  EXPECT_EQ(read("stored_tokens"), "[two]\nhf_token: hf_b\n\n");
+}
+
 TEST_F(HubToken, RefusesNamesThatWouldBreakTheFile) {
   for (const char* name : {"", "a]b", "a\nb", "default"})
     EXPECT_THROW(save_token("hf_a", name), ConfigError) << name;

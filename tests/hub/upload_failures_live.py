@@ -107,12 +107,17 @@ ROWS["429 at the commit"] = ([(COMMIT, 1, {"status": 429, "headers": {"Retry-Aft
 ROWS["500 at the commit that stays"] = ([(COMMIT, 9, {"status": 500})], "HubError", "500.*Try again later")
 ROWS["412 at the commit"] = ([(COMMIT, 9, {"status": 412})], "HubError", "412.*Another commit came first")
 for name, answer in {
-    "no JSON": "x", "a list": "[]", "nothing": "", "no objects": "{}", "objects that are none": '{"objects": [1]}', "another object": '{"objects": [{"oid": "f", "size": 1, "actions": {}}]}',
+    "no JSON": "x", "a list": "[]", "nothing": "", "no objects": "{}", "objects that are none": '{"objects": [1]}', "no object": '{"objects": []}', "another object": '{"objects": [{"oid": "f", "size": 1, "actions": {}}]}',
 }.items():
     ROWS[f"the store answers {name}"] = ([(BATCH_ONLY, 9, {"status": 200, "body": answer})], "NetworkError", "store of large files")
 for name, action in {
     "an address of the disk": {"upload": {"href": "file:///etc/passwd"}}, "an address with a user": {"upload": {"href": "http://u:p@127.0.0.1/"}},
     "no parts": {"upload": {"href": "http://127.0.0.1:1/", "header": {"chunk_size": "10"}}}, "parts of no bytes": {"upload": {"href": "http://127.0.0.1:1/", "header": {"chunk_size": "0"}}},
+    "upload that is a text": {"upload": "x"}, "upload that is null": {"upload": None}, "no address": {"upload": {}}, "a number as address": {"upload": {"href": 1}},
+    "no upload": {}, "actions that are a text": "x", "a verify that is a text": {"upload": {"href": "http://127.0.0.1:1/"}, "verify": "x"},
+    "a verify on the disk": {"upload": {"href": "http://127.0.0.1:1/"}, "verify": {"href": "file:///x"}},
+    "a size of parts that is a word": {"upload": {"href": "http://127.0.0.1:1/", "header": {"chunk_size": "many"}}},
+    "a part on the disk": {"upload": {"href": "http://127.0.0.1:1/", "header": {"chunk_size": str(1 << 20), "1": "file:///etc/passwd"}}},
     "negative parts": {"upload": {"href": "http://127.0.0.1:1/", "header": {"chunk_size": -5, "1": "http://127.0.0.1:1/"}}},
 }.items():
     ROWS[f"the store answers {name}"] = (name, action)
@@ -155,6 +160,37 @@ def check_parts(probe, home):
         expect(up.run())
         sent = sorted(re.search(r"/parts/\w+/(\d+)", request["path"])[1] for request in up.log(PART_PUT))
         assert sent == ["1", "2", "2", "2", "3", "4"], sent
+    finally:
+        up.hub.close()
+
+
+def check_deletions(probe, home):
+    """Deletions whose commit is made unheard are not made twice."""
+    up = Uploader(probe, home)
+    try:
+        expect(up.run())
+        for operations in ([{"delete": "config.json"}], [{"delete": "sub/"}, {"add": "sub/new.txt", "text": "n"}], [{"delete": "sub/"}],
+                           [{"delete": "one.safetensors"}, {"add": "x.txt", "text": "x"}]):
+            up.hub.ask("GET", "/_log")
+            up.hub.fault(COMMIT, 1, lose_answer=True)
+            expect(up.run(call="create_commit", operations=operations))
+            assert len(up.log(COMMIT)) == 1, operations
+        assert up.hub.files() == {"x.txt": b"x"}, up.hub.files()
+        up.hub.fault(COMMIT, 1, drop=True)  # Not made: sent again.
+        expect(up.run(call="create_commit", operations=[{"delete": "x.txt"}]))
+        assert not up.hub.files()
+    finally:
+        up.hub.close()
+
+
+def check_links(probe, home):
+    """A link that leads back up is an error, a broken one is left out."""
+    up = Uploader(probe, home)
+    try:
+        (up.folder / "broken").symlink_to("nowhere")
+        expect(up.run())
+        (up.folder / "sub" / "up").symlink_to("..")
+        expect(up.run(), "FileError", "link lead|levels of symbolic links")
     finally:
         up.hub.close()
 
@@ -231,7 +267,7 @@ def main(probe):
     with tempfile.TemporaryDirectory(prefix="upload_failures_live_") as name:
         home = pathlib.Path(name)
         checks = {row: (lambda place, row=row: check_row(probe, place, row)) for row in ROWS}
-        for check in (check_parts, check_kill, check_changes, check_background, check_text):
+        for check in (check_parts, check_deletions, check_links, check_kill, check_changes, check_background, check_text):
             checks[check.__doc__] = lambda place, check=check: check(probe, place)
         failed = 0
         with concurrent.futures.ThreadPoolExecutor(4) as pool:

@@ -18,10 +18,11 @@ std::vector<std::string> files_below(const fs::path& folder) {
   using Options = fs::directory_options;
   for (fs::recursive_directory_iterator at(folder, Options::follow_directory_symlink, error), end;
        !error && at != end; at.increment(error)) {
-    constexpr int kDeepest = 64;  // A link may lead back up.
+    constexpr int kDeepest = 32;  // A link may lead back up; Linux follows 40.
     if (at.depth() > kDeepest)
       throw FileError("read", at->path(), "it is too deep: does a link lead back up?");
-    if (at->is_regular_file())
+    std::error_code broken_link;
+    if (at->is_regular_file(broken_link))
       files.push_back(at->path().lexically_relative(folder).generic_string());
   }
   if (error) throw FileError("read", folder, error.value());

@@ -59,17 +59,33 @@ void touch(const fs::path& path, std::string_view content = "") {
   if (file.valid()) (void)write_fully(file.get(), content);  // A convenience: failures are ignored.
 }
 
-// "../../blobs/<etag>": a cache that is moved stays whole.
+// "../../blobs/<etag>": a cache that is moved stays whole. False where the file system has no
+// links.
 bool make_link(const fs::path& blob, const fs::path& pointer) {
   const fs::path target = blob.lexically_relative(pointer.parent_path());
-  for (int tries = 0; tries < 2; ++tries) {
+  for (;;) {
     if (::symlink(target.c_str(), pointer.c_str()) == 0) return true;
-    if (errno != EEXIST) return false;
+    if (errno == EPERM || errno == ENOTSUP || errno == ENOSYS) return false;
+    if (errno != EEXIST) throw FileError("link", pointer, errno);
     std::error_code none;
     if (fs::read_symlink(pointer, none) == target) return true;
-    ::unlink(pointer.c_str());  // Of other content, as an older layout left it.
+    // Of other content, as an older layout left it.
+    if (::unlink(pointer.c_str()) != 0 && errno != ENOENT) throw FileError("link", pointer, errno);
   }
-  return false;
+}
+
+// A copy that appears whole or not at all.
+void copy_whole(const fs::path& from, const fs::path& beside, const fs::path& to) {
+  const fs::path copy = beside / (random_name() + ".incomplete");
+  try {
+    std::error_code error;
+    fs::copy_file(from, copy, error);
+    if (error) throw FileError("copy", from, error.value());
+    real_file_system().rename(copy, to);
+  } catch (const FileError&) {
+    ::unlink(copy.c_str());
+    throw;
+  }
 }
 
 }  // namespace
@@ -146,12 +162,7 @@ void RepositoryCache::link(const std::string& etag, const std::string& commit,
   const fs::path to = pointer(commit, file);
   real_file_system().create_directories(to.parent_path());
   if (!is_on(env("HF_HUB_DISABLE_SYMLINKS")) && make_link(from, to)) return;
-  // A file system without symbolic links: the content itself, put in place in one step.
-  const fs::path copy = folder_ / "blobs" / (random_name() + ".incomplete");
-  std::error_code error;
-  fs::copy_file(from, copy, error);
-  if (error) throw FileError("copy", from, error.value());
-  real_file_system().rename(copy, to);
+  copy_whole(from, folder_ / "blobs", to);
 }
 
 void RepositoryCache::set_commit(const std::string& revision, const std::string& commit) const {

@@ -21,6 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kMakeRoom =
+    "Make room, for example by `accelerate hub cache`, or set HF_HUB_CACHE to a folder on another "
+    "disk";
+
 // The server sent something else than it promised. Fetching it anew may help, once.
 class WrongContent : public NetworkError {
  public:
@@ -87,9 +91,7 @@ void Part::check_room() const {
   if (*source_.size_bytes <= there || *source_.size_bytes - there <= free_bytes) return;
   throw FileError("write", path_,
                   "it needs " + size_text(*source_.size_bytes - there) + " and the disk has " +
-                      size_text(free_bytes) +
-                      ". Make room, for example by `accelerate hub cache`, or set HF_HUB_CACHE to "
-                      "a folder on another disk");
+                      size_text(free_bytes) + ". " + kMakeRoom);
 }
 
 void Part::read_what_is_there() {
@@ -118,8 +120,14 @@ void Part::append(std::string_view bytes) {
     throw WrongContent("the server sends more than the " + size_text(*source_.size_bytes) +
                        " that it promised");
   }
-  if (const int error = write_fully_at(file_.get(), static_cast<off_t>(size_), bytes); error != 0)
-    throw FileError("write", path_, error);
+  const int error = write_fully_at(file_.get(), static_cast<off_t>(size_), bytes);
+  if (error == ENOSPC || error == EDQUOT) {
+    throw FileError("write", path_,
+                    "the disk is full after " + size_text(size_) +
+                        (source_.size_bytes ? " of " + size_text(*source_.size_bytes) : "") + ". " +
+                        kMakeRoom);
+  }
+  if (error != 0) throw FileError("write", path_, error);
   if (digest_) digest_->update(bytes);
   size_ += bytes.size();
   progress_(static_cast<std::int64_t>(bytes.size()));

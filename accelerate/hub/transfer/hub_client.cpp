@@ -50,7 +50,7 @@ HubOptions checked(HubOptions options) {
   if (options.endpoint.empty()) options.endpoint = hub_endpoint();
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (!origin_of(options.endpoint)) {
-    throw ConfigError("HubOptions::endpoint is " + shown(options.endpoint) +
+    throw ConfigError("HubOptions::endpoint is " + shown_url(options.endpoint) +
                       "; allowed is an http:// or https:// URL without user and password");
   }
   return options;
@@ -64,6 +64,19 @@ bool is_transient(const NetworkError& error) {
   const auto* refusal = dynamic_cast<const HubError*>(&error);
   return refusal == nullptr || refusal->reason() == HubReason::rate_limited ||
          (refusal->reason() == HubReason::server_failure && refusal->status() != 501);
+}
+
+void replace_all(std::string& text, const std::string& what) {
+  constexpr const char* kHidden = "[token]";
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at))
+    text.replace(at, what.size(), kHidden);
+}
+
+// A server may say the token back, and its words are shown.
+void hide(const std::string& token, HttpResponse& response) {
+  if (token.empty()) return;
+  replace_all(response.body, token);
+  for (auto& [name, value] : response.headers) replace_all(value, token);
 }
 
 // Where an answer leads. Throws NetworkError for what no hub would say.
@@ -110,9 +123,19 @@ HttpResponse HubClient::exchange(HttpRequest request) {
     request.headers.push_back("Authorization: Bearer " + token_);
   request.most_body_bytes = kMostBodyBytes;
   if (request.method != "GET" && request.method != "HEAD") request.stall_timeout = kAnswerTimeout;
+  bool is_refused_here = false;  // By who receives, and not by the network.
+  if (const auto receive = request.receive) {
+    request.receive = [&is_refused_here, receive](const HttpResponse& head,
+                                                  std::string_view piece) {
+      is_refused_here = true;
+      receive(head, piece);
+      is_refused_here = false;
+    };
+  }
   try {
     return transport_->send(request);
   } catch (const NetworkError& error) {
+    if (is_refused_here) throw;
     throw NetworkError("no answer from " + safe_text(without_query(request.url)) + ": " +
                        error.what());
   }
@@ -121,6 +144,7 @@ HttpResponse HubClient::exchange(HttpRequest request) {
 HttpResponse HubClient::send_once(HttpRequest request, const HubCall& call) {
   for (int i = 0; i < kMostRedirects; ++i) {
     HttpResponse response = exchange(request);
+    if (response.status >= 400) hide(token_, response);
     if (response.status >= 400)
       throw refusal_of(response, call.subject, request.url, !token_.empty());
     if (!is_redirect(response.status)) return response;

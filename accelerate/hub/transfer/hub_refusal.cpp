@@ -65,7 +65,7 @@ std::string cure_of(HubReason reason, const HttpResponse& response, const HubSub
                                   : "It has no file " + shown(subject.file) + " at the revision " +
                                         shown(subject.revision);
     case HubReason::forbidden:
-      return has_token ? "The token lacks a right: make one that may write, at "
+      return has_token ? "The token lacks the right to do this here: make one that has it, at "
                          "https://huggingface.co/settings/tokens"
                        : std::string("A token is needed: ") + kLogIn;
     case HubReason::conflict:
@@ -76,6 +76,8 @@ std::string cure_of(HubReason reason, const HttpResponse& response, const HubSub
              (has_token ? std::string() : std::string(", or ") + kLogIn + " for a higher limit");
     case HubReason::server_failure:
       return "The hub has a problem. Try again later";
+    case HubReason::bad_request:
+      return "The hub does not take the request; what it says is the reason";
     default:
       return "Nothing can be done about it here";
   }

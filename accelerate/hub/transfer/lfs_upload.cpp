@@ -1,7 +1,6 @@
 #include "accelerate/hub/transfer/lfs_upload.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -31,9 +30,23 @@ struct Place {
   std::map<std::int64_t, std::string> parts = {};  // URLs by the number of the part.
 };
 
-std::string url_in(const Json& actions, const char* action) {
-  const Json href = actions.value(action, Json::object()).value("href", Json());
-  return href.is_string() ? href.get<std::string>() : "";
+// Null where there is none: an answer may have anything anywhere.
+Json member(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() ? *found : Json();
+}
+
+std::string text_in(const Json& object, const char* key) {
+  const Json text = member(object, key);
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+// Throws for what nothing can be sent to.
+std::string checked_url(const HubClient& client, const std::string& url, const CommitFile& file) {
+  std::string here = client.on_this_endpoint(url);
+  if (!origin_of(here))
+    throw_malformed_batch("names no URL for " + shown(file.path) + " but " + shown(url));
+  return here;
 }
 
 std::optional<std::int64_t> number_in(const Json& value) {
@@ -41,43 +54,44 @@ std::optional<std::int64_t> number_in(const Json& value) {
   return value.is_string() ? parse_int(value.get<std::string>()) : std::nullopt;
 }
 
+bool is_part_number(const std::string& name) {
+  constexpr std::size_t kMostDigits = 9;
+  return !name.empty() && name.size() <= kMostDigits &&
+         name.find_first_not_of("0123456789") == std::string::npos;
+}
+
 // Headers of the action: "chunk_size" and a URL for each number of a part.
-void take_parts(const Json& header, Place& place) {
-  const auto part_bytes = number_in(header.value("chunk_size", Json()));
-  if (!part_bytes) return;
+void take_parts(const HubClient& client, const Json& header, Place& place) {
+  const Json chunk_size = member(header, "chunk_size");
+  if (chunk_size.is_null()) return;
   for (const auto& [name, url] : header.items()) {
-    std::int64_t number = 0;
-    const char* const end = name.data() + name.size();
-    const auto [stop, error] = std::from_chars(name.data(), end, number);
-    if (error == std::errc() && stop == end && url.is_string())
-      place.parts[number] = url.get<std::string>();
+    if (is_part_number(name) && url.is_string())
+      place.parts[*parse_int(name)] = checked_url(client, url.get<std::string>(), *place.file);
   }
   const std::uint64_t size = place.file->size_bytes;
-  place.part_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(*part_bytes, 0));
-  if (place.part_bytes == 0 ||
-      (size + place.part_bytes - 1) / place.part_bytes != place.parts.size())
-    throw_malformed_batch("has " + count_of(place.parts.size(), "part") + " of " +
-                          std::to_string(place.part_bytes) + " bytes for a file of " +
-                          std::to_string(size));
+  const std::int64_t part_bytes = number_in(chunk_size).value_or(0);
+  place.part_bytes = static_cast<std::uint64_t>(std::max<std::int64_t>(part_bytes, 0));
+  if (place.part_bytes > 0 &&
+      (size + place.part_bytes - 1) / place.part_bytes == place.parts.size())
+    return;
+  throw_malformed_batch("has " + count_of(place.parts.size(), "part") + " of " +
+                        shown(chunk_size.dump()) + " bytes for a file of " + std::to_string(size));
 }
 
 // nullopt where the store has the content.
 std::optional<Place> place_of(const HubClient& client, const Json& object, const CommitFile& file) {
-  if (const auto error = object.find("error"); error != object.end()) {
-    const Json message = error->value("message", Json("no reason given"));
+  if (object.contains("error")) {
     throw NetworkError("the store refuses " + shown(file.path) + ": " +
-                       shown(message.is_string() ? message.get<std::string>() : message.dump()));
+                       shown(text_in(member(object, "error"), "message")));
   }
-  const auto actions = object.find("actions");
-  if (actions == object.end() || !actions->is_object()) return std::nullopt;
-  Place place{.file = &file,
-              .url = client.on_this_endpoint(url_in(*actions, "upload")),
-              .verify_url = client.on_this_endpoint(url_in(*actions, "verify"))};
-  if (place.url.empty()) return std::nullopt;
-  if (!origin_of(place.url))
-    throw_malformed_batch("names no URL to send " + shown(file.path) + " to");
-  const Json header = actions->at("upload").value("header", Json());
-  if (header.is_object()) take_parts(header, place);
+  const Json actions = member(object, "actions");
+  if (actions.is_null()) return std::nullopt;
+  const Json upload = member(actions, "upload");
+  Place place{
+      .file = &file, .url = checked_url(client, text_in(upload, "href"), file), .verify_url = ""};
+  if (actions.is_object() && actions.contains("verify"))
+    place.verify_url = checked_url(client, text_in(actions["verify"], "href"), file);
+  take_parts(client, member(upload, "header"), place);
   return place;
 }
 
@@ -106,13 +120,12 @@ std::vector<Place> ask_where(HubClient& client, const HubSubject& subject,
   if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array())
     throw_malformed_batch("has no list of objects");
   std::vector<Place> places;
-  for (const Json& object : answer["objects"]) {
-    if (!object.is_object()) throw_malformed_batch("has an object that is none");
-    const Json oid = object.value("oid", Json());
-    const auto found =
-        std::ranges::find_if(files, [&](const CommitFile* file) { return oid == file->oid; });
-    if (found == files.end()) throw_malformed_batch("names an object that was not asked about");
-    if (auto place = place_of(client, object, **found)) places.push_back(std::move(*place));
+  for (const CommitFile* file : files) {
+    const Json& objects = answer["objects"];
+    const auto found = std::ranges::find_if(
+        objects, [&](const Json& object) { return member(object, "oid") == file->oid; });
+    if (found == objects.end()) throw_malformed_batch("says nothing of " + shown(file->path));
+    if (auto place = place_of(client, *found, *file)) places.push_back(std::move(*place));
   }
   return places;
 }

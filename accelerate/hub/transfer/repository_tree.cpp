@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostFiles = 1'000'000;
 constexpr std::size_t kMostTreeBytes = 256U << 20;
+constexpr int kMostPages = 10'000;
 constexpr int kFormatVersion = 1;
 
 [[noreturn]] void throw_malformed_tree(const HubSubject& subject, const std::string& what) {
@@ -43,10 +44,20 @@ RepositoryFile checked(RepositoryFile file, const HubSubject& subject) {
   } catch (const ConfigError& error) {
     throw_malformed_tree(subject, std::string("is refused, since ") + error.what());
   }
+  const auto parts = split(file.path, '/');
+  if (std::ranges::any_of(parts,
+                          [](const std::string& part) { return part.empty() || part == "."; }))
+    throw_malformed_tree(subject, "has the path " + shown(file.path) + ", which is refused");
   if (!is_hex(file.xet_hash, 64)) file.xet_hash.clear();
   if (!is_hex(file.blob_id, 40) || !(file.sha256.empty() || is_hex(file.sha256, 64)))
     throw_malformed_tree(subject, "has no checksum for " + shown(file.path));
   return file;
+}
+
+void check_size(const Json& entry, const RepositoryFile& file, const HubSubject& subject) {
+  const auto size = entry.find("size");
+  if (size == entry.end() || !size->is_number_unsigned())
+    throw_malformed_tree(subject, "has no size for " + shown(file.path));
 }
 
 RepositoryFile file_of(const Json& entry, const HubSubject& subject) {
@@ -56,7 +67,10 @@ RepositoryFile file_of(const Json& entry, const HubSubject& subject) {
                       .xet_hash = text_of(entry, "xetHash")};
   if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
     file.sha256 = text_of(*lfs, "oid");
+    check_size(*lfs, file, subject);
     file.size_bytes = size_of(*lfs, "size");
+  } else {
+    check_size(entry, file, subject);
   }
   return checked(std::move(file), subject);
 }
@@ -72,15 +86,21 @@ void take_page(const std::string& text, const HubSubject& subject,
   }
 }
 
-// The URL of `Link: <url>; rel="next"`; "" on the last page.
-std::string next_page(const HttpResponse& response, const std::string& url) {
+// The URL of `Link: <url>; rel="next"`; "" on the last page. A list must not end unnoticed.
+std::string next_page(const HttpResponse& response, const std::string& url,
+                      const HubSubject& subject) {
   const std::string link = response.header("link").value_or("");
   for (const std::string& part : split(link, ',')) {
+    if (part.find("rel=\"next\"") == std::string::npos) continue;
     const auto open = part.find('<');
-    const auto close = part.find('>');
-    if (open == std::string::npos || close == std::string::npos || close < open) continue;
-    if (part.find("rel=\"next\"", close) == std::string::npos) continue;
-    return resolve_location(url, part.substr(open + 1, close - open - 1)).value_or("");
+    const auto close = part.find('>', open);
+    const auto next = open == std::string::npos || close == std::string::npos
+                          ? std::nullopt
+                          : resolve_location(url, part.substr(open + 1, close - open - 1));
+    const bool is_safe = next && *next != url &&
+                         (origin_of(url)->scheme != "https" || origin_of(*next)->scheme == "https");
+    if (!is_safe) throw_malformed_tree(subject, "names no next page but " + shown(part));
+    return *next;
   }
   return "";
 }
@@ -131,13 +151,11 @@ std::vector<RepositoryFile> list_tree(HubClient& client, const HubSubject& subje
   std::vector<RepositoryFile> files;
   std::string url = client.api_url(
       subject, "/tree/" + url_escape(subject.revision) + "?recursive=true&expand=false");
-  while (!url.empty()) {
+  for (int pages = 0; !url.empty(); ++pages) {
+    if (pages == kMostPages) throw_malformed_tree(subject, "has more than 10,000 pages");
     const HttpResponse page = client.send({.url = url}, {.subject = subject});
-    const std::size_t before = files.size();
     take_page(page.body, subject, files);
-    std::string next = next_page(page, url);
-    if (next == url || (files.size() == before && page.body.size() < 3)) break;
-    url = std::move(next);
+    url = next_page(page, url, subject);
   }
   std::ranges::sort(files, {}, &RepositoryFile::path);
   return files;
