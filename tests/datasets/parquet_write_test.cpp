@@ -142,6 +142,12 @@ TEST_F(ParquetWrite, KeepsFeaturesWithoutRows) {
   expect_same(Dataset::from_rows({{{"label", 0}, {"ids", Value()}}}, features).slice(0, 0));
 }
 
+TEST_F(ParquetWrite, KeepsColumnsWithoutBytes) {
+  expect_same(Dataset::from_rows({{{"text", ""}, {"words", Value::List{"", ""}}}}));
+  const Features features{{"words", Feature::list_of(Feature::string())}};
+  expect_same(Dataset::from_rows({{{"words", Value::List{}}}, {{"words", Value()}}}, features));
+}
+
 TEST_F(ParquetWrite, KeepsTheOrderAndNamesThatADatasetShows) {
   const Dataset dataset = concatenate_datasets({numbered(50), numbered(300)});
   expect_same(dataset);

@@ -28,7 +28,7 @@ def command(*words):
 
 def run(*words, environment=None):
     return subprocess.run(command(*words), capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL, check=False,
-                          env={**os.environ, "HF_HUB_CACHE": "/nonexistent", **(environment or {})})
+                          env={**os.environ, "HF_HUB_CACHE": "/nonexistent", "HF_HUB_OFFLINE": "1", **(environment or {})})
 
 
 def tokenizer():

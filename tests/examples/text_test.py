@@ -19,7 +19,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "ein", "back", "##er", "##hund", ",
 
 def run(*words, text=None, locale="C.UTF-8"):
     return subprocess.run([str(word) for word in (PROGRAM, *words)], capture_output=True, input=text, timeout=60, check=False,
-                          env={**os.environ, "LC_ALL": locale, "HF_HUB_CACHE": "/nonexistent"})
+                          env={**os.environ, "LC_ALL": locale, "HF_HUB_CACHE": "/nonexistent", "HF_HUB_OFFLINE": "1"})
 
 
 def make_tokenizer():

@@ -247,6 +247,7 @@ TEST_F(FromPretrained, RefusesConfigurationsThatContradictThemselves) {
 
 TEST_F(FromPretrained, SaysHowToGetAModelThatIsNotThere) {
   const testing::ScopedEnv cache("HF_HUB_CACHE", (folder.path() / "cache").c_str());
+  const testing::ScopedEnv offline("HF_HUB_OFFLINE", "1");
   const auto said = message_of<FileError>([&] { (void)AutoModel::from_pretrained("some/model"); });
   expect_has(said, "some/model");
 }

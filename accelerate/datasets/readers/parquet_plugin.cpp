@@ -4,7 +4,6 @@
 // show the names of the simdjson that is in them, which is another version than ours.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
-#include <arrow/util/logging.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/exception.h>
 
@@ -21,13 +20,6 @@ namespace accelerate::detail {
 namespace {
 
 using Kind = Feature::Kind;
-
-// Arrow writes to std::cerr what failed, which is in the error too. RTLD_DEEPBIND gives it a
-// std::cerr that nobody has initialized: it would crash.
-[[maybe_unused]] const bool kIsQuiet = [] {
-  arrow::util::ArrowLog::StartArrowLog("", arrow::util::ArrowLogLevel::ARROW_FATAL);
-  return true;
-}();
 
 template <typename Array, typename Get>
 void append_values(const arrow::Array& array, ColumnBuilder& builder, Get get) {

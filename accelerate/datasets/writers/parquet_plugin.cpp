@@ -48,9 +48,11 @@ std::shared_ptr<arrow::DataType> type_of(const Feature& feature) {
   return nullptr;
 }
 
-// Shares the memory of `buffer`.
+// Shares the memory of `buffer`. Arrow refuses a null pointer, also where there are no bytes.
 ArrowBuffer shared(const Buffer& buffer) {
-  return std::make_shared<arrow::Buffer>(reinterpret_cast<const std::uint8_t*>(buffer.bytes.data()),
+  static constexpr std::uint8_t kNone = 0;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(buffer.bytes.data());
+  return std::make_shared<arrow::Buffer>(bytes != nullptr ? bytes : &kNone,
                                          static_cast<std::int64_t>(buffer.bytes.size()));
 }
 

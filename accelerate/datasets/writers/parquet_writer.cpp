@@ -1,4 +1,5 @@
-// Gathers the rows of a dataset into row groups, for the library that writes them (parquet_plugin.cpp).
+// Gathers the rows of a dataset into row groups, for the library that writes them
+// (parquet_plugin.cpp).
 #include "accelerate/datasets/writers/parquet_writer.h"
 
 #include <algorithm>
