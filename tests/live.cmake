@@ -64,7 +64,9 @@ if(TARGET accelerate_transformers)
                                         $<TARGET_FILE:dataset_probe>)
   add_test(NAME datasets.live.collators COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/collators_live.py"
                                                 $<TARGET_FILE:collator_probe>)
-  set_tests_properties(datasets.golden datasets.live.collators PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
+  add_test(NAME datasets.live.parquet COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/datasets/parquet_live.py"
+                                              $<TARGET_FILE:dataset_probe>)
+  set_tests_properties(datasets.golden datasets.live.collators datasets.live.parquet PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
 
 # Models against Transformers: small random ones of every architecture, and a trained one.
