@@ -27,12 +27,12 @@ PYTHON = """
 import json, sys
 import huggingface_hub as hub
 hub.logging.set_verbosity_error()
-asked = json.loads(sys.argv[1])
-call = getattr(hub, asked.pop("call"))
-try:
-    print(json.dumps({"value": str(call(**asked))}))
-except Exception as error:
-    print(json.dumps({"error": type(error).__name__, "message": str(error)}))
+for asked in json.loads(sys.argv[1]):
+    call = getattr(hub, asked.pop("call"))
+    try:
+        print(json.dumps({"value": str(call(**asked))}))
+    except Exception as error:
+        print(json.dumps({"error": type(error).__name__, "message": str(error)}))
 """
 NAMES = ("config.json", "model.safetensors", "a b.txt", "deep/er/file.bin", "empty.txt", "sub/empty", "percent%20.txt", "plus+and&.txt", "hash#1.txt",
          "question?.txt", "quo'te.txt", "equals=.txt", "tilde~.txt", "brackets[1].txt", "ünïcode/名.txt", "comma,semi;.txt")
@@ -129,13 +129,18 @@ class Compared:
         if side == "ours":
             return [self.probe, json.dumps({"id" if key == "repo_id" else {"filename": "file", "repo_type": "type", "allow_patterns": "allow",
                                                                           "ignore_patterns": "ignore"}.get(key, key): value for key, value in asked.items()})]
-        return [sys.executable, "-c", PYTHON, json.dumps(asked)]
+        return [sys.executable, "-c", PYTHON, json.dumps([asked])]
 
-    def run(self, side, endpoint, home, asked, **variables):
-        done = subprocess.run(self.words(side, asked), env=self.environment(endpoint, home, **variables), capture_output=True, text=True, timeout=120, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"{side} {asked} ended with {done.returncode}: {done.stderr[-800:]}")
-        return json.loads(done.stdout)
+    def run(self, side, endpoint, home, calls, **variables):
+        """The answers to all calls: of ours a program a call, of Python one program, which takes long to start."""
+        commands = [self.words(side, asked) for asked in calls] if side == "ours" else [[sys.executable, "-c", PYTHON, json.dumps(calls)]]
+        answers = []
+        for words in commands:
+            done = subprocess.run(words, env=self.environment(endpoint, home, **variables), capture_output=True, text=True, timeout=120, check=False)
+            if done.returncode != 0:
+                raise RuntimeError(f"{words} ended with {done.returncode}: {done.stderr[-800:]}")
+            answers += [json.loads(line) for line in done.stdout.splitlines()]
+        return answers
 
     def check(self, what, ours, theirs):
         if ours == theirs:
@@ -168,22 +173,22 @@ def relative(answer, home):
 def compare_calls(compared, endpoint, home, calls):
     """Both clients make the calls, each in a cache of its own; then each opens the other's offline."""
     homes = {side: home / side for side in ("ours", "theirs")}
-    for asked in calls:
-        answers = {side: compared.run(side, endpoint, where, asked) for side, where in homes.items()}
-        if "error" in answers["theirs"]:
-            compared.check(f"{asked} fails", "error" in answers["ours"], True)
-            continue
-        compared.check(f"{asked}: the path", relative(answers["ours"], homes["ours"]), relative(answers["theirs"], homes["theirs"]))
+    answers = {side: compared.run(side, endpoint, where, calls) for side, where in homes.items()}
+    for asked, ours, theirs in zip(calls, answers["ours"], answers["theirs"], strict=True):
+        if "error" in theirs:
+            compared.check(f"{asked} fails", "error" in ours, True)
+        else:
+            compared.check(f"{asked}: the path", relative(ours, homes["ours"]), relative(theirs, homes["theirs"]))
     pictures = {side: picture(where / "hub") for side, where in homes.items()}
     for name in sorted(pictures["ours"].keys() | pictures["theirs"].keys()):
         compared.check(f"{endpoint} cache: {name}", pictures["ours"].get(name), pictures["theirs"].get(name))
-    for asked in calls:
-        crossed = {side: compared.run(side, "http://127.0.0.1:9", homes[other], asked, HF_HUB_OFFLINE="1")
-                   for side, other in (("ours", "theirs"), ("theirs", "ours"))}
-        if "error" in crossed["theirs"]:
-            compared.check(f"{asked} offline fails", "error" in crossed["ours"], True)
+    crossed = {side: compared.run(side, "http://127.0.0.1:9", homes[other], calls, HF_HUB_OFFLINE="1")
+               for side, other in (("ours", "theirs"), ("theirs", "ours"))}
+    for asked, ours, theirs in zip(calls, crossed["ours"], crossed["theirs"], strict=True):
+        if "error" in theirs:
+            compared.check(f"{asked} offline fails", "error" in ours, True)
         else:
-            compared.check(f"{asked} offline", relative(crossed["ours"], homes["theirs"]), relative(crossed["theirs"], homes["ours"]))
+            compared.check(f"{asked} offline", relative(ours, homes["theirs"]), relative(theirs, homes["ours"]))
 
 
 def calls_of(repo, names, revisions, **more):
