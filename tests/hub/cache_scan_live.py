@@ -228,13 +228,13 @@ def python_scan(cache, info):
 def repo_of(repo):
     revisions = sorted(repo.revisions, key=lambda revision: os.fsencode(revision.commit_hash))
     return {"id": repo.cache_id, "path": str(repo.repo_path), "files": repo.nb_files, "size": repo.size_on_disk,
-            "accessed": round(repo.last_accessed, 3), "modified": round(repo.last_modified, 3),
+            "accessed": int(repo.last_accessed), "modified": int(repo.last_modified),
             "revisions": [revision_of(revision) for revision in revisions]}
 
 
 def revision_of(revision):
     return {"commit": revision.commit_hash, "refs": sorted(revision.refs), "snapshot": str(revision.snapshot_path),
-            "files": revision.nb_files, "size": revision.size_on_disk, "modified": round(revision.last_modified, 3),
+            "files": revision.nb_files, "size": revision.size_on_disk, "modified": int(revision.last_modified),
             "blobs": {str(path): size for path, size in blobs_of([revision]).items()}}
 
 
@@ -243,7 +243,7 @@ def rounded(scan):
         for part in [repo, *repo["revisions"]]:
             for key in ("accessed", "modified"):
                 if key in part:
-                    part[key] = round(part[key], 3)
+                    part[key] = int(part[key])  # Both know nanoseconds, and round them otherwise.
     return {**scan, "faults": len(scan["faults"])}
 
 
