@@ -3,7 +3,12 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Type.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
 
 #include <algorithm>
 #include <typeinfo>
@@ -12,6 +17,10 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/optim/algorithms/adafactor.h"
+#include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/schedule_free_adamw.h"
+#include "accelerate/optim/algorithms/step_support.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"
@@ -54,6 +63,18 @@ void remember(Models& models, const std::shared_ptr<FullyShardedDataParallel>& m
   if (std::ranges::none_of(models, is_it)) models.push_back(model);
 }
 
+template <typename... Options>
+bool are_any_of(const torch::optim::OptimizerOptions& options) {
+  return (... || (dynamic_cast<const Options*>(&options) != nullptr));
+}
+
+// Whether LibTorch's add_param_group() heeds such options of a group.
+bool are_merged(const torch::optim::OptimizerOptions& options) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace): six classes of it
+  return are_any_of<SGDOptions, AdamOptions, AdamWOptions, AdagradOptions, RMSpropOptions,
+                    LBFGSOptions>(options);
+}
+
 void refuse_incomplete_gradients(const GradientState& state) {
   if (state.gradients_spoilt) {
     throw UsageError(
@@ -84,23 +105,32 @@ struct AcceleratedOptimizer::Core {
 
   // These evaluate a closure once, and before anything else.
   [[nodiscard]] bool calls_closure_once() const {
-    return fused || typeid(*optimizer) == typeid(torch::optim::RMSprop);
+    const auto& type = typeid(*optimizer);
+    return fused || type == typeid(torch::optim::RMSprop) || type == typeid(Adafactor) ||
+           type == typeid(Lion) || type == typeid(ScheduleFreeAdamW);
   }
 
-  at::Tensor step_on_gradients() const { return step_over_shards(0); }
+  at::Tensor step_on_gradients() const {
+    at::Tensor loss;
+    write_over_shards([&] {
+      if (fused) return fused->run(*optimizer);
+      loss = optimizer->step();
+    });
+    return loss;
+  }
 
-  // Every sharded model is told that its parameters change.
-  at::Tensor step_over_shards(std::size_t first) const {
+  void set_mode(ModalOptimizer& modal, OptimizerMode mode) const {
+    const DropConvertedWeights at_end;
+    write_over_shards([&] { modal.set_mode(mode); });
+  }
+
+  // Runs `write`, which changes parameters. Every sharded model from the `first` on is told so.
+  void write_over_shards(const std::function<void()>& write, std::size_t first = 0) const {
     for (std::size_t i = first; i < sharded.size(); ++i) {
-      const auto model = sharded[i].lock();
-      if (!model) continue;
-      at::Tensor loss;
-      model->update([&] { loss = step_over_shards(i + 1); });
-      return loss;
+      if (const auto model = sharded[i].lock())
+        return model->update([&] { write_over_shards(write, i + 1); });
     }
-    if (!fused) return optimizer->step();
-    fused->run(*optimizer);
-    return {};
+    write();
   }
 
   void zero_grad_of_shards(bool set_to_none) const {
@@ -172,6 +202,11 @@ at::Tensor AcceleratedOptimizer::step(const Closure& closure) {
   return core_->scales() ? core_->scaled_step(*this, closure) : core_->step(closure);
 }
 
+void AcceleratedOptimizer::set_mode(OptimizerMode mode) {
+  auto* modal = dynamic_cast<ModalOptimizer*>(&optimizer());
+  if (modal != nullptr && !modal->is_in(mode)) core_->set_mode(*modal, mode);
+}
+
 void AcceleratedOptimizer::zero_grad(bool set_to_none) {
   GradientState& state = *core_->gradient_state;
   if (state.micro_batch_failed || state.gradients_spoilt) {
@@ -199,6 +234,8 @@ void AcceleratedOptimizer::add_param_group(const torch::optim::OptimizerParamGro
     detail::hold_shards(held.params(), optimizer(), *model);
   });
   optimizer().add_param_group(held);
+  if (held.has_options() && !are_merged(held.options()))
+    detail::keep_options(held, param_groups().back());
   for (const auto& tie : detail::list_once(optimizer())) {
     get_logger("accelerate.optim").warning(detail::warning_of(tie, {}));
   }

@@ -13,6 +13,7 @@
 #include <torch/optim/optimizer.h>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/optim/modal_optimizer.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/gradient_state.h"
 
@@ -45,6 +46,13 @@ class AcceleratedOptimizer {
   /// a scaler where the number of calls is not known; gradients unscaled before the closure made
   /// them; a step after a micro-batch that an exception ended.
   at::Tensor step(const Closure& closure = nullptr);
+  /// Switches a ModalOptimizer, as ScheduleFreeAdamW, to training; does nothing for others and when
+  /// it is in that mode already. [collective where a switch changes a sharded model]
+  void train() { set_mode(OptimizerMode::train); }
+  /// Switches a ModalOptimizer to evaluation, as train(). Call it between two windows of
+  /// gradient accumulation, as a step.
+  void eval() { set_mode(OptimizerMode::eval); }
+
   /// Clears the gradients, by default by dropping them.
   void zero_grad(bool set_to_none = true);
 
@@ -83,6 +91,8 @@ class AcceleratedOptimizer {
   [[nodiscard]] const std::shared_ptr<Core>& core() const { return core_; }
 
  private:
+  void set_mode(OptimizerMode mode);
+
   std::shared_ptr<Core> core_;
 };
 

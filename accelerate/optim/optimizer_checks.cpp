@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <sstream>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
@@ -26,6 +27,30 @@ namespace {
   throw CheckpointError("parameter group " + std::to_string(group) +
                         " of the optimizer is another than the saved one: only saved: " +
                         without(saved, present) + "; only here: " + without(present, saved));
+}
+
+[[noreturn]] void refuse_dtype(const std::string& key, const at::Tensor& tensor,
+                               const std::string& name) {
+  refuse_entry(key, name,
+               "of " + std::string(c10::toString(tensor.scalar_type())) +
+                   "; allowed are floating-point and complex dtypes");
+}
+
+// That the moment under `key`, if there is one, has the shape `sizes`; that there is one if needed.
+void check_moment_of_shape(const StateDict& fields, const std::string& key, at::IntArrayRef sizes,
+                           bool needed, const std::string& name) {
+  const StateDict* value = fields.find(key);
+  if (value == nullptr || value->is_null()) {
+    if (needed) refuse_entry(key, name, "nothing; with the saved options it must be a tensor");
+    return;
+  }
+  const auto tensor = value->to<at::Tensor>();
+  if (tensor.sizes() != sizes) {
+    std::ostringstream expected;
+    expected << sizes;
+    refuse_entry(key, name, value->describe() + "; the parameter asks for " + expected.str());
+  }
+  if (!tensor.is_floating_point()) refuse_dtype(key, tensor, name);
 }
 
 }  // namespace
@@ -65,10 +90,22 @@ void check_moment(const std::string& key, const StateDict& value, const at::Tens
   if (tensor.sizes() != parameter.sizes())
     refuse_entry(key, name,
                  value.describe() + ", the parameter is " + StateDict(parameter).describe());
-  if (!tensor.is_floating_point() && !tensor.is_complex())
-    refuse_entry(key, name,
-                 "of " + std::string(c10::toString(tensor.scalar_type())) +
-                     "; allowed are floating-point and complex dtypes");
+  if (!tensor.is_floating_point() && !tensor.is_complex()) refuse_dtype(key, tensor, name);
+}
+
+void check_adafactor_moments(const StateDict& fields, const AdafactorOptions& options,
+                             const at::Tensor& parameter, const std::string& name) {
+  const bool factored = parameter.dim() >= 2;
+  const at::IntArrayRef sizes = parameter.sizes();
+  check_moment_of_shape(fields, "exp_avg", sizes, options.beta1().has_value(), name);
+  check_moment_of_shape(fields, "exp_avg_sq", sizes, !factored, name);
+  check_moment_of_shape(fields, "RMS", {}, /*needed=*/false, name);
+  if (!factored) return;
+  std::vector<std::int64_t> row = sizes.vec(), column = row;
+  row.pop_back();
+  column.erase(column.end() - 2);
+  check_moment_of_shape(fields, "exp_avg_sq_row", row, /*needed=*/true, name);
+  check_moment_of_shape(fields, "exp_avg_sq_col", column, /*needed=*/true, name);
 }
 
 }  // namespace accelerate::detail

@@ -33,7 +33,13 @@ void check_count(const std::string& key, const StateDict& value, const std::stri
 void check_moment(const std::string& key, const StateDict& value, const at::Tensor& parameter,
                   const std::string& name);
 
-/// The moments that a step reads with these options.
+/// That the moments of Adafactor have the shapes that the parameter's asks for, that they are
+/// fractions, and that none is missing. Throws CheckpointError.
+void check_adafactor_moments(const StateDict& fields, const AdafactorOptions& options,
+                             const at::Tensor& parameter, const std::string& name);
+
+/// The moments that a step reads with these options, of an optimizer whose moments all have the
+/// shape of their parameter.
 template <typename Kind>
 std::vector<const char*> needed_moments(const typename Kind::Options& options) {
   constexpr bool kAdam = std::is_same_v<Kind, Adam> || std::is_same_v<Kind, AdamW>;
@@ -49,6 +55,10 @@ std::vector<const char*> needed_moments(const typename Kind::Options& options) {
     if (options.momentum() > 0) keys.push_back("momentum_buffer");
     if (options.centered()) keys.push_back("grad_avg");
     return keys;
+  } else if constexpr (std::is_same_v<Kind, Lion>) {
+    return {"state1"};
+  } else if constexpr (std::is_same_v<Kind, ScheduleFreeAdamW>) {
+    return {"z", "exp_avg_sq"};
   } else {
     return {};
   }
@@ -59,7 +69,8 @@ std::vector<const char*> needed_moments(const typename Kind::Options& options) {
 template <typename Kind>
 void check_state(const StateDict& fields, const typename Kind::Options& options,
                  const at::Tensor& parameter, const std::string& name) {
-  constexpr bool kMoments = !std::is_same_v<Kind, LBFGS>;  // Which keeps other shapes.
+  // These keep other shapes.
+  constexpr bool kMoments = !std::is_same_v<Kind, LBFGS> && !std::is_same_v<Kind, Adafactor>;
   const StateDict::Dict& entries = fields.dict();
   for (const auto& entry : entries) {
     const std::string& key = entry.first;
@@ -67,6 +78,8 @@ void check_state(const StateDict& fields, const typename Kind::Options& options,
     check_count(key, value, name);
     if (kMoments && value.holds<at::Tensor>()) check_moment(key, value, parameter, name);
   }
+  if constexpr (std::is_same_v<Kind, Adafactor>)
+    check_adafactor_moments(fields, options, parameter, name);
   for (const char* key : needed_moments<Kind>(options)) {
     const auto* moment = fields.find(key);
     if (moment != nullptr && moment->is_null())

@@ -1,5 +1,5 @@
-// The fields of LibTorch's optimizers, which it keeps in a class for each: named once here, as
-// Python names them, for whatever goes over them.
+// The fields of LibTorch's optimizers and of those in algorithms/, which keep them in a class for
+// each: named once here, as Python names them, for whatever goes over them.
 #pragma once
 
 #include <torch/optim/adagrad.h>
@@ -11,6 +11,10 @@
 
 #include <type_traits>
 #include <typeinfo>
+
+#include "accelerate/optim/algorithms/adafactor.h"
+#include "accelerate/optim/algorithms/lion.h"
+#include "accelerate/optim/algorithms/schedule_free_adamw.h"
 
 namespace accelerate::detail {
 
@@ -31,7 +35,7 @@ void visit_adam_options(Adam& options, Field& field) {
   field("amsgrad", options.amsgrad());
 }
 
-/// An optimizer of LibTorch's: its classes of state and options.
+/// An optimizer that is known here: its classes of state and options.
 template <typename O, typename S, typename P>
 struct OptimizerKind {
   using Optimizer = O;
@@ -130,11 +134,74 @@ struct LBFGS : OptimizerKind<torch::optim::LBFGS, torch::optim::LBFGSParamState,
   }
 };
 
-/// Calls `visit(Kind{})` for each of LibTorch's optimizers until one returns true; whether one did.
+struct Adafactor : OptimizerKind<accelerate::Adafactor, AdafactorParamState, AdafactorOptions> {
+  static constexpr const char* name = "Adafactor";
+  static void state(State& state, auto& field) {
+    field("step", state.step());
+    field("exp_avg", state.exp_avg());
+    field("exp_avg_sq_row", state.exp_avg_sq_row());
+    field("exp_avg_sq_col", state.exp_avg_sq_col());
+    field("exp_avg_sq", state.exp_avg_sq());
+    field("RMS", state.RMS());
+  }
+  static void options(Options& options, auto& field) {
+    field("lr", options.lr());
+    field("eps", options.eps());
+    field("clip_threshold", options.clip_threshold());
+    field("decay_rate", options.decay_rate());
+    field("beta1", options.beta1());
+    field("weight_decay", options.weight_decay());
+    field("scale_parameter", options.scale_parameter());
+    field("relative_step", options.relative_step());
+    field("warmup_init", options.warmup_init());
+  }
+};
+
+struct Lion : OptimizerKind<accelerate::Lion, LionParamState, LionOptions> {
+  static constexpr const char* name = "Lion";
+  static void state(State& state, auto& field) {
+    field("step", state.step());
+    field("state1", state.state1());
+  }
+  static void options(Options& options, auto& field) {
+    field("lr", options.lr());
+    field("betas", options.betas());
+    field("weight_decay", options.weight_decay());
+  }
+};
+
+struct ScheduleFreeAdamW : OptimizerKind<accelerate::ScheduleFreeAdamW, ScheduleFreeAdamWParamState,
+                                         ScheduleFreeAdamWOptions> {
+  static constexpr const char* name = "ScheduleFreeAdamW";
+  static void state(State& state, auto& field) {
+    field("z", state.z());
+    field("exp_avg_sq", state.exp_avg_sq());
+  }
+  static void options(Options& options, auto& field) {
+    field("lr", options.lr());
+    field("betas", options.betas());
+    field("eps", options.eps());
+    field("weight_decay", options.weight_decay());
+    field("warmup_steps", options.warmup_steps());
+    field("r", options.r());
+    field("weight_lr_power", options.weight_lr_power());
+    field("k", options.k());
+    field("train_mode", options.train_mode());
+    field("weight_sum", options.weight_sum());
+    field("lr_max", options.lr_max());
+    field("scheduled_lr", options.scheduled_lr());
+  }
+};
+
+/// The names of the optimizers that any_optimizer_kind knows, for messages.
+inline constexpr const char* kKnownOptimizers =
+    "SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor, Lion, ScheduleFreeAdamW";
+
+/// Calls `visit(Kind{})` for each known optimizer until one returns true; whether one did.
 template <typename Visit>
 bool any_optimizer_kind(const Visit& visit) {
   return visit(Adam{}) || visit(AdamW{}) || visit(SGD{}) || visit(Adagrad{}) || visit(RMSprop{}) ||
-         visit(LBFGS{});
+         visit(LBFGS{}) || visit(Adafactor{}) || visit(Lion{}) || visit(ScheduleFreeAdamW{});
 }
 
 }  // namespace accelerate::detail

@@ -264,7 +264,7 @@ CheckedState check_known(Optimizer& optimizer, const StateDict& saved,
   }};
 }
 
-// How an optimizer is saved and loaded: by what is known of LibTorch's, or by a user's codec.
+// How an optimizer is saved and loaded: by what is known here, or by a user's codec.
 struct Handler {
   std::string name;
   std::function<StateDict(Optimizer&, const ParameterNames&)> state_dict;
@@ -291,9 +291,8 @@ Handler handler_of(const Optimizer& optimizer) {
   const std::lock_guard lock(known_by_users.mutex);
   const auto codec = known_by_users.codecs.find(typeid(optimizer));
   if (codec != known_by_users.codecs.end()) return handler_by(codec->second);
-  throw UsageError("the optimizer " + class_of(optimizer) +
-                   " cannot be saved: it is not one of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS. "
-                   "Tell how by register_optimizer_codec<" +
+  throw UsageError("the optimizer " + class_of(optimizer) + " cannot be saved: it is not one of " +
+                   detail::kKnownOptimizers + ". Tell how by register_optimizer_codec<" +
                    class_of(optimizer) + ">.");
 }
 
@@ -304,9 +303,9 @@ void map_state_tensors(Optimizer& optimizer,
   for (auto& [parameter, state] : optimizer.state()) {
     if (map_tensors(*state, MapTensors{fn})) continue;
     throw UsageError("the optimizer " + class_of(optimizer) + " keeps its state in " +
-                     c10::demangle(typeid(*state).name()) +
-                     ", which is not one of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS. Prepare it "
-                     "before its first step, on the device it is to run on.");
+                     c10::demangle(typeid(*state).name()) + ", which is not one of " +
+                     detail::kKnownOptimizers +
+                     ". Prepare it before its first step, on the device it is to run on.");
   }
 }
 

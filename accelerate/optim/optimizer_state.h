@@ -1,5 +1,5 @@
-// The state of optimizers: the moments, buffers and counters that LibTorch keeps in typed private
-// fields, and the options of the parameter groups.
+// The state of optimizers: the moments, buffers and counters that LibTorch and algorithms/ keep in
+// typed private fields, and the options of the parameter groups.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,8 @@ namespace accelerate {
 
 /// Replaces every tensor of the optimizer's state (moments, momentum buffers, …) by `fn` of it;
 /// step counters that LibTorch keeps as numbers are not visited. Knows SGD, Adam, AdamW, Adagrad,
-/// RMSprop and LBFGS; throws UsageError that names the type for any other whose state is not empty.
+/// RMSprop, LBFGS, Adafactor, Lion and ScheduleFreeAdamW; throws UsageError that names the type for
+/// any other whose state is not empty.
 void map_state_tensors(torch::optim::Optimizer& optimizer,
                        const std::function<at::Tensor(const at::Tensor&)>& fn);
 
@@ -37,7 +38,7 @@ using ParameterNames = std::unordered_map<const at::TensorImpl*, std::string>;
 ///    "param_groups": [{"lr": 1e-3, …, "params": ["layer1.weight", …]}, …]}
 ///
 /// Tensors are the optimizer's own, not copies. Throws UsageError for a class that is neither one
-/// of the six above nor registered, and for two parameters of one name.
+/// of those above nor registered, and for two parameters of one name.
 [[nodiscard]] StateDict optimizer_state_dict(torch::optim::Optimizer& optimizer,
                                              const ParameterNames& names);
 
@@ -58,7 +59,7 @@ void load_optimizer_state_dict(torch::optim::Optimizer& optimizer, const StateDi
 /// How the state of an optimizer class of the user's own is saved.
 template <typename Optimizer>
 struct OptimizerCodec {
-  std::string name;  ///< Stands in the checkpoint, "Lion".
+  std::string name;  ///< Stands in the checkpoint, "Lamb".
   std::function<StateDict(Optimizer&, const ParameterNames&)> state_dict;
   /// To throw, and to have changed nothing, when `state` does not fit.
   std::function<void(Optimizer&, const StateDict& state, const ParameterNames&)> load_state_dict;

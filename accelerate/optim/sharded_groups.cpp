@@ -35,7 +35,8 @@ bool is_elementwise(const torch::optim::Optimizer& optimizer) {
   const std::type_index type = typeid(optimizer);
   for (const std::type_info* known :
        {&typeid(torch::optim::SGD), &typeid(torch::optim::Adam), &typeid(torch::optim::AdamW),
-        &typeid(torch::optim::Adagrad), &typeid(torch::optim::RMSprop)}) {
+        &typeid(torch::optim::Adagrad), &typeid(torch::optim::RMSprop), &typeid(accelerate::Lion),
+        &typeid(accelerate::ScheduleFreeAdamW)}) {
     if (type == *known) return true;
   }
   const std::lock_guard lock(group_registry().mutex);
@@ -44,12 +45,19 @@ bool is_elementwise(const torch::optim::Optimizer& optimizer) {
 
 void require_elementwise(const torch::optim::Optimizer& optimizer) {
   if (is_elementwise(optimizer)) return;
-  throw UsageError(
+  const std::string what =
       c10::demangle(typeid(optimizer).name()) +
       " was prepared with a sharded model, of whose parameters every rank has a part. SGD, Adam, "
-      "AdamW, Adagrad and RMSprop update each element by itself and may be; LBFGS and optimizers "
-      "that look at whole matrices may not. If yours updates elements one by one, say so by "
-      "register_elementwise_optimizer<YourOptimizer>()");
+      "AdamW, Adagrad, RMSprop, Lion and ScheduleFreeAdamW update each element by itself and may "
+      "be; ";
+  if (dynamic_cast<const accelerate::Adafactor*>(&optimizer) != nullptr)
+    throw ConfigError(what +
+                      "Adafactor, which averages over rows and columns of whole matrices, "
+                      "may not. Choose one of them, or train without sharding");
+  throw UsageError(what +
+                   "LBFGS and optimizers that look at whole matrices may not. If yours updates "
+                   "elements one by one, say so by "
+                   "register_elementwise_optimizer<YourOptimizer>()");
 }
 
 bool is_cuttable(const torch::optim::OptimizerParamState& state) {

@@ -21,7 +21,7 @@ namespace detail {
 /// Puts this rank's parts in the place of the parameters of `model` in the groups of `optimizer`,
 /// options and order kept, and cuts the state that it has of them. Returns whether it holds any.
 /// Local. Throws UsageError for an optimizer that must see whole parameters, and for state of a
-/// class that is not LibTorch's.
+/// class that is not known here; ConfigError for Adafactor, which looks at whole matrices.
 bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model);
 /// The same in `parameters`, which are to become a group of `optimizer`.
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,

@@ -1,0 +1,70 @@
+// Lion: steps of one size, in the direction that the sign of a moving average gives.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include <torch/arg.h>
+#include <torch/optim/optimizer.h>
+
+namespace accelerate {
+
+/// Options of Lion. The defaults are those of bitsandbytes.
+struct LionOptions : public torch::optim::OptimizerCloneableOptions<LionOptions> {
+  LionOptions(double lr = 1e-4);  // NOLINT(google-explicit-constructor): as LibTorch's options
+  using betas_t = std::tuple<double, double>;
+  TORCH_ARG(double, lr) = 1e-4;  ///< How far every element moves in a step.
+  /// How much of the average is kept: for the direction of a step, and from step to step.
+  TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.99);
+  TORCH_ARG(double, weight_decay) = 0;  ///< Parameters shrink by lr * weight_decay a step.
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+  [[nodiscard]] double get_lr() const override { return lr(); }
+  void set_lr(double lr) override { this->lr(lr); }
+};
+
+/// What Lion remembers of a parameter.
+struct LionParamState : public torch::optim::OptimizerCloneableParamState<LionParamState> {
+  TORCH_ARG(std::int64_t, step) = 0;  ///< Steps made.
+  /// The moving average of gradients, of the parameter's shape; fp32 for fp16 and bf16 parameters.
+  TORCH_ARG(at::Tensor, state1);
+
+ public:
+  void serialize(torch::serialize::InputArchive& archive) override;
+  void serialize(torch::serialize::OutputArchive& archive) const override;
+};
+
+/// Lion with decoupled weight decay. For a parameter p, its gradient g and average m a step is
+///
+///   p *= 1 - lr * weight_decay;  p -= lr * sign(beta1 * m + (1 - beta1) * g)
+///   m = beta2 * m + (1 - beta2) * g
+///
+/// It updates element by element, so that it may be prepared with a sharded model. fp16 and bf16
+/// parameters are computed in fp32 and rounded once. Memory of a step: on the CPU
+/// one copy of the largest parameter, on a GPU of all.
+/// Source: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"; state and results as
+/// bitsandbytes' 32-bit Lion.
+class Lion : public torch::optim::Optimizer {
+ public:
+  /// Throws ConfigError for options out of range: betas in [0, 1), the others 0 or more.
+  explicit Lion(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
+                LionOptions defaults = {});
+  explicit Lion(std::vector<at::Tensor> params, LionOptions defaults = {});
+
+  /// Adds a group. Options that it brings are taken whole; without any it has the optimizer's.
+  /// Throws as the constructor does.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group);
+
+  /// Throws UsageError for sparse gradients.
+  at::Tensor step(LossClosure closure = nullptr) override;
+  void save(torch::serialize::OutputArchive& archive) const override;
+  void load(torch::serialize::InputArchive& archive) override;
+};
+
+}  // namespace accelerate

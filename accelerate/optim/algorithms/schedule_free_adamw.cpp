@@ -1,0 +1,223 @@
+#include "accelerate/optim/algorithms/schedule_free_adamw.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_foreach_addcmul.h>
+#include <ATen/ops/_foreach_div.h>
+#include <ATen/ops/_foreach_lerp.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_sqrt.h>
+#include <ATen/ops/_foreach_sub.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/optim/serialize.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/optim/algorithms/archived_fields.h"
+#include "accelerate/optim/algorithms/step_support.h"
+#include "accelerate/optim/optimizer_fields.h"
+
+namespace accelerate {
+namespace {
+
+using FreeOptions = ScheduleFreeAdamWOptions;
+
+constexpr const char* kFreeName = "ScheduleFreeAdamW";
+
+void check_schedule_free(const FreeOptions& options) {
+  const auto [beta1, beta2] = options.betas();
+  if (!(beta1 > 0 && beta1 < 1))
+    detail::refuse_option(kFreeName, "betas[0]", beta1,
+                          "more than 0, by which eval() divides, and less than 1");
+  detail::require_fraction(kFreeName, "betas[1]", beta2);
+  detail::require_not_negative(kFreeName, "lr", options.lr());
+  detail::require_not_negative(kFreeName, "eps", options.eps());
+  detail::require_not_negative(kFreeName, "weight_decay", options.weight_decay());
+  detail::require_not_negative(kFreeName, "warmup_steps",
+                               static_cast<double>(options.warmup_steps()));
+  detail::require_not_negative(kFreeName, "r", options.r());
+  detail::require_not_negative(kFreeName, "weight_lr_power", options.weight_lr_power());
+}
+
+// What one step works on, position by position.
+struct FreeTensors {
+  std::vector<at::Tensor> y, gradients, z, second;
+};
+
+FreeTensors free_tensors(torch::optim::Optimizer& optimizer,
+                         const std::vector<at::Tensor>& parameters) {
+  FreeTensors lists;
+  lists.y = parameters;
+  for (const auto& parameter : lists.y) {
+    auto& state = detail::state_of<ScheduleFreeAdamWParamState>(optimizer, parameter);
+    if (!state.z().defined()) {
+      state.z(parameter.detach().clone());
+      state.exp_avg_sq(at::zeros_like(parameter));
+    }
+    lists.gradients.push_back(parameter.grad());
+    lists.z.push_back(state.z());
+    lists.second.push_back(state.exp_avg_sq());
+  }
+  return lists;
+}
+
+// The numbers of one step, the same for all parameters of a group.
+struct FreeRates {
+  double lr;                ///< With warm-up.
+  double weight;            ///< Of this step in the average, between 0 and 1.
+  double bias_correction2;  ///< Of the second moment.
+};
+
+// Counts the step in `options` and returns its numbers.
+FreeRates begin_free_step(FreeOptions& options) {
+  const auto count = static_cast<double>(options.k() + 1);
+  const auto warmup = static_cast<double>(options.warmup_steps());
+  const double lr = options.lr() * (count <= warmup ? count / warmup : 1.0);
+  options.scheduled_lr(lr);
+  options.lr_max(std::max(lr, options.lr_max()));
+  const double weight =
+      std::pow(count, options.r()) * std::pow(options.lr_max(), options.weight_lr_power());
+  options.weight_sum(options.weight_sum() + weight);
+  options.k(options.k() + 1);
+  return {lr, options.weight_sum() == 0 ? 0.0 : weight / options.weight_sum(),
+          1 - std::pow(std::get<1>(options.betas()), count)};
+}
+
+// Returns `numerators` / `denominators`. On the CPU the memory of `denominators` is reused: fresh
+// memory would cost more than the division.
+std::vector<at::Tensor> quotients_of(const std::vector<at::Tensor>& numerators,
+                                     const std::vector<at::Tensor>& denominators) {
+  if (!denominators.front().is_cpu()) return at::_foreach_div(numerators, denominators);
+  auto quotients = denominators;
+  for (std::size_t i = 0; i < quotients.size(); ++i)
+    at::div_out(quotients[i], numerators[i], denominators[i]);
+  return quotients;
+}
+
+// Returns the directions of the step, before the rate.
+std::vector<at::Tensor> free_directions(const FreeTensors& lists, const FreeOptions& options,
+                                        const FreeRates& rates) {
+  const double beta2 = std::get<1>(options.betas());
+  at::_foreach_mul_(lists.second, beta2);
+  at::_foreach_addcmul_(lists.second, lists.gradients, lists.gradients, 1 - beta2);
+  const auto denominators = at::_foreach_div(lists.second, rates.bias_correction2);
+  at::_foreach_sqrt_(denominators);
+  at::_foreach_add_(denominators, options.eps());
+  auto directions = quotients_of(lists.gradients, denominators);
+  if (options.weight_decay() != 0) at::_foreach_add_(directions, lists.y, options.weight_decay());
+  return directions;
+}
+
+void free_update(const FreeTensors& lists, const FreeOptions& options, const FreeRates& rates) {
+  const double beta1 = std::get<0>(options.betas());
+  const auto directions = free_directions(lists, options, rates);
+  at::_foreach_lerp_(lists.y, lists.z, rates.weight);
+  at::_foreach_add_(lists.y, directions, rates.lr * (beta1 * (1 - rates.weight) - 1));
+  at::_foreach_sub_(lists.z, directions, rates.lr);
+}
+
+}  // namespace
+
+ScheduleFreeAdamWOptions::ScheduleFreeAdamWOptions(double lr) : lr_(lr) {}
+
+void ScheduleFreeAdamWOptions::serialize(torch::serialize::InputArchive& archive) {
+  detail::ReadArchive field{archive};
+  detail::ScheduleFreeAdamW::options(*this, field);
+}
+
+void ScheduleFreeAdamWOptions::serialize(torch::serialize::OutputArchive& archive) const {
+  ScheduleFreeAdamWOptions copy = *this;
+  detail::WriteArchive field{archive};
+  detail::ScheduleFreeAdamW::options(copy, field);
+}
+
+void ScheduleFreeAdamWParamState::serialize(torch::serialize::InputArchive& archive) {
+  detail::ReadArchive field{archive};
+  detail::ScheduleFreeAdamW::state(*this, field);
+}
+
+void ScheduleFreeAdamWParamState::serialize(torch::serialize::OutputArchive& archive) const {
+  ScheduleFreeAdamWParamState copy = *this;
+  detail::WriteArchive field{archive};
+  detail::ScheduleFreeAdamW::state(copy, field);
+}
+
+ScheduleFreeAdamW::ScheduleFreeAdamW(
+    const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
+    ScheduleFreeAdamWOptions defaults)
+    : Optimizer(param_groups, std::make_unique<FreeOptions>(defaults)) {
+  check_schedule_free(defaults);
+  detail::keep_options(param_groups, param_groups_);
+  for (auto& group : param_groups_)
+    check_schedule_free(detail::options_of<FreeOptions>(group, kFreeName));
+}
+
+ScheduleFreeAdamW::ScheduleFreeAdamW(std::vector<at::Tensor> params,
+                                     ScheduleFreeAdamWOptions defaults)
+    : ScheduleFreeAdamW({torch::optim::OptimizerParamGroup(std::move(params))},
+                        std::move(defaults)) {}
+
+void ScheduleFreeAdamW::add_param_group(const torch::optim::OptimizerParamGroup& group) {
+  torch::optim::OptimizerParamGroup added = group;
+  if (!added.has_options()) added.set_options(defaults().clone());
+  check_schedule_free(detail::options_of<FreeOptions>(added, kFreeName));
+  Optimizer::add_param_group(added);
+  detail::keep_options(added, param_groups_.back());
+}
+
+at::Tensor ScheduleFreeAdamW::step(LossClosure closure) {
+  const at::NoGradGuard no_grad;
+  if (!is_in(OptimizerMode::train))
+    throw UsageError(
+        "step() of ScheduleFreeAdamW with parameters that hold the values for evaluations: call "
+        "train() before training, after every evaluation and after adding a group; of a prepared "
+        "optimizer, train() of its handle");
+  const at::Tensor loss = detail::loss_of(closure);
+  for (auto& group : param_groups_) {
+    auto& options = detail::options_of<FreeOptions>(group, kFreeName);
+    const auto parameters = detail::parameters_with_gradient(group, kFreeName);
+    const FreeRates rates = begin_free_step(options);
+    for (const auto& run : detail::runs_of(parameters))
+      free_update(free_tensors(*this, run), options, rates);
+  }
+  return loss;
+}
+
+void ScheduleFreeAdamW::set_mode(OptimizerMode mode) {
+  const at::NoGradGuard no_grad;
+  const bool training = mode == OptimizerMode::train;
+  for (auto& group : param_groups_) {
+    auto& options = detail::options_of<FreeOptions>(group, kFreeName);
+    if (options.train_mode() == training) continue;
+    const double beta1 = std::get<0>(options.betas());
+    for (auto& parameter : group.params()) {
+      const auto found = state_.find(parameter.unsafeGetTensorImpl());
+      if (found == state_.end() || !found->second) continue;
+      const auto& z = static_cast<const ScheduleFreeAdamWParamState&>(*found->second).z();
+      if (z.defined())
+        parameter.lerp_(z.to(parameter.device()), training ? 1 - beta1 : 1 - 1 / beta1);
+    }
+    options.train_mode(training);
+  }
+}
+
+bool ScheduleFreeAdamW::is_in(OptimizerMode mode) const {
+  return std::ranges::all_of(param_groups_, [&](const torch::optim::OptimizerParamGroup& group) {
+    const auto* options = dynamic_cast<const FreeOptions*>(&group.options());
+    return options != nullptr && options->train_mode() == (mode == OptimizerMode::train);
+  });
+}
+
+void ScheduleFreeAdamW::save(torch::serialize::OutputArchive& archive) const {
+  torch::optim::serialize<ScheduleFreeAdamWParamState, ScheduleFreeAdamWOptions>(archive, *this);
+}
+
+void ScheduleFreeAdamW::load(torch::serialize::InputArchive& archive) {
+  torch::optim::serialize<ScheduleFreeAdamWParamState, ScheduleFreeAdamWOptions>(archive, *this);
+}
+
+}  // namespace accelerate

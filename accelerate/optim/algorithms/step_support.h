@@ -1,0 +1,69 @@
+// What the steps of the optimizers in this folder have in common.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/optim/optimizer.h>
+
+namespace accelerate::detail {
+
+/// Returns the loss of `closure`, evaluated with gradients enabled; undefined without a closure.
+[[nodiscard]] at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
+
+/// Returns the parameters of `group` that have a gradient, in order. Throws UsageError, which names
+/// `optimizer`, for a sparse gradient.
+[[nodiscard]] std::vector<at::Tensor> parameters_with_gradient(
+    const torch::optim::OptimizerParamGroup& group, const std::string& optimizer);
+
+/// Cuts `parameters` into runs for list operations. A run on the CPU is small enough that its
+/// temporaries stay in the cache; one on another device is as long as possible.
+[[nodiscard]] std::vector<std::vector<at::Tensor>> runs_of(
+    const std::vector<at::Tensor>& parameters);
+
+/// Whether `tensor` is of fp16 or bf16.
+[[nodiscard]] bool is_half(const at::Tensor& tensor);
+/// Returns `tensor` in fp32 when it is of fp16 or bf16, else `tensor` itself.
+[[nodiscard]] at::Tensor at_least_fp32(const at::Tensor& tensor);
+
+/// Throws ConfigError that names `optimizer` and `option` unless `value` is finite and 0 or more.
+void require_not_negative(const std::string& optimizer, const std::string& option, double value);
+/// Throws ConfigError that names `optimizer` and `option` unless 0 <= value < 1.
+void require_fraction(const std::string& optimizer, const std::string& option, double value);
+/// Throws ConfigError: `option` of `optimizer` has a `value` where only `allowed` is.
+[[noreturn]] void refuse_option(const std::string& optimizer, const std::string& option,
+                                double value, const std::string& allowed);
+
+/// Throws UsageError: a group of `optimizer` has options of another class.
+[[noreturn]] void refuse_options_class(const std::string& optimizer,
+                                       const torch::optim::OptimizerOptions& options);
+
+/// Gives `own` a copy of the options of `given`, if it has some. LibTorch's add_param_group() puts
+/// the optimizer's defaults in their place for every class that it does not know.
+void keep_options(const torch::optim::OptimizerParamGroup& given,
+                  torch::optim::OptimizerParamGroup& own);
+
+/// keep_options() for the groups that an optimizer is made of.
+void keep_options(const std::vector<torch::optim::OptimizerParamGroup>& given,
+                  std::vector<torch::optim::OptimizerParamGroup>& own);
+
+/// Returns the options of `group`. Throws UsageError when they belong to another optimizer class.
+template <typename Options>
+Options& options_of(torch::optim::OptimizerParamGroup& group, const std::string& optimizer) {
+  auto* options = dynamic_cast<Options*>(&group.options());
+  if (options == nullptr) refuse_options_class(optimizer, group.options());
+  return *options;
+}
+
+/// Returns what `optimizer` remembers of `parameter`, which is made when it is missing.
+template <typename State>
+State& state_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
+  auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
+  if (!state) state = std::make_unique<State>();
+  return static_cast<State&>(*state);
+}
+
+}  // namespace accelerate::detail
