@@ -16,6 +16,8 @@
 #include "cli/commands/hub.h"
 #include "cli/commands/launch.h"
 #include "cli/commands/merge_weights.h"
+#include "cli/commands/report.h"
+#include "cli/commands/watch.h"
 #include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
@@ -50,6 +52,8 @@ void setup_all(CLI::App& app, int& exit_code) {
   setup_hub(app, exit_code);
   setup_launch(app);
   setup_merge_weights(app, exit_code);
+  setup_report(app, exit_code);
+  setup_watch(app, exit_code);
   app.footer("`accelerate COMMAND --help` tells more about a command.");
 }
 

@@ -14,11 +14,11 @@ import sys
 
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ["base", "http", "formats", "hub", "tokenizers", "config", "launch", "tensor", "comm", "state", "data", "precision", "parallel",
+LAYERS = ["base", "http", "formats", "hub", "tokenizers", "config", "launch", "report", "tensor", "comm", "state", "data", "precision", "parallel",
           "optim", "checkpoint", "big_model", "tracking", "accelerator", "datasets", "models",
           "trainer"]
 # These folders build without LibTorch, so that the command line starts in milliseconds.
-WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "launch"}
+WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "launch", "report"}
 # Inside a layer: what a folder of it may include besides itself and the layer's own files.
 INSIDE = {
     "hub": {"cache": set(), "transfer": {"cache"}},

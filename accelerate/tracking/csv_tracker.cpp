@@ -20,9 +20,9 @@ void add_histogram(std::vector<std::pair<std::string, std::string>>& cells, cons
                    const Histogram& histogram) {
   const auto summary = detail::summarize(histogram.values);
   if (!summary) return;  // No finite element: empty cells.
-  cells.emplace_back(name + "/min", detail::number_text(summary->min));
-  cells.emplace_back(name + "/mean", detail::number_text(summary->sum / summary->num));
-  cells.emplace_back(name + "/max", detail::number_text(summary->max));
+  cells.emplace_back(name + "/min", detail::shortest_number(summary->min));
+  cells.emplace_back(name + "/mean", detail::shortest_number(summary->sum / summary->num));
+  cells.emplace_back(name + "/max", detail::shortest_number(summary->max));
 }
 
 std::string time_text() {
@@ -81,14 +81,14 @@ CsvTracker::Cells CsvTracker::cells_of(const TrackerValues& values) {
     refuse_csv_column(name);
     const auto& data = value.as_variant();
     if (const auto* real = std::get_if<double>(&data)) {
-      cells.emplace_back(name, detail::number_text(*real));
+      cells.emplace_back(name, detail::shortest_number(*real));
     } else if (const auto* whole = std::get_if<std::int64_t>(&data)) {
       cells.emplace_back(name, std::to_string(*whole));
     } else if (const auto* text = std::get_if<std::string>(&data)) {
       cells.emplace_back(name, detail::csv_text(*text));
     } else if (const auto* several = std::get_if<Scalars>(&data)) {
       for (const auto& [part, one] : *several) {
-        cells.emplace_back(name + "/" + part, detail::number_text(one));
+        cells.emplace_back(name + "/" + part, detail::shortest_number(one));
       }
     } else {
       add_histogram(cells, name, std::get<Histogram>(data));

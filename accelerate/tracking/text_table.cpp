@@ -8,7 +8,7 @@ namespace {
 std::string scalars_text(const Scalars& values) {
   std::string text;
   for (const auto& [name, value] : values) {
-    text += (text.empty() ? "" : ", ") + name + ": " + number_text(value);
+    text += (text.empty() ? "" : ", ") + name + ": " + shortest_number(value);
   }
   return text;
 }
@@ -16,8 +16,8 @@ std::string scalars_text(const Scalars& values) {
 std::string histogram_text(const Histogram& histogram) {
   const auto summary = summarize(histogram.values);
   if (!summary) return "no finite element";
-  return "min " + number_text(summary->min) + ", mean " + number_text(summary->sum / summary->num) +
-         ", max " + number_text(summary->max);
+  return "min " + shortest_number(summary->min) + ", mean " + shortest_number(summary->sum / summary->num) +
+         ", max " + shortest_number(summary->max);
 }
 
 std::string cell(const std::string& text) {
@@ -33,7 +33,7 @@ std::string cell(const std::string& text) {
 
 std::string value_text(const TrackerValue& value) {
   const auto& data = value.as_variant();
-  if (const auto* real = std::get_if<double>(&data)) return number_text(*real);
+  if (const auto* real = std::get_if<double>(&data)) return shortest_number(*real);
   if (const auto* whole = std::get_if<std::int64_t>(&data)) return std::to_string(*whole);
   if (const auto* text = std::get_if<std::string>(&data)) return *text;
   if (const auto* several = std::get_if<Scalars>(&data)) return scalars_text(*several);

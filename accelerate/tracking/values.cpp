@@ -108,7 +108,7 @@ Node to_node(const ConfigValue& value) {
                     value.data());
 }
 
-std::string number_text(double value) {
+std::string shortest_number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::array<char, 32> buffer{};
@@ -120,7 +120,7 @@ std::string setting_text(const FlatSetting& setting) {
   return std::visit(Overloaded{[](std::monostate) { return std::string("None"); },
                                [](bool value) { return std::string(value ? "True" : "False"); },
                                [](std::int64_t value) { return std::to_string(value); },
-                               [](double value) { return number_text(value); },
+                               [](double value) { return shortest_number(value); },
                                [](const std::string& value) { return value; }},
                     setting.value);
 }

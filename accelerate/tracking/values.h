@@ -125,7 +125,7 @@ struct FlatSetting {
 [[nodiscard]] Node to_node(const ConfigValue& value);
 
 /// The shortest text that reads back as `value`: "0.1", "1e-05", "nan", "inf", "-inf".
-[[nodiscard]] std::string number_text(double value);
+[[nodiscard]] std::string shortest_number(double value);
 /// As Python's str(): "True", "None", "0.1", "3".
 [[nodiscard]] std::string setting_text(const FlatSetting& setting);
 

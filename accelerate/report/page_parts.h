@@ -1,0 +1,31 @@
+// The parts of a report's page, each as HTML; "" where there is nothing to show.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/report/run_history.h"
+#include "accelerate/report/run_summary.h"
+
+namespace accelerate::detail {
+
+/// Colours, layout and print.
+[[nodiscard]] std::string_view page_style();
+/// Shows values below the pointer.
+[[nodiscard]] std::string_view page_script();
+
+[[nodiscard]] std::string page_charts(const RunHistory& history);
+
+[[nodiscard]] std::string evaluation_table(const RunHistory& history, const RunSummary& summary);
+[[nodiscard]] std::string checkpoint_table(const RunHistory& history);
+[[nodiscard]] std::string argument_table(const RunHistory& history);
+[[nodiscard]] std::string note_table(const RunHistory& history);
+
+/// The best checkpoint: the last one that was called so; nullptr if none was.
+[[nodiscard]] const RunSaved* best_save(const RunHistory& history);
+
+/// A node as a line of JSON.
+[[nodiscard]] std::string node_text(const Node& node);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,23 @@
+// Where a step's time goes, as a bar in a terminal.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "accelerate/report/run_events.h"
+#include "accelerate/report/terminal_text.h"
+
+namespace accelerate::detail {
+
+struct StepSplitOptions {
+  std::size_t columns = 80;
+  bool legend = true;  ///< Whether a second line names the parts and their shares.
+  bool utf8 = true;
+};
+
+/// "step 0.31 s ████████" with a colour, or in ASCII a letter, for each part; and the legend. None
+/// where all parts are 0.
+[[nodiscard]] std::vector<StyledLine> step_split_lines(const StepSeconds& seconds,
+                                                       const StepSplitOptions& options);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,23 @@
+// `accelerate report`: a run as one HTML page.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iosfwd>
+
+namespace accelerate::cli {
+
+struct ReportOptions {
+  std::filesystem::path run;          ///< A folder, or a file in it; see RunSource.
+  std::filesystem::path output = {};  ///< report.html in the run's folder when empty.
+};
+
+/// Writes the page and says on `out` where. Readers of an older page see it until the new one is
+/// whole. Returns the exit code. Throws what RunSource does, and FileError when the page cannot be
+/// written.
+int run_report(const ReportOptions& options, std::ostream& out);
+
+/// Adds `report` to `app`; its outcome goes to `exit_code`.
+void setup_report(CLI::App& app, int& exit_code);
+
+}  // namespace accelerate::cli
