@@ -1,5 +1,5 @@
-// The front door of Accelerate::transformers: the hub, tokenizers, datasets and models, beside all
-// of accelerate.h.
+// The front door of Accelerate::transformers: the hub, tokenizers, datasets, models and the Trainer,
+// beside all of accelerate.h.
 #pragma once
 
 #include "accelerate/accelerate.h"
@@ -18,3 +18,8 @@
 #include "accelerate/models/auto_model.h"
 #include "accelerate/models/label_smoother.h"
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
+#include "accelerate/trainer/arguments/parse_args.h"
+#include "accelerate/trainer/callbacks/early_stopping_callback.h"
+#include "accelerate/trainer/callbacks/progress_callback.h"
+#include "accelerate/trainer/metrics/metrics.h"
+#include "accelerate/trainer/trainer.h"

@@ -69,6 +69,24 @@ if(TARGET accelerate_transformers)
   set_tests_properties(datasets.golden datasets.live.collators datasets.live.parquet PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
 
+# Pages and screens of runs. The page in a browser is part of `scripts/test --extended`.
+if(TARGET accelerate_program)
+  set(report_tests "${PROJECT_SOURCE_DIR}/tests/report")
+  add_test(NAME report.live.page COMMAND ${Python3_EXECUTABLE} "${report_tests}/page_live.py" $<TARGET_FILE:accelerate_program> page)
+  add_test(NAME report.live.python COMMAND "${live_python}" -W ignore "${report_tests}/page_live.py" $<TARGET_FILE:accelerate_program> python)
+  add_test(NAME report.live.watch COMMAND ${Python3_EXECUTABLE} "${report_tests}/watch_live.py" $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(report.live.page report.live.python report.live.watch
+                       PROPERTIES TIMEOUT 300 COST 12 LABELS "report;live" SKIP_RETURN_CODE 77)
+endif()
+
+# Metrics against answers of scikit-learn, SciPy and seqeval.
+if(TARGET accelerate_transformers)
+  add_test(NAME trainer.golden.metrics
+           COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/trainer/metrics_live.py" $<TARGET_FILE:metrics_probe>
+                   --golden "${PROJECT_SOURCE_DIR}/tests/reference/metrics_golden.json")
+  set_tests_properties(trainer.golden.metrics PROPERTIES TIMEOUT 600 COST 10 LABELS trainer)
+endif()
+
 # Models against Transformers: small random ones of every architecture, and a trained one.
 if(TARGET accelerate_transformers)
   add_test(NAME models.live.outputs COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/models_live.py"
@@ -103,6 +121,9 @@ if(TARGET text)
   set_tests_properties(examples.text PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
 endif()
 if(TARGET accelerate_program AND TARGET nlp_accelerated)
+  add_test(NAME examples.trainer COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/examples/trainer_test.py"
+                                         "${PROJECT_BINARY_DIR}")
+  set_tests_properties(examples.trainer PROPERTIES TIMEOUT 900 COST 60 PROCESSORS 2 SKIP_REGULAR_EXPRESSION "skipped=")
   add_test(NAME examples.models COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/examples/models_test.py"
                                         "${PROJECT_BINARY_DIR}")
   set_tests_properties(examples.models PROPERTIES TIMEOUT 900 COST 15 PROCESSORS 2 SKIP_REGULAR_EXPRESSION "skipped=")

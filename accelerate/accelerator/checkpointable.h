@@ -26,12 +26,21 @@ struct SaveStateOptions {
   /// state on each rank, to find what is alike; the rest is rank 0's. Not with save_on_each_node.
   /// docs/checkpoints.md.
   bool sharded = false;
+  /// Writes each model as one file of whole tensors, which from_pretrained() opens, whatever
+  /// state_dict_type says of the rest. Alike on all ranks. Not with `sharded`.
+  bool whole_models = false;
+  /// Writes models and what hooks write, and nothing else: such a folder gives weights, see
+  /// LoadStateOptions::only_models, and no training goes on from it. Alike on all ranks.
+  bool only_models = false;
 };
 
 struct LoadStateOptions {
   /// Without a folder: a checkpoint that is damaged or incomplete is left out, with a warning that
   /// names it, for the one before it. Else it is an error.
   bool skip_damaged = false;
+  /// Loads models, and leaves optimizers, schedules, loaders, random generators and registered
+  /// objects as they are.
+  bool only_models = false;
 };
 
 /// Called with a checkpoint's folder.

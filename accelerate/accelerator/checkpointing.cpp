@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -83,7 +84,9 @@ std::vector<std::int64_t> common_to_all(const std::vector<std::vector<std::int64
 std::string text_of(const SaveStateOptions& options) {
   const auto word = [](bool value) { return std::string(value ? "true" : "false"); };
   return "{.asynchronous = " + word(options.asynchronous) +
-         ", .sharded = " + word(options.sharded) + "}";
+         ", .sharded = " + word(options.sharded) +
+         ", .whole_models = " + word(options.whole_models) +
+         ", .only_models = " + word(options.only_models) + "}";
 }
 
 // A rank that saves in another way than the others would wait for what they never send.
@@ -109,6 +112,26 @@ void refuse_shards_on_several_disks(const SaveStateOptions& options,
                                                : "a model is sharded, and so is its state") +
                    ", and project_config.save_on_each_node is true: shards of one state lie on one "
                    "file system; leave one of the two out");
+}
+
+void refuse_whole_shards(const SaveStateOptions& options) {
+  if (!options.sharded || !options.whole_models) return;
+  throw UsageError(
+      "save_state() was asked for shards and for whole models: leave one of the two out");
+}
+
+// Takes the files of models out of `planned`.
+std::vector<PlannedFile> take_models(std::vector<PlannedFile>& planned) {
+  const auto others = std::ranges::stable_partition(planned, &PlannedFile::is_model);
+  std::vector<PlannedFile> models(std::make_move_iterator(planned.begin()),
+                                  std::make_move_iterator(others.begin()));
+  planned.erase(planned.begin(), others.begin());
+  return models;
+}
+
+void append(std::vector<PlannedFile>& planned, std::vector<PlannedFile> more) {
+  planned.insert(planned.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
 }
 
 Loadable find_state(const Path& folder, Communicator& ranks, int disk_leader) {
@@ -197,6 +220,7 @@ Path Checkpointing::new_folder(const Path& output_dir, const SaveStateOptions& o
     asked.push_back(std::move(text));
   }
   require_same_options(asked);
+  refuse_whole_shards(options);
   if (taken) refuse_taken(folder);
   return folder;
 }
@@ -207,7 +231,8 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
   background_.wait_before(ranks);
   require_agreement(ranks, "save_state()", "this training");
   const Path folder = new_folder(output_dir, options, ranks);
-  const TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
+  TrainingState training = describe({.num_processes = ranks.size(), .files = {}});
+  if (options.only_models) training.parts.clear();
   if (config_.save_on_each_node) refuse_shards_on_several_disks(options, training);
   logger().info("saving the state in " + folder.string());
   const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder, disk_leader_);
@@ -231,19 +256,24 @@ Checkpointing::Plan Checkpointing::plan(PendingCheckpoint& checkpoint,
                                         const TrainingState& training, Communicator& ranks) {
   const bool parts = training.is_sharded();
   const bool whole = parts && training.whole && !options.sharded;
+  const bool whole_models = parts && !whole && options.whole_models;
   Plan plan;
+  std::vector<PlannedFile> models;
   std::optional<ShardedPlan> shards;
   checkpoint.prepare(ranks, [&] {
     run(save_hooks_, checkpoint.temporary());
     check_names_of_hooks(checkpoint.temporary());
     plan.files = plan_training_state(training, options.sharded || parts || leads(ranks));
+    if (whole_models) models = take_models(plan.files);
     if (!whole && (options.sharded || parts)) shards.emplace(std::move(plan.files));
   });
   if (shards) shards->agree(ranks);
   if (whole) plan.collector = plan_whole(plan.files, ranks);
+  if (whole_models) plan.collector = plan_whole(models, ranks);
   if (!shards && !options.asynchronous) return plan;
   checkpoint.prepare(ranks, [&] {
     if (shards) plan.files = shards->share();
+    append(plan.files, std::move(models));
     const auto copy = [&] { plan.files = background_.copy(std::move(plan.files)); };
     if (options.asynchronous) plan.collector ? plan.collector->together(copy) : copy();
   });
@@ -332,7 +362,10 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
   on_all_ranks(ranks, [&] {
     run(load_hooks_, found.folder);
     const auto read = found.of_python ? read_python_state : read_training_state;
-    checked = read(files(), found.folder, found.manifest, describe(found.manifest));
+    TrainingState training = describe(found.manifest);
+    training.only_models = options.only_models;
+    if (options.only_models) training.parts.clear();
+    checked = read(files(), found.folder, found.manifest, training);
   });
   checked->load_what_may_refuse([&](const auto& step) { on_all_ranks(ranks, step); });
   on_all_ranks(ranks, [&] { checked->load_the_rest(); });

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <ctime>
 #include <memory>
 #include <mutex>
@@ -47,6 +48,9 @@ void send(const LogRecord& record) {
   }
   (*sink)(record);
 }
+
+constexpr int kNoLevel = -1;
+std::atomic<int> level_set{kNoLevel};  // By set_log_level().
 
 LogLevel level_from_environment() {
   const auto text = env("ACCELERATE_LOG_LEVEL");
@@ -162,7 +166,18 @@ void Logger::warning_once(std::string_view text, LogOptions options) const {
 }
 
 Logger get_logger(std::string name, std::optional<LogLevel> level) {
-  return {std::move(name), level ? *level : level_from_environment()};
+  Logger logger(std::move(name), level ? *level : level_from_environment());
+  logger.follows_ = !level;
+  return logger;
+}
+
+LogLevel Logger::level() const {
+  const int set = follows_ ? level_set.load(std::memory_order_relaxed) : kNoLevel;
+  return set == kNoLevel ? level_ : static_cast<LogLevel>(set);
+}
+
+void set_log_level(std::optional<LogLevel> level) {
+  level_set = level ? static_cast<int>(*level) : kNoLevel;
 }
 
 LogSink set_log_sink(LogSink sink) {

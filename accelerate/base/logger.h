@@ -58,14 +58,21 @@ class Logger {
   void warning_once(std::string_view text, LogOptions options = {}) const;
 
   /// Whether a message of this level goes through: ask before building a costly text.
-  [[nodiscard]] bool enabled(LogLevel level) const { return level >= level_; }
-  [[nodiscard]] LogLevel level() const { return level_; }
+  [[nodiscard]] bool enabled(LogLevel level) const { return level >= this->level(); }
+  [[nodiscard]] LogLevel level() const;
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
+  friend Logger get_logger(std::string name, std::optional<LogLevel> level);
+
   std::string name_;
   LogLevel level_;
+  bool follows_ = false;  // The level of set_log_level().
 };
+
+/// From now on `level` is that of every logger that was made without one; nullopt: as
+/// ACCELERATE_LOG_LEVEL says again.
+void set_log_level(std::optional<LogLevel> level);
 
 /// The logger called `name` with the level given, else that of ACCELERATE_LOG_LEVEL, else warning.
 /// Throws ConfigError when ACCELERATE_LOG_LEVEL is no level; so do not call it in the initialiser

@@ -56,10 +56,16 @@ std::string numbered(const std::string& name, int number, const std::string& ext
   return name + (number == 0 ? "" : "_" + std::to_string(number)) + extension;
 }
 
-// The file of Python's in which an object of this stem lies; "" for what has none.
-std::string python_file(const Stem& stem) {
+// Whether the folder is of Transformers' Trainer, whose files have names of their own.
+bool is_of_trainer(const Names& names) {
+  return names.contains("trainer_state.json");
+}
+
+// The file of Python's in which an object of this stem lies; "" for what has none. The Trainer's
+// random states are pickled objects, which are not read.
+std::string python_file(const Stem& stem, const Names& names) {
   if (stem.kind == "optimizer" || stem.kind == "scheduler")
-    return numbered(stem.kind, stem.number, ".bin");
+    return numbered(stem.kind, stem.number, is_of_trainer(names) ? ".pt" : ".bin");
   if (stem.kind == "scaler") return "scaler.pt";
   if (stem.kind == "custom_checkpoint" || stem.kind == "random_states")
     return stem.kind + "_" + std::to_string(stem.number) + ".pkl";
@@ -103,7 +109,7 @@ void check_no_more(const Names& names, const TrainingState& training) {
   };
   if (const auto model = model_file(names, here["model"]); !model.empty()) check(model);
   for (const char* kind : {"optimizer", "scheduler", "custom_checkpoint"})
-    check(python_file({kind, here[kind]}));
+    check(python_file({kind, here[kind]}, names));
 }
 
 void check_presence(const Names& names, const TrainingState& training) {
@@ -115,13 +121,13 @@ void check_presence(const Names& names, const TrainingState& training) {
   }
   for (const auto& part : training.parts) {
     const Stem stem = parse_stem(part.stem);
-    const std::string file = python_file(stem);
+    const std::string file = python_file(stem, names);
     // Without random states the training goes on with its own.
     if (stem.kind != "random_states" && !file.empty() && !names.contains(file))
       absent.push_back(file);
   }
   if (!absent.empty()) refuse_absent(names, absent);
-  check_no_more(names, training);
+  if (!training.only_models) check_no_more(names, training);
 }
 
 // --- states --------------------------------------------------------------------------------------
@@ -179,7 +185,7 @@ std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const
                                     const StatePart& part) {
   if (part.stem == "accelerator") return progress(files, folder, names);
   const Stem stem = parse_stem(part.stem);
-  const std::string file = python_file(stem);
+  const std::string file = python_file(stem, names);
   if (stem.kind == "random_states" && !names.contains(file)) {
     logger().warning(folder.string() +
                      " has no random states: the generators go on from where they are");
@@ -233,7 +239,9 @@ WeightReader read_weights(FileSystem& files, const Path& folder, const Names& na
   return weights;
 }
 
-void warn_of_loaders(const Path& folder, const TrainingState& training) {
+// The Trainer that reads a Trainer's folder knows from trainer_state.json where to go on.
+void warn_of_loaders(const Path& folder, const TrainingState& training, const Names& names) {
+  if (is_of_trainer(names)) return;
   for (const auto& part : training.parts) {
     if (parse_stem(part.stem).kind != "dataloader") continue;
     logger().warning(folder.string() +
@@ -248,8 +256,9 @@ void warn_of_loaders(const Path& folder, const TrainingState& training) {
 bool is_python_state(FileSystem& files, const Path& folder) {
   if (files.status(folder).kind != FileKind::directory) return false;
   const Names names = names_in(files, folder);
-  constexpr std::array kTelling = {"optimizer.bin", "scheduler.bin", "random_states_0.pkl",
-                                   "custom_checkpoint_0.pkl", "scaler.pt"};
+  constexpr std::array kTelling = {"optimizer.bin",           "scheduler.bin",
+                                   "random_states_0.pkl",     "scaler.pt",
+                                   "custom_checkpoint_0.pkl", "trainer_state.json"};
   return !names.contains(Manifest::kName) &&
          std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); });
 }
@@ -258,7 +267,7 @@ Manifest python_state_manifest(FileSystem& files, const Path& folder) {
   Manifest manifest{.num_processes = 0, .files = {}};
   const Names names = names_in(files, folder);
   for (const auto& name : names) manifest.files.push_back({.name = name});
-  while (names.contains(python_file({"random_states", manifest.num_processes})))
+  while (names.contains(python_file({"random_states", manifest.num_processes}, names)))
     ++manifest.num_processes;
   return manifest;
 }
@@ -277,7 +286,7 @@ CheckedTraining read_python_state(FileSystem& files, const Path& folder, const M
   for (const auto& model : training.models) {
     checked.add_weights(model, read_weights(files, folder, names, model));
   }
-  warn_of_loaders(folder, training);
+  warn_of_loaders(folder, training, names);
   for (const auto& part : training.parts) {
     if (const auto state = read_state(files, folder, names, part)) checked.add(part, *state);
   }

@@ -1,4 +1,5 @@
-// State folders that save_state of Python Accelerate wrote, read so that the training goes on here.
+// State folders that save_state of Python Accelerate or Transformers' Trainer wrote, read so that
+// the training goes on here.
 // docs/checkpoints.md says what of them is read.
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace accelerate {
 
-/// Whether `folder` has files of a state of Python Accelerate, and no manifest.json.
+/// Whether `folder` has files of such a state, and no manifest.json.
 [[nodiscard]] bool is_python_state(FileSystem& files, const std::filesystem::path& folder);
 
 /// What is in it, as a manifest without sizes and checksums: its ranks are those whose random

@@ -33,7 +33,7 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   for (const auto& model : training.models) expected.insert(weights_file(model));
   for (const auto& part : training.parts) expected.insert(part.stem + ".json");
   const auto last_rank = "random_states_" + std::to_string(manifest.num_processes - 1) + ".json";
-  if (manifest.ranks.empty() && !saved.contains(last_rank))
+  if (!training.only_models && manifest.ranks.empty() && !saved.contains(last_rank))
     throw CheckpointError("the checkpoint is said to be of " +
                           std::to_string(manifest.num_processes) + " processes, but has no " +
                           last_rank);
@@ -43,6 +43,7 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   if (!absent.empty())
     throw CheckpointError("the checkpoint has no " + join(absent, ", ") +
                           ": it was saved by a training that had prepared or registered less");
+  if (training.only_models) return;
   for (const char* kind : {"model", "optimizer", "scheduler", "dataloader", "custom_checkpoint"}) {
     for (int i = 0;; ++i) {
       const auto stem = kind + (i > 0 ? "_" + std::to_string(i) : std::string());
@@ -144,7 +145,7 @@ bool TrainingState::is_sharded() const {
 }
 
 PlannedFile plan_model(const ModelPart& model) {
-  PlannedFile file{.name = weights_file(model)};
+  PlannedFile file{.name = weights_file(model), .is_model = true};
   const auto in_parts = shards_by_leaf(model.view, model.shards);
   for (auto& item : without_duplicates(state_dict(model.view))) {
     if (!in_parts.contains(item.tensor.unsafeGetTensorImpl()))

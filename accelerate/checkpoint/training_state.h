@@ -50,6 +50,8 @@ struct TrainingState {
   /// Parts are saved as whole tensors in rank 0's files, fetched one by one; else each rank saves
   /// its own.
   bool whole = false;
+  /// What a checkpoint holds beside the models is left alone: loading looks at them only.
+  bool only_models = false;
 
   /// Whether ranks have parts of tensors: then every rank plans and writes, see ShardedPlan.
   [[nodiscard]] bool is_sharded() const;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "accelerate/base/round_up.h"
 #include "accelerate/comm/operations.h"
 
 namespace accelerate::detail {
@@ -48,6 +49,8 @@ std::vector<at::Tensor> exchange_parcels(Communicator& communicator, const Parce
   for (const at::Tensor& other : exchange_alike(communicator, length, ranks)) {
     longest = std::max(longest, other.item<std::int64_t>());
   }
+  // Each rank's begins where a tensor of any type may lie.
+  longest = round_up(longest, 64);
   const at::Tensor bytes = communicator.empty({longest}, at::kByte);
   parcel.pack(bytes);
   return exchange_alike(communicator, bytes, ranks);

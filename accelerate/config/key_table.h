@@ -44,7 +44,7 @@ struct Key {
 template <typename Section, typename T>
 [[nodiscard]] Key<Section> key(std::string name, T Section::* member, std::string doc,
                                KeyRules rules = {}) {
-  using V = Value<typename Plain<T>::type>;
+  using V = KeyValue<typename Plain<T>::type>;
   Key<Section> line;
   line.name = std::move(name);
   line.doc = std::move(doc);

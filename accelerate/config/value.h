@@ -44,10 +44,10 @@ struct KeyRules {
 /// `allowed(rules)`, the end of "allowed is …"; `read`, nullopt when the node does not fit;
 /// `write`.
 template <typename T>
-struct Value;
+struct KeyValue;
 
 template <>
-struct Value<bool> {
+struct KeyValue<bool> {
   static constexpr const char* type = "boolean";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
   static std::string allowed(const KeyRules&) { return "true or false"; }
@@ -68,7 +68,7 @@ struct Value<bool> {
 
 template <std::integral Integer>
   requires(!std::same_as<Integer, bool>)
-struct Value<Integer> {
+struct KeyValue<Integer> {
   static constexpr const char* type = "integer";
   using Limits = std::numeric_limits<Integer>;
 
@@ -94,7 +94,7 @@ struct Value<Integer> {
 };
 
 template <>
-struct Value<double> {
+struct KeyValue<double> {
   static constexpr const char* type = "number";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
   static std::string allowed(const KeyRules& rules) {
@@ -110,7 +110,7 @@ struct Value<double> {
 };
 
 template <>
-struct Value<std::string> {
+struct KeyValue<std::string> {
   static constexpr const char* type = "text";
   static std::vector<std::string> choices(const KeyRules& rules) { return rules.choices; }
   static std::string allowed(const KeyRules& rules) {
@@ -124,7 +124,7 @@ struct Value<std::string> {
 };
 
 template <>
-struct Value<BoolOrWord> {
+struct KeyValue<BoolOrWord> {
   static constexpr const char* type = "boolean or word";
   static std::vector<std::string> choices(const KeyRules& rules) { return rules.choices; }
   static std::string allowed(const KeyRules& rules) {
@@ -147,7 +147,7 @@ struct Value<BoolOrWord> {
 };
 
 template <WordedEnum Enum>
-struct Value<Enum> {
+struct KeyValue<Enum> {
   static constexpr const char* type = "word";
   static std::vector<std::string> choices(const KeyRules&) { return enum_names<Enum>(); }
   static std::string allowed(const KeyRules&) { return "one of " + join(enum_names<Enum>(), ", "); }
@@ -158,7 +158,7 @@ struct Value<Enum> {
 };
 
 template <>
-struct Value<std::vector<std::string>> {
+struct KeyValue<std::vector<std::string>> {
   static constexpr const char* type = "list of texts";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
   static std::string allowed(const KeyRules&) { return "a list of texts"; }
@@ -181,14 +181,15 @@ struct Value<std::vector<std::string>> {
 
 /// Three booleans, as a list or as "true,false,false".
 template <>
-struct Value<std::vector<bool>> {
+struct KeyValue<std::vector<bool>> {
   static constexpr const char* type = "list of booleans";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
   static std::string allowed(const KeyRules&) { return "a list of three booleans"; }
   static std::optional<std::vector<bool>> read(const Node& node, const KeyRules& rules) {
     std::vector<bool> flags;
-    for (const std::string& text : Value<std::vector<std::string>>::read(split_words(node), rules)
-                                       .value_or(std::vector<std::string>{})) {
+    for (const std::string& text :
+         KeyValue<std::vector<std::string>>::read(split_words(node), rules)
+             .value_or(std::vector<std::string>{})) {
       const auto flag = parse_bool(trim(text));
       if (!flag) return std::nullopt;
       flags.push_back(*flag);
@@ -203,7 +204,8 @@ struct Value<std::vector<bool>> {
 
  private:
   static Node split_words(const Node& node) {
-    return node.is_scalar() ? Value<std::vector<std::string>>::write(split(node.text, ',')) : node;
+    return node.is_scalar() ? KeyValue<std::vector<std::string>>::write(split(node.text, ','))
+                            : node;
   }
 };
 

@@ -1,6 +1,9 @@
 #include "accelerate/models/pre_trained_model.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+
+#include <cmath>
 #include <memory>
 #include <set>
 #include <utility>
@@ -101,6 +104,21 @@ void PreTrainedModel::set_recomputes(bool recomputes) {
   for (const auto& module : modules()) {
     if (auto* model = dynamic_cast<PreTrainedModel*>(module.get())) model->recomputes_ = recomputes;
   }
+}
+
+void PreTrainedModel::set_embedding_noise(double alpha) {
+  for (const auto& module : modules()) {
+    if (auto* model = dynamic_cast<PreTrainedModel*>(module.get())) model->embedding_noise_ = alpha;
+  }
+}
+
+at::Tensor PreTrainedModel::embed(torch::nn::Embedding& table, const at::Tensor& ids,
+                                  std::int64_t length) const {
+  at::Tensor words = table(ids);
+  if (embedding_noise_ == 0 || !is_training()) return words;
+  const auto numbers = static_cast<double>(length * words.size(-1));
+  const double most = embedding_noise_ / std::sqrt(numbers);
+  return words + at::empty_like(words).uniform_(-most, most);
 }
 
 at::Tensor PreTrainedModel::run_layer(

@@ -54,6 +54,9 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// take, and for ids beyond the vocabulary or the positions.
   [[nodiscard]] virtual ModelOutput forward(const Inputs& inputs) = 0;
 
+  /// The names that forward() takes; empty where a model of the user's does not say.
+  [[nodiscard]] virtual std::vector<std::string> input_names() const { return {}; }
+
   [[nodiscard]] const PretrainedConfig& config() const { return config_; }
   /// Where the model without a head stands in one with a head: "bert", as in
   /// "bert.pooler.dense.weight".
@@ -85,6 +88,9 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// ConfigError for a size that is none.
   void save_pretrained(const std::filesystem::path& folder,
                        const SavePretrainedOptions& options = {}) const;
+  /// Writes config.json, and generation_config.json if there is one, into `folder`: save_pretrained()
+  /// without the weights. Local. Throws FileError.
+  void save_config(const std::filesystem::path& folder) const;
   /// save_pretrained() into a repository of the hub, made if there is none, in one commit; what the
   /// hub has already is not sent. A repository without README.md gets one. Local or [collective] as
   /// save_pretrained(), where processes other than the main one get an empty CommitInfo. Throws
@@ -110,6 +116,10 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   void gradient_checkpointing_enable() { set_recomputes(true); }
   void gradient_checkpointing_disable() { set_recomputes(false); }
   [[nodiscard]] bool is_gradient_checkpointing() const { return recomputes_; }
+  /// While the model trains, embeddings of words get noise, uniform between plus and minus
+  /// `alpha` / sqrt(T H) for rows of T tokens and H numbers a token; 0: none. Default: 0.
+  /// Source: Jain et al. 2023 (NEFTune).
+  void set_embedding_noise(double alpha);
   /// "sdpa", by default, or "eager". Throws UsageError for another word.
   void set_attention(const std::string& name);
 
@@ -136,6 +146,9 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// The first values of the parameters of `module` itself, one of those below this model.
   virtual void init_weights(torch::nn::Module& module, detail::WeightInitialiser& initialiser);
   [[nodiscard]] detail::AttentionKind attention_kind() const { return attention_; }
+  /// The rows of `table` for `ids`, with the noise of set_embedding_noise(). `length`: T.
+  [[nodiscard]] at::Tensor embed(torch::nn::Embedding& table, const at::Tensor& ids,
+                                 std::int64_t length) const;
   /// forward(hidden), by `layer` and nothing else of the model; computed again in backward where
   /// that is on. What `forward` captures lives until then.
   [[nodiscard]] at::Tensor run_layer(
@@ -150,6 +163,7 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   std::optional<PretrainedConfig> generation_config_;
   std::string base_model_prefix_;
   bool drops_padding_ = true, recomputes_ = false;
+  double embedding_noise_ = 0;
   detail::AttentionKind attention_ = detail::AttentionKind::sdpa;
 };
 

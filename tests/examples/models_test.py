@@ -14,11 +14,12 @@ import tempfile
 import time
 import unittest
 
+import small_models
+from small_models import TOPICS
+
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else pathlib.Path("build/dev").resolve()
 EXAMPLES = BUILD / "examples"
 LAUNCH = [BUILD / "bin" / "accelerate", "launch", "--num_processes", "2"]
-TOPICS = ["art", "computers", "food", "law", "men-women", "politics", "science", "songs-poems"]
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *(f"w{i}" for i in range(60))]
 LIMIT = 120
 
 
@@ -31,42 +32,16 @@ def run(*words, environment=None):
                           env={**os.environ, "HF_HUB_CACHE": "/nonexistent", "HF_HUB_OFFLINE": "1", **(environment or {})})
 
 
-def tokenizer():
-    """Words as they are."""
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    words = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
-    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-                                               model_input_names=["input_ids", "attention_mask"])
-
-
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         for name in ("torch", "transformers", "tokenizers"):
             if importlib.util.find_spec(name) is None:
                 raise unittest.SkipTest(f"{sys.executable} has no {name}; scripts/setup makes a .venv with it")
-        import torch
-        import transformers
-        transformers.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        torch.manual_seed(1)
         temporary = tempfile.TemporaryDirectory()
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
-        sizes = {"vocab_size": len(WORDS), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64, "pad_token_id": 0}
-        cls.bert, cls.llama, cls.data = cls.folder / "bert", cls.folder / "llama", cls.folder / "data"
-        transformers.BertModel(transformers.BertConfig(**sizes)).save_pretrained(cls.bert)
-        transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes)).save_pretrained(cls.llama)
-        for folder in (cls.bert, cls.llama):
-            tokenizer().save_pretrained(folder)
-        cls.data.mkdir()
-        draw = torch.Generator().manual_seed(2)
-        for topic, name in enumerate(TOPICS):  # Each topic has words of its own.
-            numbers = torch.randint(0, 6, (30, 8), generator=draw) + 6 * topic
-            texts = [" ".join(f"w{i}" for i in row.tolist()) for row in numbers]
-            (cls.data / name).write_text("\n%\n".join(texts) + "\n%\n")
+        cls.bert, cls.llama, cls.data = small_models.make(cls.folder)
 
     def done(self, *words):
         result = run(*words)

@@ -58,10 +58,9 @@ BertEmbeddingsImpl::BertEmbeddingsImpl(const BertConfig& config, const BertFamil
   if (family.counts_behind_padding) register_module("position_embeddings", position_embeddings);
 }
 
-at::Tensor BertEmbeddingsImpl::forward(const at::Tensor& input_ids,
-                                       const at::Tensor& token_type_ids,
+at::Tensor BertEmbeddingsImpl::forward(const at::Tensor& words, const at::Tensor& token_type_ids,
                                        const at::Tensor& position_ids) {
-  const at::Tensor sum = word_embeddings(input_ids) + token_type_embeddings(token_type_ids) +
+  const at::Tensor sum = words + token_type_embeddings(token_type_ids) +
                          position_embeddings(position_ids);
   return at::dropout(norm(sum), dropout_, is_training());
 }
@@ -179,7 +178,8 @@ detail::Computed BertModelImpl::encode(const TextInputs& inputs, detail::HeadNee
       inputs.token_type_ids.defined() ? inputs.token_type_ids : at::zeros_like(ids);
   detail::check_positions(positions, values_.max_position_embeddings, inputs);
   detail::check_ids(types, values_.type_vocab_size, "token_type_ids");
-  computed.hidden = embeddings(tokens.take(ids), tokens.take(types),
+  const at::Tensor words = embed(embeddings->word_embeddings, tokens.take(ids), tokens.length());
+  computed.hidden = embeddings(words, tokens.take(types),
                                detail::take_positions(positions, inputs, tokens));
   detail::AttentionSpec spec{.kind = attention_kind(), .mask = {.values = tokens.mask()}};
   if (inputs.output_attentions) spec.weights = &computed.attentions;

@@ -65,11 +65,11 @@ struct BertFamily {
   bool counts_behind_padding = false;
 };
 
-/// Words, positions and types of a token, added up. {…} → {…, H}.
+/// Words, positions and types of a token, added up. words: {…, H}; others: {…}. Returns {…, H}.
 class BertEmbeddingsImpl : public torch::nn::Module {
  public:
   BertEmbeddingsImpl(const BertConfig& config, const BertFamily& family);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& input_ids, const at::Tensor& token_type_ids,
+  [[nodiscard]] at::Tensor forward(const at::Tensor& words, const at::Tensor& token_type_ids,
                                    const at::Tensor& position_ids);
 
   torch::nn::Embedding word_embeddings, position_embeddings, token_type_embeddings;

@@ -61,9 +61,9 @@ DistilBertEmbeddingsImpl::DistilBertEmbeddingsImpl(const DistilBertConfig& confi
   register_module("LayerNorm", norm_);
 }
 
-at::Tensor DistilBertEmbeddingsImpl::forward(const at::Tensor& input_ids,
+at::Tensor DistilBertEmbeddingsImpl::forward(const at::Tensor& words,
                                              const at::Tensor& position_ids) {
-  const at::Tensor sum = word_embeddings(input_ids) + position_embeddings(position_ids);
+  const at::Tensor sum = words + position_embeddings(position_ids);
   return at::dropout(norm_(sum), dropout_, is_training());
 }
 
@@ -147,8 +147,9 @@ detail::Computed DistilBertModelImpl::encode(const TextInputs& inputs, detail::H
       inputs.position_ids.defined() ? inputs.position_ids : detail::default_positions(inputs);
   detail::check_ids(inputs.input_ids, embeddings->word_embeddings->weight.size(0), "input_ids");
   detail::check_positions(positions, values_.max_position_embeddings, inputs);
-  computed.hidden =
-      embeddings(tokens.take(inputs.input_ids), detail::take_positions(positions, inputs, tokens));
+  const at::Tensor words =
+      embed(embeddings->word_embeddings, tokens.take(inputs.input_ids), tokens.length());
+  computed.hidden = embeddings(words, detail::take_positions(positions, inputs, tokens));
   detail::AttentionSpec spec{.kind = attention_kind(), .mask = {.values = tokens.mask()}};
   if (inputs.output_attentions) spec.weights = &computed.attentions;
   const auto keep = [&] {

@@ -57,11 +57,11 @@ struct DistilBertConfig {
 
 namespace detail {
 
-/// Words and positions, added up. {…} → {…, H}.
+/// Words and positions, added up. words: {…, H}; position_ids: {…}. Returns {…, H}.
 class DistilBertEmbeddingsImpl : public torch::nn::Module {
  public:
   explicit DistilBertEmbeddingsImpl(const DistilBertConfig& config);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& input_ids, const at::Tensor& position_ids);
+  [[nodiscard]] at::Tensor forward(const at::Tensor& words, const at::Tensor& position_ids);
 
   torch::nn::Embedding word_embeddings, position_embeddings;
 

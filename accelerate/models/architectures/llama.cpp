@@ -187,7 +187,7 @@ detail::Computed LlamaModelImpl::compute(const TextInputs& inputs, const detail:
   const at::Tensor positions = inputs.position_ids.defined()
                                    ? inputs.position_ids
                                    : detail::default_positions(inputs, tokens.past());
-  computed.hidden = embed_tokens(tokens.take(inputs.input_ids));
+  computed.hidden = embed(embed_tokens, tokens.take(inputs.input_ids), tokens.length());
   const auto angles = rotary_.angles(detail::take_positions(positions, inputs, tokens),
                                      computed.hidden.scalar_type());
   detail::AttentionSpec spec{.kind = attention_kind()};

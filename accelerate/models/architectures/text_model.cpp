@@ -64,15 +64,19 @@ std::vector<std::int64_t> sequence_lengths(const TextInputs& inputs) {
 
 }  // namespace
 
+std::vector<std::string> TextInputs::names() {
+  std::vector<std::string> names;
+  for (const auto& [name, field] : kFields) names.emplace_back(name);
+  return names;
+}
+
 TextInputs TextInputs::of(const Inputs& inputs) {
   TextInputs found;
   for (const auto& [name, tensor] : inputs) {
     const auto field = std::ranges::find(kFields, name, &std::pair<std::string_view, Field>::first);
     if (std::ranges::find(kSaidTwice, name) != kSaidTwice.end()) continue;
     if (field == kFields.end()) {
-      std::vector<std::string> known;
-      for (const auto& [of_field, place] : kFields) known.emplace_back(of_field);
-      throw UsageError("the model was given '" + name + "'; it takes " + join(known, ", ") +
+      throw UsageError("the model was given '" + name + "'; it takes " + join(names(), ", ") +
                        ". Leave the column out by remove_columns or set_format");
     }
     found.*field->second = tensor;

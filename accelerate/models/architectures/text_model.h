@@ -37,6 +37,8 @@ struct TextInputs {
 
   /// Throws UsageError for a tensor that no model takes, and when there are no input_ids.
   [[nodiscard]] static TextInputs of(const Inputs& inputs);
+  /// The tensors that models take.
+  [[nodiscard]] static std::vector<std::string> names();
 };
 
 namespace detail {
@@ -121,6 +123,7 @@ class TextModel : public PreTrainedModel {
   [[nodiscard]] ModelOutput forward(const Inputs& inputs) final {
     return forward(TextInputs::of(inputs));
   }
+  [[nodiscard]] std::vector<std::string> input_names() const final { return TextInputs::names(); }
   [[nodiscard]] ModelOutput forward(const at::Tensor& input_ids,
                                     const at::Tensor& attention_mask = {}) {
     return forward(TextInputs{.input_ids = input_ids, .attention_mask = attention_mask});

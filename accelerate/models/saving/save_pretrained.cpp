@@ -59,6 +59,13 @@ void save_by_function(const std::vector<NamedTensor>& weights, const std::filesy
 
 }  // namespace
 
+void PreTrainedModel::save_config(const std::filesystem::path& folder) const {
+  // A view changes nothing; Module has no const access to its children.
+  const auto tensors = accelerate::state_dict(view_of(const_cast<PreTrainedModel&>(*this)));
+  saved_config(*this, without_duplicates(tensors)).save_pretrained(folder);
+  if (generation_config_) generation_config_->save_pretrained(folder, "generation_config.json");
+}
+
 void PreTrainedModel::save_pretrained(const std::filesystem::path& folder,
                                       const SavePretrainedOptions& options) const {
   const std::uint64_t max_shard_bytes = parse_shard_size(options.max_shard_size);

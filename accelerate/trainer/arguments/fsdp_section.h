@@ -1,0 +1,35 @@
+// What `fsdp_config` of the arguments says, as the sharding plugin takes it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "accelerate/config/cluster_config.h"
+#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/formats/documents/document.h"
+
+namespace accelerate::detail {
+
+/// What a file that `fsdp_config` names says.
+struct FsdpFile {
+  FsdpConfig config{};
+  std::optional<MixedPrecision> mixed_precision{};
+};
+
+/// Reads a file of `accelerate config`, or one with the keys of its section fsdp_config, alone or
+/// below `fsdp_config`, with or without their prefix. Throws ConfigError.
+[[nodiscard]] FsdpFile read_fsdp_file(const std::filesystem::path& file);
+
+/// The keys of `map`, Accelerate's and those that only Transformers has: `cpu_offload` is
+/// `offload_params`, class names may be a list, `limit_all_gathers` has no effect, and `xla…` must
+/// be off. `name` stands for the map in messages. Throws ConfigError.
+[[nodiscard]] FsdpConfig fsdp_config_of(Node map, const std::string& name);
+
+/// The plugin's fields that have a key.
+[[nodiscard]] FsdpConfig fsdp_config_of(const FullyShardedDataParallelPlugin& plugin);
+
+/// Throws ConfigError when `reshard_after_forward` holds a word that is no strategy.
+[[nodiscard]] FullyShardedDataParallelPlugin plugin_of(const FsdpConfig& config);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "accelerate/base/text.h"
+#include "accelerate/trainer/arguments/bound_argument.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr std::size_t kHelpWidth = 80;
+
+// `text` in lines of the width, each after `indent` blanks.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string out;
+  std::string line;
+  for (const auto& word : split(text, ' ')) {
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kHelpWidth) {
+      out += std::string(indent, ' ') + line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return out + std::string(indent, ' ') + line + "\n";
+}
+
+std::string help_of(const BoundArgument& argument) {
+  std::string text = "  --" + argument.name;
+  if (argument.is_on) text += ", --no_" + argument.name;
+  for (const auto& alias : argument.aliases) text += ", --" + alias;
+  const bool is_flag_alone = argument.bare && argument.type == "boolean";
+  text += is_flag_alone ? "\n" : " <" + argument.type + ">\n";
+  std::string about = argument.doc;
+  if (!argument.choices.empty()) about += " One of: " + join(argument.choices, ", ") + ".";
+  about += (about.empty() ? "Default: " : " Default: ") + argument.fallback + ".";
+  return text + wrapped(about, 6);
+}
+
+}  // namespace
+
+std::string help_text(const BoundArguments& bound, const std::string& program) {
+  std::string text = "Usage: " + program + " [file of arguments] [--name value]...\n";
+  std::string group;
+  // The program's own come first: they are what is new to a reader.
+  for (const bool own : {true, false}) {
+    for (const auto& argument : bound.all) {
+      if (argument.is_hidden || (argument.group == "The program") != own) continue;
+      if (argument.group != group) text += "\n" + argument.group + ":\n";
+      group = argument.group;
+      text += help_of(argument);
+    }
+  }
+  return text + "\n  --help, -h\n      Prints this.\n";
+}
+
+}  // namespace accelerate::detail

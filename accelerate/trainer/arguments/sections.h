@@ -1,0 +1,58 @@
+// Maps inside arguments, such as lr_scheduler_kwargs: read and written by a table of their keys.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "accelerate/config/key_table.h"
+#include "accelerate/formats/documents/document_builder.h"
+
+namespace accelerate::detail {
+
+/// "'key' is 'x'; allowed is a number." with the nearest allowed word.
+template <typename Section>
+[[nodiscard]] std::string refused_value(const Key<Section>& key, const Node& node) {
+  return "'" + key.name + "' is " + node.describe() + "; allowed is " + key.allowed + "." +
+         (node.is_scalar() ? did_you_mean(node.text, key.choices) : "");
+}
+
+/// Sets the fields of `section` whose keys `map` holds; null leaves a field as it is. `name` stands
+/// for the map in messages. Throws ConfigError for what is no map, and for a key or value that is
+/// not allowed.
+template <typename Section>
+void read_keys(Section& section, const Node& map, const KeyTable<Section>& table,
+               const std::string& name) {
+  if (!map.is_map()) {
+    fail_at(name, map.line, "it is " + map.describe() + "; allowed is a map of keys");
+  }
+  for (const NodeEntry& entry : map.entries) {
+    const Key<Section>* key = table.find(entry.key);
+    if (key == nullptr) {
+      fail_at(name, entry.line,
+              "unknown key '" + entry.key + "'." + did_you_mean(entry.key, table.names()) +
+                  " Known keys: " + join(table.names(), ", ") + ". Correct the key or remove it");
+    }
+    if (entry.value.is_null()) continue;
+    if (!key->read(section, entry.value)) {
+      fail_at(name, entry.line, refused_value(*key, entry.value));
+    }
+  }
+}
+
+/// The fields of `section` that are set, under their keys without the table's prefix.
+template <typename Section>
+[[nodiscard]] Node write_keys(const Section& section, const KeyTable<Section>& table) {
+  Node map = Node::map();
+  for (const Key<Section>& key : table.keys) {
+    auto value = key.write(section);
+    if (value) map.entries.push_back({std::string(table.bare(key.name)), 0, std::move(*value)});
+  }
+  return map;
+}
+
+/// What a file of JSON (by its name's end) or YAML holds. `what` stands for the file in messages
+/// until it is open: "the file of fsdp_config". Throws ConfigError.
+[[nodiscard]] Node read_settings_file(const std::filesystem::path& file, const std::string& what);
+
+}  // namespace accelerate::detail

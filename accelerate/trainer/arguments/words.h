@@ -1,0 +1,96 @@
+// Words that arguments of a training take, and fields that convert from them:
+// `.eval_strategy = "epoch"`.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/config/enums.h"
+
+namespace accelerate {
+
+/// When something is done: never, every so many steps, or at the end of each epoch.
+enum class IntervalStrategy { no, steps, epoch };
+/// When a checkpoint is saved. `best`: after each evaluation that is better than all before.
+enum class SaveStrategy { no, steps, epoch, best };
+/// What is pushed to the hub and when: the model at the end, the model with each checkpoint, the
+/// newest checkpoint too (as `last-checkpoint`), or every checkpoint.
+enum class HubStrategy { end, every_save, checkpoint, all_checkpoints };
+/// The order of training samples.
+enum class SamplingStrategy { random, sequential, group_by_length };
+/// Whether tokens that were trained on are counted: not, all, or those that are no padding.
+enum class CountedTokens { no, all, non_padding };
+/// The optimizers of `TrainingArguments::optim`.
+enum class OptimizerName {
+  adamw_torch,
+  adamw_torch_fused,
+  sgd,
+  adagrad,
+  rmsprop,
+  adafactor,
+  lion_32bit,
+  schedule_free_adamw,
+};
+/// The least that the library says; `passive`: as it is set.
+enum class Verbosity { passive, debug, info, warning, error, critical };
+
+namespace detail {
+
+// clang-format off
+#define ACCELERATE_ENUM_WORDS(Enum, ...)                                       \
+  template <>                                                                  \
+  struct EnumWords<Enum> {                                                     \
+    using enum Enum;                                                           \
+    static constexpr auto values = std::to_array<std::pair<Enum, std::string_view>>({__VA_ARGS__}); \
+  }
+// clang-format on
+ACCELERATE_ENUM_WORDS(IntervalStrategy, {no, "no"}, {steps, "steps"}, {epoch, "epoch"});
+ACCELERATE_ENUM_WORDS(SaveStrategy, {no, "no"}, {steps, "steps"}, {epoch, "epoch"}, {best, "best"});
+ACCELERATE_ENUM_WORDS(HubStrategy, {end, "end"}, {every_save, "every_save"},
+                      {checkpoint, "checkpoint"}, {all_checkpoints, "all_checkpoints"});
+ACCELERATE_ENUM_WORDS(SamplingStrategy, {random, "random"}, {sequential, "sequential"},
+                      {group_by_length, "group_by_length"});
+ACCELERATE_ENUM_WORDS(CountedTokens, {no, "no"}, {all, "all"}, {non_padding, "non_padding"});
+ACCELERATE_ENUM_WORDS(OptimizerName, {adamw_torch, "adamw_torch"},
+                      {adamw_torch_fused, "adamw_torch_fused"}, {sgd, "sgd"}, {adagrad, "adagrad"},
+                      {rmsprop, "rmsprop"}, {adafactor, "adafactor"}, {lion_32bit, "lion_32bit"},
+                      {schedule_free_adamw, "schedule_free_adamw"});
+ACCELERATE_ENUM_WORDS(Verbosity, {passive, "passive"}, {debug, "debug"}, {info, "info"},
+                      {warning, "warning"}, {error, "error"}, {critical, "critical"});
+#undef ACCELERATE_ENUM_WORDS
+
+}  // namespace detail
+
+/// A field that takes one of the words of `Enum`, case ignored, or the enumerator. Throws
+/// ConfigError for another word, with the allowed ones and the nearest.
+template <detail::WordedEnum Enum>
+class Word {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): `.eval_strategy = "epoch"` is the point.
+  Word(Enum value) : value_(value) {}
+  Word(const char* word) : Word(std::string_view(word)) {}
+  Word(const std::string& word) : Word(std::string_view(word)) {}
+  Word(std::string_view word) {
+    const auto value = parse_enum<Enum>(word);
+    if (!value) {
+      throw ConfigError("'" + std::string(word) + "' is none of " + join(enum_names<Enum>(), ", ") +
+                        "." + did_you_mean(std::string(word), enum_names<Enum>()));
+    }
+    value_ = *value;
+  }
+  operator Enum() const { return value_; }
+  // NOLINTEND(google-explicit-constructor)
+
+  friend bool operator==(const Word& a, const Word& b) { return a.value_ == b.value_; }
+  friend bool operator==(const Word& a, Enum b) { return a.value_ == b; }
+  [[nodiscard]] std::string_view text() const { return to_string(value_); }
+
+ private:
+  Enum value_{};
+};
+
+}  // namespace accelerate

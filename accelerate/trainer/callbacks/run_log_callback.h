@@ -1,0 +1,41 @@
+// Writes output_dir/run_log.jsonl, from which `accelerate report` and `accelerate watch` draw.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "accelerate/report/run_log_writer.h"
+#include "accelerate/trainer/callbacks/trainer_callback.h"
+#include "accelerate/trainer/loop/step_clock.h"
+#include "accelerate/trainer/loop/training_plan.h"
+
+namespace accelerate::detail {
+
+/// On the main process; does nothing elsewhere. A log that cannot be written is a warning, once.
+class RunLogCallback final : public TrainerCallback {
+ public:
+  [[nodiscard]] std::string name() const override { return "RunLogCallback"; }
+
+  /// A training begins, or goes on from `resumed_from`.
+  void begin(const TrainerEvent& event, const TrainingPlan& plan,
+             const std::optional<std::string>& resumed_from);
+  /// Whose times go into the log; null: none.
+  void set_clock(StepClock* clock) { clock_ = clock; }
+  void note(const TrainerEvent& event, const std::string& text, const std::string& level);
+  void end(const TrainerEvent& event, const std::string& reason, const LogValues& metrics);
+
+  void on_log(TrainerEvent& event, const LogValues& logs) override;
+  void on_evaluate(TrainerEvent& event, const LogValues& metrics) override;
+  void on_save(TrainerEvent& event, const std::filesystem::path& folder) override;
+
+ private:
+  template <typename Write>
+  void write(Write write);
+
+  std::optional<RunLogWriter> log_;
+  StepClock* clock_ = nullptr;
+  std::chrono::steady_clock::time_point logged_{};
+  std::int64_t step_logged_ = 0, tokens_logged_ = 0, total_batch_size_ = 0;
+};
+
+}  // namespace accelerate::detail

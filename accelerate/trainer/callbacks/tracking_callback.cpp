@@ -1,0 +1,39 @@
+#include "accelerate/trainer/callbacks/tracking_callback.h"
+
+#include <string>
+#include <string_view>
+
+#include "accelerate/accelerator/accelerator.h"
+#include "accelerate/trainer/arguments/parse_args.h"
+
+namespace accelerate {
+namespace {
+
+std::string tracked_name(const std::string& name) {
+  for (const std::string_view split : {"eval_", "test_"})
+    if (name.starts_with(split))
+      return std::string(split.substr(0, split.size() - 1)) + "/" + name.substr(split.size());
+  return "train/" + name;
+}
+
+// Settings to compare runs by, as texts: lists and maps are none.
+TrackerConfig settings_of(const TrainingArguments& args) {
+  TrackerConfig settings;
+  for (const auto& [name, line, node] : to_node(args).entries)
+    if (node.is_scalar()) settings.emplace_back(name, node.text);
+  return settings;
+}
+
+}  // namespace
+
+void TrackingCallback::on_log(TrainerEvent& event, const LogValues& logs) {
+  if (!started_) {
+    event.accelerator.init_trackers(event.args.run_name, settings_of(event.args));
+    started_ = true;
+  }
+  TrackerValues values;
+  for (const auto& [name, value] : logs) values.emplace_back(tracked_name(name), value);
+  event.accelerator.log(values, event.state.global_step);
+}
+
+}  // namespace accelerate

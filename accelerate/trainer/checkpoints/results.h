@@ -1,0 +1,22 @@
+// Results of a run as files and as text: names are those of Transformers.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "accelerate/trainer/trainer_state.h"
+
+namespace accelerate::detail {
+
+/// Writes trainer_state.json into `folder`.
+void write_state(const std::filesystem::path& folder, const TrainerState& state);
+
+/// Writes <split>_results.json into `folder` and, with `combined`, adds the values to
+/// all_results.json. Throws FileError, ConfigError for an all_results.json that is no map.
+void write_results(const std::filesystem::path& folder, const std::string& split,
+                   const LogValues& metrics, bool combined);
+
+/// Names and values below one another, sorted by name; seconds as h:mm:ss.
+[[nodiscard]] std::string metrics_table(const std::string& split, const LogValues& metrics);
+
+}  // namespace accelerate::detail

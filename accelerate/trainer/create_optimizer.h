@@ -1,0 +1,37 @@
+// The optimizer and the schedule that the arguments name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accelerate/optim/lr_scheduler.h"
+#include "accelerate/tensor/module_view.h"
+#include "accelerate/trainer/arguments/training_arguments.h"
+#include "accelerate/trainer/trainable_model.h"
+
+namespace accelerate {
+
+/// The trained parameters in two groups: those that decay, then biases and those of norms, which do
+/// not. Source: `get_decay_parameter_names` of Transformers.
+struct ParameterGroups {
+  std::vector<NamedTensor> decayed, kept;
+};
+[[nodiscard]] ParameterGroups parameter_groups(const TrainableModel& model);
+
+/// The optimizer that args.optim names, over parameter_groups(). Throws ConfigError for an
+/// optim_args that the optimizer does not take, with those that it takes, and for a model without a
+/// trained parameter.
+[[nodiscard]] std::shared_ptr<torch::optim::Optimizer> create_optimizer(
+    const TrainableModel& model, const TrainingArguments& args);
+
+/// The schedule that args.lr_scheduler_type names, over `max_steps`. Throws ConfigError.
+[[nodiscard]] std::shared_ptr<LRScheduler> create_scheduler(torch::optim::Optimizer& optimizer,
+                                                            const TrainingArguments& args,
+                                                            std::int64_t max_steps);
+
+/// Steps in which the rate rises: warmup_steps, or its share of `max_steps`, rounded up.
+[[nodiscard]] std::int64_t warmup_steps(const TrainingArguments& args, std::int64_t max_steps);
+
+}  // namespace accelerate

@@ -1,0 +1,179 @@
+#include "accelerate/trainer/data/trainer_loaders.h"
+
+#include <ATen/ops/full.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/trainer/data/batch_lists.h"
+
+namespace accelerate::detail {
+namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+DataLoaderOptions common_options(const TrainingArguments& args, std::int64_t batch_size) {
+  return {.batch_size = batch_size,
+          .num_workers = args.dataloader_num_workers,
+          .prefetch_factor = args.dataloader_prefetch_factor.value_or(2),
+          .pin_memory = args.dataloader_pin_memory};
+}
+
+std::int64_t length_of(const Value& value, const std::string& column) {
+  if (value.holds<std::int64_t>()) return value.integer();
+  if (value.holds<std::vector<std::int64_t>>())
+    return static_cast<std::int64_t>(value.integers().size());
+  throw ConfigError("column '" + column +
+                    "' has no lengths: it must hold whole numbers or lists of them");
+}
+
+double padding_of(const std::string& name, std::int64_t pad_token_id) {
+  if (name == "input_ids") return static_cast<double>(pad_token_id);
+  return name.starts_with("label") ? -100 : 0;
+}
+
+at::Tensor padded_to(const at::Tensor& tensor, std::int64_t length, double padding) {
+  auto shape = tensor.sizes().vec();
+  shape[1] = length;
+  at::Tensor padded = at::full(shape, padding, tensor.options());
+  padded.narrow(1, 0, tensor.size(1)).copy_(tensor);
+  return padded;
+}
+
+// A collator whose rows have lost what the model does not take.
+DataCollator keeping(std::vector<std::string> used, DataCollator collator) {
+  return [used = std::move(used), collator = std::move(collator)](std::vector<Row> rows) {
+    for (Row& row : rows) {
+      std::vector<std::string> unused;
+      for (const auto& [name, value] : row)
+        if (!contains(used, name)) unused.push_back(name);
+      for (const auto& name : unused) row.erase(name);
+    }
+    return collator(std::move(rows));
+  };
+}
+
+}  // namespace
+
+void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id) {
+  std::map<std::string, std::int64_t> longest;
+  for (const Inputs& batch : batches)
+    for (const auto& [name, tensor] : batch)
+      if (tensor.dim() > 1) longest[name] = std::max(longest[name], tensor.size(1));
+  for (Inputs& batch : batches) {
+    for (auto& [name, tensor] : batch)
+      if (tensor.dim() > 1 && tensor.size(1) < longest[name])
+        tensor = padded_to(tensor, longest[name], padding_of(name, pad_token_id));
+  }
+}
+
+std::vector<std::string> label_names(const TrainingArguments& args, const TrainableModel& model) {
+  if (!args.label_names.empty()) return args.label_names;
+  if (model.name().ends_with("ForQuestionAnswering")) return {"start_positions", "end_positions"};
+  return {"labels"};
+}
+
+std::vector<std::string> used_columns(const TrainingArguments& args, const TrainableModel& model) {
+  auto used = model.input_names();
+  if (used.empty() || !args.remove_unused_columns) return {};
+  for (const char* name : {"label", "label_ids"}) used.emplace_back(name);
+  for (const auto& name : label_names(args, model)) used.push_back(name);
+  return used;
+}
+
+Dataset without_unused_columns(const Dataset& dataset, const TrainingArguments& args,
+                               const TrainableModel& model) {
+  const auto used = used_columns(args, model);
+  if (used.empty()) return dataset;
+  std::vector<std::string> kept, dropped;
+  for (const auto& name : dataset.column_names())
+    (contains(used, name) ? kept : dropped).push_back(name);
+  if (kept.empty()) {
+    throw ConfigError("no column of the dataset is an argument of " + model.name() + ": it has " +
+                      join(dataset.column_names(), ", ") + "; the model takes " +
+                      join(model.input_names(), ", ") +
+                      ". Tokenize it by map(), or set remove_unused_columns to false");
+  }
+  return dropped.empty() ? dataset : dataset.select_columns(kept);
+}
+
+std::vector<std::int64_t> lengths_of(const Dataset& dataset, const std::string& column,
+                                     const std::string& input) {
+  const std::string& from = dataset.has_column(column) ? column : input;
+  if (!dataset.has_column(from)) {
+    throw ConfigError("the lengths of rows are needed, and the dataset has neither column '" +
+                      column + "' nor '" + input + "'; it has " +
+                      join(dataset.column_names(), ", ") + ". Name one by length_column_name");
+  }
+  std::vector<std::int64_t> lengths;
+  for (const Value& value : dataset.column(from)) lengths.push_back(length_of(value, from));
+  return lengths;
+}
+
+DataCollator LoaderRecipe::collator() const {
+  if (data_collator) return data_collator;
+  if (processing_class) return DataCollatorWithPadding{.tokenizer = *processing_class};
+  return default_data_collator;
+}
+
+// Batches that follow from the lengths of rows, or from their number.
+std::function<BatchList(std::int64_t)> LoaderRecipe::batch_lists(const Dataset& rows) const {
+  auto lengths = lengths_of(rows, args.length_column_name, "input_ids");
+  const auto strategy = static_cast<SamplingStrategy>(args.train_sampling_strategy);
+  // Neighbouring batches go to different ranks, and to one step.
+  const std::int64_t window =
+      train_batch_size * args.gradient_accumulation_steps.value_or(1) * world_size;
+  return [strategy, window, lengths = std::move(lengths), batch_size = train_batch_size,
+          seed = args.data_seed.value_or(args.seed), tokens = args.max_tokens_per_batch,
+          drop_last = args.dataloader_drop_last](std::int64_t epoch) {
+    const auto of_epoch = seed + static_cast<std::uint64_t>(epoch);
+    const Indices order =
+        strategy == SamplingStrategy::group_by_length ? length_grouped(lengths, window, of_epoch)
+        : strategy == SamplingStrategy::random        ? random_order(lengths.size(), of_epoch)
+                                                      : given_order(lengths.size());
+    return tokens ? cut_by_tokens(order, lengths, *tokens)
+                  : cut_by_count(order, batch_size, drop_last);
+  };
+}
+
+DataLoader<Inputs> LoaderRecipe::train_loader(const TrainerDataset& dataset) const {
+  auto options = common_options(args, train_batch_size);
+  options.data_seed = args.data_seed.value_or(args.seed);
+  const bool grouped = args.train_sampling_strategy == SamplingStrategy::group_by_length;
+  if (grouped || args.max_tokens_per_batch) {
+    if (dataset.rows() == nullptr)
+      throw ConfigError(
+          "batches by length need a Dataset, whose lengths are known: of other datasets leave "
+          "train_sampling_strategy and max_tokens_per_batch alone");
+    options.batch_size = 1;
+    options.batch_sampler = batch_lists(*dataset.rows());
+  } else {
+    options.drop_last = args.dataloader_drop_last;
+    options.shuffle =
+        dataset.stream() == nullptr && args.train_sampling_strategy == SamplingStrategy::random;
+  }
+  return make_loader(dataset, std::move(options));
+}
+
+DataLoader<Inputs> LoaderRecipe::eval_loader(const TrainerDataset& dataset) const {
+  return make_loader(dataset, common_options(args, args.per_device_eval_batch_size));
+}
+
+// Without the columns that the model does not take.
+DataLoader<Inputs> LoaderRecipe::make_loader(const TrainerDataset& dataset,
+                                             DataLoaderOptions options) const {
+  if (dataset.rows() != nullptr)
+    return make_data_loader(without_unused_columns(*dataset.rows(), args, model),
+                            std::move(options), collator());
+  const auto used = used_columns(args, model);
+  const bool filters = dataset.stream() != nullptr && !used.empty();
+  return dataset.loader(std::move(options), filters ? keeping(used, collator()) : collator());
+}
+
+}  // namespace accelerate::detail

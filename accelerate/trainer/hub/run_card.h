@@ -1,0 +1,14 @@
+// The card of a model that a Trainer trained, written from the run.
+#pragma once
+
+#include <string>
+
+#include "accelerate/trainer/trainer_core.h"
+
+namespace accelerate::detail {
+
+/// The text of README.md: what the model was made from, how it was trained, and how well it did.
+/// Source of the sections: `TrainingSummary` of Transformers.
+[[nodiscard]] std::string run_card(const TrainerCore& core);
+
+}  // namespace accelerate::detail

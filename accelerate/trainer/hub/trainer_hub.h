@@ -1,0 +1,62 @@
+// A Trainer's pushes to the hub, in the background while it trains.
+#pragma once
+
+#include <filesystem>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/hub/upload.h"
+#include "accelerate/trainer/checkpoints/checkpoints.h"
+#include "accelerate/trainer/trainer_core.h"
+
+namespace accelerate::detail {
+
+/// Uploads on rank 0. What is uploaded lies in folders of its own, of hard links, so that rotation
+/// removes nothing that is still being sent.
+class TrainerHub {
+ public:
+  TrainerHub(TrainerCore& core, Checkpoints& checkpoints)
+      : core_(core), checkpoints_(checkpoints) {}
+  ~TrainerHub();
+  TrainerHub(const TrainerHub&) = delete;
+  TrainerHub& operator=(const TrainerHub&) = delete;
+
+  /// With push_to_hub: makes the repository if there is none. [collective] Throws ConfigError
+  /// without a token or a network, on all ranks.
+  void make_repository();
+  /// Sends the model of a checkpoint, and with hub_strategy checkpoint or all_checkpoints the
+  /// checkpoint itself, unless an earlier push is under way. Local.
+  void push_checkpoint(const std::filesystem::path& folder);
+  /// Sends the model as it is at the end of the training, with its card. [collective]
+  void push_at_end();
+  /// Saves and sends the model, and waits. [collective] Throws what upload_folder() throws.
+  CommitInfo push(const std::string& commit_message);
+  /// Returns when nothing is under way. A push that failed is a warning. Local.
+  void wait();
+
+ private:
+  struct Pending {
+    std::filesystem::path staging;
+    std::future<CommitInfo> done;
+  };
+
+  [[nodiscard]] std::string chosen_name() const;
+  [[nodiscard]] HubOptions hub_options() const;
+  [[nodiscard]] bool is_busy() const;
+  [[nodiscard]] std::filesystem::path new_staging();
+  void start(const std::filesystem::path& staging, const std::string& path_in_repo,
+             const std::string& message);
+  void write_card(const std::filesystem::path& folder) const;
+  void settle(Pending& pending);
+
+  TrainerCore& core_;
+  Checkpoints& checkpoints_;
+  std::string repo_id_;
+  int stagings_ = 0;
+  std::optional<BackgroundUploads> uploads_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace accelerate::detail

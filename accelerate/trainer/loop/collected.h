@@ -1,0 +1,41 @@
+// Predictions of all batches, put together for who wants to see all of them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "accelerate/trainer/trainer_options.h"
+
+namespace accelerate::detail {
+
+/// Of one batch, from all ranks.
+struct GatheredBatch {
+  std::vector<at::Tensor> outputs, labels;
+  at::Tensor inputs, losses;
+};
+
+[[nodiscard]] EvalPrediction prediction_of(const GatheredBatch& batch);
+
+/// Keeps batches, on their device until eval_accumulation_steps of them are there, then on the CPU.
+class CollectedPredictions {
+ public:
+  explicit CollectedPredictions(const TrainingArguments& args);
+
+  [[nodiscard]] bool wants_inputs() const { return wants_inputs_; }
+  [[nodiscard]] bool wants_losses() const { return wants_losses_; }
+  void add(GatheredBatch batch);
+  /// All of them, on the CPU: one behind the other, filled up along dim 1 by -100 to the longest;
+  /// or one by one. Memory: twice the predictions for a moment.
+  [[nodiscard]] EvalPrediction take();
+
+ private:
+  void move_to_cpu();
+
+  bool wants_inputs_, wants_losses_, concatenates_;
+  std::size_t moves_every_;
+  std::size_t on_cpu_ = 0;
+  std::vector<GatheredBatch> batches_;
+};
+
+}  // namespace accelerate::detail

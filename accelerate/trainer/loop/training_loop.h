@@ -1,0 +1,86 @@
+// The loop of a training: epochs, steps, micro-batches. It reads like one written by hand; what it
+// calls on the way is in the files beside it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "accelerate/trainer/loop/loss.h"
+#include "accelerate/trainer/loop/step_clock.h"
+#include "accelerate/trainer/loop/stop_signals.h"
+#include "accelerate/trainer/loop/training_plan.h"
+#include "accelerate/trainer/trainer_core.h"
+
+namespace accelerate::detail {
+
+/// What the loop asks others for.
+struct LoopServices {
+  std::function<LogValues()> evaluate;
+  /// Saves a checkpoint of the present step.
+  std::function<void()> save;
+  /// Says where non-finite values come from: of the loss of a batch, or of gradients.
+  std::function<void(const Inputs* batch)> explain_non_finite;
+};
+
+/// Where a resumed training goes on.
+struct Resumed {
+  std::int64_t epoch = 0;
+  std::int64_t updates = 0;  ///< Steps of that epoch that are done.
+};
+
+class TrainingLoop {
+ public:
+  TrainingLoop(TrainerCore& core, const TrainingPlan& plan, PreparedLoader<Inputs> loader,
+               LoopServices services);
+
+  /// Trains until the plan is fulfilled or a callback stops it. [collective]
+  void run(const Resumed& resumed);
+
+  /// The sum over steps of the mean loss of the ranks, so far. [collective]
+  [[nodiscard]] double total_loss();
+  /// The signal on which the ranks stopped; 0 for none.
+  [[nodiscard]] int stop_signal() const { return stop_signal_; }
+  [[nodiscard]] StepClock& clock() { return clock_; }
+
+ private:
+  using Batches = std::vector<Inputs>;
+  using Iterator = LoaderIterator<Inputs>;
+
+  void run_epoch(std::int64_t epoch, std::int64_t updates_done);
+  [[nodiscard]] bool is_stopping() const;
+  [[nodiscard]] Batches fetch(Iterator& batches, std::int64_t count, bool& begun);
+  void run_step(const Batches& batches);
+  [[nodiscard]] at::Tensor agree_on_step(const Batches& batches);
+  [[nodiscard]] double micro_step(const Inputs& batch, const at::Tensor& num_items, bool syncs,
+                                  std::size_t micro_batches);
+  void add_loss(double loss, const Inputs& batch);
+  void update();
+  [[nodiscard]] at::Tensor clip();
+  void check_gradients(const at::Tensor& norm);
+  void end_step(double epoch);
+  void log_save_evaluate();
+  void log_losses();
+  void determine_best(const LogValues& metrics);
+  void step_plateau(const LogValues& metrics);
+
+  TrainerCore& core_;
+  TrainingPlan plan_;
+  PreparedLoader<Inputs> loader_;
+  LoopServices services_;
+  BatchLoss batch_loss_;
+  StopSignals signals_;
+  StepClock clock_;
+  int stop_signal_ = 0;
+  double loss_ = 0;        // Of this rank since the last log.
+  double total_loss_ = 0;  // Of all ranks, logged.
+  std::int64_t step_logged_ = 0;
+  double flops_ = 0;  // Of this rank since the last log.
+  double flops_per_token_ = 0;
+  at::Tensor grad_norm_;
+  std::optional<double> learning_rate_;
+  bool explained_ = false;  // The first non-finite value has been named.
+};
+
+}  // namespace accelerate::detail

@@ -1,0 +1,238 @@
+#include "accelerate/trainer/preflight.h"
+
+#include <ATen/ops/zeros.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/models/pre_trained_model.h"
+#include "accelerate/tracking/memory.h"
+#include "accelerate/trainer/checkpoints/checkpoints.h"
+#include "accelerate/trainer/create_optimizer.h"
+#include "accelerate/trainer/loop/best_metric.h"
+#include "accelerate/trainer/loop/model_size.h"
+
+namespace accelerate::detail {
+namespace {
+
+// The classes of a model that picks one of several for a row or a token; 0 for others.
+std::int64_t classes_of(const TrainableModel& model) {
+  const auto* pretrained = model.pretrained();
+  if (pretrained == nullptr) return 0;
+  const std::string name = model.name();
+  const bool classifies =
+      name.ends_with("ForSequenceClassification") || name.ends_with("ForTokenClassification");
+  const auto classes = classifies ? pretrained->config().num_labels() : 0;
+  return classes > 1 ? classes : 0;
+}
+
+std::string label_column(const Dataset& dataset) {
+  for (const char* name : {"label", "labels", "label_ids"})
+    if (dataset.has_column(name)) return name;
+  return "";
+}
+
+void check_label(std::int64_t label, std::int64_t classes, std::size_t row,
+                 const std::string& where) {
+  if (label == -100 || (label >= 0 && label < classes)) return;
+  throw ConfigError(where + ": the label of row " + std::to_string(row) + " is " +
+                    std::to_string(label) + "; the model has " + std::to_string(classes) +
+                    " classes, so 0 to " + std::to_string(classes - 1) +
+                    " are allowed, and -100 for none. Make the model with as many as there are "
+                    "(num_labels or id2label), or mend the labels");
+}
+
+void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::string& where) {
+  const std::string column = label_column(dataset);
+  if (classes == 0 || column.empty()) return;
+  std::size_t row = 0;
+  for (const Value& value : dataset.column(column)) {
+    if (value.holds<std::int64_t>()) check_label(value.integer(), classes, row, where);
+    if (value.holds<std::vector<std::int64_t>>())
+      for (const std::int64_t label : value.integers()) check_label(label, classes, row, where);
+    ++row;
+  }
+}
+
+void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
+                   const std::string& where) {
+  if (dataset.size() == std::size_t{0})
+    throw ConfigError(where + " is empty: give a dataset with one row or more");
+  if (dataset.rows() == nullptr) return;
+  const Dataset used = without_unused_columns(*dataset.rows(), core.args, core.model);
+  const bool takes_ids = core.model.pretrained() != nullptr && core.args.remove_unused_columns;
+  if (takes_ids && !used.has_column("input_ids"))
+    throw ConfigError(where + " has no column input_ids, which " + core.model.name() +
+                      " needs; it has " + join(dataset.rows()->column_names(), ", ") +
+                      ". Tokenize it by map()");
+  check_labels_of(*dataset.rows(), classes_of(core.model), where);
+}
+
+void check_evaluation(const TrainerCore& core) {
+  const auto& args = core.args;
+  const bool evaluates = args.eval_strategy != IntervalStrategy::no || args.eval_on_start;
+  if (evaluates && core.options.eval_dataset.empty())
+    throw ConfigError("eval_strategy is '" + std::string(args.eval_strategy.text()) +
+                      "', and the Trainer has no eval_dataset: give it one, or set eval_strategy "
+                      "to 'no'");
+  if (!evaluates) return;
+  for (const auto& [name, dataset] : core.options.eval_dataset.sets())
+    check_dataset(core, dataset, name.empty() ? "eval_dataset" : "eval_dataset '" + name + "'");
+}
+
+// The names that an evaluation gives, as far as they are known before one.
+std::vector<std::string> known_metrics(const TrainerCore& core) {
+  std::vector<std::string> names{"loss", "runtime", "samples_per_second", "steps_per_second"};
+  if (const auto& metric = core.options.compute_metrics.metric())
+    for (const auto& name : metric->names()) names.push_back(name);
+  std::vector<std::string> all;
+  for (const auto& [set, dataset] : core.options.eval_dataset.sets())
+    for (const auto& name : names) all.push_back("eval_" + (set.empty() ? "" : set + "_") + name);
+  return all;
+}
+
+// What a function of the user's computes is not known before it is called.
+void check_watched_metric(const TrainerCore& core) {
+  const auto& compute = core.options.compute_metrics;
+  const auto& metric = core.args.metric_for_best_model;
+  if (metric.empty() || core.args.eval_strategy == IntervalStrategy::no) return;
+  if (compute.function() || compute.batch_function()) return;
+  const auto names = known_metrics(core);
+  const std::string wanted = evaluated_name(metric);
+  if (std::ranges::find(names, wanted) != names.end()) return;
+  throw ConfigError("metric_for_best_model is '" + metric + "', and an evaluation gives " +
+                    join(names, ", ") + "." + did_you_mean(wanted, names));
+}
+
+std::string grouped_digits(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto place = static_cast<std::int64_t>(text.size()) - 3; place > 0; place -= 3)
+    text.insert(static_cast<std::size_t>(place), ",");
+  return text;
+}
+
+// Parameters, gradients and what the optimizer keeps; activations come on top.
+std::int64_t state_bytes(const TrainerCore& core, const ModelSize& size) {
+  const auto name = static_cast<OptimizerName>(core.args.optim);
+  const bool is_adam = name == OptimizerName::adamw_torch ||
+                       name == OptimizerName::adamw_torch_fused ||
+                       name == OptimizerName::schedule_free_adamw;
+  const std::int64_t moments = is_adam ? 2 : 1;
+  const std::int64_t bytes = 4 * (size.parameters + size.trained * (1 + moments));
+  const bool is_sharded = core.prepared && core.prepared->core()->shards() != nullptr;
+  return is_sharded ? bytes / core.accelerator.num_processes() : bytes;
+}
+
+// Numbers that the model returns for a row of `tokens` tokens; 0 where nobody knows.
+std::int64_t outputs_of_row(const TrainableModel& model, std::int64_t tokens) {
+  const auto* pretrained = model.pretrained();
+  if (pretrained == nullptr) return 0;
+  const std::string name = model.name();
+  if (name.ends_with("ForSequenceClassification")) return pretrained->config().num_labels();
+  if (name.ends_with("ForTokenClassification")) return tokens * pretrained->config().num_labels();
+  if (name.ends_with("ForQuestionAnswering")) return 2 * tokens;
+  const auto words = pretrained->config().get<std::int64_t>("vocab_size", 0);
+  return name.ends_with("LMHeadModel") || name.ends_with("LM") ? tokens * words : 0;
+}
+
+// What a function of the user's gets: all predictions, on each rank.
+std::int64_t prediction_bytes(const TrainerCore& core) {
+  std::int64_t numbers = 0;
+  if (!core.options.compute_metrics.function() || core.args.prediction_loss_only) return 0;
+  for (const auto& [name, dataset] : core.options.eval_dataset.sets()) {
+    if (dataset.rows() == nullptr || !dataset.rows()->has_column("input_ids")) continue;
+    const auto lengths = lengths_of(*dataset.rows(), "input_ids", "input_ids");
+    const std::int64_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
+    const auto rows = static_cast<std::int64_t>(lengths.size());
+    numbers = std::max(numbers, rows * outputs_of_row(core.model, longest));
+  }
+  return 4 * numbers;
+}
+
+std::vector<double> planned_rates(const TrainerCore& core, std::int64_t max_steps) {
+  torch::optim::SGD stand_in({at::zeros({1})}, torch::optim::SGDOptions(core.args.learning_rate));
+  const auto schedule = create_scheduler(stand_in, core.args, max_steps);
+  std::vector<double> rates;
+  if (schedule->needs_metric()) return rates;
+  const std::int64_t shown = std::min<std::int64_t>(max_steps, 100'000);
+  for (std::int64_t step = 0; step < shown; ++step) {
+    rates.push_back(schedule->get_last_lr().front());
+    schedule->step();
+  }
+  return rates;
+}
+
+}  // namespace
+
+void check_training(const TrainerCore& core) {
+  if (core.options.train_dataset.empty())
+    throw ConfigError("train() needs train_dataset, which the Trainer was not given");
+  check_dataset(core, core.options.train_dataset, "train_dataset");
+  check_evaluation(core);
+  check_watched_metric(core);
+  if (core.options.train_dataset.rows() == nullptr && !core.options.train_dataset.size() &&
+      core.args.max_steps <= 0)
+    throw ConfigError(
+        "train_dataset does not know its length, and max_steps is not set: set max_steps to the "
+        "number of optimizer steps");
+}
+
+void check_output_dir(const TrainerCore& core, bool resumes) {
+  const auto found = step_checkpoints(core.args.output_dir);
+  if (resumes || found.empty()) return;
+  throw ConfigError("output_dir " + core.args.output_dir + " holds " +
+                    found.back().folder.filename().string() +
+                    " of another run: go on with it by resume_from_checkpoint = true, name "
+                    "another folder, or remove it");
+}
+
+std::string rate_curve(const std::vector<double>& rates, std::size_t width) {
+  constexpr std::array kBlocks{"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  if (rates.empty()) return "";
+  const double most = *std::ranges::max_element(rates);
+  std::string curve;
+  for (std::size_t column = 0; column < std::min(width, rates.size()); ++column) {
+    const double rate = rates[column * rates.size() / std::min(width, rates.size())];
+    const double share = most > 0 ? rate / most : 0;
+    curve += kBlocks[std::min<std::size_t>(static_cast<std::size_t>(share * 8), 7)];
+  }
+  return curve;
+}
+
+std::string describe_training(const TrainerCore& core, const TrainingPlan& plan) {
+  const auto size = size_of(core.model);
+  const auto& args = core.args;
+  std::string text = "training " + core.model.name();
+  const auto line = [&](const char* name, const std::string& value) {
+    text += "\n  " + std::string(name) + ": " + value;
+  };
+  line("examples", grouped_digits(plan.num_examples));
+  line("batch", std::to_string(core.train_batch_size) + " a rank, " +
+                    std::to_string(plan.accumulation) + " a step, " +
+                    std::to_string(plan.total_batch_size) + " examples a step on " +
+                    std::to_string(core.accelerator.num_processes()) + " processes");
+  line("steps", grouped_digits(plan.max_steps) + ", of which " +
+                    grouped_digits(warmup_steps(args, plan.max_steps)) + " warm up");
+  line("learning rate",
+       args.lr_scheduler_type + " " + rate_curve(planned_rates(core, plan.max_steps), 32));
+  line("optimizer", std::string(args.optim.text()));
+  line("precision", std::string(to_string(core.accelerator.mixed_precision())));
+  line("parameters",
+       grouped_digits(size.trained) + " trained of " + grouped_digits(size.parameters));
+  line("memory", convert_bytes(state_bytes(core, size)) +
+                     " a rank for parameters, gradients and optimizer; activations come on top");
+  if (const std::int64_t bytes = prediction_bytes(core); bytes > 0)
+    line("evaluation",
+         convert_bytes(bytes) + " a rank for the predictions that compute_metrics gets" +
+             (core.options.preprocess_logits_for_metrics ? ", before preprocess_logits_for_metrics"
+                                                         : ""));
+  return text;
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,27 @@
+// What is looked at before the first step, so that a mistake costs seconds and not hours.
+#pragma once
+
+#include <string>
+
+#include "accelerate/trainer/loop/training_plan.h"
+#include "accelerate/trainer/trainer_core.h"
+
+namespace accelerate::detail {
+
+/// Throws ConfigError for what would end a training later: no dataset or an empty one, columns or
+/// labels that the model cannot take, evaluations without a dataset, a metric to watch that nobody
+/// computes, several evaluation sets where one is to be watched. Cost: one pass over the labels of
+/// a Dataset. Local.
+void check_training(const TrainerCore& core);
+
+/// Throws ConfigError when output_dir holds checkpoints and none is to be gone on from. Local.
+void check_output_dir(const TrainerCore& core, bool resumes);
+
+/// What will happen, as lines for a person: examples, steps, schedule as a small curve, parameters,
+/// memory.
+[[nodiscard]] std::string describe_training(const TrainerCore& core, const TrainingPlan& plan);
+
+/// The learning rates of `steps` steps as one line of block characters, `width` of them.
+[[nodiscard]] std::string rate_curve(const std::vector<double>& rates, std::size_t width);
+
+}  // namespace accelerate::detail

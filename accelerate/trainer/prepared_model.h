@@ -1,0 +1,35 @@
+// A trainable model behind an Accelerator: the call that every batch goes through.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "accelerate/accelerator/accelerator.h"
+#include "accelerate/trainer/trainable_model.h"
+
+namespace accelerate::detail {
+
+class PreparedModel {
+ public:
+  /// [collective] Throws what Accelerator::prepare() throws.
+  PreparedModel(Accelerator& accelerator, TrainableModel model);
+
+  /// The model's forward under the engine, in its precision. [collective where it is sharded]
+  [[nodiscard]] ModelOutput operator()(const Inputs& inputs) { return call_(inputs); }
+  [[nodiscard]] const std::shared_ptr<ModelCore>& core() const { return call_.core(); }
+  [[nodiscard]] std::vector<at::Tensor> parameters() const { return call_.parameters(); }
+  [[nodiscard]] const TrainableModel& model() const { return model_; }
+  void train(bool on = true) const { model_.train(on); }
+
+ private:
+  // What Prepared calls: a model without its type.
+  struct Callable {
+    TrainableModel model;
+    ModelOutput forward(const Inputs& inputs) { return model.forward(inputs); }
+  };
+
+  TrainableModel model_;
+  Prepared<std::shared_ptr<Callable>> call_;
+};
+
+}  // namespace accelerate::detail

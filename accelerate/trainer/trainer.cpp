@@ -1,0 +1,361 @@
+#include "accelerate/trainer/trainer.h"
+
+#include <torch/optim/optimizer.h>
+
+#include <cmath>
+#include <csignal>
+#include <utility>
+
+#include "accelerate/accelerator/batch_size_finder.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/tensor/seed.h"
+#include "accelerate/trainer/callbacks/default_flow_callback.h"
+#include "accelerate/trainer/callbacks/progress_callback.h"
+#include "accelerate/trainer/callbacks/run_log_callback.h"
+#include "accelerate/trainer/callbacks/tracking_callback.h"
+#include "accelerate/trainer/checkpoints/checkpoints.h"
+#include "accelerate/trainer/checkpoints/results.h"
+#include "accelerate/trainer/create_optimizer.h"
+#include "accelerate/trainer/hub/trainer_hub.h"
+#include "accelerate/trainer/loop/evaluation.h"
+#include "accelerate/trainer/loop/non_finite.h"
+#include "accelerate/trainer/loop/prepare_model.h"
+#include "accelerate/trainer/loop/speed.h"
+#include "accelerate/trainer/loop/training_loop.h"
+#include "accelerate/trainer/loop/verify_resume.h"
+#include "accelerate/trainer/preflight.h"
+#include "accelerate/trainer/trainer_core.h"
+
+namespace accelerate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+const Logger& trainer_logger() {
+  static const Logger instance = get_logger("accelerate.trainer");
+  return instance;
+}
+
+// A share of all steps, or a number of them.
+std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
+  return static_cast<std::int64_t>(steps < 1 ? std::ceil(static_cast<double>(max_steps) * steps)
+                                             : steps);
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  explicit Impl(TrainerOptions options);
+
+  TrainOutput train(const ResumeOption& asked);
+  TrainOutput train_with(std::int64_t batch_size, const ResumeOption& asked);
+  LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
+
+  /// The loader, and how far it goes.
+  struct Prepared {
+    PreparedLoader<Inputs> loader;
+    detail::TrainingPlan plan;
+  };
+  Prepared prepare_training();
+  void prepare_optimizer(std::int64_t max_steps);
+  void begin_state(const detail::TrainingPlan& plan);
+  std::optional<detail::Resumed> resume(const ResumeOption& asked, Prepared& prepared);
+  TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
+                     double total_loss);
+  [[noreturn]] void interrupt(int signal);
+  void save_model(const std::filesystem::path& folder);
+
+  detail::TrainerCore core;
+  detail::Checkpoints checkpoints{core};
+  detail::TrainerHub hub{core, checkpoints};
+  std::shared_ptr<detail::RunLogCallback> run_log = std::make_shared<detail::RunLogCallback>();
+  bool has_trained = false;  // So that what is in output_dir is this run's own.
+};
+
+Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
+  auto& callbacks = core.callbacks;
+  callbacks.add(std::make_shared<DefaultFlowCallback>());
+  if (!core.args.report_to.empty()) callbacks.add(std::make_shared<TrackingCallback>());
+  callbacks.add(run_log);
+  if (core.args.disable_tqdm.value_or(false)) {
+    callbacks.add(std::make_shared<PrinterCallback>());
+  } else {
+    callbacks.add(std::make_shared<ProgressCallback>());
+  }
+  for (const auto& callback : core.options.callbacks) callbacks.add(callback);
+  detail::apply_to_model(core.args, core.model);
+  core.call(&TrainerCallback::on_init_end);
+}
+
+// --- preparing -----------------------------------------------------------------------------------
+
+Trainer::Impl::Prepared Trainer::Impl::prepare_training() {
+  auto given = core.recipe().train_loader(core.options.train_dataset);
+  auto loader = core.prepare(given);
+  detail::PlanSizes sizes;
+  const auto examples = core.options.train_dataset.size();
+  if (examples) {
+    sizes.batches = static_cast<std::int64_t>(loader.size());
+    sizes.examples = static_cast<std::int64_t>(*examples);
+  }
+  const std::int64_t ranks =
+      core.accelerator.split_batches() ? 1 : core.accelerator.num_processes();
+  sizes.total_batch_size = core.train_batch_size * core.accumulation * ranks;
+  return {std::move(loader), detail::plan_training(core.args, core.accumulation, sizes)};
+}
+
+void Trainer::Impl::prepare_optimizer(std::int64_t max_steps) {
+  const auto& given = core.options.optimizers;
+  if (!core.own_optimizer) {
+    core.own_optimizer =
+        given.optimizer ? given.optimizer : create_optimizer(core.model, core.args);
+    auto& model = core.prepared_model();
+    (void)model;
+    core.optimizer.emplace(core.accelerator.prepare(*core.own_optimizer));
+  }
+  core.lr_scheduler.reset();
+  auto schedule = given.lr_scheduler ? given.lr_scheduler
+                                     : create_scheduler(*core.own_optimizer, core.args, max_steps);
+  core.lr_scheduler.emplace(core.accelerator.prepare(schedule));
+}
+
+void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
+  core.state = {.train_batch_size = core.train_batch_size,
+                .is_local_process_zero = core.state.is_local_process_zero,
+                .is_world_process_zero = core.state.is_world_process_zero};
+  core.state.logging_steps = resolved_steps(core.args.logging_steps, plan.max_steps);
+  core.state.save_steps = resolved_steps(core.args.save_steps, plan.max_steps);
+  if (core.args.eval_steps)
+    core.state.eval_steps = resolved_steps(*core.args.eval_steps, plan.max_steps);
+  core.control = {};
+}
+
+std::optional<detail::Resumed> Trainer::Impl::resume(const ResumeOption& asked,
+                                                     Prepared& prepared) {
+  const auto folder = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
+  if (!folder) return std::nullopt;
+  return checkpoints.resume(*folder, prepared.plan, prepared.loader);
+}
+
+// --- training ------------------------------------------------------------------------------------
+
+TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
+  const bool resumes = !asked.empty() || !core.args.resume_from_checkpoint.empty();
+  // All ranks have the same, so all find the same.
+  detail::check_training(core);
+  if (!has_trained) detail::check_output_dir(core, resumes);
+  hub.make_repository();
+  if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, asked);
+  TrainOutput output;
+  find_executable_batch_size(
+      core.accelerator, [&](std::int64_t batch_size) { output = train_with(batch_size, asked); },
+      {.starting_batch_size = core.args.per_device_train_batch_size})();
+  return output;
+}
+
+TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const ResumeOption& asked) {
+  core.train_batch_size = batch_size;
+  if (core.options.model_init && has_trained) {
+    core.prepared.reset();
+    core.own_optimizer.reset();
+    core.optimizer.reset();
+    set_seed(core.args.seed);
+    core.model = core.options.model_init();
+    detail::apply_to_model(core.args, core.model);
+  }
+  has_trained = true;
+  auto prepared = prepare_training();
+  prepare_optimizer(prepared.plan.max_steps);
+  begin_state(prepared.plan);
+  if (core.args.verify_resume) {
+    const auto said = detail::verify_resume(core, prepared.plan, prepared.loader);
+    if (core.accelerator.is_main_process()) core.accelerator.print(said);
+  }
+  const auto resumed = resume(asked, prepared);
+  core.state.max_steps = prepared.plan.max_steps;
+  core.state.num_train_epochs = prepared.plan.num_train_epochs;
+  if (core.accelerator.is_main_process())
+    core.accelerator.print(detail::describe_training(core, prepared.plan));
+  const auto start = Clock::now();
+  const auto first_step = core.state.global_step;
+  core.is_training = true;
+  std::optional<std::string> from;
+  if (resumed) from = "checkpoint-" + std::to_string(first_step);
+  run_log->begin(core.event(), prepared.plan, from);
+  core.call(&TrainerCallback::on_train_begin);
+  if (core.args.eval_on_start) (void)evaluate({}, "eval");
+  detail::TrainingLoop loop(core, prepared.plan, std::move(prepared.loader),
+                            {.evaluate = [&] { return evaluate({}, "eval"); },
+                             .save = [&] { hub.push_checkpoint(checkpoints.save()); },
+                             .explain_non_finite =
+                                 [&](const Inputs* batch) {
+                                   const std::string text = detail::explain_non_finite(core, batch);
+                                   trainer_logger().warning(text);
+                                   run_log->note(core.event(), text, "warning");
+                                 }});
+  run_log->set_clock(&loop.clock());
+  try {
+    loop.run(resumed.value_or(detail::Resumed{}));
+  } catch (...) {
+    core.is_training = false;
+    run_log->end(core.event(), "error", {});
+    core.call(&TrainerCallback::on_train_end);
+    throw;
+  }
+  if (loop.stop_signal() != 0) interrupt(loop.stop_signal());
+  return finish(prepared.plan, detail::seconds_since(start), first_step, loop.total_loss());
+}
+
+TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double seconds,
+                                  std::int64_t first_step, double total_loss) {
+  const auto steps = static_cast<double>(core.state.global_step - first_step);
+  TrainOutput output{.global_step = core.state.global_step,
+                     .training_loss = total_loss / std::max(steps, 0.001)};
+  const double share = steps / static_cast<double>(std::max<std::int64_t>(plan.max_steps, 1));
+  detail::add_speed(output.metrics, "train", seconds,
+                    {.samples = plan.num_train_samples * share, .steps = steps});
+  output.metrics.set("total_flos", core.state.total_flos);
+  output.metrics.set("train_loss", output.training_loss);
+  core.log(output.metrics);
+  if (core.args.load_best_model_at_end) checkpoints.load_best();
+  checkpoints.keep_best_alone();
+  const bool finished = core.state.global_step >= core.state.max_steps;
+  run_log->end(core.event(), finished ? "finished" : "stopped", output.metrics);
+  core.is_training = false;
+  core.call(&TrainerCallback::on_train_end);
+  hub.push_at_end();
+  return output;
+}
+
+void Trainer::Impl::interrupt(int signal) {
+  core.is_training = false;
+  const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
+  run_log->end(core.event(), name, {});
+  core.call(&TrainerCallback::on_train_end);
+  hub.wait();
+  const auto folder = std::filesystem::path(core.args.output_dir) /
+                      ("checkpoint-" + std::to_string(core.state.global_step));
+  throw TrainingInterrupted(
+      signal, folder,
+      name + " stopped the training at step " + std::to_string(core.state.global_step) + " of " +
+          std::to_string(core.state.max_steps) + "; " + folder.string() +
+          " is saved. Go on with resume_from_checkpoint = true (--resume_from_checkpoint true)");
+}
+
+// --- evaluation ----------------------------------------------------------------------------------
+
+LogValues Trainer::Impl::evaluate(const EvalDatasets& sets, const std::string& prefix) {
+  const EvalDatasets& chosen = sets.empty() ? core.options.eval_dataset : sets;
+  if (chosen.empty())
+    throw ConfigError(
+        "evaluate() needs a dataset: give the Trainer eval_dataset, or evaluate() one");
+  LogValues all;
+  for (const auto& [name, dataset] : chosen.sets()) {
+    const std::string of_set = name.empty() ? prefix : prefix + "_" + name;
+    std::optional<detail::HalfWeights> half;
+    if (!core.is_training)
+      half.emplace(core.args, core.model, core.prepared_model().core()->shards() != nullptr);
+    const auto result = detail::run_evaluation(core, dataset, {.prefix = of_set});
+    core.log(result.metrics);
+    core.call(&TrainerCallback::on_evaluate, result.metrics);
+    for (const auto& [metric, value] : result.metrics) all.set(metric, value);
+  }
+  all.set("epoch", core.state.epoch);
+  return all;
+}
+
+void Trainer::Impl::save_model(const std::filesystem::path& folder) {
+  const auto chosen = folder.empty() ? std::filesystem::path(core.args.output_dir) : folder;
+  auto& model = core.prepared_model();
+  core.set_training_mode(false);
+  core.accelerator.save_model(model, chosen, "50GB");
+  if (core.accelerator.is_main_process()) checkpoints.write_model_files(chosen);
+}
+
+// --- the public face -----------------------------------------------------------------------------
+
+Trainer::Trainer(TrainerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Trainer::~Trainer() = default;
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+
+TrainOutput Trainer::train(const ResumeOption& resume_from_checkpoint) {
+  return impl_->train(resume_from_checkpoint);
+}
+
+LogValues Trainer::evaluate(const EvalDatasets& eval_dataset,
+                            const std::string& metric_key_prefix) {
+  return impl_->evaluate(eval_dataset, metric_key_prefix);
+}
+
+PredictionOutput Trainer::predict(const TrainerDataset& test_dataset,
+                                  const std::string& metric_key_prefix) {
+  auto result = detail::run_evaluation(impl_->core, test_dataset,
+                                       {.prefix = metric_key_prefix, .keeps_predictions = true});
+  impl_->core.call(&TrainerCallback::on_predict, result.metrics);
+  return {.predictions = result.prediction.predictions,
+          .label_ids = result.prediction.label_ids,
+          .outputs = std::move(result.prediction.outputs),
+          .metrics = std::move(result.metrics)};
+}
+
+void Trainer::save_model(const std::filesystem::path& folder) {
+  impl_->save_model(folder);
+}
+
+void Trainer::save_state() {
+  if (!impl_->core.accelerator.is_main_process()) return;
+  detail::write_state(impl_->core.args.output_dir, impl_->core.state);
+}
+
+void Trainer::log(LogValues logs) {
+  impl_->core.log(std::move(logs));
+}
+
+void Trainer::log_metrics(const std::string& split, const LogValues& metrics) const {
+  if (impl_->core.accelerator.is_main_process())
+    impl_->core.accelerator.print(detail::metrics_table(split, metrics));
+}
+
+void Trainer::save_metrics(const std::string& split, const LogValues& metrics,
+                           bool combined) const {
+  if (impl_->core.accelerator.is_main_process())
+    detail::write_results(impl_->core.args.output_dir, split, metrics, combined);
+}
+
+CommitInfo Trainer::push_to_hub(const std::string& commit_message) {
+  return impl_->hub.push(commit_message);
+}
+
+void Trainer::end() {
+  impl_->core.accelerator.end_training();
+}
+
+void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
+  impl_->core.callbacks.add(std::move(callback));
+}
+
+std::shared_ptr<TrainerCallback> Trainer::pop_callback(std::string_view name) {
+  return impl_->core.callbacks.pop(name);
+}
+
+const TrainingArguments& Trainer::args() const {
+  return impl_->core.args;
+}
+const TrainerState& Trainer::state() const {
+  return impl_->core.state;
+}
+const TrainableModel& Trainer::model() const {
+  return impl_->core.model;
+}
+Accelerator& Trainer::accelerator() {
+  return impl_->core.accelerator;
+}
+bool Trainer::is_world_process_zero() const {
+  return impl_->core.accelerator.is_main_process();
+}
+bool Trainer::is_local_process_zero() const {
+  return impl_->core.accelerator.is_local_main_process();
+}
+
+}  // namespace accelerate

@@ -1,0 +1,104 @@
+// What a Trainer is made of. docs/trainer.md.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/datasets/collators/data_collators.h"
+#include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
+#include "accelerate/trainer/arguments/training_arguments.h"
+#include "accelerate/trainer/callbacks/trainer_callback.h"
+#include "accelerate/trainer/data/trainer_dataset.h"
+#include "accelerate/trainer/metrics/metric.h"
+#include "accelerate/trainer/trainable_model.h"
+
+namespace torch::optim {
+class Optimizer;
+}
+
+namespace accelerate {
+class LRScheduler;
+
+/// What an evaluation made of all samples, each once, in the order of the dataset; on the CPU.
+struct EvalPrediction {
+  at::Tensor predictions;             ///< {N, …}: the logits, or what the model returns first.
+  at::Tensor label_ids;               ///< {N, …}; undefined without labels.
+  std::vector<at::Tensor> outputs{};  ///< All that the model returned: {start, end} of answers.
+  std::vector<at::Tensor> labels{};   ///< One for each of label_names.
+  at::Tensor inputs{};                ///< With include_for_metrics "inputs": input_ids.
+  at::Tensor losses{};                ///< With include_for_metrics "loss": {N}.
+  /// With eval_do_concat_batches = false one for each batch, and nothing in the fields above.
+  std::vector<EvalPrediction> batches{};
+};
+
+/// How predictions are judged: a metric that streams, whose memory does not grow with the dataset;
+/// several; or a function of all predictions, whose memory train() predicts before the first step.
+class ComputeMetrics {
+ public:
+  using Function = std::function<LogValues(const EvalPrediction& prediction)>;
+  /// With batch_eval_metrics: of one batch; `compute_result` with the last, and then the result.
+  using BatchFunction =
+      std::function<LogValues(const EvalPrediction& prediction, bool compute_result)>;
+
+  ComputeMetrics() = default;
+  // NOLINTBEGIN(google-explicit-constructor): `.compute_metrics = compute_metrics` is the point.
+  template <typename M>
+    requires std::is_base_of_v<Metric, M>
+  ComputeMetrics(std::shared_ptr<M> metric) : metric_(std::move(metric)) {}
+  template <typename F>
+    requires std::is_invocable_r_v<LogValues, F, const EvalPrediction&>
+  ComputeMetrics(F function) : function_(std::move(function)) {}
+  template <typename F>
+    requires std::is_invocable_r_v<LogValues, F, const EvalPrediction&, bool>
+  ComputeMetrics(F function) : batch_function_(std::move(function)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  [[nodiscard]] bool empty() const { return !metric_ && !function_ && !batch_function_; }
+  [[nodiscard]] const std::shared_ptr<Metric>& metric() const { return metric_; }
+  [[nodiscard]] const Function& function() const { return function_; }
+  [[nodiscard]] const BatchFunction& batch_function() const { return batch_function_; }
+
+ private:
+  std::shared_ptr<Metric> metric_;
+  Function function_;
+  BatchFunction batch_function_;
+};
+
+/// The loss of a batch. labels: undefined where the batch has none. num_items_in_batch: {}, the
+/// labels of all micro-batches of the step, of all ranks with average_tokens_across_devices, by
+/// which a sum is to be divided; undefined where they are not counted.
+using ComputeLoss = std::function<at::Tensor(const ModelOutput& outputs, const at::Tensor& labels,
+                                             const at::Tensor& num_items_in_batch)>;
+
+/// An optimizer of your own, over the parameters of the model, and a schedule of its own.
+struct TrainerOptimizers {
+  std::shared_ptr<torch::optim::Optimizer> optimizer = {};
+  std::shared_ptr<LRScheduler> lr_scheduler = {};
+};
+
+struct TrainerOptions {
+  TrainableModel model = {};  ///< What is trained; or model_init.
+  TrainingArguments args = {};
+  TrainerDataset train_dataset = {};
+  EvalDatasets eval_dataset = {};
+  /// Is saved with the model, and pads rows by default.
+  std::optional<PreTrainedTokenizer> processing_class = {};
+  DataCollator data_collator = {};  ///< Default: padding with processing_class, else stacking.
+  ComputeMetrics compute_metrics = {};
+  /// Makes the model, anew for each train().
+  std::function<TrainableModel()> model_init = {};
+  ComputeLoss compute_loss_func = {};  ///< Instead of the model's own loss.
+  std::vector<std::shared_ptr<TrainerCallback>> callbacks = {};
+  TrainerOptimizers optimizers = {};
+  /// What is kept of a batch's logits for compute_metrics: their argmax, say.
+  std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels)>
+      preprocess_logits_for_metrics = {};
+};
+
+}  // namespace accelerate
