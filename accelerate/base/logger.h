@@ -54,7 +54,8 @@ class Logger {
   void error(std::string_view text, LogOptions options = {}) const;
   void critical(std::string_view text, LogOptions options = {}) const;
   /// A warning that each rank gives once, however often it is called with the same text.
-  /// Cost: remembers every text until set_log_sink() is called, so leave changing numbers out of it.
+  /// Cost: remembers every text until set_log_sink() is called, so leave changing numbers out of
+  /// it.
   void warning_once(std::string_view text, LogOptions options = {}) const;
 
   /// Whether a message of this level goes through: ask before building a costly text.

@@ -38,7 +38,7 @@ struct PlannedFile {
   /// such tensors are refused.
   std::function<at::Tensor(const std::string& name)> fetch = {};
   SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Of a file of tensors.
-  bool is_model = false;  ///< The weights of a model.
+  bool is_model = false;                              ///< The weights of a model.
   bool one_rank = false;  ///< No other rank has planned it: of what each rank has of its own.
 };
 

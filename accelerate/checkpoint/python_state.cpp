@@ -230,7 +230,7 @@ WeightReader without_wrappers(WeightReader weights, const ModuleView& model) {
 }
 
 WeightReader read_weights(FileSystem& files, const Path& folder, const Names& names,
-                                      const ModelPart& model) {
+                          const ModelPart& model) {
   const Path path = folder / model_file(names, parse_stem(model.stem).number);
   auto weights = without_wrappers(map_weights(path, files), model.view);
   if (const auto report = compare_weights(model.view, weights.outlines); !report.fits())

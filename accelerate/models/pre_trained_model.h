@@ -88,8 +88,8 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   /// ConfigError for a size that is none.
   void save_pretrained(const std::filesystem::path& folder,
                        const SavePretrainedOptions& options = {}) const;
-  /// Writes config.json, and generation_config.json if there is one, into `folder`: save_pretrained()
-  /// without the weights. Local. Throws FileError.
+  /// Writes config.json, and generation_config.json if there is one, into `folder`:
+  /// save_pretrained() without the weights. Local. Throws FileError.
   void save_config(const std::filesystem::path& folder) const;
   /// save_pretrained() into a repository of the hub, made if there is none, in one commit; what the
   /// hub has already is not sent. A repository without README.md gets one. Local or [collective] as

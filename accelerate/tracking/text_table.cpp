@@ -16,8 +16,8 @@ std::string scalars_text(const Scalars& values) {
 std::string histogram_text(const Histogram& histogram) {
   const auto summary = summarize(histogram.values);
   if (!summary) return "no finite element";
-  return "min " + shortest_number(summary->min) + ", mean " + shortest_number(summary->sum / summary->num) +
-         ", max " + shortest_number(summary->max);
+  return "min " + shortest_number(summary->min) + ", mean " +
+         shortest_number(summary->sum / summary->num) + ", max " + shortest_number(summary->max);
 }
 
 std::string cell(const std::string& text) {

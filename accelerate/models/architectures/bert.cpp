@@ -60,8 +60,8 @@ BertEmbeddingsImpl::BertEmbeddingsImpl(const BertConfig& config, const BertFamil
 
 at::Tensor BertEmbeddingsImpl::forward(const at::Tensor& words, const at::Tensor& token_type_ids,
                                        const at::Tensor& position_ids) {
-  const at::Tensor sum = words + token_type_embeddings(token_type_ids) +
-                         position_embeddings(position_ids);
+  const at::Tensor sum =
+      words + token_type_embeddings(token_type_ids) + position_embeddings(position_ids);
   return at::dropout(norm(sum), dropout_, is_training());
 }
 
@@ -179,8 +179,8 @@ detail::Computed BertModelImpl::encode(const TextInputs& inputs, detail::HeadNee
   detail::check_positions(positions, values_.max_position_embeddings, inputs);
   detail::check_ids(types, values_.type_vocab_size, "token_type_ids");
   const at::Tensor words = embed(embeddings->word_embeddings, tokens.take(ids), tokens.length());
-  computed.hidden = embeddings(words, tokens.take(types),
-                               detail::take_positions(positions, inputs, tokens));
+  computed.hidden =
+      embeddings(words, tokens.take(types), detail::take_positions(positions, inputs, tokens));
   detail::AttentionSpec spec{.kind = attention_kind(), .mask = {.values = tokens.mask()}};
   if (inputs.output_attentions) spec.weights = &computed.attentions;
   const auto keep = [&] {

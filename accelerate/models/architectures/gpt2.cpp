@@ -132,8 +132,8 @@ detail::Computed Gpt2ModelImpl::compute(const TextInputs& inputs, const detail::
                                    : detail::default_positions(inputs, tokens.past());
   detail::check_ids(inputs.input_ids, wte->weight.size(0), "input_ids");
   detail::check_positions(positions, values_.n_positions, inputs);
-  computed.hidden =
-      embed(wte, tokens.take(inputs.input_ids), tokens.length()) + wpe(detail::take_positions(positions, inputs, tokens));
+  computed.hidden = embed(wte, tokens.take(inputs.input_ids), tokens.length()) +
+                    wpe(detail::take_positions(positions, inputs, tokens));
   if (inputs.token_type_ids.defined()) {
     detail::check_ids(inputs.token_type_ids, wte->weight.size(0), "token_type_ids");
     computed.hidden = computed.hidden + wte(tokens.take(inputs.token_type_ids));

@@ -141,7 +141,7 @@ ArgumentGroup precision_group() {
     key("auto_find_batch_size", &Args::auto_find_batch_size, "Begins again with a smaller batch when memory is short."),
     key("torch_empty_cache_steps", &Args::torch_empty_cache_steps, "Gives cached GPU memory back every so many steps.", kFromOne),
     number("neftune_noise_alpha", &Args::neftune_noise_alpha, "Noise on embeddings while training.", {}),
-    key("use_cache", &Args::use_cache, "Models keep keys and values while training."),
+    key("use_cache", &Args::use_cache, "Changes nothing, with a warning: models keep no keys and values while they train."),
   }};
 }
 

@@ -154,17 +154,17 @@ struct TrainingArguments {
   double label_smoothing_factor = 0.0;  ///< Share of a label that is spread over all classes.
 
   // Precision and memory.
-  std::optional<bool> bf16 = {};          ///< Mixed precision in bfloat16; as the launcher says.
-  std::optional<bool> fp16 = {};          ///< Mixed precision in float16; as the launcher says.
-  bool bf16_full_eval = false;            ///< Evaluates with weights in bfloat16.
-  bool fp16_full_eval = false;            ///< Evaluates with weights in float16.
-  std::optional<bool> tf32 = {};          ///< TF32 products on GPUs that have them.
-  bool gradient_checkpointing = false;    ///< Layers are computed again in backward: less memory.
+  std::optional<bool> bf16 = {};        ///< Mixed precision in bfloat16; as the launcher says.
+  std::optional<bool> fp16 = {};        ///< Mixed precision in float16; as the launcher says.
+  bool bf16_full_eval = false;          ///< Evaluates with weights in bfloat16.
+  bool fp16_full_eval = false;          ///< Evaluates with weights in float16.
+  std::optional<bool> tf32 = {};        ///< TF32 products on GPUs that have them.
+  bool gradient_checkpointing = false;  ///< Layers are computed again in backward: less memory.
   std::optional<bool> activation_checkpointing = {};  ///< Another name of gradient_checkpointing.
   bool auto_find_batch_size = false;  ///< Begins again with a smaller batch when memory is short.
   std::optional<std::int64_t> torch_empty_cache_steps = {};  ///< Frees cached memory that often.
   std::optional<double> neftune_noise_alpha = {};  ///< Noise on embeddings while training.
-  bool use_cache = false;                          ///< Models keep keys and values in training.
+  bool use_cache = false;  ///< Changes nothing: models keep no keys while they train.
 
   // Logging.
   Word<IntervalStrategy> logging_strategy = IntervalStrategy::steps;

@@ -1,5 +1,6 @@
 #include "accelerate/trainer/callbacks/tracking_callback.h"
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -24,11 +25,19 @@ TrackerConfig settings_of(const TrainingArguments& args) {
   return settings;
 }
 
+// A folder has its name for a run's, wherever it is.
+std::string run_name_of(const TrainingArguments& args) {
+  if (args.run_name != args.output_dir) return args.run_name;
+  auto folder = std::filesystem::absolute(args.output_dir).lexically_normal();
+  if (folder.filename().empty()) folder = folder.parent_path();
+  return folder.filename().string();
+}
+
 }  // namespace
 
 void TrackingCallback::on_log(TrainerEvent& event, const LogValues& logs) {
   if (!started_) {
-    event.accelerator.init_trackers(event.args.run_name, settings_of(event.args));
+    event.accelerator.init_trackers(run_name_of(event.args), settings_of(event.args));
     started_ = true;
   }
   TrackerValues values;

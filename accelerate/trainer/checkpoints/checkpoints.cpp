@@ -48,6 +48,18 @@ void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
                                  join(changes, "; "));
 }
 
+// Folders of Python's Trainer are not replaced, which would end the training when it comes to one.
+void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
+  for (const auto& one : all) {
+    if (one.step <= step || !is_python_state(real_file_system(), one.folder)) continue;
+    throw CheckpointError(one.folder.string() +
+                          " is of Python's Trainer and is not replaced, and " +
+                          "the training goes on from step " + std::to_string(step) +
+                          ", before it: go on from the newest checkpoint, remove later ones, or " +
+                          "name another output_dir");
+  }
+}
+
 // Of a folder of Python's, which does not say where its loaders were.
 void skip_batches(PreparedLoader<Inputs>& loader, const Resumed& resumed,
                   const TrainingPlan& plan) {
@@ -193,6 +205,8 @@ Resumed Checkpoints::resume(const Path& folder, const TrainingPlan& plan,
         folder.string() +
         " is of Python's Trainer: weights, optimizer, schedule and state go on; its random states "
         "are pickled objects and are not read, so dropout draws other numbers");
+  if (core_.args.save_strategy != SaveStrategy::no)
+    refuse_to_meet(step_checkpoints(core_.args.output_dir), saved.global_step);
   core_.accelerator.load_state(folder);
   warn_of_changes(saved, core_.state);
   if (core_.args.restore_callback_states_from_checkpoint) core_.callbacks.load_from(saved);

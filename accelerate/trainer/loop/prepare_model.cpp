@@ -8,6 +8,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/trainer/arguments/accelerator_options.h"
@@ -35,6 +36,9 @@ void apply_to_model(const TrainingArguments& args, const TrainableModel& model) 
     pretrained_for(model, "gradient_checkpointing").gradient_checkpointing_enable();
   if (args.neftune_noise_alpha)
     pretrained_for(model, "neftune_noise_alpha").set_embedding_noise(*args.neftune_noise_alpha);
+  if (args.use_cache)
+    get_logger("accelerate.trainer")
+        .warning("use_cache is set and changes nothing: models keep no keys while they train");
   if (args.tf32) {
     at::globalContext().setAllowTF32CuBLAS(*args.tf32);
     at::globalContext().setAllowTF32CuDNN(*args.tf32);

@@ -210,7 +210,9 @@ void TrainingLoop::log_save_evaluate() {
     step_plateau(metrics);
     determine_best(metrics);
   }
-  if (control.should_save) services_.save();  // Which writes that it was asked for, as Python does.
+  if (!control.should_save) return;
+  store_flops();
+  services_.save();  // Which writes that it was asked for, as Python does.
   control.should_save = false;
 }
 
@@ -228,9 +230,12 @@ void TrainingLoop::log_losses() {
 }
 
 double TrainingLoop::total_loss() {
-  const auto all = core_.sum({loss_, std::exchange(flops_, 0)});
-  core_.state.total_flos += all[1];
-  return total_loss_ + all[0] / core_.accelerator.num_processes();
+  store_flops();
+  return total_loss_ + core_.sum({loss_}).front() / core_.accelerator.num_processes();
+}
+
+void TrainingLoop::store_flops() {
+  core_.state.total_flos += core_.sum({std::exchange(flops_, 0)}).front();
 }
 
 void TrainingLoop::determine_best(const LogValues& metrics) {
@@ -238,7 +243,11 @@ void TrainingLoop::determine_best(const LogValues& metrics) {
   if (args.metric_for_best_model.empty()) return;
   const double value = watched_metric(args, metrics);
   auto& best = core_.state.best_metric;
-  const bool is_new = !best || is_better(args, value, *best);
+  // A metric that is not a number is never the best one, not even the first.
+  if (!best)
+    best =
+        std::numeric_limits<double>::infinity() * (args.greater_is_better.value_or(false) ? -1 : 1);
+  const bool is_new = is_better(args, value, *best);
   if (is_new) {
     best = value;
     if (args.save_strategy != SaveStrategy::no)

@@ -62,6 +62,8 @@ class TrainingLoop {
   void end_step(double epoch);
   void log_save_evaluate();
   void log_losses();
+  /// Adds the operations of all ranks since the last call to the state. [collective]
+  void store_flops();
   void determine_best(const LogValues& metrics);
   void step_plateau(const LogValues& metrics);
 
@@ -76,7 +78,7 @@ class TrainingLoop {
   double loss_ = 0;        // Of this rank since the last log.
   double total_loss_ = 0;  // Of all ranks, logged.
   std::int64_t step_logged_ = 0;
-  double flops_ = 0;  // Of this rank since the last log.
+  double flops_ = 0;  // Of this rank since store_flops().
   double flops_per_token_ = 0;
   at::Tensor grad_norm_;
   std::optional<double> learning_rate_;
