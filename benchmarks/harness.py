@@ -29,6 +29,7 @@ class Setting:
     home: pathlib.Path  # Empty: nobody's own configuration file takes part.
     rounds: int
     quick: bool = False
+    full: bool = False  # With rows that take most of an hour more.
 
     @property
     def accelerate(self):
@@ -70,30 +71,31 @@ class Finished:
         raise BenchmarkError(f"The program reported nothing; it printed:\n{tail(self.output)}")
 
 
-def run(setting, command):
-    """Runs `command` to its end. Throws BenchmarkError when it fails or takes longer than LIMIT_SECONDS."""
+def run(setting, command, limit_seconds=None):
+    """Runs `command` to its end. Throws BenchmarkError when it fails or takes longer than `limit_seconds` (LIMIT_SECONDS)."""
+    limit_seconds = limit_seconds or LIMIT_SECONDS
     words = [str(word) for word in command]
     with tempfile.TemporaryFile() as output:
         started_ns, start = time.time_ns(), time.perf_counter()
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                                    env=setting.environment(), start_new_session=True)
-        ended = wait(process)
+        ended = wait(process, limit_seconds)
         seconds = time.perf_counter() - start
         if not ended:
             stop(process)
         output.seek(0)
         text = output.read().decode(errors="replace")
     if process.wait() != 0:
-        how = f"ended with {process.returncode}" if ended else f"took longer than {LIMIT_SECONDS} s"
+        how = f"ended with {process.returncode}" if ended else f"took longer than {limit_seconds} s"
         raise BenchmarkError(f"`{' '.join(words)}` {how}; it printed:\n{tail(text)}")
     return Finished(started_ns, seconds, text)
 
 
-def wait(process):
+def wait(process, limit_seconds):
     """Whether `process` ended in time. Sleeps until then: Popen.wait with a limit polls, which blurs milliseconds."""
     descriptor = os.pidfd_open(process.pid)
     try:
-        return bool(select.select([descriptor], [], [], LIMIT_SECONDS)[0])
+        return bool(select.select([descriptor], [], [], limit_seconds)[0])
     finally:
         os.close(descriptor)
 

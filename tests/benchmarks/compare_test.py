@@ -16,17 +16,24 @@ import machine  # noqa: E402
 import report  # noqa: E402
 from harness import BenchmarkError, Contender, Setting, Summary  # noqa: E402
 from report import AtMost, Both, OfBound, Row, Times  # noqa: E402
-from suites import comm, fsdp  # noqa: E402
+from suites import comm, fsdp, trainer  # noqa: E402
 ROWS = {"launch": 7, "cv": 5, "loop": 2, "optimizer": 10, "loader": 6, "checkpoint": 7,
         "comm": 154, "tokenizers": 18, "datasets": 8, "hub": 2, "models": 7 if fsdp.has_fast_bf16() else 5, "fsdp": 11 if fsdp.has_fast_bf16() else 9}  # Every suite, and how many rows it has.
+ROWS["trainer"] = 11  # With --full, and with a row for bf16 whether or not the CPU has it.
 
-# Stands for every program: reports what any of them would.
+# Stands for every program: reports what any of them would, and once more for each line that it reads.
 REPORTING = """#!/bin/sh
 echo some line before
+report() {
 echo '{"finished_ns": '$(date +%s%N)', "ranks": 2, "resident_kib": 1000, "peak_kib": 2000,
  "block_seconds": [0.1, 0.3], "step_seconds": [0.4], "plain_seconds": [0.2], "accelerated_seconds": [0.1],
  "save_seconds": 0.3, "extra_kib": 4096, "map_seconds": [0.1], "load_seconds": 0.2, "stall_seconds": [0.1],
- "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "batches": 1, "loss": 2.0, "pass_seconds": 0.1, "token_seconds": 0.1, "checksum": 7, "rows": 1000, "call_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100}' | tr -d '\\n'
+ "backend": "gloo", "computed_in": "BFloat16", "encode_seconds": 0.1, "open_seconds": 0.1, "bytes": 1000000, "tokens": 5, "batches": 1, "loss": 2.0, "pass_seconds": 0.1, "token_seconds": 0.1, "checksum": 7, "rows": 1000, "call_seconds": 0.01, "row_seconds": 0.001, "peak_anonymous_kib": 1000, "peak_resident_kib": 2000, "proportional_mib": 500, "seconds": {COLLECTIVES}, "copy_seconds": [0.1], "first_seconds": 0.3, "default_seconds": [0.2], "fused_seconds": [0.1], "epoch_seconds": [0.1], "samples": 100,
+ "pids": ['$$'], "threads": 2, "slice_seconds": 0.1, "padded_tokens": 300, "real_tokens": 200, "losses": [2.0, 1.5], "eval_accuracy": 0.5, "eval_loss": 1.5}' | tr -d '\\n'
+echo
+}
+report
+while read -r line; do report; done
 """.replace("{COLLECTIVES}", json.dumps({name: [0.1] for name in [*comm.names_of(4), "memory"]}))
 
 
@@ -39,7 +46,8 @@ def executable(path, text):
 def make_build(folder):
     executable(folder / "bin" / "accelerate", REPORTING)
     for program in ("no_op", "collectives", "transformer_steps", "first_collective", "train_steps", "interleaved_steps", "loop_steps", "optimizer_steps",
-                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "hub_snapshot", "dataset_rows", "model_steps", "generate_tokens"):
+                    "loader_epochs", "checkpoint", "sharded_steps", "watched_steps", "tokenize_text", "hub_snapshot", "dataset_rows", "model_steps", "generate_tokens",
+                    "trainer_steps"):
         executable(folder / "benchmarks" / f"bench_{program}", REPORTING)
 
 
@@ -141,6 +149,55 @@ class Runs(WithFolder):
         self.assertFalse([line for line in seen if line.startswith(("RANK=", "ACCELERATE_"))])
 
 
+class Trainings(WithFolder):
+    """The suite `trainer`: trainings that take turns, and its own targets and rows."""
+
+    def training(self, script):
+        return trainer.Training(self.setting, ["sh", "-c", script])
+
+    def test_a_training_goes_on_with_each_line_and_other_lines_are_no_answers(self):
+        with self.training("""echo '{"a": 0}'; for i in 1 2; do read line; echo "{'loss': 1}"; echo "{\\"a\\": $i}"; done""") as training:
+            self.assertEqual([training.ready, training.train(), training.train()], [{"a": 0}, {"a": 1}, {"a": 2}])
+
+    def test_a_training_that_ends_early_says_what_it_printed(self):
+        with self.assertRaisesRegex(BenchmarkError, "(?s)ended early; it printed:\nno luck"):
+            with self.training("echo no luck >&2; exit 3"):
+                pass
+        with self.training("""echo '{"a": 0}'; read line; echo out of memory >&2""") as training:
+            with self.assertRaisesRegex(BenchmarkError, "(?s)ended early; it printed:\nout of memory"):
+                training.train()
+
+    def test_a_training_that_takes_too_long_is_ended(self):
+        with mock.patch.object(trainer, "TURN_LIMIT_SECONDS", 0.2), mock.patch.object(trainer, "END_LIMIT_SECONDS", 0.2):
+            with self.assertRaisesRegex(BenchmarkError, "took longer than 0.2 s"):
+                with self.training("exec sleep 60"):
+                    pass
+
+    def test_targets_hold_at_their_boundary(self):
+        for ours, theirs, target, text, verdict in [(42, 100, trainer.Share(0.42), "≤ 0.42× theirs", "met"), (43, 100, trainer.Share(0.42), "≤ 0.42× theirs", "MISSED"),
+                                                    (31.5, 30, trainer.Within(1.5), "theirs ± 1.5", "met"), (28, 30, trainer.Within(1.5), "theirs ± 1.5", "MISSED")]:
+            row = Row("row", "ms", Summary(ours, ours), Summary(theirs, theirs), target)
+            self.assertEqual((target.text("ms"), row.verdict()), (text, verdict))
+
+    def test_an_absent_row_says_why_and_fits_the_table(self):
+        for bound in (None, 3):
+            rows = [Row("row", "ms", Summary(4, 5), bound=bound), trainer.Absent("bf16", "no such CPU")]
+            page = report.markdown("Title", [], rows, "How.")
+            self.assertIn("| bf16: absent, no such CPU |", page)
+            self.assertEqual(len({line.count("|") for line in page.splitlines() if line.startswith("|")}), 1)
+
+    def test_sides_that_differ_are_refused(self):
+        trainer.agree("rows", [{"rows": [3, 1]}, {"rows": [3, 1]}])
+        with self.assertRaisesRegex(BenchmarkError, r"differ in rows: \[3, 1\], \[3, 2\]"):
+            trainer.agree("rows", [{"rows": [3, 1]}, {"rows": [3, 2]}])
+
+    def test_memory_of_processes_is_their_sum_and_of_ended_ones_nothing(self):
+        mine = trainer.proportional_mib([os.getpid()])
+        self.assertGreater(mine, 1)
+        self.assertAlmostEqual(trainer.proportional_mib([os.getpid()] * 2), 2 * mine, delta=mine / 2)
+        self.assertEqual(trainer.proportional_mib([1 << 30]), 0)
+
+
 class Refusals(WithFolder):
     def test_other_versions_than_the_pinned_are_refused(self):
         for versions, message in [({"torch": "2.12.1"}, "torch 2.12.1, .* install"),
@@ -165,12 +222,12 @@ class Command(WithFolder):
     def compare(self, *words):
         command = [sys.executable, "-B", ROOT / "benchmarks" / "compare", *words, "--build", self.folder / "build",
                    "--venv", self.folder / "venv"]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
 
     def test_all_suites_print_their_rows_and_write_their_pages(self):
         make_build(self.folder / "build")
         make_venv(self.folder / "venv")
-        result = self.compare(*ROWS, "--quick", "--results", self.folder / "results")
+        result = self.compare(*ROWS, "--quick", "--full", "--results", self.folder / "results")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         pages = {name: (self.folder / "results" / f"{name}.md").read_text(encoding="utf-8") for name in ROWS}
         rows = {name: [line for line in page.splitlines() if line.startswith("| ")] for name, page in pages.items()}
