@@ -2,8 +2,11 @@
 
 #include <ATen/ops/empty.h>
 
+#include <chrono>
 #include <exception>
 #include <utility>
+
+#include "accelerate/comm/waited.h"
 
 namespace accelerate {
 
@@ -16,13 +19,41 @@ struct Work::State {
 Work::Work(std::unique_ptr<Pending> pending, std::function<void()> then)
     : state_(std::make_shared<State>(State{std::move(pending), std::move(then), nullptr})) {}
 
+namespace {
+
+thread_local double waited_seconds = 0;
+
+// Adds what passes while it lives.
+class WaitScope {
+ public:
+  WaitScope() = default;
+  ~WaitScope() { waited_seconds += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+void wait_for(Work::Pending& pending) {
+  const WaitScope scope;
+  pending.wait();
+}
+
+}  // namespace
+
+double detail::seconds_waited() {
+  return waited_seconds;
+}
+
 void Work::wait() {
   if (!state_) return;
   if (state_->failure) std::rethrow_exception(state_->failure);
   if (!state_->pending) return;
   const auto pending = std::exchange(state_->pending, nullptr);
   try {
-    pending->wait();
+    wait_for(*pending);
     if (state_->then) state_->then();
     state_->then = nullptr;
   } catch (...) {

@@ -3,6 +3,8 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include "accelerate/accelerator/accelerator.h"
@@ -21,6 +23,11 @@ double peak_memory_bytes(c10::Device device) {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+double total_of(const StepSeconds& step) {
+  const auto parts = step.parts();
+  return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
 }  // namespace
@@ -84,15 +91,16 @@ void RunLogCallback::on_log(TrainerEvent& event, const LogValues& logs) {
       logged.others.emplace_back(name, value);
     }
   }
-  const double seconds = seconds_since(logged_);
   const auto steps = static_cast<double>(event.state.global_step - step_logged_);
+  if (clock_ != nullptr) logged.step_seconds = clock_->take();
+  const double seconds = logged.step_seconds ? steps * total_of(*logged.step_seconds)
+                                             : seconds_since(logged_);  // Evaluations too.
   if (seconds > 0) {
     logged.samples_per_second = steps * static_cast<double>(total_batch_size_) / seconds;
     const auto tokens = event.state.num_input_tokens_seen - tokens_logged_;
     if (tokens > 0) logged.tokens_per_second = static_cast<double>(tokens) / seconds;
   }
   logged.memory_bytes = peak_memory_bytes(event.accelerator.device());
-  if (clock_ != nullptr) logged.step_seconds = clock_->take();
   logged_ = std::chrono::steady_clock::now();
   step_logged_ = event.state.global_step;
   tokens_logged_ = event.state.num_input_tokens_seen;

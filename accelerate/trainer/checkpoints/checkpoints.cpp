@@ -1,6 +1,8 @@
 #include "accelerate/trainer/checkpoints/checkpoints.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -58,6 +60,20 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
                           ", before it: go on from the newest checkpoint, remove later ones, or " +
                           "name another output_dir");
   }
+}
+
+// Passes of a stream may be shorter than the plan, so `epoch` says which one it was: its fraction
+// counts micro-batches, as the loop has it.
+Resumed place_of(const TrainerState& saved, const TrainingPlan& plan) {
+  const bool is_stream = plan.num_train_epochs == std::numeric_limits<std::int64_t>::max();
+  if (!is_stream)
+    return {.epoch = saved.global_step / plan.updates_per_epoch,
+            .updates = saved.global_step % plan.updates_per_epoch};
+  const double pass = std::floor(saved.epoch);
+  const auto batches =
+      std::llround((saved.epoch - pass) * static_cast<double>(saved.max_steps * plan.accumulation));
+  return {.epoch = static_cast<std::int64_t>(pass),
+          .updates = (batches + plan.accumulation - 1) / plan.accumulation};
 }
 
 // Of a folder of Python's, which does not say where its loaders were.
@@ -220,9 +236,8 @@ Resumed Checkpoints::resume(const Path& folder, const TrainingPlan& plan,
     saved.best_model_checkpoint.clear();
   }
   core_.state = std::move(saved);
-  Resumed resumed{.epoch = core_.state.global_step / plan.updates_per_epoch};
-  if (core_.args.ignore_data_skip) return resumed;
-  resumed.updates = core_.state.global_step % plan.updates_per_epoch;
+  Resumed resumed = place_of(core_.state, plan);
+  if (core_.args.ignore_data_skip) resumed.updates = 0;
   if (of_python && resumed.updates > 0) skip_batches(loader, resumed, plan);
   return resumed;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "accelerate/comm/waited.h"
 #include "accelerate/report/run_events.h"
 
 namespace accelerate::detail {
@@ -15,14 +16,21 @@ enum class StepPart : std::uint8_t { data, forward, backward, communication, opt
 /// where the host waits for it.
 class StepClock {
  public:
-  /// What has passed since the last call, or restart(), was spent on `part`.
+  /// What has passed since the last call, or restart(), was spent on `part`; what of it was waiting
+  /// for other ranks, on communication.
   void spent_on(StepPart part) {
     const auto now = Clock::now();
-    seconds_[static_cast<std::size_t>(part)] += std::chrono::duration<double>(now - last_).count();
-    last_ = now;
+    const double passed = std::chrono::duration<double>(now - last_).count();
+    const double waited = seconds_waited() - waited_;
+    add(part, passed - waited);
+    add(StepPart::communication, waited);
+    restart();
   }
   /// What has passed counts for nothing.
-  void restart() { last_ = Clock::now(); }
+  void restart() {
+    last_ = Clock::now();
+    waited_ = seconds_waited();
+  }
   void end_step() { ++steps_; }
 
   /// Mean seconds of a step in each part since the last take().
@@ -36,7 +44,10 @@ class StepClock {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void add(StepPart part, double seconds) { seconds_[static_cast<std::size_t>(part)] += seconds; }
+
   Clock::time_point last_ = Clock::now();
+  double waited_ = seconds_waited();
   std::array<double, kStepParts> seconds_{};
   std::int64_t steps_ = 0;
 };

@@ -46,7 +46,9 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
       flops_per_token_(flops_per_token(core.model)) {}
 
 void TrainingLoop::run(const Resumed& resumed) {
-  for (auto epoch = resumed.epoch; epoch < plan_.num_train_epochs; ++epoch) {
+  const auto& step = core_.state.global_step;
+  for (auto epoch = resumed.epoch; epoch < plan_.num_train_epochs && step < plan_.max_steps;
+       ++epoch) {
     core_.control.should_epoch_stop = false;
     core_.call(&TrainerCallback::on_epoch_begin);
     run_epoch(epoch, epoch == resumed.epoch ? resumed.updates : 0);
