@@ -85,6 +85,12 @@ if(TARGET accelerate_transformers)
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/trainer/metrics_live.py" $<TARGET_FILE:metrics_probe>
                    --golden "${PROJECT_SOURCE_DIR}/tests/reference/metrics_golden.json")
   set_tests_properties(trainer.golden.metrics PROPERTIES TIMEOUT 600 COST 10 LABELS trainer)
+  # Whole trainings beside Transformers' Trainer.
+  if(TARGET accelerate_program)
+    add_test(NAME trainer.live.loop COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/trainer/loop_live.py" $<TARGET_FILE:trainer_probe>
+                                            --quick --launcher $<TARGET_FILE:accelerate_program>)
+    set_tests_properties(trainer.live.loop PROPERTIES TIMEOUT 900 COST 60 PROCESSORS 2 LABELS "trainer;live" SKIP_RETURN_CODE 77)
+  endif()
 endif()
 
 # Models against Transformers: small random ones of every architecture, and a trained one.

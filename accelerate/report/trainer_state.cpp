@@ -48,7 +48,7 @@ bool has_prefix(const StateJson& entry, std::string_view prefix) {
 RunEvent event_of_entry(StateJson entry) {
   const auto step = take_step(entry, "step");
   const auto epoch = take_number(entry, "epoch");
-  if (entry.contains("train_runtime")) return RunEnd{.step = step, .metrics = numbers_left(entry)};
+  if (entry.contains("train_loss")) return RunEnd{.step = step, .metrics = numbers_left(entry)};
   if (has_prefix(entry, "eval_") && !entry.contains("loss"))
     return RunEvaluated{.step = step, .epoch = epoch, .metrics = numbers_left(entry)};
   RunLogged logged{.step = step, .epoch = epoch};

@@ -60,6 +60,12 @@ struct Trainer::Impl {
   void prepare_optimizer(std::int64_t max_steps);
   void begin_state(const detail::TrainingPlan& plan);
   std::optional<detail::Resumed> resume(const ResumeOption& asked, Prepared& prepared);
+  void remake_model();
+  TrainOutput run_loop(Prepared prepared, const std::optional<detail::Resumed>& resumed);
+  detail::LoopServices services();
+  void leave(const std::string& reason, const LogValues& metrics);
+  void say(const std::string& text) const;
+  [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
                      double total_loss);
   [[noreturn]] void interrupt(int signal);
@@ -109,8 +115,7 @@ void Trainer::Impl::prepare_optimizer(std::int64_t max_steps) {
   if (!core.own_optimizer) {
     core.own_optimizer =
         given.optimizer ? given.optimizer : create_optimizer(core.model, core.args);
-    auto& model = core.prepared_model();
-    (void)model;
+    (void)core.prepared_model();
     core.optimizer.emplace(core.accelerator.prepare(*core.own_optimizer));
   }
   core.lr_scheduler.reset();
@@ -153,29 +158,33 @@ TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
   return output;
 }
 
+// With model_init each training begins with a new model.
+void Trainer::Impl::remake_model() {
+  core.prepared.reset();
+  core.own_optimizer.reset();
+  core.optimizer.reset();
+  set_seed(core.args.seed);
+  core.model = core.options.model_init();
+  detail::apply_to_model(core.args, core.model);
+}
+
 TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const ResumeOption& asked) {
   core.train_batch_size = batch_size;
-  if (core.options.model_init && has_trained) {
-    core.prepared.reset();
-    core.own_optimizer.reset();
-    core.optimizer.reset();
-    set_seed(core.args.seed);
-    core.model = core.options.model_init();
-    detail::apply_to_model(core.args, core.model);
-  }
+  if (core.options.model_init && has_trained) remake_model();
   has_trained = true;
   auto prepared = prepare_training();
   prepare_optimizer(prepared.plan.max_steps);
   begin_state(prepared.plan);
-  if (core.args.verify_resume) {
-    const auto said = detail::verify_resume(core, prepared.plan, prepared.loader);
-    if (core.accelerator.is_main_process()) core.accelerator.print(said);
-  }
+  if (core.args.verify_resume) say(detail::verify_resume(core, prepared.plan, prepared.loader));
   const auto resumed = resume(asked, prepared);
   core.state.max_steps = prepared.plan.max_steps;
   core.state.num_train_epochs = prepared.plan.num_train_epochs;
-  if (core.accelerator.is_main_process())
-    core.accelerator.print(detail::describe_training(core, prepared.plan));
+  say(detail::describe_training(core, prepared.plan));
+  return run_loop(std::move(prepared), resumed);
+}
+
+TrainOutput Trainer::Impl::run_loop(Prepared prepared,
+                                    const std::optional<detail::Resumed>& resumed) {
   const auto start = Clock::now();
   const auto first_step = core.state.global_step;
   core.is_training = true;
@@ -184,26 +193,39 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const ResumeOptio
   run_log->begin(core.event(), prepared.plan, from);
   core.call(&TrainerCallback::on_train_begin);
   if (core.args.eval_on_start) (void)evaluate({}, "eval");
-  detail::TrainingLoop loop(core, prepared.plan, std::move(prepared.loader),
-                            {.evaluate = [&] { return evaluate({}, "eval"); },
-                             .save = [&] { hub.push_checkpoint(checkpoints.save()); },
-                             .explain_non_finite =
-                                 [&](const Inputs* batch) {
-                                   const std::string text = detail::explain_non_finite(core, batch);
-                                   trainer_logger().warning(text);
-                                   run_log->note(core.event(), text, "warning");
-                                 }});
+  detail::TrainingLoop loop(core, prepared.plan, std::move(prepared.loader), services());
   run_log->set_clock(&loop.clock());
   try {
     loop.run(resumed.value_or(detail::Resumed{}));
   } catch (...) {
-    core.is_training = false;
-    run_log->end(core.event(), "error", {});
-    core.call(&TrainerCallback::on_train_end);
+    leave("error", {});
     throw;
   }
   if (loop.stop_signal() != 0) interrupt(loop.stop_signal());
   return finish(prepared.plan, detail::seconds_since(start), first_step, loop.total_loss());
+}
+
+detail::LoopServices Trainer::Impl::services() {
+  return {.evaluate = [this] { return evaluate({}, "eval"); },
+          .save = [this] { hub.push_checkpoint(checkpoints.save()); },
+          .explain_non_finite =
+              [this](const Inputs* batch) {
+                const std::string text = detail::explain_non_finite(core, batch);
+                trainer_logger().warning(text, {.main_process_only = false});
+                run_log->note(core.event(), text, "warning");
+              }};
+}
+
+// The training is over, for whatever reason.
+void Trainer::Impl::leave(const std::string& reason, const LogValues& metrics) {
+  run_log->end(core.event(), reason, metrics);
+  core.is_training = false;
+  core.call(&TrainerCallback::on_train_end);
+}
+
+// Once, on the main process.
+void Trainer::Impl::say(const std::string& text) const {
+  if (core.accelerator.is_main_process()) core.accelerator.print(text);
 }
 
 TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double seconds,
@@ -216,22 +238,18 @@ TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double secon
                     {.samples = plan.num_train_samples * share, .steps = steps});
   output.metrics.set("total_flos", core.state.total_flos);
   output.metrics.set("train_loss", output.training_loss);
-  core.log(output.metrics);
+  output.metrics = core.log(std::move(output.metrics));
   if (core.args.load_best_model_at_end) checkpoints.load_best();
   checkpoints.keep_best_alone();
   const bool finished = core.state.global_step >= core.state.max_steps;
-  run_log->end(core.event(), finished ? "finished" : "stopped", output.metrics);
-  core.is_training = false;
-  core.call(&TrainerCallback::on_train_end);
+  leave(finished ? "finished" : "stopped", output.metrics);
   hub.push_at_end();
   return output;
 }
 
 void Trainer::Impl::interrupt(int signal) {
-  core.is_training = false;
   const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
-  run_log->end(core.event(), name, {});
-  core.call(&TrainerCallback::on_train_end);
+  leave(name, {});
   hub.wait();
   const auto folder = std::filesystem::path(core.args.output_dir) /
                       ("checkpoint-" + std::to_string(core.state.global_step));
@@ -244,6 +262,13 @@ void Trainer::Impl::interrupt(int signal) {
 
 // --- evaluation ----------------------------------------------------------------------------------
 
+// Outside a training, if the arguments ask for it; else null.
+std::unique_ptr<detail::HalfWeights> Trainer::Impl::half_weights() {
+  if (core.is_training) return nullptr;
+  const bool is_sharded = core.prepared_model().core()->shards() != nullptr;
+  return std::make_unique<detail::HalfWeights>(core.args, core.model, is_sharded);
+}
+
 LogValues Trainer::Impl::evaluate(const EvalDatasets& sets, const std::string& prefix) {
   const EvalDatasets& chosen = sets.empty() ? core.options.eval_dataset : sets;
   if (chosen.empty())
@@ -252,15 +277,12 @@ LogValues Trainer::Impl::evaluate(const EvalDatasets& sets, const std::string& p
   LogValues all;
   for (const auto& [name, dataset] : chosen.sets()) {
     const std::string of_set = name.empty() ? prefix : prefix + "_" + name;
-    std::optional<detail::HalfWeights> half;
-    if (!core.is_training)
-      half.emplace(core.args, core.model, core.prepared_model().core()->shards() != nullptr);
-    const auto result = detail::run_evaluation(core, dataset, {.prefix = of_set});
-    core.log(result.metrics);
-    core.call(&TrainerCallback::on_evaluate, result.metrics);
-    for (const auto& [metric, value] : result.metrics) all.set(metric, value);
+    const auto half = half_weights();
+    auto result = detail::run_evaluation(core, dataset, {.prefix = of_set});
+    const LogValues metrics = core.log(std::move(result.metrics));
+    core.call(&TrainerCallback::on_evaluate, metrics);
+    for (const auto& [metric, value] : metrics) all.set(metric, value);
   }
-  all.set("epoch", core.state.epoch);
   return all;
 }
 
@@ -290,6 +312,7 @@ LogValues Trainer::evaluate(const EvalDatasets& eval_dataset,
 
 PredictionOutput Trainer::predict(const TrainerDataset& test_dataset,
                                   const std::string& metric_key_prefix) {
+  const auto half = impl_->half_weights();
   auto result = detail::run_evaluation(impl_->core, test_dataset,
                                        {.prefix = metric_key_prefix, .keeps_predictions = true});
   impl_->core.call(&TrainerCallback::on_predict, result.metrics);
@@ -305,7 +328,7 @@ void Trainer::save_model(const std::filesystem::path& folder) {
 
 void Trainer::save_state() {
   if (!impl_->core.accelerator.is_main_process()) return;
-  detail::write_state(impl_->core.args.output_dir, impl_->core.state);
+  detail::write_state(impl_->core.args.output_dir, impl_->checkpoints.saved_state());
 }
 
 void Trainer::log(LogValues logs) {

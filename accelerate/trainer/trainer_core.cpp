@@ -95,7 +95,7 @@ TrainerEvent TrainerCore::event() {
           .lr_scheduler = lr_scheduler ? &*lr_scheduler : nullptr};
 }
 
-void TrainerCore::log(LogValues logs) {
+LogValues TrainerCore::log(LogValues logs) {
   logs.set("epoch", state.epoch);
   if (args.include_num_input_tokens_seen != CountedTokens::no)
     logs.set("num_input_tokens_seen", static_cast<double>(state.num_input_tokens_seen));
@@ -103,6 +103,7 @@ void TrainerCore::log(LogValues logs) {
   kept.set("step", static_cast<double>(state.global_step));
   state.log_history.push_back(std::move(kept));
   call(&TrainerCallback::on_log, logs);
+  return logs;
 }
 
 std::vector<double> TrainerCore::sum(const std::vector<double>& mine) {

@@ -30,8 +30,9 @@ struct TrainerCore {
     auto happened = event();
     callbacks.call(handler, happened, arguments...);
   }
-  /// Adds epoch and token count, keeps `logs` in the history and tells callbacks.
-  void log(LogValues logs);
+  /// Adds epoch and token count, keeps `logs` in the history and tells callbacks. Returns what was
+  /// logged.
+  LogValues log(LogValues logs);
   /// The sum of the ranks' values. [collective]
   [[nodiscard]] std::vector<double> sum(const std::vector<double>& mine);
   /// Optimizers that behave differently in evaluation are told.

@@ -157,10 +157,14 @@ void Checkpoints::note_best() {
 
 void Checkpoints::write_files(const Path& folder) const {
   write_model_files(folder);
+  write_file_atomically(real_file_system(), folder / kStateFile, saved_state().to_json());
+}
+
+TrainerState Checkpoints::saved_state() const {
   TrainerState saved = core_.state;
   saved.control = core_.control;
   core_.callbacks.save_into(saved);
-  write_file_atomically(real_file_system(), folder / kStateFile, saved.to_json());
+  return saved;
 }
 
 void Checkpoints::write_model_files(const Path& folder) const {

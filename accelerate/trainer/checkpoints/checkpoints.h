@@ -45,6 +45,8 @@ class Checkpoints {
   void load_best();
   /// With save_total_limit 1 the best checkpoint alone stays at the end. Local.
   void keep_best_alone() const;
+  /// The state with what callbacks keep, as files have it. Local.
+  [[nodiscard]] TrainerState saved_state() const;
   /// Writes what from_pretrained() needs beside the weights, and training_args.json, into
   /// `folder`. Local, on one rank.
   void write_model_files(const std::filesystem::path& folder) const;

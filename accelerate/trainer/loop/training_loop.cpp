@@ -14,6 +14,7 @@
 #include "accelerate/tracking/memory.h"
 #include "accelerate/trainer/loop/best_metric.h"
 #include "accelerate/trainer/loop/model_size.h"
+#include "accelerate/trainer/loop/speed.h"
 
 namespace accelerate::detail {
 namespace {
@@ -42,6 +43,7 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
       loader_(std::move(loader)),
       services_(std::move(services)),
       batch_loss_(core.options, core.args, core.model, core.accelerator.num_processes()),
+      tokens_before_(core.state.num_input_tokens_seen),
       step_logged_(core.state.global_step),
       flops_per_token_(flops_per_token(core.model)) {}
 
@@ -225,6 +227,10 @@ void TrainingLoop::log_losses() {
   logs.set("loss", mean / steps);
   if (grad_norm_.defined()) logs.set("grad_norm", grad_norm_.item<double>());
   if (learning_rate_) logs.set("learning_rate", *learning_rate_);
+  if (core_.args.include_num_input_tokens_seen != CountedTokens::no) {
+    const auto tokens = core_.state.num_input_tokens_seen - tokens_before_;
+    add_speed(logs, "train", seconds_since(start_), {.tokens = static_cast<double>(tokens)});
+  }
   total_loss_ += mean;
   loss_ = 0;
   step_logged_ = core_.state.global_step;

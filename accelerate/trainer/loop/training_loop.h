@@ -2,6 +2,7 @@
 // calls on the way is in the files beside it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -77,6 +78,8 @@ class TrainingLoop {
   int stop_signal_ = 0;
   double loss_ = 0;        // Of this rank since the last log.
   double total_loss_ = 0;  // Of all ranks, logged.
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::int64_t tokens_before_ = 0;  // Seen before this call of train().
   std::int64_t step_logged_ = 0;
   double flops_ = 0;  // Of this rank since store_flops().
   double flops_per_token_ = 0;
