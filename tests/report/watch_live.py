@@ -272,7 +272,7 @@ def test_waits_for_a_log_that_is_replaced(folder):
 
 def test_costs_nothing_while_nothing_happens(folder):
     sample_runs.whole_run(folder / "run")
-    watch = Watch(folder / "run", (80, 24), UTF8).wait_for("finished")
+    watch = Watch(folder / "run", (80, 24), UTF8).wait_for("finished").stays(0.7)  # The rest of the page too.
     sent = len(watch.raw)
     watch.stays(1.6)
     assert len(watch.raw) == sent, "it draws what has not changed"
