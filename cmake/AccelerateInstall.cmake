@@ -29,7 +29,7 @@ if(TARGET accelerate_transformers)
   list(APPEND _installed_folders ${transformers_folders})
   install(TARGETS accelerate_transformers EXPORT AccelerateTransformersTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   install(EXPORT AccelerateTransformersTargets NAMESPACE Accelerate:: DESTINATION "${_package_dir}")
-  install(FILES "${PROJECT_SOURCE_DIR}/accelerate/transformers.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate")
+  install(FILES "${PROJECT_SOURCE_DIR}/accelerate/transformers.h" "${PROJECT_SOURCE_DIR}/accelerate/trainer.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate")
   if(TARGET accelerate_parquet) # Found beside the library that opens it.
     install(TARGETS accelerate_parquet LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   endif()

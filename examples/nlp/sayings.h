@@ -1,7 +1,8 @@
 // Sayings of eight topics, of the Debian package fortunes, as rows for a classifier.
 #pragma once
 
-#include <accelerate/transformers.h>
+#include <accelerate/datasets/dataset_dict.h>
+#include <accelerate/tokenizers/pretrained/pre_trained_tokenizer.h>
 
 #include <fstream>
 #include <stdexcept>

@@ -2,7 +2,7 @@
 // has it:
 //   accelerate launch --config_file examples/fsdp/fsdp.yaml trainer --model models/minilm
 // Every argument of TrainingArguments is a flag: trainer --help.
-#include <accelerate/transformers.h>
+#include <accelerate/trainer.h>
 
 #include <exception>
 #include <iostream>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -68,6 +69,7 @@ inline TrainingArguments quiet_arguments(const std::filesystem::path& folder) {
 
 /// 22 rows to train on, so 6 batches of which the last has 2; 10 to evaluate on.
 inline TrainerOptions small_training(TrainingArguments args) {
+  at::set_num_threads(1);  // Threads would wait for one another more than they compute.
   return {.model = small_classifier(),
           .args = std::move(args),
           .train_dataset = small_rows(22),

@@ -202,8 +202,13 @@ void Checkpoints::keep_best_alone() const {
 
 std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {
   if (asked.empty()) return std::nullopt;
-  if (!asked.newest()) return asked.folder();
   const auto all = step_checkpoints(core_.args.output_dir);
+  if (!asked.newest()) {
+    if (std::filesystem::is_directory(asked.folder())) return asked.folder();
+    throw ConfigError(
+        "resume_from_checkpoint names " + asked.folder().string() + ", which is not there" +
+        (all.empty() ? "" : "; the newest of output_dir is " + all.back().folder.string()));
+  }
   if (all.empty())
     throw ConfigError("resume_from_checkpoint asks for the newest checkpoint, and " +
                       core_.args.output_dir + " has none: leave it out to begin anew");
