@@ -85,8 +85,8 @@ std::string text_of(const SaveStateOptions& options) {
   const auto word = [](bool value) { return std::string(value ? "true" : "false"); };
   return "{.asynchronous = " + word(options.asynchronous) +
          ", .sharded = " + word(options.sharded) +
-         ", .whole_models = " + word(options.whole_models) +
-         ", .only_models = " + word(options.only_models) + "}";
+         (options.whole_models ? ", .whole_models = true" : "") +
+         (options.only_models ? ", .only_models = true" : "") + "}";
 }
 
 // A rank that saves in another way than the others would wait for what they never send.
