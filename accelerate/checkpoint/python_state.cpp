@@ -259,7 +259,8 @@ bool is_python_state(FileSystem& files, const Path& folder) {
   constexpr std::array kTelling = {"optimizer.bin",           "scheduler.bin",
                                    "random_states_0.pkl",     "scaler.pt",
                                    "custom_checkpoint_0.pkl", "trainer_state.json"};
-  return !names.contains(Manifest::kName) &&
+  // A checkpoint of ours that has lost its manifest is damaged, not of Python.
+  return !names.contains(Manifest::kName) && !names.contains("accelerator.json") &&
          std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); });
 }
 

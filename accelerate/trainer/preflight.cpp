@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 #include <torch/optim/sgd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -60,6 +61,14 @@ void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::st
   }
 }
 
+// A loss or a collator of the user's may take other labels.
+bool labels_are_the_models(const TrainerCore& core) {
+  const auto& collator = core.options.data_collator;
+  const bool is_ours = !collator || collator.target<DataCollatorWithPadding>() != nullptr ||
+                       collator.target<DataCollatorForTokenClassification>() != nullptr;
+  return is_ours && !core.options.compute_loss_func;
+}
+
 void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
                    const std::string& where) {
   if (dataset.size() == std::size_t{0})
@@ -71,7 +80,7 @@ void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
     throw ConfigError(where + " has no column input_ids, which " + core.model.name() +
                       " needs; it has " + join(dataset.rows()->column_names(), ", ") +
                       ". Tokenize it by map()");
-  check_labels_of(*dataset.rows(), classes_of(core.model), where);
+  if (labels_are_the_models(core)) check_labels_of(*dataset.rows(), classes_of(core.model), where);
 }
 
 void check_evaluation(const TrainerCore& core) {
@@ -89,7 +98,8 @@ void check_evaluation(const TrainerCore& core) {
 // The names that an evaluation gives, as far as they are known before one.
 std::vector<std::string> known_metrics(const TrainerCore& core) {
   std::vector<std::string> names{"loss", "runtime", "samples_per_second", "steps_per_second"};
-  if (const auto& metric = core.options.compute_metrics.metric())
+  const auto& metric = core.options.compute_metrics.metric();
+  if (metric && !core.args.prediction_loss_only)
     for (const auto& name : metric->names()) names.push_back(name);
   std::vector<std::string> all;
   for (const auto& [set, dataset] : core.options.eval_dataset.sets())
@@ -102,7 +112,8 @@ void check_watched_metric(const TrainerCore& core) {
   const auto& compute = core.options.compute_metrics;
   const auto& metric = core.args.metric_for_best_model;
   if (metric.empty() || core.args.eval_strategy == IntervalStrategy::no) return;
-  if (compute.function() || compute.batch_function()) return;
+  const bool has_function = compute.function() || compute.batch_function();
+  if (has_function && !core.args.prediction_loss_only) return;
   const auto names = known_metrics(core);
   const std::string wanted = evaluated_name(metric);
   if (std::ranges::find(names, wanted) != names.end()) return;
@@ -170,7 +181,18 @@ std::vector<double> planned_rates(const TrainerCore& core, std::int64_t max_step
 
 }  // namespace
 
+void check_metrics_function(const TrainerCore& core) {
+  const bool by_batch = core.options.compute_metrics.batch_function() != nullptr;
+  if (by_batch == core.args.batch_eval_metrics || core.options.compute_metrics.empty()) return;
+  throw ConfigError(by_batch ? "compute_metrics takes a batch and whether it is the last one, and "
+                               "batch_eval_metrics is false: set it to true"
+                             : "batch_eval_metrics is set: give a compute_metrics that takes a "
+                               "batch and whether it is the last one. A metric of this library "
+                               "streams by itself and needs it not");
+}
+
 void check_training(const TrainerCore& core) {
+  check_metrics_function(core);
   if (core.options.train_dataset.empty())
     throw ConfigError("train() needs train_dataset, which the Trainer was not given");
   check_dataset(core, core.options.train_dataset, "train_dataset");
@@ -183,9 +205,17 @@ void check_training(const TrainerCore& core) {
         "number of optimizer steps");
 }
 
-void check_output_dir(const TrainerCore& core, bool resumes) {
+void check_output_dir(const TrainerCore& core, const std::filesystem::path& resumed) {
+  std::error_code error;
+  std::filesystem::create_directories(core.args.output_dir, error);
+  if (error || ::access(core.args.output_dir.c_str(), W_OK) != 0)
+    throw ConfigError("output_dir " + core.args.output_dir + " cannot be written into: " +
+                      (error ? error.message() : "no permission") + ". Name another folder");
   const auto found = step_checkpoints(core.args.output_dir);
-  if (resumes || found.empty()) return;
+  const bool goes_on_here = !resumed.empty() && std::ranges::any_of(found, [&](const auto& one) {
+    return std::filesystem::equivalent(one.folder, resumed, error);
+  });
+  if (goes_on_here || found.empty()) return;
   throw ConfigError("output_dir " + core.args.output_dir + " holds " +
                     found.back().folder.filename().string() +
                     " of another run: go on with it by resume_from_checkpoint = true, name "

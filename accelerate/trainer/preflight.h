@@ -1,6 +1,7 @@
 // What is looked at before the first step, so that a mistake costs seconds and not hours.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "accelerate/trainer/loop/training_plan.h"
@@ -14,8 +15,9 @@ namespace accelerate::detail {
 /// a Dataset. Local.
 void check_training(const TrainerCore& core);
 
-/// Throws ConfigError when output_dir holds checkpoints and none is to be gone on from. Local.
-void check_output_dir(const TrainerCore& core, bool resumes);
+/// Makes output_dir. Throws ConfigError when it cannot be written into, or holds checkpoints of
+/// which none is `resumed`, the one to go on from, empty if there is none. Local.
+void check_output_dir(const TrainerCore& core, const std::filesystem::path& resumed);
 
 /// What will happen, as lines for a person: examples, steps, schedule as a small curve, parameters,
 /// memory.

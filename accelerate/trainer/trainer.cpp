@@ -64,6 +64,7 @@ struct Trainer::Impl {
   TrainOutput run_loop(Prepared prepared, const std::optional<detail::Resumed>& resumed);
   detail::LoopServices services();
   void leave(const std::string& reason, const LogValues& metrics);
+  void leave_with_error() noexcept;
   void say(const std::string& text) const;
   [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
@@ -145,10 +146,10 @@ std::optional<detail::Resumed> Trainer::Impl::resume(const ResumeOption& asked,
 // --- training ------------------------------------------------------------------------------------
 
 TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
-  const bool resumes = !asked.empty() || !core.args.resume_from_checkpoint.empty();
+  const auto from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
   // All ranks have the same, so all find the same.
   detail::check_training(core);
-  if (!has_trained) detail::check_output_dir(core, resumes);
+  if (!has_trained) detail::check_output_dir(core, from.value_or(std::filesystem::path()));
   hub.make_repository();
   if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, asked);
   TrainOutput output;
@@ -191,18 +192,22 @@ TrainOutput Trainer::Impl::run_loop(Prepared prepared,
   std::optional<std::string> from;
   if (resumed) from = "checkpoint-" + std::to_string(first_step);
   run_log->begin(core.event(), prepared.plan, from);
-  core.call(&TrainerCallback::on_train_begin);
-  if (core.args.eval_on_start) (void)evaluate({}, "eval");
-  detail::TrainingLoop loop(core, prepared.plan, std::move(prepared.loader), services());
-  run_log->set_clock(&loop.clock());
+  int signal = 0;
+  double total_loss = 0;
   try {
+    core.call(&TrainerCallback::on_train_begin);
+    if (core.args.eval_on_start) (void)evaluate({}, "eval");
+    detail::TrainingLoop loop(core, prepared.plan, std::move(prepared.loader), services());
+    run_log->set_clock(&loop.clock());
     loop.run(resumed.value_or(detail::Resumed{}));
+    signal = loop.stop_signal();
+    if (signal == 0) total_loss = loop.total_loss();
   } catch (...) {
-    leave("error", {});
+    leave_with_error();
     throw;
   }
-  if (loop.stop_signal() != 0) interrupt(loop.stop_signal());
-  return finish(prepared.plan, detail::seconds_since(start), first_step, loop.total_loss());
+  if (signal != 0) interrupt(signal);
+  return finish(prepared.plan, detail::seconds_since(start), first_step, total_loss);
 }
 
 detail::LoopServices Trainer::Impl::services() {
@@ -221,6 +226,15 @@ void Trainer::Impl::leave(const std::string& reason, const LogValues& metrics) {
   run_log->end(core.event(), reason, metrics);
   core.is_training = false;
   core.call(&TrainerCallback::on_train_end);
+}
+
+// What ended the training counts, not what callbacks throw about it.
+void Trainer::Impl::leave_with_error() noexcept {
+  try {
+    leave("error", {});
+  } catch (const std::exception& error) {
+    trainer_logger().warning(error.what());
+  }
 }
 
 // Once, on the main process.

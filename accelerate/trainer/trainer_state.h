@@ -35,6 +35,7 @@ struct TrainerControl {
   bool should_save = false;
   bool should_evaluate = false;
   bool should_log = false;
+  bool was_interrupted = false;  ///< By a signal: what is saved now is for going on.
 };
 
 struct TrainerState {

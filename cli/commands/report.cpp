@@ -21,7 +21,12 @@ evaluations, checkpoints, arguments and notes. It is one file that needs nothing
 Its times come from the log alone: the same log gives the same page.)";
 
 std::filesystem::path page_path(const ReportOptions& options, const RunSource& source) {
-  return options.output.empty() ? source.folder() / "report.html" : options.output;
+  if (!options.output.empty()) return options.output;
+  // A checkpoint holds nothing but what was saved: a page in it would keep it from being replaced.
+  const auto folder = std::filesystem::absolute(source.folder()).lexically_normal();
+  const std::string name = folder.filename().string();
+  return name.starts_with("checkpoint-") ? folder.parent_path() / (name + ".html")
+                                         : source.folder() / "report.html";
 }
 
 }  // namespace

@@ -344,6 +344,72 @@ TEST(Trainer, FindsWhatDoesNotGoOn) {
   EXPECT_NE(message.find("verify_resume"), std::string::npos) << message;
 }
 
+// What is gone back from goes first, never what was just saved.
+TEST(Trainer, KeepsWhatAResumedTrainingSavesAndNotWhatItTookBack) {
+  const TemporaryFolder folder;
+  auto args = quiet_arguments(folder.path());
+  args.save_strategy = "steps";
+  args.save_steps = 2;
+  Trainer(small_training(args)).train();
+  args.save_total_limit = 1;
+  args.max_steps = 4;
+  Trainer back(small_training(args));
+  back.train(folder.path() / "checkpoint-2");
+  EXPECT_TRUE(exists(folder.path() / "checkpoint-4"));
+  EXPECT_FALSE(exists(folder.path() / "checkpoint-6"));
+  EXPECT_FALSE(exists(folder.path() / "checkpoint-2"));
+}
+
+TEST(Trainer, DoesNotMixAnotherRunIntoAFolder) {
+  const TemporaryFolder folder;
+  auto args = quiet_arguments(folder.path() / "one");
+  args.save_strategy = "epoch";
+  Trainer(small_training(args)).train();
+  args.output_dir = (folder.path() / "two").string();
+  Trainer(small_training(args)).train();
+  Trainer mixed(small_training(args));
+  const auto message =
+      message_of<ConfigError>([&] { mixed.train(folder.path() / "one" / "checkpoint-6"); });
+  EXPECT_NE(message.find("of another run"), std::string::npos) << message;
+}
+
+struct EndsTheFirstEpoch final : TrainerCallback {
+  void on_epoch_begin(TrainerEvent& event) override {
+    if (event.state.global_step == 0 && !std::exchange(ended, true))
+      event.control.should_epoch_stop = true;
+  }
+  bool ended = false;
+};
+
+TEST(Trainer, GoesOnBehindAnEpochThatACallbackEnds) {
+  const TemporaryFolder folder;
+  auto args = quiet_arguments(folder.path());
+  args.num_train_epochs = 2;
+  auto options = small_training(args);
+  options.callbacks = {std::make_shared<EndsTheFirstEpoch>()};
+  Trainer trainer(std::move(options));
+  EXPECT_EQ(trainer.train().global_step, 6);
+}
+
+struct ThrowsOnce final : TrainerCallback {
+  void on_pre_optimizer_step(TrainerEvent&) override {
+    if (!std::exchange(thrown, true)) throw std::runtime_error("once");
+  }
+  bool thrown = false;
+};
+
+TEST(Trainer, ForgetsTheGradientsOfATrainingThatWasCut) {
+  const TemporaryFolder folder;
+  auto options = small_training(quiet_arguments(folder.path()));
+  options.callbacks = {std::make_shared<ThrowsOnce>()};
+  Trainer trainer(std::move(options));
+  EXPECT_THROW(trainer.train(), std::runtime_error);
+  trainer.train();
+  Trainer usual(small_training(quiet_arguments(folder.path() / "usual")));
+  usual.train();
+  EXPECT_EQ(logged(trainer.state(), "grad_norm"), logged(usual.state(), "grad_norm"));
+}
+
 TEST(Trainer, FindsABatchSizeThatFits) {
   const TemporaryFolder folder;
   auto args = quiet_arguments(folder.path());
@@ -386,6 +452,7 @@ std::vector<Mistake> mistakes() {
        "Did you mean"},
       {"label",
        [](Options& o) {
+         o.data_collator = {};  // One of the user's may change labels.
          o.train_dataset = Dataset::from_rows(
              {Row{{"input_ids", std::vector<std::int64_t>{1, 2}}, {"label", std::int64_t{2}}}});
        },
@@ -415,6 +482,28 @@ std::vector<Mistake> mistakes() {
          o.model = trainable(Net(), [](Net&, const Inputs&) { return ModelOutput{}; });
        },
        "Net is no model of"},
+      {"metrics by batch",
+       [](Options& o) {
+         o.args.batch_eval_metrics = true;
+         o.compute_metrics = [](const EvalPrediction&) { return LogValues{}; };
+       },
+       "batch_eval_metrics"},
+      {"losses alone",
+       [](Options& o) {
+         o.args.eval_strategy = "epoch";
+         o.args.metric_for_best_model = "accuracy";
+         o.args.prediction_loss_only = true;
+         o.compute_metrics = std::make_shared<Accuracy>();
+       },
+       "metric_for_best_model"},
+      {"equal names",
+       [](Options& o) {
+         const auto rows = testing::small_rows(3);
+         o.eval_dataset = EvalDatasets::Named{{"a", rows}, {"a", rows}};
+       },
+       "two evaluation sets"},
+      {"a file for a folder", [](Options& o) { o.args.output_dir = "/proc/version/below"; },
+       "cannot be written into"},
       {"two models", [](Options& o) { o.model_init = [] { return TrainableModel(); }; },
        "model and model_init"},
       {"optimizer argument",
@@ -430,10 +519,10 @@ TEST(Trainer, FindsMistakesBeforeTheFirstStep) {
   for (const Mistake& mistake : mistakes()) {
     const TemporaryFolder folder;
     auto options = small_training(quiet_arguments(folder.path()));
-    mistake.make(options);
     const auto recorder = std::make_shared<Recorder>();
     options.callbacks = {recorder};
     const auto message = message_of<ConfigError>([&] {
+      mistake.make(options);
       Trainer trainer(std::move(options));
       trainer.train();
     });

@@ -30,7 +30,7 @@ BoundArgument bound_line(const Key<TrainingArguments>& key, const std::string& g
   BoundArgument line{.name = key.name, .group = group, .doc = key.doc};
   line.type = key.type;
   line.allowed = key.allowed;
-  line.fallback = default_text(key);
+  line.fallback = fallback_text(key.write(args));  // A program may have defaults of its own.
   line.aliases = key.rules.aliases;
   line.choices = key.choices;
   line.bare = value_of_bare_flag(key);

@@ -1,6 +1,7 @@
 #include "accelerate/trainer/callbacks/progress_callback.h"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "accelerate/accelerator/accelerator.h"
@@ -9,6 +10,7 @@ namespace accelerate {
 namespace {
 
 std::string short_number(double value) {
+  if (std::isnan(value)) return "nan";
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", value);
   return text.data();

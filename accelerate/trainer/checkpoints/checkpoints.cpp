@@ -50,13 +50,23 @@ void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
                                  join(changes, "; "));
 }
 
-// Folders of Python's Trainer are not replaced, which would end the training when it comes to one.
+bool is_replaceable(const Path& folder) {
+  try {
+    check_replaceable(real_file_system(), folder);
+    return true;
+  } catch (const CheckpointError&) {
+    return false;
+  }
+}
+
+// Folders of Python's Trainer, and folders that hold more than a checkpoint, are not replaced,
+// which would end the training when it comes to one.
 void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
   for (const auto& one : all) {
-    if (one.step <= step || !is_python_state(real_file_system(), one.folder)) continue;
+    if (one.step <= step || is_replaceable(std::filesystem::absolute(one.folder))) continue;
     throw CheckpointError(one.folder.string() +
-                          " is of Python's Trainer and is not replaced, and " +
-                          "the training goes on from step " + std::to_string(step) +
+                          " is not a checkpoint of ours and nothing else, so it is not replaced, " +
+                          "and " + "the training goes on from step " + std::to_string(step) +
                           ", before it: go on from the newest checkpoint, remove later ones, or " +
                           "name another output_dir");
   }
@@ -135,8 +145,9 @@ Path Checkpoints::save() {
     if (writes_here()) write_files(temporary);
   });
   try {
-    core_.accelerator.save_state(folder,
-                                 {.whole_models = true, .only_models = core_.args.save_only_model});
+    core_.accelerator.save_state(
+        folder, {.whole_models = true,
+                 .only_models = core_.args.save_only_model && !core_.control.was_interrupted});
   } catch (...) {
     hook.remove();
     throw;
@@ -177,8 +188,12 @@ void Checkpoints::write_model_files(const Path& folder) const {
 void Checkpoints::rotate() const {
   const auto& limit = core_.args.save_total_limit;
   if (!limit || *limit <= 0 || !writes_here()) return;
-  for (const auto& one : beyond_limit(step_checkpoints(core_.args.output_dir), *limit,
-                                      core_.state.best_model_checkpoint))
+  // Later steps are of a run that was gone back from: they are older than what was just saved.
+  auto all = step_checkpoints(core_.args.output_dir);
+  const auto newest = std::ranges::find_if(
+      all, [&](const auto& one) { return one.step > core_.state.global_step; });
+  std::rotate(all.begin(), newest, all.end());
+  for (const auto& one : beyond_limit(std::move(all), *limit, core_.state.best_model_checkpoint))
     remove(one);
 }
 
@@ -224,6 +239,11 @@ Resumed Checkpoints::resume(const Path& folder, const TrainingPlan& plan,
                             ", so no Trainer saved it: give a folder checkpoint-<step>");
     saved = TrainerState::load(folder / kStateFile);
   });
+  if (std::filesystem::exists(folder / "manifest.json") &&
+      !std::filesystem::exists(folder / "accelerator.json"))
+    throw CheckpointError(folder.string() +
+                          " was saved with save_only_model and holds the weights alone: make the "
+                          "model of it by from_pretrained(), and begin anew");
   const bool of_python = is_python_state(real_file_system(), folder);
   if (of_python)
     checkpoints_logger().warning(

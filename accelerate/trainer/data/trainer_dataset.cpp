@@ -1,5 +1,7 @@
 #include "accelerate/trainer/data/trainer_dataset.h"
 
+#include <set>
+
 #include "accelerate/base/error.h"
 
 namespace accelerate {
@@ -11,6 +13,16 @@ std::optional<std::size_t> TrainerDataset::size() const {
     return make_({}).total_dataset_length();
   } catch (const DataError&) {
     return std::nullopt;
+  }
+}
+
+EvalDatasets::EvalDatasets(Named sets) : sets_(std::move(sets)) {
+  std::set<std::string> names;
+  for (const auto& [name, dataset] : sets_) {
+    if (dataset.empty()) throw ConfigError("the evaluation set '" + name + "' has no dataset");
+    if (!names.insert(name).second)
+      throw ConfigError("two evaluation sets are called '" + name +
+                        "': give each a name of its own");
   }
 }
 

@@ -60,7 +60,8 @@ class EvalDatasets {
   template <typename D>
     requires(std::convertible_to<D, TrainerDataset> && !std::is_base_of_v<EvalDatasets, D>)
   EvalDatasets(D dataset) : sets_{{std::string(), TrainerDataset(std::move(dataset))}} {}
-  EvalDatasets(Named sets) : sets_(std::move(sets)) {}
+  /// Throws ConfigError for two sets of one name, and for a set without a dataset.
+  EvalDatasets(Named sets);
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] bool empty() const { return sets_.empty() || sets_.front().second.empty(); }

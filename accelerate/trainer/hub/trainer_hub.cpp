@@ -92,10 +92,12 @@ void TrainerHub::make_repository() {
   }
   found = broadcast_object(core_.accelerator.communicator(), found);
   if (!found.second.empty())
-    throw ConfigError("push_to_hub is set, and the repository '" + name +
-                      "' cannot be pushed to: log in by `accelerate hub login`, set hub_token, or "
-                      "train without push_to_hub\n  because: " +
-                      found.second);
+    throw ConfigError(
+        "push_to_hub is set, and the repository '" + name +
+        "' cannot be pushed to: log in by `accelerate hub login` or set hub_token, look "
+        "whether the hub can be reached, or "
+        "train without push_to_hub\n  because: " +
+        found.second);
   repo_id_ = found.first;
 }
 

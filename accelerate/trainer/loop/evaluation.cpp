@@ -211,9 +211,8 @@ EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset
   }
   EvaluationResult result = run.result();
   if (result.num_samples == 0)
-    throw ConfigError(
-        "the dataset to evaluate on is empty: give one with rows, or set "
-        "eval_strategy to 'no'");
+    throw ConfigError("the dataset of the " + options.description +
+                      " is empty: give one with rows");
   const auto samples = static_cast<double>(result.num_samples);
   const auto step_samples =
       static_cast<double>(core.args.per_device_eval_batch_size * core.accelerator.num_processes());

@@ -12,7 +12,7 @@ namespace accelerate::detail {
 struct EvaluationOptions {
   std::string prefix = "eval";  ///< Of the names of metrics.
   bool keeps_predictions = false;
-  std::string description = "Evaluation";
+  std::string description = "evaluation";
 };
 
 struct EvaluationResult {

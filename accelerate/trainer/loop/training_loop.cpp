@@ -6,6 +6,7 @@
 #include <ATen/ops/sum.h>
 
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <utility>
 
@@ -49,6 +50,7 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
 
 void TrainingLoop::run(const Resumed& resumed) {
   const auto& step = core_.state.global_step;
+  core_.optimizer->zero_grad();  // A training that was cut left some.
   for (auto epoch = resumed.epoch; epoch < plan_.num_train_epochs && step < plan_.max_steps;
        ++epoch) {
     core_.control.should_epoch_stop = false;
@@ -56,6 +58,26 @@ void TrainingLoop::run(const Resumed& resumed) {
     run_epoch(epoch, epoch == resumed.epoch ? resumed.updates : 0);
     if (core_.control.should_training_stop) break;
   }
+  stop_late();
+}
+
+// A signal that came when the last step was under way counts too.
+void TrainingLoop::stop_late() {
+  if (stop_signal_ != 0 ||
+      !note_signal(core_.sum({static_cast<double>(signals_.received())}).front()))
+    return;
+  store_flops();
+  services_.save();
+}
+
+// `sum`: of the signals of all ranks. Returns whether there is one.
+bool TrainingLoop::note_signal(double sum) {
+  if (sum > 0 && stop_signal_ == 0) {
+    stop_signal_ = signals_.received();
+    if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank's.
+    core_.control.was_interrupted = true;
+  }
+  return sum > 0;
 }
 
 void TrainingLoop::run_epoch(std::int64_t epoch, std::int64_t updates_done) {
@@ -75,7 +97,7 @@ void TrainingLoop::run_epoch(std::int64_t epoch, std::int64_t updates_done) {
     }
     if (!is_stopping() && begun && batches != loader_.end()) ++batches;  // Ends the pass.
   }
-  if (update == 0) {
+  if (update == 0 && !is_stopping()) {
     loop_logger().warning("the training dataset gave no batch in epoch " + std::to_string(epoch) +
                           ": the training ends at step " + std::to_string(core_.state.global_step) +
                           " of " + std::to_string(plan_.max_steps));
@@ -123,8 +145,7 @@ at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
   }
   const auto all = core_.sum({items, tokens, static_cast<double>(signals_.received())});
   core_.state.num_input_tokens_seen += static_cast<std::int64_t>(all[1]);
-  if (all[2] > 0 && stop_signal_ == 0) stop_signal_ = signals_.received();
-  if (all[2] > 0 && stop_signal_ == 0) stop_signal_ = 15;  // Another rank's.
+  (void)note_signal(all[2]);
   clock_.spent_on(StepPart::communication);
   if (!counts) return {};
   const double mine = core_.args.average_tokens_across_devices ? all[0] : items;

@@ -49,6 +49,8 @@ class TrainingLoop {
   using Batches = std::vector<Inputs>;
   using Iterator = LoaderIterator<Inputs>;
 
+  void stop_late();
+  [[nodiscard]] bool note_signal(double sum);
   void run_epoch(std::int64_t epoch, std::int64_t updates_done);
   [[nodiscard]] bool is_stopping() const;
   [[nodiscard]] Batches fetch(Iterator& batches, std::int64_t count, bool& begun);

@@ -1,5 +1,9 @@
 #include "accelerate/trainer/loop/verify_resume.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/isnan.h>
+
+#include <csignal>
 #include <filesystem>
 #include <utility>
 
@@ -60,12 +64,23 @@ std::vector<at::Tensor> copies_of(const PreparedModel& model) {
   return copies;
 }
 
+// NaN is NaN here: whether the loss is one is not what is asked.
+bool is_same(const at::Tensor& a, const at::Tensor& b) {
+  return a.equal(b) || (a.eq(b) | (a.isnan() & b.isnan())).all().item<bool>();
+}
+
 // Where this rank's parts differ from `expected`; the number of parts if nowhere.
 std::size_t first_difference(const PreparedModel& model, const std::vector<at::Tensor>& expected) {
   const auto parts = model.core()->gradient_holders();
   std::size_t i = 0;
-  while (i < parts.size() && parts[i].detach().equal(expected.at(i))) ++i;
+  while (i < parts.size() && is_same(parts[i].detach(), expected.at(i))) ++i;
   return i;
+}
+
+// Nothing has been trained yet: the process ends as it would have without us.
+std::string end_by(int signal) {
+  std::raise(signal);
+  return "";
 }
 
 }  // namespace
@@ -79,6 +94,7 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
   VerifyScope scope(core);
   auto& accelerator = core.accelerator;
   accelerator.save_state(scope.folder("start"));
+  int signal = 0;
   const auto run = [&](const Resumed& resumed) {
     const auto save = [&] {
       if (resumed.updates == 0) accelerator.save_state(scope.folder("middle"));
@@ -86,12 +102,15 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
     TrainingLoop loop(core, plan, loader,
                       {.evaluate = nullptr, .save = save, .explain_non_finite = [](auto*) {}});
     loop.run(resumed);
+    signal = loop.stop_signal();
   };
   run({});
+  if (signal != 0) return end_by(signal);
   const auto expected = copies_of(core.prepared_model());
   accelerator.load_state(scope.folder("middle"));
   scope.restart(kMiddle);
   run({.updates = kMiddle});
+  if (signal != 0) return end_by(signal);
   const std::size_t differs = first_difference(core.prepared_model(), expected);
   const double faults = core.sum({differs < expected.size() ? 1.0 : 0.0}).front();
   accelerator.load_state(scope.folder("start"));
