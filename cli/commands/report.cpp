@@ -48,7 +48,9 @@ void setup_report(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("report", kReportAbout);
   auto options = std::make_shared<ReportOptions>();
   command->add_option("RUN", options->run, "What to show")->required()->type_name("");
-  command->add_option("-o,--output", options->output, "Where to write [RUN/report.html]")
+  command
+      ->add_option("-o,--output", options->output,
+                   "Where to write [RUN/report.html; of a checkpoint checkpoint-N.html beside it]")
       ->type_name("FILE");
   command->footer(kReportFooter);
   command->callback([options, &exit_code] { exit_code = run_report(*options, std::cout); });

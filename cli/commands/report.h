@@ -8,8 +8,9 @@
 namespace accelerate::cli {
 
 struct ReportOptions {
-  std::filesystem::path run;          ///< A folder, or a file in it; see RunSource.
-  std::filesystem::path output = {};  ///< report.html in the run's folder when empty.
+  std::filesystem::path run;  ///< A folder, or a file in it; see RunSource.
+  /// If empty, report.html in the run's folder; of a checkpoint, checkpoint-N.html beside it.
+  std::filesystem::path output = {};
 };
 
 /// Writes the page and says on `out` where. Readers of an older page see it until the new one is

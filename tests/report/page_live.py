@@ -28,7 +28,9 @@ VOID = {"meta", "br", "img", "input", "link", "hr"}
 
 def report(run, *words):
     subprocess.run([PROGRAM, "report", str(run), *words], check=True, stdout=subprocess.DEVNULL)
-    return (pathlib.Path(run) / "report.html").read_text(encoding="utf-8")
+    run = pathlib.Path(run)  # A checkpoint holds nothing but what was saved: its page lies beside it.
+    page = run.parent / f"{run.name}.html" if run.name.startswith("checkpoint-") else run / "report.html"
+    return page.read_text(encoding="utf-8")
 
 
 class Elements(html.parser.HTMLParser):
