@@ -31,7 +31,7 @@ struct Field {
 
 struct KnownClass {
   std::string_view name;
-  std::string_view telling_option;  // That no other class has, but Adam and AdamW.
+  std::string_view telling_option;  // That no later class has, but those with betas.
   std::span<const Field> fields;
 };
 
@@ -54,10 +54,24 @@ constexpr std::array kLbfgs = {Field{"func_evals", As::count, true},
                                Field{"old_dirs", As::tensors, true},
                                Field{"old_stps", As::tensors, true},
                                Field{"ro", As::tensors, true}};
+constexpr std::array kAdafactor = {Field{"step", As::count},
+                                   Field{"exp_avg", As::tensor, true},
+                                   Field{"exp_avg_sq", As::tensor, true},
+                                   Field{"exp_avg_sq_row", As::tensor, true},
+                                   Field{"exp_avg_sq_col", As::tensor, true},
+                                   Field{"RMS", As::tensor}};
+constexpr std::array kLion = {Field{"step", As::count}, Field{"state1", As::tensor}};
+constexpr std::array kScheduleFreeAdamW = {Field{"z", As::tensor}, Field{"exp_avg_sq", As::tensor}};
 constexpr std::array kClasses = {
-    KnownClass{"Adam", "betas", kAdam},       KnownClass{"AdamW", "betas", kAdam},
-    KnownClass{"SGD", "nesterov", kSgd},      KnownClass{"Adagrad", "lr_decay", kAdagrad},
-    KnownClass{"RMSprop", "alpha", kRmsprop}, KnownClass{"LBFGS", "history_size", kLbfgs}};
+    KnownClass{"Adafactor", "clip_threshold", kAdafactor},
+    KnownClass{"ScheduleFreeAdamW", "weight_lr_power", kScheduleFreeAdamW},
+    KnownClass{"Adam", "betas", kAdam},
+    KnownClass{"AdamW", "betas", kAdam},
+    KnownClass{"Lion", "betas", kLion},
+    KnownClass{"SGD", "nesterov", kSgd},
+    KnownClass{"Adagrad", "lr_decay", kAdagrad},
+    KnownClass{"RMSprop", "alpha", kRmsprop},
+    KnownClass{"LBFGS", "history_size", kLbfgs}};
 
 // Options that choose how PyTorch computes a step, not what; those of schedules, which keep them in
 // the groups; and names.
@@ -69,9 +83,10 @@ constexpr std::array kIdleOptions = {
 const KnownClass& known_class(const std::string& name) {
   const auto known = std::ranges::find(kClasses, name, &KnownClass::name);
   if (known != kClasses.end()) return *known;
-  throw CheckpointError("the optimizer is " + name +
-                        "; from Python the states of SGD, Adam, AdamW, Adagrad, RMSprop and LBFGS "
-                        "are read");
+  std::vector<std::string> names;
+  for (const auto& one : kClasses) names.emplace_back(one.name);
+  throw CheckpointError("the optimizer is " + name + "; from Python the states of " +
+                        join(names, ", ") + " are read");
 }
 
 const TorchValue& need(const TorchValue& dict, std::string_view key, const std::string& what) {
@@ -79,15 +94,22 @@ const TorchValue& need(const TorchValue& dict, std::string_view key, const std::
   throw CheckpointError(what + " has no '" + std::string(key) + "'");
 }
 
+// PyTorch's Adam and AdamW tell which they are in newer versions; bitsandbytes' Lion has neither of
+// their flags.
+std::string saved_class_with_betas(const TorchValue& group) {
+  if (group.find("amsgrad") == nullptr && group.find("maximize") == nullptr) return "Lion";
+  const auto* decoupled = group.find("decoupled_weight_decay");
+  const auto* flag = decoupled == nullptr ? nullptr : decoupled->as<bool>();
+  if (flag == nullptr) return "Adam or AdamW";
+  return *flag ? "AdamW" : "Adam";
+}
+
 // The class that saved the group, by its options; "" when it is none that is known.
 std::string saved_class(const TorchValue& group) {
   for (const auto& known : kClasses) {
     if (group.find(known.telling_option) == nullptr) continue;
-    if (known.telling_option != "betas") return std::string(known.name);
-    const auto* decoupled = group.find("decoupled_weight_decay");
-    const auto* flag = decoupled == nullptr ? nullptr : decoupled->as<bool>();
-    if (flag == nullptr) return "Adam or AdamW";
-    return *flag ? "AdamW" : "Adam";
+    return known.telling_option == "betas" ? saved_class_with_betas(group)
+                                           : std::string(known.name);
   }
   return "";
 }
@@ -103,7 +125,8 @@ std::string keys_of(const TorchValue& value) {
 
 void check_class(const TorchValue& group, const KnownClass& own) {
   const std::string saved = saved_class(group);
-  if (saved == own.name || (saved == "Adam or AdamW" && own.telling_option == "betas")) return;
+  const bool is_adam = own.name == "Adam" || own.name == "AdamW";
+  if (saved == own.name || (saved == "Adam or AdamW" && is_adam)) return;
   throw CheckpointError(
       "the file has the state of " +
       (saved.empty() ? "an optimizer with the options " + keys_of(group) : saved) +
@@ -120,27 +143,29 @@ StateDict option_of(const TorchValue& value, const Content& content, const std::
   return option;
 }
 
-bool is_idle(std::string_view option, const TorchValue& value) {
+bool is_idle(std::string_view option, const TorchValue& value, const KnownClass& own) {
   if (std::ranges::find(kIdleOptions, option) != kIdleOptions.end()) return true;
+  if (option == "eps" && own.name == "Lion") return true;  // Which has none to add it to.
   const auto* flag = value.as<bool>();
   return option == "maximize" && flag != nullptr && !*flag;
 }
 
-void check_options(const TorchValue& group, const StateDict& own, const std::string& place) {
+void check_options(const TorchValue& group, const StateDict& own, const KnownClass& known,
+                   const std::string& place) {
   const auto* dict = group.as<TorchDict>();
   if (dict == nullptr) throw CheckpointError(place + " is " + group.describe() + ", no dict");
   for (const auto& [key, value] : dict->entries) {
     const auto* name = key.as<std::string>();
-    if (name != nullptr && (own.find(*name) != nullptr || is_idle(*name, value))) continue;
-    throw CheckpointError(place + " has the option " +
-                          (name == nullptr ? key.describe() : "'" + *name + "'") + ", " +
-                          value.describe() + ", which the optimizer of LibTorch does not have");
+    if (name != nullptr && (own.find(*name) != nullptr || is_idle(*name, value, known))) continue;
+    throw CheckpointError(
+        place + " has the option " + (name == nullptr ? key.describe() : "'" + *name + "'") + ", " +
+        value.describe() + ", which " + std::string(known.name) + " here does not have");
   }
 }
 
 StateDict options_of(const TorchValue& group, const Content& content, const StateDict& own,
-                     const std::string& place) {
-  check_options(group, own, place);
+                     const KnownClass& known, const std::string& place) {
+  check_options(group, own, known, place);
   StateDict options = StateDict::Dict();
   for (const auto& entry : own.dict()) {
     const std::string& name = entry.first;
@@ -202,7 +227,7 @@ void check_entries(const StateDict& saved, const KnownClass& known, const std::s
     if (scratch || std::ranges::find(known.fields, name, &Field::name) != known.fields.end())
       continue;
     throw CheckpointError(place + " has the entry '" + name + "', which " +
-                          std::string(known.name) + " of LibTorch does not keep");
+                          std::string(known.name) + " here does not keep");
   }
 }
 
@@ -272,7 +297,7 @@ StateDict optimizer_state_of_python(const TorchValue& saved, const Content& cont
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::string place = "parameter group " + std::to_string(g);
     check_class(groups[g], known);
-    options.push_back(options_of(groups[g], content, own_groups[g], place));
+    options.push_back(options_of(groups[g], content, own_groups[g], known, place));
     const auto& names = own_groups[g].at("params").list();
     const auto numbers = numbers_of(groups[g], names.size(), place);
     std::vector<std::pair<std::int64_t, std::string>> parameters;

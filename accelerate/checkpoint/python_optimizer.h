@@ -1,4 +1,4 @@
-// optimizer.bin of Python Accelerate as a state of ours.
+// optimizer.bin of Python Accelerate, and optimizer.pt of Transformers, as a state of ours.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,14 @@
 
 namespace accelerate {
 
-/// The state_dict() of a PyTorch optimizer under our keys: parameters by name instead of by number,
-/// counters as whole numbers, options that LibTorch lacks left out where they do not change a step.
+/// The state_dict() of an optimizer of Python under our keys: parameters by name instead of by number,
+/// counters as whole numbers, options that ours lack left out where they do not change a step.
 /// `own` is the optimizer_state_dict of the optimizer that is to go on from it: its class, and the
 /// names of its groups' parameters, which must be as many, in the same order. Tensors are views of
 /// `content`. Throws CheckpointError, with the class, group, parameter or key, for a state of
 /// another class or other groups, an option or entry that the class here does not know, and a class
-/// that is none of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS.
+/// that is none of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor (of Transformers), Lion (of
+/// bitsandbytes, 32 bits) and ScheduleFreeAdamW (of the package schedulefree).
 [[nodiscard]] StateDict optimizer_state_of_python(const TorchValue& saved,
                                                   const std::shared_ptr<const FileContent>& content,
                                                   const StateDict& own);

@@ -23,8 +23,19 @@ void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64
   }
 }
 
+// A label for each row of the logits; LibTorch's own error tells only that two sizes differ.
+void check_count(const at::Tensor& logits, const at::Tensor& labels) {
+  if (labels.numel() * logits.size(-1) == logits.numel()) return;
+  throw UsageError(std::to_string(labels.numel()) + " labels were given for " +
+                   std::to_string(logits.numel() / logits.size(-1)) +
+                   " rows of logits; a whole number for each row is allowed. Where a row has "
+                   "several classes at once, give floating-point labels of shape " +
+                   c10::str(logits.sizes()) + ", 0 or 1 for each class");
+}
+
 at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                          const at::Tensor& num_items, std::int64_t ignored) {
+  check_count(logits, labels);
   const at::Tensor targets = labels.to(logits.device(), at::kLong);
   check_labels(logits, targets, ignored);
   const bool is_sum = num_items.defined();

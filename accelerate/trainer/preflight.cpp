@@ -11,7 +11,9 @@
 #include <set>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/folder_lock.h"
 #include "accelerate/base/text.h"
+#include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/tracking/memory.h"
 #include "accelerate/trainer/checkpoints/checkpoints.h"
@@ -61,12 +63,21 @@ void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::st
   }
 }
 
-// A loss or a collator of the user's may take other labels.
-bool labels_are_the_models(const TrainerCore& core) {
-  const auto& collator = core.options.data_collator;
-  const bool is_ours = !collator || collator.target<DataCollatorWithPadding>() != nullptr ||
-                       collator.target<DataCollatorForTokenClassification>() != nullptr;
-  return is_ours && !core.options.compute_loss_func;
+// A collator of the user's may make labels, or change them.
+bool keeps_labels(const DataCollator& collator) {
+  return !collator || collator.target<DataCollatorWithPadding>() != nullptr ||
+         collator.target<DataCollatorForTokenClassification>() != nullptr;
+}
+
+// Without them a batch has no labels: evaluations would have neither a loss nor metrics.
+void check_label_names(const TrainerCore& core, const Dataset& used, const std::string& where) {
+  if (!keeps_labels(core.options.data_collator)) return;
+  for (const std::string& name : core.args.label_names) {
+    if (used.has_column(name) || (name == "labels" && !label_column(used).empty())) continue;
+    throw ConfigError("label_names has '" + name + "', which is no column of " + where +
+                      "; it has " + join(used.column_names(), ", ") + "." +
+                      did_you_mean(name, used.column_names()));
+  }
 }
 
 void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
@@ -80,7 +91,9 @@ void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
     throw ConfigError(where + " has no column input_ids, which " + core.model.name() +
                       " needs; it has " + join(dataset.rows()->column_names(), ", ") +
                       ". Tokenize it by map()");
-  if (labels_are_the_models(core)) check_labels_of(*dataset.rows(), classes_of(core.model), where);
+  check_label_names(core, used, where);
+  if (keeps_labels(core.options.data_collator) && !core.options.compute_loss_func)
+    check_labels_of(*dataset.rows(), classes_of(core.model), where);
 }
 
 void check_evaluation(const TrainerCore& core) {
@@ -220,6 +233,21 @@ void check_output_dir(const TrainerCore& core, const std::filesystem::path& resu
                     found.back().folder.filename().string() +
                     " of another run: go on with it by resume_from_checkpoint = true, name "
                     "another folder, or remove it");
+}
+
+std::unique_ptr<FolderLock> lock_output_dir(TrainerCore& core) {
+  const std::filesystem::path folder = core.args.output_dir;
+  std::unique_ptr<FolderLock> lock;
+  on_all_ranks(core.accelerator.communicator(), [&] {
+    if (!core.accelerator.is_main_process()) return;
+    try {
+      lock = lock_file(folder, folder / ".training.lock");
+    } catch (const FolderInUse& error) {
+      throw ConfigError("output_dir " + folder.string() + " is used by another training, " +
+                        error.holder() + ": name another folder, or wait for its end");
+    }
+  });
+  return lock;
 }
 
 std::string rate_curve(const std::vector<double>& rates, std::size_t width) {

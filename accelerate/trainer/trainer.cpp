@@ -66,6 +66,7 @@ struct Trainer::Impl {
   void leave(const std::string& reason, const LogValues& metrics);
   void leave_with_error() noexcept;
   void say(const std::string& text) const;
+  void check_half_weights();
   [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
                      double total_loss);
@@ -150,6 +151,7 @@ TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
   // All ranks have the same, so all find the same.
   detail::check_training(core);
   if (!has_trained) detail::check_output_dir(core, from.value_or(std::filesystem::path()));
+  const auto lock = detail::lock_output_dir(core);
   hub.make_repository();
   if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, asked);
   TrainOutput output;
@@ -175,6 +177,7 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const ResumeOptio
   has_trained = true;
   auto prepared = prepare_training();
   prepare_optimizer(prepared.plan.max_steps);
+  check_half_weights();
   begin_state(prepared.plan);
   if (core.args.verify_resume) say(detail::verify_resume(core, prepared.plan, prepared.loader));
   const auto resumed = resume(asked, prepared);
@@ -276,11 +279,15 @@ void Trainer::Impl::interrupt(int signal) {
 
 // --- evaluation ----------------------------------------------------------------------------------
 
+void Trainer::Impl::check_half_weights() {
+  detail::check_half_weights(core.args, core.prepared_model().core()->shards() != nullptr);
+}
+
 // Outside a training, if the arguments ask for it; else null.
 std::unique_ptr<detail::HalfWeights> Trainer::Impl::half_weights() {
   if (core.is_training) return nullptr;
-  const bool is_sharded = core.prepared_model().core()->shards() != nullptr;
-  return std::make_unique<detail::HalfWeights>(core.args, core.model, is_sharded);
+  check_half_weights();
+  return std::make_unique<detail::HalfWeights>(core.args, core.model);
 }
 
 LogValues Trainer::Impl::evaluate(const EvalDatasets& sets, const std::string& prefix) {

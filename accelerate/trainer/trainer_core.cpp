@@ -82,7 +82,8 @@ LoaderRecipe TrainerCore::recipe() const {
           .processing_class = options.processing_class,
           .data_collator = options.data_collator,
           .train_batch_size = train_batch_size,
-          .world_size = accelerator.num_processes()};
+          .world_size = accelerator.num_processes(),
+          .accumulation = accumulation};
 }
 
 TrainerEvent TrainerCore::event() {

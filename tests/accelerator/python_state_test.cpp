@@ -59,6 +59,12 @@ std::shared_ptr<torch::optim::Optimizer> make_optimizer(
   if (name.starts_with("SGD")) return std::make_shared<SGD>(groups, SGDOptions(0.5).momentum(0.1));
   if (name == "Adagrad") return std::make_shared<Adagrad>(groups, AdagradOptions(0.5));
   if (name.starts_with("RMSprop")) return std::make_shared<RMSprop>(groups, RMSpropOptions(0.5));
+  if (name.starts_with("Adafactor"))
+    return std::make_shared<Adafactor>(
+        groups, AdafactorOptions(0.5).relative_step(false).warmup_init(false));
+  if (name == "Lion") return std::make_shared<Lion>(groups, LionOptions(0.5));
+  if (name == "ScheduleFreeAdamW")
+    return std::make_shared<ScheduleFreeAdamW>(groups, ScheduleFreeAdamWOptions(0.5));
   return std::make_shared<LBFGS>(groups, LBFGSOptions(0.5));
 }
 

@@ -231,6 +231,67 @@ TEST(ShardedCheckpoint, TheTypeOfTheStateSaysWhetherRanksWriteTheirPartsOrRankZe
   EXPECT_GT(shards_in(home.path() / "asked"), 3U);
 }
 
+TEST(ShardedCheckpoint, WholeModelsLieBesideAStateInPartsAndTheTrainingGoesOn) {
+  for (const Place& place : kPlaces) {
+    SCOPED_TRACE(text_of(place));
+    const TemporaryFolder home;
+    const auto folder = home.path() / "state";
+    NamedWeights saved, uninterrupted;
+    on_ranks(place, kSharded, [&](CheckpointTraining& training) {
+      training.steps(0, 3);
+      const auto now = training.weights();
+      training.accelerator.save_state(folder, {.whole_models = true});
+      training.steps(3, 5);
+      const auto then = training.weights();
+      if (!training.accelerator.is_main_process()) return;
+      saved = now;
+      uninterrupted = then;
+    });
+    ShardedNet net(testing::ShardedNetOptions{.blocks = 2, .tied = true, .frozen = true});
+    net->to(at::kDouble);
+    load_checkpoint_in_model(*net, folder);
+    for (const auto& item : net->named_parameters())
+      EXPECT_TRUE(at::equal(item.value(), saved.at(item.key()))) << item.key();
+    on_ranks(place, kSharded, [&](CheckpointTraining& training) {
+      training.accelerator.load_state(folder);
+      training.steps(3, 5);
+      expect_close(training.weights(), uninterrupted, 0);
+    });
+  }
+}
+
+TEST(ShardedCheckpoint, ModelsAloneLeaveTheRestAsItIs) {
+  const Place& place = kPlaces[2];
+  const TemporaryFolder home;
+  NamedWeights early;
+  on_ranks(place, kSharded, [&](CheckpointTraining& training) {
+    training.steps(0, 2);
+    const auto now = training.weights();
+    if (training.accelerator.is_main_process()) early = now;
+    training.accelerator.save_state(home.path() / "all");
+    training.accelerator.save_state(home.path() / "alone",
+                                    {.whole_models = true, .only_models = true});
+  });
+  EXPECT_FALSE(std::filesystem::exists(home.path() / "alone" / "optimizer.safetensors"));
+  EXPECT_EQ(shards_in(home.path() / "alone"), 0U);
+  for (const char* folder : {"all", "alone"}) {
+    SCOPED_TRACE(folder);
+    on_ranks(place, kSharded, [&](CheckpointTraining& training) {
+      training.steps(0, 5);
+      training.accelerator.load_state(home.path() / folder, {.only_models = true});
+      expect_close(training.weights(), early, 0);
+      for (const auto& [parameter, state] : training.adamw->state())
+        EXPECT_EQ(static_cast<const torch::optim::AdamWParamState&>(*state).step(), 5);
+    });
+  }
+  on_ranks(place, kSharded, [&](CheckpointTraining& training) {
+    EXPECT_NE(message_of<CheckpointError>([&] {
+                training.accelerator.load_state(home.path() / "alone");
+              }).find("optimizer"),
+              std::string::npos);
+  });
+}
+
 TEST(ShardedCheckpoint, AnAsynchronousSaveHoldsTheStateOfTheCall) {
   for (const auto type : {kFull, kSharded}) {
     const TemporaryFolder home;

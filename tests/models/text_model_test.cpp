@@ -73,6 +73,9 @@ TEST(TextModel, RefusesWhatItCannotCompute) {
   expect_has(said({{"input_ids", kIds}, {"attention_mask", kMask.narrow(1, 0, 3)}}), "[2, 3]");
   expect_has(said({{"input_ids", kIds}, {"labels", at::tensor({1, 2})}}), "the label 2");
   expect_has(said({{"input_ids", kIds}, {"labels", at::tensor({-1, 0})}}), "the label -1");
+  // Classes of a row as whole numbers.
+  expect_has(said({{"input_ids", kIds}, {"labels", at::ones({2, 2}, at::kLong)}}),
+             "4 labels were given for 2 rows");
   expect_has(said({{"input_ids", kIds}, {"sentence", kIds}}), "remove_columns");
   expect_has(said({{"attention_mask", kMask}}), "no input_ids");
   expect_has(said({{"input_ids", kIds[0]}}), "dimensions");

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """State folders of Python Accelerate for the C++ tests to go on from. usage: python_states.py runs|refused FOLDER
 
-runs: FOLDER/<case>/ for every optimizer with one schedule, and every schedule with two optimizers, saved after STEPS steps of a small network with batch norm and
+runs: FOLDER/<case>/ for every optimizer (ScheduleFreeAdamW of the package schedulefree and Lion of bitsandbytes where those are installed) with one
+schedule, and every schedule with two optimizers, saved after STEPS steps of a small network with batch norm and
 dropout, and FOLDER/runs.json with what each case is, the losses of the STEPS steps that follow, the weights and rates
 at the end. FOLDER/ranks: the random states of two ranks.
 refused: FOLDER/<case>/ that are to be refused, each damaged in one way.
 """
+import contextlib
 import json
 import pathlib
 import random
@@ -18,6 +20,7 @@ from accelerate.checkpointing import save_accelerator_state
 from accelerate.state import AcceleratorState, GradientState
 from safetensors.torch import save_file
 from transformers import get_scheduler
+from transformers.optimization import Adafactor
 
 STEPS, BATCH, INPUTS, HIDDEN = 5, 6, 4, 8
 
@@ -55,7 +58,15 @@ OPTIMIZERS = {
     "RMSprop": lambda p: torch.optim.RMSprop(p, lr=0.02, momentum=0.5, centered=True),
     "RMSprop_plain": lambda p: torch.optim.RMSprop(p, lr=0.02),
     "LBFGS": lambda p: torch.optim.LBFGS(p, lr=0.02, max_iter=3, history_size=4),
+    "Adafactor": lambda p: Adafactor(p, lr=0.02, beta1=0.8, relative_step=False, weight_decay=0.1),
+    "Adafactor_plain": lambda p: Adafactor(p, lr=0.02, scale_parameter=False, relative_step=False),
 }
+with contextlib.suppress(ImportError):
+    from schedulefree import AdamWScheduleFree
+    OPTIMIZERS["ScheduleFreeAdamW"] = lambda p: AdamWScheduleFree(p, lr=0.02, warmup_steps=3, weight_decay=0.1)
+with contextlib.suppress(ImportError):
+    from bitsandbytes.optim import Lion32bit
+    OPTIMIZERS["Lion"] = lambda p: Lion32bit(p, lr=0.002, weight_decay=0.1)
 SCHEDULES = {
     "none": lambda o: None,
     "linear": lambda o: get_scheduler("linear", o, num_warmup_steps=3, num_training_steps=12),
@@ -106,6 +117,8 @@ class Run:
         self.net = Net(0.0 if case["optimizer"] == "LBFGS" else 0.5)
         optimizer = OPTIMIZERS[case["optimizer"]](self.groups())
         schedule = SCHEDULES[case["schedule"]](optimizer)
+        if case["optimizer"] == "ScheduleFreeAdamW":
+            optimizer.train()
         self.model, self.optimizer = self.accelerator.prepare(self.net, optimizer)
         self.schedule = self.accelerator.prepare(schedule) if schedule is not None else None
         self.losses = []

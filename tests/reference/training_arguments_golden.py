@@ -73,7 +73,7 @@ VALUES = {
     "dataloader_num_workers": [0, 2],
     "dataloader_prefetch_factor": [None, 2],
     "dataloader_pin_memory": [True, False],
-    "train_sampling_strategy": ["random", "sequential", "group_by_length"],
+    "train_sampling_strategy": ["random", "sequential", "group_by_length", "batch_rebalance"],
     "ddp_timeout": [60], "ddp_bucket_cap_mb": [None, 50], "ddp_find_unused_parameters": [True, False],
     "accelerator_config": [None, {"split_batches": True}, {"even_batches": False, "dispatch_batches": True},
                            {"use_seedable_sampler": False, "non_blocking": True}],

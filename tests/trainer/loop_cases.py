@@ -93,7 +93,7 @@ class Case:
 
 
 EXTRAS = ("eval_rows", "processes", "tolerance", "weights", "metrics", "function_metrics", "compute_loss", "callbacks", "evaluate", "predict", "named",
-          "extra_columns", "collator", "tokenizer", "streams", "resume_from", "train", "lengths")
+          "extra_columns", "collator", "tokenizer", "streams", "resume_from", "train", "lengths", "needs")
 
 
 def table():
@@ -124,6 +124,9 @@ def table():
     for optim, options in {"adamw_torch": "", "sgd": "", "adagrad": "lr_decay=0.1", "rmsprop": "alpha=0.9,momentum=0.3,eps=1e-5"}.items():
         add(C(f"optim {optim}", optim=optim, optim_args=options or None, weight_decay=0.1))
     add(C("optim sgd with momentum", optim="sgd", optim_args="momentum=0.9,nesterov=True", learning_rate=0.02))
+    add(C("optim lion_32bit", optim="lion_32bit", learning_rate=2e-4, weight_decay=0.1, save_strategy="epoch", needs="bitsandbytes"))
+    add(C("optim schedule_free_adamw", optim="schedule_free_adamw", lr_scheduler_type="constant", weight_decay=0.05, warmup_steps=3,
+          eval_strategy="steps", eval_steps=2, save_strategy="epoch", needs="schedulefree"))
     add(C("*optim adafactor", optim="adafactor", weight_decay=0.05, save_strategy="epoch"))
     add(C("weight_decay", weight_decay=0.3, adam_beta1=0.8, adam_beta2=0.95))
     add(C("no clipping", max_grad_norm=0.0))
@@ -183,6 +186,12 @@ def table():
     add(C("full_determinism", full_determinism=True, eval_strategy="epoch"))
     add(C("data_seed", data_seed=123))
     add(C("sequential", train_sampling_strategy="sequential"))
+    # The original draws from 42, whatever `seed` says.
+    add(C("*batch_rebalance", rows=43, train_sampling_strategy="batch_rebalance", seed=42, gradient_accumulation_steps=3, save_strategy="steps",
+          save_steps=2, resume_from=["*"]))
+    add(C("batch_rebalance, drop_last", rows=43, train_sampling_strategy="batch_rebalance", seed=42, gradient_accumulation_steps=2,
+          dataloader_drop_last=True))
+    add(C("batch_rebalance, fewer rows than batches", rows=3, train_sampling_strategy="batch_rebalance", seed=42, gradient_accumulation_steps=5))
     add(C("a stream", streams=True, rows=16, max_steps=11, gradient_accumulation_steps=2, save_strategy="steps", save_steps=4))
     add(C("rows of one length, default collator", collator="default", tokenizer=False, lengths=8, eval_strategy="epoch"))
     add(C("bf16_full_eval", bf16_full_eval=True, evaluate=True, predict=True, tolerance=3e-2, weights=2e-2))
@@ -199,6 +208,8 @@ def table():
           predict=True, include_for_metrics=["inputs", "loss"]))
     add(C("two processes, means of ranks", processes=2, kind="tokens", average_tokens_across_devices=False, gradient_accumulation_steps=2))
     add(C("two processes, split batches", processes=2, rows=19, accelerator_config={"split_batches": True}))
+    add(C("two processes, batch_rebalance", processes=2, kind="tokens", rows=45, train_sampling_strategy="batch_rebalance", seed=42,
+          gradient_accumulation_steps=2, num_train_epochs=3))
     add(C("two processes, answers", processes=2, kind="answers", rows=19, eval_strategy="epoch", predict=True))
     # Going on: the steps of the first checkpoint that is left.
     for accumulation in (1, 2):
@@ -209,9 +220,12 @@ def table():
     add(C("going on, gpt2", kind="gpt2", max_steps=9, save_strategy="steps", save_steps=3, include_num_input_tokens_seen="all", resume_from=["*"]))
     add(C("going on, ignore_data_skip", max_steps=9, save_strategy="steps", save_steps=3, ignore_data_skip=True, resume_from=["*"]))
     add(C("going on, a stream", streams=True, max_steps=9, save_strategy="steps", save_steps=3, resume_from=["*"]))
-    for optim in ("sgd", "adagrad", "rmsprop", "adafactor"):
-        options = "momentum=0.9" if optim == "sgd" else "eps=1e-5" if optim == "rmsprop" else None
+    for optim, options in {"sgd": "momentum=0.9", "adagrad": None, "rmsprop": "eps=1e-5", "adafactor": None}.items():
         add(C(f"going on, {optim}", optim=optim, optim_args=options, max_steps=8, save_strategy="steps", save_steps=3, resume_from=[3]))
+    add(C("going on, lion_32bit", optim="lion_32bit", learning_rate=2e-4, max_steps=8, save_strategy="steps", save_steps=3, resume_from=[3],
+          needs="bitsandbytes"))
+    add(C("going on, schedule_free_adamw", optim="schedule_free_adamw", lr_scheduler_type="constant", max_steps=8, save_strategy="steps", save_steps=3,
+          resume_from=[3], needs="schedulefree"))
     add(C("going on, plateau", lr_scheduler_type="reduce_lr_on_plateau", lr_scheduler_kwargs={"patience": 1, "factor": 0.5}, eval_strategy="steps",
           eval_steps=1, metric_for_best_model="loss", save_strategy="steps", save_steps=4, resume_from=["*"]))
     add(C("going on, greedy", lr_scheduler_type="greedy", lr_scheduler_kwargs={"patience": 1, "factor": 0.7}, eval_strategy="steps",

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/base/folder_lock.h"
 #include "accelerate/trainer/callbacks/early_stopping_callback.h"
 #include "accelerate/trainer/metrics/metrics.h"
 #include "tests/support/errors.h"
@@ -457,6 +458,19 @@ std::vector<Mistake> mistakes() {
              {Row{{"input_ids", std::vector<std::int64_t>{1, 2}}, {"label", std::int64_t{2}}}});
        },
        "the label of row 0 is 2; the model has 2 classes"},
+      {"label_names",
+       [](Options& o) {
+         o.data_collator = {};
+         o.args.label_names = {"lable"};
+       },
+       "label_names has 'lable', which is no column of train_dataset"},
+      {"fsdp words", [](Options& o) { o.args.fsdp = "false offload"; }, "fsdp is 'false offload'"},
+      {"two ways to size batches",
+       [](Options& o) {
+         o.args.train_sampling_strategy = "batch_rebalance";
+         o.args.max_tokens_per_batch = 20;
+       },
+       "Set one of them"},
       {"empty", [](Options& o) { o.train_dataset = testing::small_rows(3).slice(0, 0); }, "empty"},
       {"column",
        [](Options& o) {
@@ -537,6 +551,14 @@ TEST(Trainer, RefusesAFolderOfAnotherRun) {
   Trainer trainer(small_training(quiet_arguments(folder.path())));
   const auto message = message_of<ConfigError>([&] { trainer.train(); });
   EXPECT_NE(message.find("checkpoint-7 of another run"), std::string::npos) << message;
+}
+
+TEST(Trainer, RefusesAFolderInWhichAnotherTrains) {
+  const TemporaryFolder folder;
+  const auto held = detail::lock_file(folder.path(), folder.path() / ".training.lock");
+  Trainer trainer(small_training(quiet_arguments(folder.path())));
+  const auto message = message_of<ConfigError>([&] { trainer.train(); });
+  EXPECT_NE(message.find("is used by another training, process "), std::string::npos) << message;
 }
 
 TEST(Trainer, RefusesToPushWithoutAToken) {

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <set>
 
+#include "accelerate/trainer/data/balanced_batches.h"
 #include "accelerate/trainer/data/batch_lists.h"
 #include "accelerate/trainer/loop/training_plan.h"
 #include "tests/support/errors.h"
@@ -90,6 +91,38 @@ TEST(BatchLists, CutsByTokensWithPaddingCounted) {
   EXPECT_EQ(samples, kLengths.size());
   // A sample that is too long for any batch stands alone.
   EXPECT_EQ(cut_by_tokens({9, 1}, kLengths, 5), (BatchList{{9}, {1}}));
+}
+
+// The same batches as the original's: tests/trainer/loop_live.py.
+TEST(BatchLists, BalancedStepsHaveEachSampleOnceAndNoEmptyBatch) {
+  const BalancedStep step{.batch_size = 2, .ranks = 2, .accumulation = 1};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto batches = balanced_batches(random_order(kLengths.size(), seed), kLengths, step);
+    ASSERT_EQ(batches.size(), 6U);
+    Indices all;
+    for (std::size_t i = 0; i < batches.size(); i += 2) {
+      EXPECT_FALSE(batches[i].empty() || batches[i + 1].empty());
+      EXPECT_EQ(batches[i].size() + batches[i + 1].size(), 4U);
+      all.insert(all.end(), batches[i].begin(), batches[i].end());
+      all.insert(all.end(), batches[i + 1].begin(), batches[i + 1].end());
+    }
+    EXPECT_EQ(distinct(all), kLengths.size());
+  }
+}
+
+TEST(BatchLists, BalancedBatchesOfLongSamplesAreSmaller) {
+  const std::vector<std::int64_t> lengths{90, 10, 10, 10, 10, 10, 10, 10};
+  const BalancedStep step{.batch_size = 4, .ranks = 2, .accumulation = 1};
+  EXPECT_EQ(balanced_batches(given_order(8), lengths, step),
+            (BatchList{{0}, {1, 2, 3, 4, 5, 6, 7}}));
+}
+
+TEST(BatchLists, ABalancedLastStepIsFilledUpOrLeftOut) {
+  BalancedStep step{.batch_size = 1, .ranks = 2, .accumulation = 2};
+  const auto batches = balanced_batches(given_order(5), {5, 5, 5, 5, 9}, step);
+  EXPECT_EQ(batches, (BatchList{{0}, {1}, {2}, {3}, {4}, {0}, {1}, {2}}));
+  step.drop_last = true;
+  EXPECT_EQ(balanced_batches(given_order(5), {5, 5, 5, 5, 9}, step).size(), 4U);
 }
 
 TEST(BatchLists, CutsByCountAndDropsTheLastIfAsked) {

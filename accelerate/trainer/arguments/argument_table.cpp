@@ -138,7 +138,7 @@ ArgumentGroup precision_group() {
     key("tf32", &Args::tf32, "Products of matrices in TF32, on GPUs that have it."),
     key("gradient_checkpointing", &Args::gradient_checkpointing, "Layers are computed again in backward: less memory, the same gradients."),
     key("activation_checkpointing", &Args::activation_checkpointing, "Another name of `gradient_checkpointing`."),
-    key("auto_find_batch_size", &Args::auto_find_batch_size, "Begins again with a smaller batch when memory is short."),
+    key("auto_find_batch_size", &Args::auto_find_batch_size, "Begins again with a smaller batch when memory is short, from the weights as they are then unless there is a `model_init`."),
     key("torch_empty_cache_steps", &Args::torch_empty_cache_steps, "Gives cached GPU memory back every so many steps.", kFromOne),
     number("neftune_noise_alpha", &Args::neftune_noise_alpha, "Noise on embeddings while training.", {}),
     key("use_cache", &Args::use_cache, "Changes nothing, with a warning: models keep no keys and values while they train."),
@@ -203,7 +203,7 @@ ArgumentGroup data_group() {
     key("dataloader_prefetch_factor", &Args::dataloader_prefetch_factor, "Batches that each worker is ahead; 2 when absent.", kFromOne),
     key("remove_unused_columns", &Args::remove_unused_columns, "Drops columns that the model does not take."),
     key("train_sampling_strategy", &Args::train_sampling_strategy, "The order of training samples."),
-    key("length_column_name", &Args::length_column_name, "The column of lengths, for `group_by_length`."),
+    key("length_column_name", &Args::length_column_name, "The column of lengths, for `group_by_length` and `batch_rebalance`."),
     key("max_tokens_per_batch", &Args::max_tokens_per_batch, "Batches of as many samples as have so many tokens together, padding counted.", kFromOne),
   }};
 }

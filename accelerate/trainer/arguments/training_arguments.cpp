@@ -24,18 +24,17 @@ std::string shown(double value) {
                               : Node::real(value));
 }
 
-// The blank-separated or comma-separated words of all `texts`, in lower case, "false" left out.
+// The blank-separated or comma-separated words of all `texts`, in lower case; none of "false".
 std::vector<std::string> option_words(const std::vector<std::string>& texts) {
   std::vector<std::string> words;
   for (std::string text : texts) {
     std::replace(text.begin(), text.end(), ',', ' ');
     for (const auto& part : split(text, ' ')) {
       const std::string word = lower(trim(part));
-      if (!word.empty() && word != "false" && std::ranges::find(words, word) == words.end()) {
-        words.push_back(word);
-      }
+      if (!word.empty() && std::ranges::find(words, word) == words.end()) words.push_back(word);
     }
   }
+  if (words == std::vector<std::string>{"false"}) return {};
   return words;
 }
 
@@ -190,6 +189,12 @@ void check_sharding(const Args& args) {
 }
 
 void check_data(const Args& args) {
+  if (args.train_sampling_strategy == SamplingStrategy::batch_rebalance &&
+      args.max_tokens_per_batch) {
+    throw ConfigError("train_sampling_strategy is 'batch_rebalance' and max_tokens_per_batch is " +
+                      std::to_string(*args.max_tokens_per_batch) +
+                      ", which both decide how many samples a batch has. Set one of them.");
+  }
   if (args.dataloader_num_workers > 0 || !args.dataloader_prefetch_factor) return;
   throw ConfigError("dataloader_prefetch_factor is " +
                     std::to_string(*args.dataloader_prefetch_factor) +

@@ -210,7 +210,7 @@ struct TrainingArguments {
   std::optional<int> dataloader_prefetch_factor = {};  ///< Batches each worker is ahead; 2.
   bool remove_unused_columns = true;  ///< Drops columns that the model does not take.
   Word<SamplingStrategy> train_sampling_strategy = SamplingStrategy::random;
-  std::string length_column_name = "length";  ///< A column of lengths, for group_by_length.
+  std::string length_column_name = "length";  ///< Of lengths, for orders that look at them.
   /// Batches of as many samples as have so many tokens together, padding counted.
   std::optional<std::int64_t> max_tokens_per_batch = {};
 

@@ -20,8 +20,9 @@ enum class SaveStrategy { no, steps, epoch, best };
 /// What is pushed to the hub and when: the model at the end, the model with each checkpoint, the
 /// newest checkpoint too (as `last-checkpoint`), or every checkpoint.
 enum class HubStrategy { end, every_save, checkpoint, all_checkpoints };
-/// The order of training samples.
-enum class SamplingStrategy { random, sequential, group_by_length };
+/// The order of training samples. `batch_rebalance`: batches of one step differ in size, so that
+/// each costs about the same.
+enum class SamplingStrategy { random, sequential, group_by_length, batch_rebalance };
 /// Whether tokens that were trained on are counted: not, all, or those that are no padding.
 enum class CountedTokens { no, all, non_padding };
 /// The optimizers of `TrainingArguments::optim`.
@@ -53,7 +54,7 @@ ACCELERATE_ENUM_WORDS(SaveStrategy, {no, "no"}, {steps, "steps"}, {epoch, "epoch
 ACCELERATE_ENUM_WORDS(HubStrategy, {end, "end"}, {every_save, "every_save"},
                       {checkpoint, "checkpoint"}, {all_checkpoints, "all_checkpoints"});
 ACCELERATE_ENUM_WORDS(SamplingStrategy, {random, "random"}, {sequential, "sequential"},
-                      {group_by_length, "group_by_length"});
+                      {group_by_length, "group_by_length"}, {batch_rebalance, "batch_rebalance"});
 ACCELERATE_ENUM_WORDS(CountedTokens, {no, "no"}, {all, "all"}, {non_padding, "non_padding"});
 ACCELERATE_ENUM_WORDS(OptimizerName, {adamw_torch, "adamw_torch"},
                       {adamw_torch_fused, "adamw_torch_fused"}, {sgd, "sgd"}, {adagrad, "adagrad"},

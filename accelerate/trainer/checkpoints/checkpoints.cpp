@@ -185,7 +185,7 @@ void Checkpoints::write_model_files(const Path& folder) const {
                         write_json(to_node(core_.args)));
 }
 
-void Checkpoints::rotate() const {
+void Checkpoints::rotate() {
   const auto& limit = core_.args.save_total_limit;
   if (!limit || *limit <= 0 || !writes_here()) return;
   // Later steps are of a run that was gone back from: they are older than what was just saved.
@@ -198,17 +198,19 @@ void Checkpoints::rotate() const {
 }
 
 // Only what is a whole checkpoint and nothing else; a file of somebody's in it keeps it.
-void Checkpoints::remove(const StepCheckpoint& checkpoint) const {
+void Checkpoints::remove(const StepCheckpoint& checkpoint) {
+  if (kept_.contains(checkpoint.step)) return;
   try {
     checkpoints_logger().info("removing " + checkpoint.folder.string() +
                               ", which is beyond save_total_limit");
     remove_checkpoint(real_file_system(), std::filesystem::absolute(checkpoint.folder));
   } catch (const Error& error) {
     checkpoints_logger().warning("an old checkpoint stays: " + describe(error));
+    kept_.insert(checkpoint.step);
   }
 }
 
-void Checkpoints::keep_best_alone() const {
+void Checkpoints::keep_best_alone() {
   const Path best = core_.state.best_model_checkpoint;
   if (core_.args.save_total_limit != 1 || best.empty() || !writes_here()) return;
   for (const auto& one : step_checkpoints(core_.args.output_dir))

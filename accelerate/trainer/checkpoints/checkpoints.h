@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Checkpoints {
   /// Loads the weights of the best checkpoint, if there is one. [collective]
   void load_best();
   /// With save_total_limit 1 the best checkpoint alone stays at the end. Local.
-  void keep_best_alone() const;
+  void keep_best_alone();
   /// The state with what callbacks keep, as files have it. Local.
   [[nodiscard]] TrainerState saved_state() const;
   /// Writes what from_pretrained() needs beside the weights, and training_args.json, into
@@ -56,10 +57,11 @@ class Checkpoints {
   [[nodiscard]] bool writes_here() const;
   void write_files(const std::filesystem::path& folder) const;
   void note_best();
-  void rotate() const;
-  void remove(const StepCheckpoint& checkpoint) const;
+  void rotate();
+  void remove(const StepCheckpoint& checkpoint);
 
   TrainerCore& core_;
+  std::set<std::int64_t> kept_;  // Steps of folders that are not ours to remove, said once.
 };
 
 }  // namespace accelerate::detail

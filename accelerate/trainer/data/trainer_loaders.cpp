@@ -9,6 +9,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/trainer/data/balanced_batches.h"
 #include "accelerate/trainer/data/batch_lists.h"
 
 namespace accelerate::detail {
@@ -127,26 +128,31 @@ std::function<BatchList(std::int64_t)> LoaderRecipe::batch_lists(const Dataset& 
   auto lengths = lengths_of(rows, args.length_column_name, "input_ids");
   const auto strategy = static_cast<SamplingStrategy>(args.train_sampling_strategy);
   // Neighbouring batches go to different ranks, and to one step.
-  const std::int64_t window =
-      train_batch_size * args.gradient_accumulation_steps.value_or(1) * world_size;
-  return [strategy, window, lengths = std::move(lengths), batch_size = train_batch_size,
-          seed = args.data_seed.value_or(args.seed), tokens = args.max_tokens_per_batch,
-          drop_last = args.dataloader_drop_last](std::int64_t epoch) {
+  const BalancedStep step{.batch_size = train_batch_size,
+                          .ranks = world_size,
+                          .accumulation = accumulation,
+                          .drop_last = args.dataloader_drop_last};
+  return [strategy, step, lengths = std::move(lengths), seed = args.data_seed.value_or(args.seed),
+          tokens = args.max_tokens_per_batch](std::int64_t epoch) {
     const auto of_epoch = seed + static_cast<std::uint64_t>(epoch);
-    const Indices order =
-        strategy == SamplingStrategy::group_by_length ? length_grouped(lengths, window, of_epoch)
-        : strategy == SamplingStrategy::random        ? random_order(lengths.size(), of_epoch)
-                                                      : given_order(lengths.size());
+    if (strategy == SamplingStrategy::batch_rebalance)
+      return balanced_batches(random_order(lengths.size(), of_epoch), lengths, step);
+    const Indices order = strategy == SamplingStrategy::group_by_length
+                              ? length_grouped(lengths, step.samples(), of_epoch)
+                          : strategy == SamplingStrategy::random
+                              ? random_order(lengths.size(), of_epoch)
+                              : given_order(lengths.size());
     return tokens ? cut_by_tokens(order, lengths, *tokens)
-                  : cut_by_count(order, batch_size, drop_last);
+                  : cut_by_count(order, step.batch_size, step.drop_last);
   };
 }
 
 DataLoader<Inputs> LoaderRecipe::train_loader(const TrainerDataset& dataset) const {
   auto options = common_options(args, train_batch_size);
   options.data_seed = args.data_seed.value_or(args.seed);
-  const bool grouped = args.train_sampling_strategy == SamplingStrategy::group_by_length;
-  if (grouped || args.max_tokens_per_batch) {
+  const bool by_length = args.train_sampling_strategy == SamplingStrategy::group_by_length ||
+                         args.train_sampling_strategy == SamplingStrategy::batch_rebalance;
+  if (by_length || args.max_tokens_per_batch) {
     if (dataset.rows() == nullptr)
       throw ConfigError(
           "batches by length need a Dataset, whose lengths are known: of other datasets leave "

@@ -21,6 +21,7 @@ struct LoaderRecipe {
   DataCollator data_collator = {};  ///< Empty: padding with a tokenizer, else stacking.
   std::int64_t train_batch_size = 0;
   int world_size = 1;
+  std::int64_t accumulation = 1;  ///< Batches of a rank that are one step.
 
   [[nodiscard]] DataLoader<Inputs> train_loader(const TrainerDataset& dataset) const;
   [[nodiscard]] DataLoader<Inputs> eval_loader(const TrainerDataset& dataset) const;

@@ -22,6 +22,7 @@ bool is_finite(const at::Tensor& tensor) {
 struct Search {
   std::map<const at::TensorImpl*, std::string> parameters;
   std::string last_parameter;  // The parameter that was read last.
+  std::string last_operator;   // That was looked at.
   std::string found;           // The operator whose result is the first that is not finite.
   std::string found_behind;    // The parameter that was read last before.
   bool looking = false;        // Operators of the search itself are not looked at.
@@ -38,6 +39,30 @@ void for_each_tensor_of(const auto& values, Visit visit) {
   }
 }
 
+void note_found(Search& search, const std::string& what) {
+  search.found = what;
+  search.found_behind = search.last_parameter;
+}
+
+bool any_not_finite(Search& search, const std::vector<c10::IValue>& values) {
+  bool found = false;
+  search.looking = true;
+  for_each_tensor_of(values, [&](const at::Tensor& tensor) { found |= !is_finite(tensor); });
+  search.looking = false;
+  return found;
+}
+
+// A kernel of this library is no operator: what it made is seen where the next operator reads it.
+void note_kernel_before(Search& search, const at::RecordFunction& function) {
+  if (!search.found.empty()) return;
+  const std::vector<c10::IValue> inputs(function.inputs().begin(), function.inputs().end());
+  if (any_not_finite(search, inputs))
+    note_found(search,
+               search.last_operator.empty()
+                   ? "what goes into " + std::string(function.name())
+                   : "a kernel between " + search.last_operator + " and " + function.name());
+}
+
 std::unique_ptr<at::ObserverContext> note_inputs(const at::RecordFunction& function) {
   Search* search = search_under_way;
   if (search == nullptr || search->looking) return nullptr;
@@ -45,20 +70,16 @@ std::unique_ptr<at::ObserverContext> note_inputs(const at::RecordFunction& funct
     const auto known = search->parameters.find(tensor.unsafeGetTensorImpl());
     if (known != search->parameters.end()) search->last_parameter = known->second;
   });
+  note_kernel_before(*search, function);
   return nullptr;
 }
 
 void look_at_outputs(const at::RecordFunction& function, at::ObserverContext*) {
   Search* search = search_under_way;
   if (search == nullptr || search->looking || !search->found.empty()) return;
-  search->looking = true;
   const std::vector<c10::IValue> outputs(function.outputs().begin(), function.outputs().end());
-  for_each_tensor_of(outputs, [&](const at::Tensor& tensor) {
-    if (!search->found.empty() || is_finite(tensor)) return;
-    search->found = function.name();
-    search->found_behind = search->last_parameter;
-  });
-  search->looking = false;
+  search->last_operator = function.name();
+  if (any_not_finite(*search, outputs)) note_found(*search, search->last_operator);
 }
 
 // While it lives, operators of this thread are looked at.

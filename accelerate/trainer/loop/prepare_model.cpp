@@ -45,14 +45,16 @@ void apply_to_model(const TrainingArguments& args, const TrainableModel& model) 
   }
 }
 
-HalfWeights::HalfWeights(const TrainingArguments& args, const TrainableModel& model,
-                         bool is_sharded) {
+void check_half_weights(const TrainingArguments& args, bool is_sharded) {
+  if (!is_sharded || !evaluation_type(args)) return;
+  throw ConfigError(
+      "bf16_full_eval and fp16_full_eval change the type of whole parameters, and the model is "
+      "sharded: use bf16 or fp16, which compute in that type");
+}
+
+HalfWeights::HalfWeights(const TrainingArguments& args, const TrainableModel& model) {
   const auto type = evaluation_type(args);
   if (!type) return;
-  if (is_sharded)
-    throw ConfigError(
-        "bf16_full_eval and fp16_full_eval change the type of whole parameters, and the model is "
-        "sharded: use bf16 or fp16, which compute in that type");
   const ModuleView view = model.script() ? view_of(*model.script()) : view_of(*model.module());
   const auto halve = [&](const std::vector<NamedTensor>& tensors) {
     for (const auto& [name, tensor] : tensors) {

@@ -15,11 +15,14 @@ namespace accelerate::detail {
 /// Throws ConfigError, with the model's name, for one that cannot do it.
 void apply_to_model(const TrainingArguments& args, const TrainableModel& model);
 
+/// Throws ConfigError when the arguments ask for HalfWeights of a sharded model.
+void check_half_weights(const TrainingArguments& args, bool is_sharded);
+
 /// While it lives, floating parameters and buffers are in 16 bits, as bf16_full_eval and
-/// fp16_full_eval ask. Throws ConfigError for a sharded model. Memory: half as much again.
+/// fp16_full_eval ask. Memory: half as much again.
 class HalfWeights {
  public:
-  HalfWeights(const TrainingArguments& args, const TrainableModel& model, bool is_sharded);
+  HalfWeights(const TrainingArguments& args, const TrainableModel& model);
   ~HalfWeights();
   HalfWeights(const HalfWeights&) = delete;
   HalfWeights& operator=(const HalfWeights&) = delete;
