@@ -13,7 +13,7 @@
 
 namespace accelerate {
 
-/// The trained parameters in two groups: those that decay, then biases and those of norms, which do
+/// The trained parameters in two groups: parameters that decay, then biases and norms, which do
 /// not. Source: `get_decay_parameter_names` of Transformers.
 struct ParameterGroups {
   std::vector<NamedTensor> decayed, kept;

@@ -127,7 +127,7 @@ struct TrainingArguments {
   FsdpConfigOption fsdp_config = {};             ///< How models are sharded.
   FsdpOption fsdp = {};                          ///< Whether models are sharded.
   FsdpOption fsdp_strategy = {};                 ///< Another name of `fsdp`.
-  double weight_decay = 0.0;  ///< Of all parameters but biases and those of norms.
+  double weight_decay = 0.0;                     ///< Of all parameters but biases and norms.
   Word<IntervalStrategy> eval_strategy = IntervalStrategy::no;  ///< When train() evaluates.
   Word<SaveStrategy> save_strategy = SaveStrategy::steps;       ///< When train() saves.
   bool load_best_model_at_end = false;  ///< train() ends with the best checkpoint's weights.

@@ -20,7 +20,7 @@ struct StepCheckpoint {
   std::filesystem::path folder;
 };
 
-/// Those of `output_dir`, lowest step first; none when it does not exist.
+/// The checkpoints of `output_dir`, lowest step first; none when it does not exist.
 [[nodiscard]] std::vector<StepCheckpoint> step_checkpoints(const std::filesystem::path& output_dir);
 
 /// Which of `all` are too many: the newest `limit` stay, and so does `best`, which counts among

@@ -37,7 +37,7 @@ struct LoaderRecipe {
 /// labels by -100, everything else by 0.
 void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id);
 
-/// The columns that hold labels: those of the arguments, else of the model.
+/// The columns that hold labels, as the arguments say, else as the model does.
 [[nodiscard]] std::vector<std::string> label_names(const TrainingArguments& args,
                                                    const TrainableModel& model);
 /// The columns that the model has use for; empty: nobody knows, and all stay.
