@@ -22,8 +22,8 @@ void check_training(const TrainerCore& core);
 void check_output_dir(const TrainerCore& core, const std::filesystem::path& resumed);
 
 /// Keeps output_dir from other trainings while it lives. Null on ranks but the main one.
-/// [collective] Throws ConfigError there, with who trains, and CheckpointError elsewhere. While
-/// held there is a file ".training.lock" in the folder.
+/// [collective] Throws ConfigError, with who trains there. While held there is a file
+/// ".training.lock" in the folder.
 [[nodiscard]] std::unique_ptr<FolderLock> lock_output_dir(TrainerCore& core);
 
 /// What will happen, as lines for a person: examples, steps, schedule as a small curve, parameters,

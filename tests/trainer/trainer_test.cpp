@@ -464,7 +464,7 @@ std::vector<Mistake> mistakes() {
          o.args.label_names = {"lable"};
        },
        "label_names has 'lable', which is no column of train_dataset"},
-      {"fsdp words", [](Options& o) { o.args.fsdp = "false offload"; }, "fsdp is 'false offload'"},
+      {"fsdp words", [](Options& o) { o.args.fsdp = "false offload"; }, "'fsdp' is 'false offload'"},
       {"two ways to size batches",
        [](Options& o) {
          o.args.train_sampling_strategy = "batch_rebalance";
