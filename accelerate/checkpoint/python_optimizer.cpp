@@ -267,6 +267,19 @@ std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
                         " parameters, that of the optimizer " + std::to_string(names));
 }
 
+// bitsandbytes puts what quantization may shape otherwise into a dict of its own, for PyTorch's
+// FSDP.
+StateDict unwrapped(const StateDict& saved) {
+  constexpr std::string_view kWrapped = "__bnb_optimizer_quant_state__";
+  const auto* inner = saved.find(kWrapped);
+  if (inner == nullptr) return saved;
+  StateDict all = StateDict::Dict();
+  for (const auto& [name, value] : saved.dict())
+    if (name != kWrapped) all[name] = value;
+  for (const auto& [name, value] : inner->dict()) all[name] = value;
+  return all;
+}
+
 void add_states(const TorchValue& states, const Content& content, const KnownClass& known,
                 const std::vector<std::pair<std::int64_t, std::string>>& parameters,
                 StateDict::Dict& out) {
@@ -274,7 +287,7 @@ void add_states(const TorchValue& states, const Content& content, const KnownCla
     const auto* saved = states.find(number);
     if (saved == nullptr) continue;
     const std::string place = "the state of '" + name + "'";
-    const StateDict plain = state_of(*saved, content, place);
+    const StateDict plain = unwrapped(state_of(*saved, content, place));
     if (plain.dict().empty()) continue;
     StateDict fields = fields_of(plain, known, place);
     if (!is_empty(fields, known)) out.insert_or_assign(name, std::move(fields));
