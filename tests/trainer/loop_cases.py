@@ -225,7 +225,7 @@ def table():
     add(C("going on, lion_32bit", optim="lion_32bit", learning_rate=2e-4, max_steps=8, save_strategy="steps", save_steps=3, resume_from=[3],
           needs="bitsandbytes"))
     add(C("going on, schedule_free_adamw", optim="schedule_free_adamw", lr_scheduler_type="constant", warmup_steps=3, max_steps=8,
-          save_strategy="steps", save_steps=3, resume_from=[3], needs="schedulefree"))
+          save_strategy="steps", save_steps=3, evaluate=True, resume_from=[3], needs="schedulefree"))
     add(C("going on, plateau", lr_scheduler_type="reduce_lr_on_plateau", lr_scheduler_kwargs={"patience": 1, "factor": 0.5}, eval_strategy="steps",
           eval_steps=1, metric_for_best_model="loss", save_strategy="steps", save_steps=4, resume_from=["*"]))
     add(C("going on, greedy", lr_scheduler_type="greedy", lr_scheduler_kwargs={"patience": 1, "factor": 0.7}, eval_strategy="steps",

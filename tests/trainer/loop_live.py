@@ -54,6 +54,7 @@ DELIBERATE = {
     "total_flos in train()'s metrics": "Python's progress callbacks drop it from the metrics on their way when there is no bar",
     "stateful_callbacks of output_dir/trainer_state.json": "Python has those of the last checkpoint, ours are of the moment of save_state()",
     "bf16_full_eval": "Python's model stays in bfloat16 after evaluate(); ours goes back to the weights it was trained with",
+    "save_model() of schedule_free_adamw": "ours saves the average, which is the result; Python saves that only behind an evaluation",
     "the end of a stream": "the micro-batches that are left over at the end of a pass make a step of their own, as those of sized data do; Python keeps "
                            "their gradients for the next pass",
     "going on in a stream": "Python takes all steps for one pass and begins anew where that is longer than the stream; ours goes on in its pass, as the "
