@@ -18,6 +18,11 @@
 namespace accelerate {
 namespace {
 
+constexpr const char* kModelsAlone =
+    ". It was saved with only_models and holds no optimizer, schedule or random state: load it "
+    "with "
+    "only_models";
+
 std::string weights_file(const ModelPart& model) {
   return model.stem + ".safetensors";
 }
@@ -32,15 +37,11 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   }
   for (const auto& model : training.models) expected.insert(weights_file(model));
   for (const auto& part : training.parts) expected.insert(part.stem + ".json");
-  if (!training.only_models && !saved.contains("accelerator.json"))
-    throw CheckpointError(
-        "the checkpoint was saved with only_models and has no optimizer, schedule or random state: "
-        "load it with only_models");
   const auto last_rank = "random_states_" + std::to_string(manifest.num_processes - 1) + ".json";
   if (!training.only_models && manifest.ranks.empty() && !saved.contains(last_rank))
     throw CheckpointError("the checkpoint is said to be of " +
                           std::to_string(manifest.num_processes) + " processes, but has no " +
-                          last_rank);
+                          last_rank + (saved.contains("accelerator.json") ? "" : kModelsAlone));
   std::vector<std::string> absent;
   for (const auto& name : expected)
     if (!saved.contains(name)) absent.push_back(name);
