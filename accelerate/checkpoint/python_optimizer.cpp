@@ -267,8 +267,7 @@ std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
                         " parameters, that of the optimizer " + std::to_string(names));
 }
 
-// bitsandbytes puts what quantization may shape otherwise into a dict of its own, for PyTorch's
-// FSDP.
+// bitsandbytes puts what quantization may give another shape into a dict of its own.
 StateDict unwrapped(const StateDict& saved) {
   constexpr std::string_view kWrapped = "__bnb_optimizer_quant_state__";
   const auto* inner = saved.find(kWrapped);

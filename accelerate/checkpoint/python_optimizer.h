@@ -9,8 +9,9 @@
 
 namespace accelerate {
 
-/// The state_dict() of an optimizer of Python under our keys: parameters by name instead of by number,
-/// counters as whole numbers, options that ours lack left out where they do not change a step.
+/// The state_dict() of an optimizer of Python under our keys: parameters by name instead of by
+/// number, counters as whole numbers, options that ours lack left out where they do not change a
+/// step.
 /// `own` is the optimizer_state_dict of the optimizer that is to go on from it: its class, and the
 /// names of its groups' parameters, which must be as many, in the same order. Tensors are views of
 /// `content`. Throws CheckpointError, with the class, group, parameter or key, for a state of

@@ -20,8 +20,7 @@ namespace {
 
 constexpr const char* kModelsAlone =
     ". It was saved with only_models and holds no optimizer, schedule or random state: load it "
-    "with "
-    "only_models";
+    "with only_models";
 
 std::string weights_file(const ModelPart& model) {
   return model.stem + ".safetensors";

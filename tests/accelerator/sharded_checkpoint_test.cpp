@@ -87,6 +87,12 @@ struct CheckpointTraining {
     return all;
   }
 
+  // On all ranks; the main one writes `kept`, which they share.
+  void keep_weights(NamedWeights& kept) {
+    auto all = weights();
+    if (accelerator.is_main_process()) kept = std::move(all);
+  }
+
   Accelerator accelerator;
   ShardedNet net{testing::ShardedNetOptions{.blocks = 2, .tied = true, .frozen = true}};
   std::unique_ptr<torch::optim::AdamW> adamw;
@@ -154,8 +160,7 @@ TEST(ShardedCheckpoint, GoesOnBitForBitWhereNothingElseChanges) {
         training.steps(0, 3);
         training.accelerator.save_state(home.path() / "state");
         training.steps(3, 6);
-        const auto all = training.weights();
-        if (training.accelerator.is_main_process()) uninterrupted = all;
+        training.keep_weights(uninterrupted);
       });
       on_ranks(place, type, [&](CheckpointTraining& training) {
         training.accelerator.load_state(home.path() / "state");
@@ -239,13 +244,10 @@ TEST(ShardedCheckpoint, WholeModelsLieBesideAStateInPartsAndTheTrainingGoesOn) {
     NamedWeights saved, uninterrupted;
     on_ranks(place, kSharded, [&](CheckpointTraining& training) {
       training.steps(0, 3);
-      const auto now = training.weights();
+      training.keep_weights(saved);
       training.accelerator.save_state(folder, {.whole_models = true});
       training.steps(3, 5);
-      const auto then = training.weights();
-      if (!training.accelerator.is_main_process()) return;
-      saved = now;
-      uninterrupted = then;
+      training.keep_weights(uninterrupted);
     });
     ShardedNet net(testing::ShardedNetOptions{.blocks = 2, .tied = true, .frozen = true});
     net->to(at::kDouble);
@@ -266,8 +268,7 @@ TEST(ShardedCheckpoint, ModelsAloneLeaveTheRestAsItIs) {
   NamedWeights early;
   on_ranks(place, kSharded, [&](CheckpointTraining& training) {
     training.steps(0, 2);
-    const auto now = training.weights();
-    if (training.accelerator.is_main_process()) early = now;
+    training.keep_weights(early);
     training.accelerator.save_state(home.path() / "all");
     training.accelerator.save_state(home.path() / "alone",
                                     {.whole_models = true, .only_models = true});
@@ -297,8 +298,7 @@ TEST(ShardedCheckpoint, AnAsynchronousSaveHoldsTheStateOfTheCall) {
     NamedWeights saved;
     on_ranks(kPlaces[3], type, [&](CheckpointTraining& training) {
       training.steps(0, 2);
-      const auto all = training.weights();
-      if (training.accelerator.is_main_process()) saved = all;
+      training.keep_weights(saved);
       training.accelerator.save_state(home.path() / "state", {.asynchronous = true});
       training.steps(2, 5);
       training.accelerator.wait_for_save();
@@ -317,8 +317,7 @@ TEST(ShardedCheckpoint, SaveModelWritesWholeTensorsThatAnyoneReads) {
     NamedWeights trained;
     on_ranks(place, kFull, [&](CheckpointTraining& training) {
       training.steps(0, 2);
-      const auto all = training.weights();
-      if (training.accelerator.is_main_process()) trained = all;
+      training.keep_weights(trained);
       training.accelerator.save_model(*training.model, home.path() / "one");
       training.accelerator.save_model(*training.model, home.path() / "several", "2KB");
       training.accelerator.wait_for_everyone();

@@ -95,8 +95,7 @@ void TrainerHub::make_repository() {
     throw ConfigError(
         "push_to_hub is set, and the repository '" + name +
         "' cannot be pushed to: log in by `accelerate hub login` or set hub_token, look "
-        "whether the hub can be reached, or "
-        "train without push_to_hub\n  because: " +
+        "whether the hub can be reached, or train without push_to_hub\n  because: " +
         found.second);
   repo_id_ = found.first;
 }
