@@ -13,7 +13,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/folder_lock.h"
 #include "accelerate/base/text.h"
-#include "accelerate/comm/objects.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/tracking/memory.h"
 #include "accelerate/trainer/checkpoints/checkpoints.h"
@@ -238,19 +237,14 @@ void check_output_dir(const TrainerCore& core, const std::filesystem::path& resu
 std::unique_ptr<FolderLock> lock_output_dir(TrainerCore& core) {
   const std::filesystem::path folder = core.args.output_dir;
   std::unique_ptr<FolderLock> lock;
-  std::string obstacle;
-  if (core.accelerator.is_main_process()) {
+  core.on_main_process([&] {
     try {
       lock = lock_file(folder, folder / ".training.lock");
     } catch (const FolderInUse& error) {
-      obstacle = "output_dir " + folder.string() + " is used by another training, " +
-                 error.holder() + ": name another folder, or wait for its end";
-    } catch (const Error& error) {
-      obstacle = describe(error);
+      throw ConfigError("output_dir " + folder.string() + " is used by another training, " +
+                        error.holder() + ": name another folder, or wait for its end");
     }
-  }
-  obstacle = broadcast_object(core.accelerator.communicator(), obstacle);
-  if (!obstacle.empty()) throw ConfigError(obstacle);
+  });
   return lock;
 }
 

@@ -45,10 +45,13 @@ std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
 }  // namespace
 
 struct Trainer::Impl {
+  /// To go on from, if any.
+  using CheckpointFolder = std::optional<std::filesystem::path>;
+
   explicit Impl(TrainerOptions options);
 
   TrainOutput train(const ResumeOption& asked);
-  TrainOutput train_with(std::int64_t batch_size, const ResumeOption& asked);
+  TrainOutput train_with(std::int64_t batch_size, const CheckpointFolder& from);
   LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
 
   /// The loader, and how far it goes.
@@ -59,7 +62,6 @@ struct Trainer::Impl {
   Prepared prepare_training();
   void prepare_optimizer(std::int64_t max_steps);
   void begin_state(const detail::TrainingPlan& plan);
-  std::optional<detail::Resumed> resume(const ResumeOption& asked, Prepared& prepared);
   void remake_model();
   TrainOutput run_loop(Prepared prepared, const std::optional<detail::Resumed>& resumed);
   detail::LoopServices services();
@@ -137,13 +139,6 @@ void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
   core.control = {};
 }
 
-std::optional<detail::Resumed> Trainer::Impl::resume(const ResumeOption& asked,
-                                                     Prepared& prepared) {
-  const auto folder = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
-  if (!folder) return std::nullopt;
-  return checkpoints.resume(*folder, prepared.plan, prepared.loader);
-}
-
 // --- training ------------------------------------------------------------------------------------
 
 TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
@@ -153,10 +148,10 @@ TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
   if (!has_trained) detail::check_output_dir(core, from.value_or(std::filesystem::path()));
   const auto lock = detail::lock_output_dir(core);
   hub.make_repository();
-  if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, asked);
+  if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, from);
   TrainOutput output;
   find_executable_batch_size(
-      core.accelerator, [&](std::int64_t batch_size) { output = train_with(batch_size, asked); },
+      core.accelerator, [&](std::int64_t batch_size) { output = train_with(batch_size, from); },
       {.starting_batch_size = core.args.per_device_train_batch_size})();
   return output;
 }
@@ -171,7 +166,7 @@ void Trainer::Impl::remake_model() {
   detail::apply_to_model(core.args, core.model);
 }
 
-TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const ResumeOption& asked) {
+TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointFolder& from) {
   core.train_batch_size = batch_size;
   if (core.options.model_init && has_trained) remake_model();
   has_trained = true;
@@ -180,7 +175,8 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const ResumeOptio
   check_half_weights();
   begin_state(prepared.plan);
   if (core.args.verify_resume) say(detail::verify_resume(core, prepared.plan, prepared.loader));
-  const auto resumed = resume(asked, prepared);
+  std::optional<detail::Resumed> resumed;
+  if (from) resumed = checkpoints.resume(*from, prepared.plan, prepared.loader);
   core.state.max_steps = prepared.plan.max_steps;
   core.state.num_train_epochs = prepared.plan.num_train_epochs;
   say(detail::describe_training(core, prepared.plan));

@@ -7,6 +7,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/comm/objects.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/trainer/arguments/accelerator_options.h"
 
@@ -115,6 +116,19 @@ std::vector<double> TrainerCore::sum(const std::vector<double>& mine) {
   const at::Tensor values = all.cpu();
   const auto* first = values.const_data_ptr<double>();
   return {first, first + values.numel()};
+}
+
+void TrainerCore::on_main_process(const std::function<void()>& action) {
+  std::string obstacle;
+  if (accelerator.is_main_process()) {
+    try {
+      action();
+    } catch (const Error& error) {
+      obstacle = describe(error);
+    }
+  }
+  obstacle = broadcast_object(accelerator.communicator(), obstacle);
+  if (!obstacle.empty()) throw ConfigError(obstacle);
 }
 
 void TrainerCore::set_training_mode(bool training) {

@@ -1,6 +1,7 @@
 // What the parts of a Trainer share: the objects that train, and where they are.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -35,6 +36,9 @@ struct TrainerCore {
   LogValues log(LogValues logs);
   /// The sum of the ranks' values. [collective]
   [[nodiscard]] std::vector<double> sum(const std::vector<double>& mine);
+  /// Runs `action` on the main process alone. What goes wrong there is a ConfigError on every
+  /// rank. [collective]
+  void on_main_process(const std::function<void()>& action);
   /// Optimizers that behave differently in evaluation are told.
   void set_training_mode(bool training);
 

@@ -76,28 +76,24 @@ std::string TrainerHub::chosen_name() const {
   return folder.filename().string();
 }
 
-// Rank 0 asks the hub, and all learn what came of it.
+// The main process asks the hub, and all learn what came of it.
 void TrainerHub::make_repository() {
   if (!core_.args.push_to_hub || !repo_id_.empty()) return;
   const std::string name = chosen_name();
-  std::pair<std::string, std::string> found;  // The repository, or what is in the way.
-  if (core_.accelerator.is_main_process()) {
+  std::string found;
+  core_.on_main_process([&] {
     try {
-      found.first = owned_repo_id(name, hub_options());
-      create_repo(found.first, hub_options(),
+      found = owned_repo_id(name, hub_options());
+      create_repo(found, hub_options(),
                   {.is_private = core_.args.hub_private_repo, .exist_ok = true});
-    } catch (const Error& error) {
-      found.second = describe(error);
+    } catch (const Error&) {
+      throw_with_context<ConfigError>(
+          "push_to_hub is set, and the repository '" + name +
+          "' cannot be pushed to: log in by `accelerate hub login` or set hub_token, look "
+          "whether the hub can be reached, or train without push_to_hub");
     }
-  }
-  found = broadcast_object(core_.accelerator.communicator(), found);
-  if (!found.second.empty())
-    throw ConfigError(
-        "push_to_hub is set, and the repository '" + name +
-        "' cannot be pushed to: log in by `accelerate hub login` or set hub_token, look "
-        "whether the hub can be reached, or train without push_to_hub\n  because: " +
-        found.second);
-  repo_id_ = found.first;
+  });
+  repo_id_ = broadcast_object(core_.accelerator.communicator(), found);
 }
 
 bool TrainerHub::is_busy() const {
