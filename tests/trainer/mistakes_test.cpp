@@ -60,7 +60,8 @@ std::vector<Mistake> mistakes() {
          o.args.label_names = {"lable"};
        },
        "label_names has 'lable', which is no column of train_dataset"},
-      {"fsdp words", [](Options& o) { o.args.fsdp = "false offload"; }, "'fsdp' is 'false offload'"},
+      {"fsdp words", [](Options& o) { o.args.fsdp = "false offload"; },
+       "'fsdp' is 'false offload'"},
       {"two ways to size batches",
        [](Options& o) {
          o.args.train_sampling_strategy = "batch_rebalance";
@@ -89,9 +90,8 @@ std::vector<Mistake> mistakes() {
       {"other model",
        [](Options& o) {
          o.args.gradient_checkpointing = true;
-         o.model = trainable(torch::nn::Linear(8, 2), [](torch::nn::Linear&, const Inputs&) {
-           return ModelOutput{};
-         });
+         o.model = trainable(torch::nn::Linear(8, 2),
+                             [](torch::nn::Linear&, const Inputs&) { return ModelOutput{}; });
        },
        "is no model of"},
       {"metrics by batch",

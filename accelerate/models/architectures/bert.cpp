@@ -1,7 +1,6 @@
 #include "accelerate/models/architectures/bert.h"
 
 #include <ATen/ops/arange.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -10,6 +9,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/models/config/architecture_config.h"
+#include "accelerate/models/layers/dropout.h"
 #include "accelerate/models/layers/part.h"
 #include "accelerate/models/losses.h"
 
@@ -62,7 +62,7 @@ at::Tensor BertEmbeddingsImpl::forward(const at::Tensor& words, const at::Tensor
                                        const at::Tensor& position_ids) {
   const at::Tensor sum =
       words + token_type_embeddings(token_type_ids) + position_embeddings(position_ids);
-  return at::dropout(norm(sum), dropout_, is_training());
+  return detail::dropout_of(norm(sum), dropout_, is_training());
 }
 
 BertLayerImpl::BertLayerImpl(const BertConfig& config, const BertFamily& family)
@@ -97,7 +97,9 @@ BertLayerImpl::BertLayerImpl(const BertConfig& config, const BertFamily& family)
 at::Tensor BertLayerImpl::forward(const at::Tensor& hidden, const Tokens& tokens,
                                   AttentionSpec spec) {
   const auto heads_of = [&](const at::Tensor& all) { return all.unflatten(-1, {heads_, -1}); };
-  const auto dropped = [&](const at::Tensor& x) { return at::dropout(x, dropout_, is_training()); };
+  const auto dropped = [&](const at::Tensor& x) {
+    return detail::dropout_of(x, dropout_, is_training());
+  };
   spec.dropout = is_training() ? attention_dropout_ : 0;
   const at::Tensor read = spec.first_alone ? tokens.first(hidden) : hidden;
   const at::Tensor context = attention(heads_of(query_(read)), heads_of(key_(hidden)),
@@ -228,7 +230,7 @@ std::vector<std::string> BertWithHead::no_split_modules() const {
 at::Tensor BertWithHead::dropped(const at::Tensor& hidden) const {
   const BertConfig& values = bert->values();
   const double share = values.classifier_dropout.value_or(values.hidden_dropout_prob);
-  return at::dropout(hidden, share, is_training());
+  return detail::dropout_of(hidden, share, is_training());
 }
 
 BertForSequenceClassificationImpl::BertForSequenceClassificationImpl(const PretrainedConfig& config)

@@ -3,12 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/dropout.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/models/layers/dropout.h"
 #include "accelerate/models/losses.h"
 
 namespace accelerate {
@@ -152,7 +152,7 @@ DecoderForTokenClassification::DecoderForTokenClassification(const std::string& 
 
 ModelOutput DecoderForTokenClassification::forward(const TextInputs& inputs) {
   const auto computed = decoder().compute(inputs, {.token_labels = inputs.labels});
-  const at::Tensor hidden = at::dropout(computed.hidden, dropout_, is_training());
+  const at::Tensor hidden = detail::dropout_of(computed.hidden, dropout_, is_training());
   return detail::token_output(computed, head(hidden), inputs);
 }
 

@@ -1,7 +1,6 @@
 #include "accelerate/models/architectures/distilbert.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/relu.h>
 
@@ -9,6 +8,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/models/config/architecture_config.h"
+#include "accelerate/models/layers/dropout.h"
 #include "accelerate/models/layers/part.h"
 
 namespace accelerate {
@@ -64,7 +64,7 @@ DistilBertEmbeddingsImpl::DistilBertEmbeddingsImpl(const DistilBertConfig& confi
 at::Tensor DistilBertEmbeddingsImpl::forward(const at::Tensor& words,
                                              const at::Tensor& position_ids) {
   const at::Tensor sum = words + position_embeddings(position_ids);
-  return at::dropout(norm_(sum), dropout_, is_training());
+  return detail::dropout_of(norm_(sum), dropout_, is_training());
 }
 
 TransformerBlockImpl::TransformerBlockImpl(const DistilBertConfig& config)
@@ -102,7 +102,7 @@ at::Tensor TransformerBlockImpl::forward(const at::Tensor& hidden, const Tokens&
                                        heads_of(value_(hidden)), tokens, spec);
   const at::Tensor attended = attention_norm_(attention_output_(context) + read);
   const at::Tensor fed = output_(activation_(intermediate_(attended)));
-  return output_norm_(at::dropout(fed, dropout_, is_training()) + attended);
+  return output_norm_(detail::dropout_of(fed, dropout_, is_training()) + attended);
 }
 
 }  // namespace detail
@@ -200,8 +200,8 @@ ModelOutput DistilBertForSequenceClassificationImpl::forward(const TextInputs& i
   const auto computed = distilbert->encode(inputs, detail::HeadNeeds::first_of_rows(inputs));
   const at::Tensor pooled = at::relu(pre_classifier(computed.first()));
   const double dropout = distilbert->values().seq_classif_dropout;
-  return detail::row_output(computed, classifier(at::dropout(pooled, dropout, is_training())),
-                            inputs, config());
+  return detail::row_output(
+      computed, classifier(detail::dropout_of(pooled, dropout, is_training())), inputs, config());
 }
 
 DistilBertForTokenClassificationImpl::DistilBertForTokenClassificationImpl(
@@ -215,7 +215,7 @@ DistilBertForTokenClassificationImpl::DistilBertForTokenClassificationImpl(
 ModelOutput DistilBertForTokenClassificationImpl::forward(const TextInputs& inputs) {
   const auto computed = distilbert->encode(inputs, {.token_labels = inputs.labels});
   const at::Tensor hidden =
-      at::dropout(computed.hidden, distilbert->values().dropout, is_training());
+      detail::dropout_of(computed.hidden, distilbert->values().dropout, is_training());
   return detail::token_output(computed, classifier(hidden), inputs);
 }
 
@@ -233,7 +233,7 @@ ModelOutput DistilBertForQuestionAnsweringImpl::forward(const TextInputs& inputs
   const auto computed =
       distilbert->encode(inputs, {.all_tokens = inputs.start_positions.defined()});
   const at::Tensor hidden =
-      at::dropout(computed.hidden, distilbert->values().qa_dropout, is_training());
+      detail::dropout_of(computed.hidden, distilbert->values().qa_dropout, is_training());
   return detail::span_output(computed, qa_outputs(hidden), inputs);
 }
 
@@ -274,7 +274,8 @@ ModelOutput DistilBertForMultipleChoiceImpl::forward(const TextInputs& inputs) {
       distilbert->encode(detail::choices_as_rows(inputs), detail::HeadNeeds::first_of_rows(inputs));
   const at::Tensor pooled = at::relu(pre_classifier(computed.first()));
   const double dropout = distilbert->values().seq_classif_dropout;
-  return detail::choice_output(computed, classifier(at::dropout(pooled, dropout, is_training())),
+  return detail::choice_output(computed,
+                               classifier(detail::dropout_of(pooled, dropout, is_training())),
                                inputs.input_ids.size(1), inputs);
 }
 

@@ -1,12 +1,12 @@
 #include "accelerate/models/architectures/gpt2.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/dropout.h>
 
 #include <cmath>
 
 #include "accelerate/base/error.h"
 #include "accelerate/models/config/architecture_config.h"
+#include "accelerate/models/layers/dropout.h"
 #include "accelerate/models/layers/part.h"
 #include "accelerate/models/weight_initialiser.h"
 
@@ -80,7 +80,9 @@ at::Tensor Gpt2BlockImpl::forward(const at::Tensor& hidden, const Tokens& tokens
                                   AttentionSpec spec, KeyValueCache* cache) {
   spec.scale = scale_;
   spec.dropout = is_training() ? attention_dropout_ : 0;
-  const auto dropped = [&](const at::Tensor& x) { return at::dropout(x, dropout_, is_training()); };
+  const auto dropped = [&](const at::Tensor& x) {
+    return detail::dropout_of(x, dropout_, is_training());
+  };
   const at::Tensor attended =
       dropped(attention_c_proj_(attend(ln_1_(hidden), tokens, spec, cache))) + hidden;
   return attended + dropped(mlp_c_proj_(activation_(c_fc_(ln_2_(attended)))));
@@ -138,7 +140,7 @@ detail::Computed Gpt2ModelImpl::compute(const TextInputs& inputs, const detail::
     detail::check_ids(inputs.token_type_ids, wte->weight.size(0), "token_type_ids");
     computed.hidden = computed.hidden + wte(tokens.take(inputs.token_type_ids));
   }
-  computed.hidden = at::dropout(computed.hidden, values_.embd_pdrop, is_training());
+  computed.hidden = detail::dropout_of(computed.hidden, values_.embd_pdrop, is_training());
   detail::AttentionSpec spec{.kind = attention_kind(),
                              .mask = detail::causal_mask(tokens, {}, computed.hidden.device())};
   if (inputs.output_attentions) spec.weights = &computed.attentions;

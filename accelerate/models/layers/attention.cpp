@@ -1,9 +1,9 @@
 #include "accelerate/models/layers/attention.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/dropout.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
@@ -16,6 +16,7 @@
 #include <limits>
 
 #include "accelerate/base/error.h"
+#include "accelerate/models/layers/dropout.h"
 
 namespace accelerate::detail {
 namespace {
@@ -68,10 +69,35 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   // In fp32 also where the model is of 16 bits, as Transformers' decoders do; of fp64 in fp64,
   // where theirs gives NaN for rows that see nothing.
   const auto type = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor weights = at::dropout(at::softmax(scores, -1, type).to(query.scalar_type()),
-                                         spec.dropout, spec.dropout > 0);
+  const at::Tensor weights = dropout_of(at::softmax(scores, -1, type).to(query.scalar_type()),
+                                        spec.dropout, spec.dropout > 0);
   if (spec.weights != nullptr) spec.weights->push_back(weights);
   return at::matmul(weights, repeat_heads(value, times));
+}
+
+// LibTorch has no fused kernel for weights that are dropped on a CPU. Its steps keep the weights
+// three times for backward, and look for rows that see nothing, of which there are none without a
+// mask.
+bool is_better_by_steps(const at::Tensor& query, const at::Tensor& mask,
+                        const AttentionSpec& spec) {
+  return spec.dropout > 0 && spec.dropout < 1 && !mask.defined() && query.device().is_cpu() &&
+         (query.scalar_type() == at::kFloat || query.scalar_type() == at::kDouble) &&
+         (!at::autocast::is_autocast_enabled(at::kCPU) ||
+          c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU));
+}
+
+// As LibTorch's steps: both factors are scaled by the root.
+at::Tensor attend_by_steps(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           bool is_causal, const AttentionSpec& spec) {
+  const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  const double root = std::sqrt(scale);
+  const std::int64_t times = query.size(1) / key.size(1);
+  at::Tensor scores = at::matmul(query * root, (repeat_heads(key, times) * root).transpose(2, 3));
+  if (is_causal) {
+    const at::Tensor seen = visible(query.size(2), 0, {}, query.device());
+    scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
+  }
+  return dropped_product(at::softmax(scores, -1), repeat_heads(value, times), spec.dropout);
 }
 
 // query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns as query.
@@ -79,6 +105,8 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
                   const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
   if (spec.kind == AttentionKind::eager)
     return attend_eagerly(query, key, value, mask, is_causal, spec);
+  if (is_better_by_steps(query, mask, spec))
+    return attend_by_steps(query, key, value, is_causal && query.size(2) > 1, spec);
   const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
   const std::int64_t times = query.size(1) / key.size(1);
   // As Transformers: LibTorch shares heads where there is no mask, and one query needs no

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <vector>
 
+#include "accelerate/base/cpu_features.h"
+
 namespace accelerate::detail {
 namespace {
 
@@ -24,12 +26,6 @@ struct Matrices {
 };
 
 #if defined(__x86_64__)
-#define ACCELERATE_AVX2 __attribute__((target("avx2,fma")))
-
-bool has_kernel() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
 // A register of AVX2. Twice as wide ones gain nothing: memory is the limit.
 using Lanes = float __attribute__((vector_size(32)));
 constexpr int kLanes = sizeof(Lanes) / sizeof(float);
@@ -86,9 +82,6 @@ void multiply(const Matrices& m, std::int64_t rows, std::int64_t begin, std::int
   if (rows == 4) multiply_rows<4>(m, begin, end);
 }
 #else
-bool has_kernel() {
-  return false;
-}
 void multiply(const Matrices&, std::int64_t, std::int64_t, std::int64_t) {}
 #endif
 
@@ -107,7 +100,7 @@ void multiply_by_blocks(const Matrices& all, std::int64_t rows, std::int64_t beg
 
 at::Tensor compute(const at::Tensor& input, const at::Tensor& weight,
                    const std::optional<at::Tensor>& bias) {
-  if (!has_kernel()) return at::linear(input, weight, bias);
+  if (!has_avx2()) return at::linear(input, weight, bias);
   constexpr std::int64_t kWeightsAtOnce = 1 << 16;  // 256 KiB.
   const at::Tensor rows = input.contiguous();
   std::vector<std::int64_t> shape = input.sizes().vec();
@@ -145,7 +138,7 @@ bool are_few_rows(const at::Tensor& input, const at::Tensor& weight, const at::T
   return c10::InferenceMode::is_enabled() && is_plain(input) && is_plain(weight) &&
          weight.is_contiguous() && input.dim() > 0 && input.size(-1) == weight.size(1) &&
          weight.size(1) > 0 && input.numel() <= kFewRows * weight.size(1) &&
-         (!bias.defined() || (is_plain(bias) && bias.is_contiguous())) && has_kernel() &&
+         (!bias.defined() || (is_plain(bias) && bias.is_contiguous())) && has_avx2() &&
          !at::autocast::is_autocast_enabled(at::kCPU);
 }
 

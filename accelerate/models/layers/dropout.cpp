@@ -1,0 +1,127 @@
+#include "accelerate/models/layers/dropout.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+#include <ATen/Parallel.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/matmul.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "accelerate/base/cpu_features.h"
+#include "accelerate/models/layers/bernoulli_mask.h"
+
+namespace accelerate::detail {
+namespace {
+
+// to[i] = from[i] · (keep[i] ? factor : 0)
+template <typename Wide, typename T>
+void scale_by(Wide factor, const T* from, const bool* keep, std::int64_t count, T* to) {
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = static_cast<T>(static_cast<Wide>(from[i]) * (keep[i] ? factor : Wide{0}));
+}
+
+// Eight at once.
+ACCELERATE_AVX2 void scale_floats(float factor, const float* from, const bool* keep,
+                                  std::int64_t count, float* to) {
+  constexpr std::int64_t kLanes = 8;
+  using Lanes = float __attribute__((vector_size(32)));
+  using Bits = std::int32_t __attribute__((vector_size(32)));
+  using Bytes = std::int8_t __attribute__((vector_size(8)));
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Lanes values;
+    Bytes kept;
+    std::memcpy(&values, from + i, sizeof values);
+    std::memcpy(&kept, keep + i, sizeof kept);
+    values *= __builtin_convertvector(__builtin_convertvector(kept, Bits), Lanes) * factor;
+    std::memcpy(to + i, &values, sizeof values);
+  }
+  scale_by(factor, from + i, keep + i, count - i, to + i);
+}
+
+template <typename T>
+void scale_kept(const T* from, const bool* keep, double share, std::int64_t count, T* to) {
+  using Wide = at::opmath_type<T>;
+  // Rounded as LibTorch rounds its factors.
+  const auto factor = static_cast<Wide>(static_cast<T>(Wide{1} / static_cast<Wide>(share)));
+  constexpr std::int64_t kGrain = 1 << 15;
+  at::parallel_for(0, count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    if constexpr (std::is_same_v<T, float>) {
+      if (has_avx2())
+        return scale_floats(factor, from + begin, keep + begin, end - begin, to + begin);
+    }
+    scale_by(factor, from + begin, keep + begin, end - begin, to + begin);
+  });
+}
+
+at::Tensor in_layout_of(const at::Tensor& mask, const at::Tensor& tensor) {
+  if (tensor.strides() == mask.strides()) return tensor;
+  return at::empty_like(mask, tensor.options()).copy_(tensor);
+}
+
+// tensor · mask / share, in the layout of the mask.
+at::Tensor kept(const at::Tensor& tensor, const at::Tensor& mask, double share) {
+  const at::Tensor from = in_layout_of(mask, tensor);
+  at::Tensor to = at::empty_like(mask, from.options());
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, from.scalar_type(), "dropout", [&] {
+    scale_kept(from.const_data_ptr<scalar_t>(), mask.const_data_ptr<bool>(), share, from.numel(),
+               to.mutable_data_ptr<scalar_t>());
+  });
+  return to;
+}
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct Kept : torch::autograd::Function<Kept> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const at::Tensor& mask, double share) {
+    context->save_for_backward({mask});
+    context->saved_data["share"] = share;
+    return kept(input, mask, share);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const at::Tensor mask = context->get_saved_variables()[0];
+    return {apply(gradients[0], mask, context->saved_data["share"].toDouble()), {}, {}};
+  }
+};
+
+struct KeptProduct : torch::autograd::Function<KeptProduct> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& weights,
+                            const at::Tensor& values, const at::Tensor& mask, double share) {
+    context->save_for_backward({weights, values, mask});
+    context->saved_data["share"] = share;
+    return at::matmul(kept(weights, mask, share), values);
+  }
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &weights = saved[0], &values = saved[1], &mask = saved[2], &by = gradients[0];
+    const double share = context->saved_data["share"].toDouble();
+    return {Kept::apply(at::matmul(by, values.transpose(-2, -1)), mask, share),
+            at::matmul(Kept::apply(weights, mask, share).transpose(-2, -1), by),
+            {},
+            {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor dropout_of(const at::Tensor& input, double p, bool training) {
+  const bool is_ours = input.device().is_cpu() && input.is_floating_point() && p > 0 && p < 1;
+  if (!training || !is_ours) return at::dropout(input, p, training);
+  const at::Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
+  return Kept::apply(dense, bernoulli_mask(dense, 1 - p), 1 - p);
+}
+
+at::Tensor dropped_product(const at::Tensor& weights, const at::Tensor& values, double p) {
+  return KeptProduct::apply(weights, values, bernoulli_mask(weights, 1 - p), 1 - p);
+}
+
+}  // namespace accelerate::detail
