@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "accelerate/accelerator/batch_size_finder.h"
+#include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/trainer/callbacks/default_flow_callback.h"
@@ -191,6 +192,7 @@ TrainOutput Trainer::Impl::run_loop(Prepared prepared,
   std::optional<std::string> from;
   if (resumed) from = "checkpoint-" + std::to_string(first_step);
   run_log->begin(core.event(), prepared.plan, from);
+  return_freed_memory();  // of tokenizing and loading
   int signal = 0;
   double total_loss = 0;
   try {
