@@ -29,7 +29,6 @@ class Setting:
     home: pathlib.Path  # Empty: nobody's own configuration file takes part.
     rounds: int
     quick: bool = False
-    full: bool = False  # With rows that take most of an hour more.
 
     @property
     def accelerate(self):

@@ -13,9 +13,6 @@
 - **Memory** is the greatest sum, over a turn, of the proportional set sizes of all ranks, looked at every 50 ms. Nothing else of either side
   runs then, so that no page is shared between them.
 - **First losses**: both begin with the same weights, head included, without dropout, and log each of {losses} steps.
-- **Whole runs** (`--full`): two epochs at a rate of 5e-5 with an evaluation after each, seeds 1, 2 and 3, which decide the head, the order and
-  dropout on each side in its own way. Errors and losses are means of the three, in the columns of minima and of medians alike. Time is from
-  before the program is started until it has ended.
 - tools/fetch_models.py fetches MiniLM; the texts are those of the Debian package fortunes.
 """
 import contextlib
@@ -23,7 +20,6 @@ import dataclasses
 import json
 import os
 import select
-import statistics
 import subprocess
 import tempfile
 import time
@@ -45,7 +41,7 @@ BY_LENGTH = ("--train_sampling_strategy", "group_by_length")
 SHARDED = ("--use_fsdp", "--fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP", "--fsdp_transformer_layer_cls_to_wrap", "BertLayer",
            "--fsdp_sync_module_states", "true")
 STEPS, QUICK_STEPS = (10, 60), (1, 2)  # Steps to warm up, steps a turn.
-MEMORY_STEPS, LOSSES, SEEDS = 30, 50, (1, 2, 3)
+MEMORY_STEPS, LOSSES = 30, 50
 __doc__ = __doc__.format(steps=STEPS[1], losses=LOSSES)
 
 
@@ -59,18 +55,6 @@ class Share:
 
     def met(self, row):
         return row.ours.minimum <= self.limit * row.theirs.minimum
-
-
-@dataclasses.dataclass(frozen=True)
-class Within:
-    """Ours and theirs may differ by at most `points`."""
-    points: float
-
-    def text(self, unit):
-        return f"theirs ± {self.points:g}"
-
-    def met(self, row):
-        return abs(row.ours.minimum - row.theirs.minimum) <= self.points
 
 
 @dataclasses.dataclass(frozen=True)
@@ -255,22 +239,6 @@ class Suite:
         largest = Summary.of([max(abs(one - other) for one, other in pairs) * 1e6])
         return Row(f"largest difference of the first {len(pairs)} losses", "millionths", largest, None, AtMost(1000))
 
-    def full_rows(self):
-        short = ("--max_steps", self.steps[1]) if self.setting.quick else ()
-        pairs = [self.runs(MODEL, "--num_train_epochs", 2, "--learning_rate", "5e-5", "--eval_strategy", "epoch", "--seed", seed, *short)
-                 for seed in SEEDS[:1 if self.setting.quick else None]]
-
-        def row(what, unit, target, quantity, summary):
-            return Row(what, unit, *(summary([quantity(report) for report in reports]) for reports in zip(*pairs)), target)
-
-        return [row("errors in the test rows after two epochs, mean", "%", Within(1.5), lambda report: 100 - 100 * report["eval_accuracy"], mean),
-                row("loss of the test rows after two epochs, mean", "", None, lambda report: report["eval_loss"], mean),
-                row("a whole run", "s", Share(0.42), lambda report: report["run_seconds"], Summary.of)]
-
-
-def mean(values):
-    return Summary(statistics.fmean(values), statistics.fmean(values))
-
 
 def agree(key, reports):
     """Throws BenchmarkError unless all reports have one value of `key`."""
@@ -306,7 +274,7 @@ def prepare(setting, say):
 
 def measure(setting, say):
     suite = Suite(setting, say, prepare(setting, say))
-    rows = [suite.step_row("a step, fp32", Share(0.42), *IN_ORDER),
+    return [suite.step_row("a step, fp32", Share(0.42), *IN_ORDER),
             suite.step_row("a step, bf16", Share(0.5), *IN_ORDER, "--bf16") if has_fast_bf16()
             else Absent("a step, bf16", "this CPU has no AVX512-BF16"),
             suite.compiled_row(),
@@ -315,4 +283,3 @@ def measure(setting, say):
             suite.memory_row("memory of one process", 1),
             suite.memory_row("memory of two processes, our FSDP against their DDP", 2),
             suite.losses_row()]
-    return rows + (suite.full_rows() if setting.full else [])
