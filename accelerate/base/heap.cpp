@@ -18,6 +18,9 @@ bool keep_freed_memory() {
     return false;
   }
   constexpr int kMiB = 1 << 20;
+  // Small blocks that lie in lists of their own are walls between the large ones that are free
+  // around them: fine-tuning MiniLM keeps 30 MiB less without such lists, at the same speed.
+  mallopt(M_MXFAST, 0);
   // Both or neither: either of them ends glibc's own adjustment of both, which alone is better than
   // one of them. 32 MiB is the most that glibc takes.
   return mallopt(M_MMAP_THRESHOLD, 32 * kMiB) == 1 && mallopt(M_TRIM_THRESHOLD, 64 * kMiB) == 1;

@@ -7,13 +7,16 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -84,6 +87,32 @@ TEST(Dropout, HasASecondDerivative) {
   at::manual_seed(3);
   const at::Tensor factors = at::dropout(at::ones_like(input.detach()), 0.4, true);
   EXPECT_TRUE(at::allclose(input.grad(), 2 * factors));
+}
+
+TEST(DroppedAttention, HasASecondDerivative) {
+  std::vector<at::Tensor> leaves;
+  at::manual_seed(4);
+  for (int i = 0; i < 3; ++i)
+    leaves.push_back(at::randn({1, 2, 5, 4}, at::kDouble).requires_grad_());
+  const at::Tensor hidden = at::ones({5, 5}, at::kBool).triu(1);
+  const auto second = [&](bool ours, bool is_causal) {
+    at::manual_seed(9);
+    const at::Tensor mask = is_causal ? hidden : at::zeros_like(hidden);
+    const at::Tensor scores = at::matmul(leaves[0], leaves[1].transpose(2, 3)) * 0.5;
+    const at::Tensor output =
+        ours ? dropped_attention(
+                   leaves[0], leaves[1], leaves[2],
+                   {.scale = 0.5, .p = 0.3, .hidden = is_causal ? hidden : at::Tensor()})
+             : at::matmul(at::dropout(scores.masked_fill(mask, -INFINITY).softmax(-1), 0.3, true),
+                          leaves[2]);
+    const auto first = torch::autograd::grad({output.square().sum()}, leaves, {}, true, true);
+    return torch::autograd::grad({first[0].sum() + first[1].sum() + first[2].sum()}, leaves);
+  };
+  for (const bool is_causal : {false, true}) {
+    const auto ours = second(true, is_causal), theirs = second(false, is_causal);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(at::allclose(ours[i], theirs[i], 1e-10, 1e-12)) << is_causal << i;
+  }
 }
 
 // Attention of packed rows, whose weights are dropped.

@@ -14,6 +14,7 @@ using Kind = Feature::Kind;
 template <typename T>
 Buffer buffer_of(std::vector<T> values) {
   if (values.empty()) return {};
+  values.shrink_to_fit();  // A column stays, and has up to twice the room that it takes.
   auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   return {owner, std::as_bytes(std::span(*owner))};
 }

@@ -75,9 +75,8 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   return at::matmul(weights, repeat_heads(value, times));
 }
 
-// LibTorch has no fused kernel for weights that are dropped on a CPU. Its steps keep the weights
-// three times for backward, and look for rows that see nothing, of which there are none without a
-// mask.
+// LibTorch has no fused kernel for weights that are dropped on a CPU: its steps keep more and look
+// for rows that see nothing, of which there are none without a mask.
 bool is_better_by_steps(const at::Tensor& query, const at::Tensor& mask,
                         const AttentionSpec& spec) {
   return spec.dropout > 0 && spec.dropout < 1 && !mask.defined() && query.device().is_cpu() &&
@@ -86,18 +85,14 @@ bool is_better_by_steps(const at::Tensor& query, const at::Tensor& mask,
           c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU));
 }
 
-// As LibTorch's steps: both factors are scaled by the root.
 at::Tensor attend_by_steps(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            bool is_causal, const AttentionSpec& spec) {
   const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  const double root = std::sqrt(scale);
   const std::int64_t times = query.size(1) / key.size(1);
-  at::Tensor scores = at::matmul(query * root, (repeat_heads(key, times) * root).transpose(2, 3));
-  if (is_causal) {
-    const at::Tensor seen = visible(query.size(2), 0, {}, query.device());
-    scores = scores.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
-  }
-  return dropped_product(at::softmax(scores, -1), repeat_heads(value, times), spec.dropout);
+  const at::Tensor hidden =
+      is_causal ? visible(query.size(2), 0, {}, query.device()).logical_not() : at::Tensor();
+  return dropped_attention(query, repeat_heads(key, times), repeat_heads(value, times),
+                           {.scale = scale, .p = spec.dropout, .hidden = hidden});
 }
 
 // query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns as query.

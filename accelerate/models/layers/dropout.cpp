@@ -3,14 +3,19 @@
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/softmax.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "accelerate/base/cpu_features.h"
@@ -92,21 +97,48 @@ struct Kept : torch::autograd::Function<Kept> {
   }
 };
 
-struct KeptProduct : torch::autograd::Function<KeptProduct> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& weights,
-                            const at::Tensor& values, const at::Tensor& mask, double share) {
-    context->save_for_backward({weights, values, mask});
-    context->saved_data["share"] = share;
-    return at::matmul(kept(weights, mask, share), values);
+at::Tensor weights_of(const at::Tensor& query, const at::Tensor& key, double scale,
+                      const at::Tensor& hidden) {
+  at::Tensor scores = at::matmul(query, key.transpose(-2, -1)) * scale;
+  if (hidden.defined())
+    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  return at::softmax(scores, -1);
+}
+
+struct Attend : torch::autograd::Function<Attend> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
+                            const at::Tensor& key, const at::Tensor& value,
+                            const DroppedAttention& spec) {
+    // In place: what is freed between what is kept leaves holes in the heap.
+    at::Tensor weights = at::matmul(query, key.transpose(-2, -1)).mul_(spec.scale);
+    if (spec.hidden.defined())
+      weights.masked_fill_(spec.hidden, -std::numeric_limits<double>::infinity());
+    at::_softmax_out(weights, weights, -1, /*half_to_float=*/false);
+    const at::Tensor mask = bernoulli_mask(weights, 1 - spec.p);
+    context->save_for_backward({query, key, value, weights, mask});
+    context->saved_data["scale"] = spec.scale;
+    context->saved_data["share"] = 1 - spec.p;
+    context->saved_data["hidden"] = spec.hidden;
+    return at::matmul(kept(weights, mask, 1 - spec.p), value);
   }
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
     const auto saved = context->get_saved_variables();
-    const at::Tensor &weights = saved[0], &values = saved[1], &mask = saved[2], &by = gradients[0];
-    const double share = context->saved_data["share"].toDouble();
-    return {Kept::apply(at::matmul(by, values.transpose(-2, -1)), mask, share),
+    const at::Tensor &query = saved[0], &key = saved[1], &value = saved[2], &mask = saved[4],
+                     &by = gradients[0];
+    const double scale = context->saved_data["scale"].toDouble(),
+                 share = context->saved_data["share"].toDouble();
+    // Gradients of gradients go through the weights too.
+    const at::Tensor weights =
+        at::GradMode::is_enabled()
+            ? weights_of(query, key, scale, context->saved_data["hidden"].toTensor())
+            : saved[3];
+    const at::Tensor by_weights = Kept::apply(at::matmul(by, value.transpose(-2, -1)), mask, share);
+    const at::Tensor by_scores =
+        at::_softmax_backward_data(by_weights, weights, -1, weights.scalar_type()) * scale;
+    return {at::matmul(by_scores, key),
+            at::matmul(by_scores.transpose(-2, -1), query),
             at::matmul(Kept::apply(weights, mask, share).transpose(-2, -1), by),
-            {},
             {}};
   }
 };
@@ -120,8 +152,9 @@ at::Tensor dropout_of(const at::Tensor& input, double p, bool training) {
   return Kept::apply(dense, bernoulli_mask(dense, 1 - p), 1 - p);
 }
 
-at::Tensor dropped_product(const at::Tensor& weights, const at::Tensor& values, double p) {
-  return KeptProduct::apply(weights, values, bernoulli_mask(weights, 1 - p), 1 - p);
+at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, const DroppedAttention& spec) {
+  return Attend::apply(query, key, value, spec);
 }
 
 }  // namespace accelerate::detail

@@ -11,10 +11,18 @@ namespace accelerate::detail {
 /// 2014.
 [[nodiscard]] at::Tensor dropout_of(const at::Tensor& input, double p, bool training);
 
-/// dropout_of(weights, p, true) · values, on the CPU, 0 < p < 1. weights: {…, queries, keys},
-/// dense; values: {…, keys, dim}. Keeps `weights` for backward, which softmax keeps anyway, and
-/// drops them there once more.
-[[nodiscard]] at::Tensor dropped_product(const at::Tensor& weights, const at::Tensor& values,
-                                         double p);
+/// What dropped_attention() takes beside its tensors.
+struct DroppedAttention {
+  double scale;            ///< Of scores.
+  double p;                ///< 0 < p < 1.
+  at::Tensor hidden = {};  ///< {queries, keys}, true where a query may not look; or undefined.
+};
+
+/// dropout_of(softmax(query · keyᵀ · scale), p, true) · value, on the CPU. query: {…, queries,
+/// dim}, key and value: {…, keys, dim}, fp32 or fp64. Each query sees a key at least. For backward
+/// it keeps the weights and one byte each; LibTorch's steps keep scaled copies of query and key,
+/// and the weights three times.
+[[nodiscard]] at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,
+                                           const at::Tensor& value, const DroppedAttention& spec);
 
 }  // namespace accelerate::detail
