@@ -5,7 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
@@ -17,6 +21,7 @@
 #include "cli/commands/launch.h"
 #include "cli/commands/merge_weights.h"
 #include "cli/commands/report.h"
+#include "cli/commands/to_fsdp2.h"
 #include "cli/commands/watch.h"
 #include "cli/terminal/screen.h"
 
@@ -53,12 +58,22 @@ void setup_all(CLI::App& app, int& exit_code) {
   setup_launch(app);
   setup_merge_weights(app, exit_code);
   setup_report(app, exit_code);
+  setup_to_fsdp2(app, exit_code);
   setup_watch(app, exit_code);
   app.footer("`accelerate COMMAND --help` tells more about a command.");
 }
 
-int run(int argc, char** argv) {
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+// The words behind the program's name. Called by the original's name `accelerate-launch`, the
+// command is the first.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
+  constexpr std::string_view kPrefix = "accelerate-";
+  if (name.starts_with(kPrefix)) words.insert(words.begin(), name.substr(kPrefix.size()));
+  return words;
+}
+
+int run(const std::vector<std::string>& words) {
   if (!words.empty() && words[0] == "launch") {
     return run_launch({words.begin() + 1, words.end()}, std::cout, std::cerr);
   }
@@ -75,7 +90,7 @@ int run(int argc, char** argv) {
   if (words[0] == "hub" && words.size() > 1)
     check_command(*app.get_subcommand("hub"), words[1], "hub ");
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // As CLI11 takes them.
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kNotAllowed;
   }
@@ -94,7 +109,7 @@ int main(int argc, char** argv) {
   using namespace accelerate;
   cli::secure_standard_descriptors();
   try {
-    return cli::run(argc, argv);
+    return cli::run(cli::words_of(argc, argv));
   } catch (const ProgramError& error) {
     return cli::fail(error, error.exit_code());
   } catch (const ConfigError& error) {

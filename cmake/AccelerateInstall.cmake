@@ -44,6 +44,8 @@ endforeach()
 
 if(ACCELERATE_BUILD_CLI)
   install(TARGETS accelerate_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  list(TRANSFORM accelerate_program_links PREPEND "${PROJECT_BINARY_DIR}/bin/" OUTPUT_VARIABLE _links)
+  install(FILES ${_links} DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/AccelerateConfig.cmake.in"

@@ -69,6 +69,17 @@ if(TARGET accelerate_transformers)
   set_tests_properties(datasets.golden datasets.live.collators datasets.live.parquet PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
 
+# Questions that write a configuration.
+if(TARGET accelerate_program)
+  add_test(NAME cli.live.questions COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/cli/questions_live.py"
+                                           $<TARGET_FILE:questions_probe>)
+  add_test(NAME cli.live.config COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/cli/config_terminal_live.py"
+                                        $<TARGET_FILE:accelerate_program>)
+  add_test(NAME cli.live.to_fsdp2 COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/cli/to_fsdp2_live.py"
+                                          $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(cli.live.questions cli.live.config cli.live.to_fsdp2 PROPERTIES TIMEOUT 300 COST 20 LABELS "cli;live" SKIP_RETURN_CODE 77)
+endif()
+
 # Pages and screens of runs. The page in a browser is part of `scripts/test --extended`.
 if(TARGET accelerate_program)
   set(report_tests "${PROJECT_SOURCE_DIR}/tests/report")

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "accelerate/base/text.h"
+
 namespace accelerate {
 namespace {
 
@@ -137,6 +139,27 @@ std::string_view fit_columns(std::string_view text, std::size_t columns) {
     rest = next;
   }
   return text.substr(0, text.size() - rest.size());
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines(1);
+  for (std::string word : split(text, ' ')) {
+    if (word.empty()) continue;
+    std::string& line = lines.back();
+    if (!line.empty() && display_width(line) + 1 + display_width(word) <= columns) {
+      line += " " + word;
+      continue;
+    }
+    if (!line.empty()) lines.emplace_back();
+    while (display_width(word) > columns && columns >= 2) {
+      const std::string part(fit_columns(word, columns));
+      word.erase(0, part.size());
+      lines.back() = part;
+      lines.emplace_back();
+    }
+    lines.back() = word;
+  }
+  return lines;
 }
 
 }  // namespace accelerate

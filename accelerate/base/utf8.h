@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace accelerate {
 
@@ -30,5 +31,9 @@ std::optional<char32_t> take_code_point(std::string_view& text);
 
 /// The longest beginning of `text` that fits into `columns`; a character is never cut in half.
 [[nodiscard]] std::string_view fit_columns(std::string_view text, std::size_t columns);
+
+/// `text` in lines of at most `columns`, broken at blanks; a longer word is cut. At least one line,
+/// which may be empty.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
 }  // namespace accelerate

@@ -157,7 +157,7 @@ void check_environment(const Node& root, const std::string& file) {
 
 ClusterConfig read_cluster_config(Node root, const std::string& file) {
   if (root.is_null())
-    fail_at(file, 0, "the file holds no keys. `accelerate config default` writes one");
+    fail_at(file, 0, "the file holds no keys. `accelerate config` writes one");
   if (!root.is_map()) {
     fail_at(file, root.line,
             "the file holds " + root.describe() +

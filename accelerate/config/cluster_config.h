@@ -227,6 +227,10 @@ struct ClusterConfig {
 /// the way are made. Throws ConfigError when the file cannot be written.
 void save_cluster_config(const ClusterConfig& config, const std::filesystem::path& file);
 
+/// Writes `text`, a configuration in the form that the name of `file` asks for, as
+/// save_cluster_config does.
+void save_config_text(const std::string& text, const std::filesystem::path& file);
+
 /// One key as documentation, flags and menus need it.
 struct ConfigKey {
   std::string section;               ///< "" for top-level keys, else e.g. "fsdp_config".

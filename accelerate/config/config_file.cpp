@@ -38,7 +38,7 @@ std::filesystem::path cache_home() {
   throw ConfigError(
       "the configuration file '" + file.string() +
       "' does not exist. Pass an existing file with --config_file, or write the default "
-      "one with `accelerate config default` and leave --config_file away");
+      "one with `accelerate config` and leave --config_file away");
 }
 
 // A file that is reached through a symbolic link is replaced where it lies; the link stays.
@@ -52,9 +52,10 @@ std::filesystem::path behind_links(const std::filesystem::path& file) {
 
 std::filesystem::path named_config_file(const std::string& flag) {
   if (!flag.empty()) return flag;
-  throw ConfigError("--config_file is ''; it must name a file. Is a variable of the shell unset? Leave "
-                    "--config_file away for the default file, " +
-                    default_config_file().string());
+  throw ConfigError(
+      "--config_file is ''; it must name a file. Is a variable of the shell unset? Leave "
+      "--config_file away for the default file, " +
+      default_config_file().string());
 }
 
 std::filesystem::path default_config_file() {
@@ -74,7 +75,10 @@ ClusterConfig load_cluster_config(const std::filesystem::path& file) {
 }
 
 void save_cluster_config(const ClusterConfig& config, const std::filesystem::path& file) {
-  const std::string text = file.extension() == ".json" ? to_json(config) : to_yaml(config);
+  save_config_text(file.extension() == ".json" ? to_json(config) : to_yaml(config), file);
+}
+
+void save_config_text(const std::string& text, const std::filesystem::path& file) {
   try {
     const auto target = behind_links(std::filesystem::absolute(file));
     real_file_system().create_directories(target.parent_path());

@@ -31,7 +31,7 @@ const std::vector<std::string> kDynamoModes = {"default", "reduce-overhead", "ma
 Rows general_rows() {
   const auto group = FlagGroup::general;
   return {
-      {"config_file", text, group, "", "Configuration file to take values from; the default is the one that `accelerate config default` writes.", works},
+      {"config_file", text, group, "", "Configuration file to take values from; the default is the one that `accelerate config` writes.", works},
       {"quiet", toggle, group, "False", "Do not report which rank failed; the exit code stays.", works, {}, 'q'},
       {"debug", toggle, group, "False", "Say where ranks run; have them refuse tensors of another device than theirs in collectives.", works},
       {"module", toggle, group, "False", "The program is a Python module, run as `python3 -m`.", works, {}, 'm'},

@@ -1,17 +1,27 @@
 #include "cli/commands/config.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
+#include "cli/questions/form.h"
+#include "cli/questions/lines.h"
 
 namespace accelerate::cli {
 namespace {
+
+constexpr const char* kConfigFooter = R"(
+Arrows or numbers choose, Enter takes, ? explains, < goes back, Ctrl-C leaves without a file.
+Where standard input or output is no terminal, questions are lines, and so are answers.)";
 
 ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options) {
   ClusterConfig config;
@@ -93,6 +103,44 @@ void setup_update(CLI::App* config, int& exit_code) {
   });
 }
 
+// --- questions
+
+constexpr int kOfSignals = 128;
+
+// Before anybody has answered thirty questions.
+void check_is_writable(const std::filesystem::path& file) {
+  std::error_code error;
+  auto folder = std::filesystem::absolute(file, error).parent_path();
+  const bool is_other =
+      std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);
+  if (is_other)
+    throw ConfigError("'" + file.string() + "' is no regular file: name another by --config_file");
+  while (!folder.empty() && folder != folder.root_path() && !std::filesystem::exists(folder, error))
+    folder = folder.parent_path();
+  if (!std::filesystem::is_directory(folder, error) || ::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw ConfigError("the configuration file '" + file.string() + "' cannot be written, for " +
+                      folder.string() + " cannot be written into: name another by --config_file");
+}
+
+// Shows what is there.
+bool may_replace(const std::filesystem::path& file, Lines& lines) {
+  if (real_file_system().status(file).kind == FileKind::none) return true;
+  lines.tell("there is a configuration at " + file.string() + ":\n\n" +
+             read_file(real_file_system(), file, DocumentLimits{}.max_bytes));
+  const Question question{.kind = Question::Kind::yes_no,
+                          .text = "Replace it by the answers to some questions?",
+                          .help = "It is replaced when the last question is answered.",
+                          .fallback = "no"};
+  std::optional<std::string> answer;
+  while (!answer) answer = lines.ask(question, {});
+  return *answer == "yes";
+}
+
+ConfigDraft ask_on_screen() {
+  Form form(STDIN_FILENO, STDOUT_FILENO);
+  return converse(form);
+}
+
 }  // namespace
 
 int run_config_default(const ConfigDefaultOptions& options, std::ostream& out) {
@@ -115,25 +163,43 @@ int run_config_update(const ConfigUpdateOptions& options, std::ostream& out) {
   return 0;
 }
 
-int run_config(std::ostream& out) {
-  out << "Tell `accelerate config` what to do:\n"
-         "  accelerate config default   writes a configuration for this machine to\n"
-         "                              "
-      << default_config_file().string()
-      << "\n"
-         "  accelerate config update    rewrites a configuration in today's form\n"
-         "Both take --config_file. docs/config_keys.md explains the keys for writing one by "
-         "hand.\n";
-  return 1;
+int run_config(const ConfigOptions& options) {
+  const auto file = options.config_file.value_or(default_config_file());
+  check_is_writable(file);
+  Lines lines(std::cin, std::cout);
+  if (!may_replace(file, lines)) {
+    std::cout << "The configuration stays as it is.\n";
+    return 0;
+  }
+  const bool on_screen = ::isatty(STDIN_FILENO) == 1 && is_redrawable(STDOUT_FILENO);
+  try {
+    const ConfigDraft draft = on_screen ? ask_on_screen() : converse(lines);
+    const std::string& text = file.extension() == ".json" ? draft.json : draft.yaml;
+    std::cout << "\n" << text << "\n" << std::flush;  // Also where it cannot be written after all.
+    save_config_text(text, file);
+    std::cout << "accelerate configuration saved at " << file.string() << "\n";
+    for (const std::string& note : draft.notes)
+      if (on_screen) lines.tell(note);
+    std::cout << "Next: accelerate launch "
+              << (options.config_file ? "--config_file " + file.string() + " " : "") << "PROGRAM\n";
+    return 0;
+  } catch (const Left& left) {
+    std::cerr << "accelerate config: left; nothing was written\n";
+    return kOfSignals + left.signal;
+  }
 }
 
 void setup_config(CLI::App& app, int& exit_code) {
-  CLI::App* config = app.add_subcommand("config", "Write or update a configuration file.");
+  CLI::App* config =
+      app.add_subcommand("config", "Ask questions, and write a configuration file of the answers.");
+  auto options = std::make_shared<ConfigOptions>();
+  add_config_file(config, options->config_file, "The file to write.");
   config->require_subcommand(0, 1);
   config->allow_extras();
-  config->callback([config, &exit_code] {
+  config->footer(kConfigFooter);
+  config->callback([config, options, &exit_code] {
     refuse_unknown_words(*config);
-    if (config->get_subcommands().empty()) exit_code = run_config(std::cerr);
+    if (config->get_subcommands().empty()) exit_code = run_config(*options);
   });
   setup_default(config, exit_code);
   setup_update(config, exit_code);

@@ -1,5 +1,5 @@
-// `accelerate config` and its sub-commands: `default` writes a configuration file for this machine,
-// `update` rewrites one in today's form.
+// `accelerate config` asks questions and writes a configuration file of the answers. Its
+// sub-commands: `default` writes one for this machine, `update` rewrites one in today's form.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -32,8 +32,17 @@ int run_config_default(const ConfigDefaultOptions& options, std::ostream& out);
 /// code; throws ConfigError when the file is missing or wrong, and then leaves it as it was.
 int run_config_update(const ConfigUpdateOptions& options, std::ostream& out);
 
-/// Says which sub-commands there are. Returns 1: nothing has been configured.
-int run_config(std::ostream& out);
+/// Of `accelerate config`.
+struct ConfigOptions {
+  std::optional<std::filesystem::path> config_file;  ///< default_config_file() when absent.
+};
+
+/// Asks, on a screen where standard input and output are a terminal that can be drawn on, else in
+/// lines; writes the file; shows it and the next command. An existing file is shown first and kept
+/// unless its replacement is agreed to. Returns the exit code: 0, or 128 + the signal by which the
+/// user left. Nothing is written before the last answer. Throws ConfigError when the file could not
+/// be written and when the input ends.
+int run_config(const ConfigOptions& options);
 
 /// Adds `config` with its sub-commands to `app`; their outcome goes to `exit_code`.
 void setup_config(CLI::App& app, int& exit_code);

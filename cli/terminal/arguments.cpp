@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
 #include "accelerate/config/cluster_config.h"
 
 namespace accelerate::cli {
@@ -127,26 +127,19 @@ std::string sentence(const Flag& flag) {
   return text + status_note(flag);
 }
 
-// `text` broken into lines of at most `width`, each indented by `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
-  std::istringstream words(text);
+// `text` in lines of at most `width`, each indented by `indent` blanks.
+std::string indented(const std::string& text, std::size_t indent, std::size_t width) {
   std::string page;
-  std::string line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
-      page += std::string(indent, ' ') + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return page + std::string(indent, ' ') + line + "\n";
+  for (const std::string& line : wrapped(text, width - indent))
+    page += std::string(indent, ' ') + line + "\n";
+  return page;
 }
 
 std::string describe_flag(const Flag& flag, std::size_t width) {
   constexpr std::size_t kColumn = 38;
   std::string left = flag.letter == '\0' ? "  " : std::string("  -") + flag.letter + ", ";
   left += "--" + flag.name + value_name(flag);
-  const std::string right = wrapped(sentence(flag), kColumn, width);
+  const std::string right = indented(sentence(flag), kColumn, width);
   if (left.size() + 2 > kColumn) return left + "\n" + right;
   return left + std::string(kColumn - left.size(), ' ') + right.substr(kColumn);
 }

@@ -38,5 +38,14 @@ TEST(Utf8, FittingCutsBetweenCharacters) {
   EXPECT_EQ(fit_bytes("漢字", 2), "");
 }
 
+TEST(Utf8, WrappingBreaksAtBlanksAndCutsLongWords) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(wrapped("one two three", 7), (Lines{"one two", "three"}));
+  EXPECT_EQ(wrapped("one  two", 80), (Lines{"one two"}));
+  EXPECT_EQ(wrapped("a abcdefgh b", 3), (Lines{"a", "abc", "def", "gh", "b"}));
+  EXPECT_EQ(wrapped("漢字漢 x", 4), (Lines{"漢字", "漢 x"}));
+  EXPECT_EQ(wrapped("", 10), (Lines{""}));
+}
+
 }  // namespace
 }  // namespace accelerate

@@ -57,6 +57,14 @@ TEST_F(Command, TellsItsVersion) {
                                std::regex("accelerate \\d+\\.\\d+\\.\\d+\n")));
 }
 
+TEST_F(Command, AnswersToTheOriginalsOtherNames) {
+  for (const std::string name : {"launch", "config", "merge-weights"}) {
+    const auto linked = run_program({accelerate_program() + "-" + name, "--help"}, options_);
+    EXPECT_EQ(linked.exit_code, 0) << name;
+    EXPECT_EQ(linked.out, accelerate({name, "--help"}).out);
+  }
+}
+
 TEST_F(Command, ShowsEveryFlagOfLaunch) {
   const auto help = accelerate({"launch", "--help"});
   EXPECT_EQ(help.exit_code, 0);

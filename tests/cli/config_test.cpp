@@ -134,7 +134,6 @@ TEST_P(BadConfigCommands, EndInASentenceAndWriteNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadConfigCommands,
     ::testing::Values(
-        BadCommand{"Bare", {}, 1, "accelerate config default"},
         BadCommand{"UnknownWord", {"defualt"}, 2, "Did you mean 'default'?"},
         BadCommand{"UnknownFlag",
                    {"default", "--config_fil", "x.yaml"},

@@ -180,7 +180,7 @@ TEST_P(BadConfigs, AreRefusedWithKeyLineAndCure) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadConfigs,
     ::testing::Values(
-        BadConfig{"Empty", "", "holds no keys|accelerate config default"},
+        BadConfig{"Empty", "", "holds no keys|accelerate config"},
         BadConfig{"OnlyANote", "# nothing\n", "holds no keys"},
         BadConfig{"AList", "- a\n", "line 1|a list"},
         BadConfig{"AWord", "hello\n", "line 1|'hello'"},

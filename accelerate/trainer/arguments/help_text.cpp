@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
 #include "accelerate/trainer/arguments/bound_argument.h"
 
 namespace accelerate::detail {
@@ -9,17 +10,11 @@ namespace {
 constexpr std::size_t kHelpWidth = 80;
 
 // `text` in lines of the width, each after `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t indent) {
+std::string indented(const std::string& text, std::size_t indent) {
   std::string out;
-  std::string line;
-  for (const auto& word : split(text, ' ')) {
-    if (!line.empty() && indent + line.size() + 1 + word.size() > kHelpWidth) {
-      out += std::string(indent, ' ') + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return out + std::string(indent, ' ') + line + "\n";
+  for (const auto& line : wrapped(text, kHelpWidth - indent))
+    out += std::string(indent, ' ') + line + "\n";
+  return out;
 }
 
 std::string help_of(const BoundArgument& argument) {
@@ -31,7 +26,7 @@ std::string help_of(const BoundArgument& argument) {
   std::string about = argument.doc;
   if (!argument.choices.empty()) about += " One of: " + join(argument.choices, ", ") + ".";
   about += (about.empty() ? "Default: " : " Default: ") + argument.fallback + ".";
-  return text + wrapped(about, 6);
+  return text + indented(about, 6);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+// `accelerate to-fsdp2`: a configuration file of FSDP 1 in the words of FSDP 2.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/config/cluster_config.h"
+
+namespace accelerate::cli {
+
+struct ToFsdp2Options {
+  std::filesystem::path config_file;
+  std::optional<std::filesystem::path> output_file;  ///< config_file when absent.
+  bool overwrite = false;  ///< Whether a file that is there may be replaced.
+};
+
+/// Sets fsdp_version to 2, turns a sharding strategy into fsdp_reshard_after_forward, and leaves
+/// out what FSDP 2 has no more. Returns a note for each thing that changes what the file says. A
+/// section without keys, or of version 2 already, stays as it is, which is a note too. Source:
+/// `convert_config_to_fsdp2` of Accelerate.
+std::vector<std::string> convert_to_fsdp2(FsdpConfig& fsdp);
+
+/// Returns the exit code. Throws ConfigError when the file is missing or wrong, or another would be
+/// replaced; then nothing is written.
+int run_to_fsdp2(const ToFsdp2Options& options, std::ostream& out);
+
+/// Adds `to-fsdp2` to `app`; its outcome goes to `exit_code`.
+void setup_to_fsdp2(CLI::App& app, int& exit_code);
+
+}  // namespace accelerate::cli

@@ -1,0 +1,94 @@
+#include "cli/questions/asking.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+
+namespace accelerate::cli {
+
+std::string help_of(const std::string& name) {
+  for (const ConfigKey& key : config_keys())
+    if (key.name == name) return key.doc + " It is the key '" + name + "' of the file.";
+  throw UsageError("'" + name + "' is no key");
+}
+
+bool Asking::yes(const std::string& text, bool fallback, const std::string& help) {
+  return respondent_.answer({.kind = Question::Kind::yes_no,
+                             .text = text,
+                             .help = help,
+                             .fallback = fallback ? "yes" : "no"}) == "yes";
+}
+
+std::string Asking::menu(const std::string& text, std::vector<std::string> choices,
+                         const std::string& fallback, const std::string& help) {
+  return respondent_.answer({.kind = Question::Kind::menu,
+                             .text = text,
+                             .help = help,
+                             .choices = std::move(choices),
+                             .fallback = fallback});
+}
+
+std::string Asking::text(const std::string& text, const std::string& fallback,
+                         const std::string& help) {
+  return respondent_.answer({.text = text, .help = help, .fallback = fallback});
+}
+
+std::vector<std::string> Asking::list(const std::string& text, const std::string& help) {
+  const std::string answer = respondent_.answer({.text = text, .help = help, .may_be_empty = true});
+  return answer.empty() ? std::vector<std::string>() : split(answer, ',');
+}
+
+bool Asking::yes_for(const std::string& key, const std::string& text, bool fallback) {
+  const bool answer = yes(text, fallback, help_of(key));
+  set(key, answer ? "true" : "false");
+  return answer;
+}
+
+std::string Asking::menu_for(const std::string& key, const std::string& text,
+                             std::vector<std::string> choices) {
+  const std::string first = choices.front();
+  const std::string answer = menu(text, std::move(choices), first, help_of(key));
+  set(key, answer);
+  return answer;
+}
+
+std::string Asking::typed_for(const std::string& key, const std::string& text,
+                              const std::string& fallback,
+                              const std::function<void(const std::string&)>& also) {
+  const auto check = [&](const std::string& typed) {
+    ClusterConfig scratch;
+    set_config_key(scratch, key, typed, "the answer");
+    if (also) also(typed);
+  };
+  const std::string answer = respondent_.answer(
+      {.text = text, .help = help_of(key), .fallback = fallback, .check = check});
+  set(key, answer);
+  return answer;
+}
+
+std::string Asking::text_for(const std::string& key, const std::string& text,
+                             const std::string& fallback) {
+  return typed_for(key, text, fallback, {});
+}
+
+std::int64_t Asking::number_for(const std::string& key, const std::string& text,
+                                const std::string& fallback,
+                                const std::function<void(std::int64_t)>& check) {
+  const auto number = [&](const ClusterConfig& config) {
+    return parse_int(config_key_text(config, key).value_or("")).value_or(0);
+  };
+  typed_for(key, text, fallback, [&](const std::string& typed) {
+    ClusterConfig scratch;
+    set_config_key(scratch, key, typed, "the answer");
+    if (check) check(number(scratch));
+  });
+  return number(config_);
+}
+
+void Asking::set(const std::string& key, const std::string& text) {
+  set_config_key(config_, key, text, "'" + key + "'");
+}
+
+}  // namespace accelerate::cli

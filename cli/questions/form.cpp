@@ -1,0 +1,139 @@
+#include "cli/questions/form.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kForever{60'000}, kBetweenBytes{50};
+constexpr int kNoByte = -1;
+
+std::size_t place_of(const std::vector<std::string>& choices, const std::string& choice) {
+  const auto found = std::ranges::find(choices, choice);
+  return found == choices.end() ? 0 : static_cast<std::size_t>(found - choices.begin());
+}
+
+// What is wrong with `typed`, or nothing.
+std::string obstacle_of(const Question& question, const std::string& typed) {
+  try {
+    (void)question.answer_of(typed);
+    return "";
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+void erase_last(std::string& text) {
+  const auto is_inner = [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; };
+  while (!text.empty() && is_inner(text.back())) text.pop_back();
+  if (!text.empty()) text.pop_back();
+}
+
+// A digit or letter in a menu: its choice, by number, by words, or by the first letter.
+std::optional<std::size_t> chosen_by(const Question& question, char byte) {
+  const auto choices = choices_of(question);
+  try {
+    return place_of(choices, question.answer_of(std::string(1, byte)));
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+int Form::read_byte(std::chrono::milliseconds timeout) {
+  using Kind = TerminalScreen::Answer::Kind;
+  const auto answer = screen_.wait(timeout);
+  if (answer.kind == Kind::signal) throw Left{answer.value};
+  if (answer.kind == Kind::closed) throw ConfigError("the terminal is gone; nothing was written");
+  if (answer.kind == Kind::resized) screen_.redraw();
+  return answer.kind == Kind::key ? answer.value : kNoByte;
+}
+
+// Behind an escape: arrows are "[A" or "OA".
+Form::Pressed Form::read_escape() {
+  const int bracket = read_byte(kBetweenBytes);
+  if (bracket != '[' && bracket != 'O') return {};
+  int last = read_byte(kBetweenBytes);
+  while (last == ';' || (last >= '0' && last <= '9')) last = read_byte(kBetweenBytes);
+  if (last == 'A') return {Key::up};
+  if (last == 'B') return {Key::down};
+  return {};
+}
+
+Form::Pressed Form::read_key() {
+  constexpr int kControlC = 3, kControlD = 4, kBackspace = 8, kControlU = 21, kEscape = 27,
+                kDelete = 127;
+  const int byte = read_byte(kForever);
+  switch (byte) {
+    case kControlC:
+    case kControlD:
+      throw Left{SIGINT};
+    case '\r':
+    case '\n':
+      return {Key::enter};
+    case '<':
+      return {Key::back, '<'};
+    case '?':
+      return {Key::help, '?'};
+    case kBackspace:
+    case kDelete:
+      return {Key::erase};
+    case kControlU:
+      return {Key::clear};
+    case kEscape:
+      return read_escape();
+    default:
+      break;
+  }
+  return byte >= ' ' ? Pressed{Key::byte, static_cast<char>(byte)} : Pressed{};
+}
+
+Form::Outcome Form::press(const Question& question, FormState& state, Pressed pressed) {
+  const bool is_text = question.kind == Question::Kind::text;
+  const auto choices = choices_of(question);
+  // Inside a text these two are letters like others.
+  const bool is_letter = is_text && pressed.byte != 0 && !state.typed.empty();
+  if (pressed.key == Key::back && !is_letter) return Outcome::went_back;
+  if (pressed.key == Key::help && !is_letter) {
+    state.shows_help = !state.shows_help;
+    return Outcome::open;
+  }
+  if (pressed.key == Key::enter) {
+    state.message = is_text ? obstacle_of(question, state.typed) : "";
+    return state.message.empty() ? Outcome::answered : Outcome::open;
+  }
+  if (is_text) {
+    if (pressed.byte != 0) state.typed += pressed.byte;
+    if (pressed.key == Key::erase) erase_last(state.typed);
+    if (pressed.key == Key::clear) state.typed.clear();
+    state.message = state.typed.empty() ? "" : obstacle_of(question, state.typed);
+    return Outcome::open;
+  }
+  if (pressed.key == Key::up) state.selected += choices.size() - 1;
+  if (pressed.key == Key::down) ++state.selected;
+  state.selected %= choices.size();
+  if (pressed.key == Key::byte)
+    state.selected = chosen_by(question, pressed.byte).value_or(state.selected);
+  return Outcome::open;
+}
+
+std::optional<std::string> Form::ask(const Question& question,
+                                     const std::vector<Answered>& before) {
+  const auto choices = choices_of(question);
+  FormState state{.notes = notes_, .selected = place_of(choices, question.fallback)};
+  for (;;) {
+    screen_.draw(form_page(question, state, before, terminal_size(out_)));
+    const Outcome outcome = press(question, state, read_key());
+    if (outcome == Outcome::open) continue;
+    notes_.clear();
+    if (outcome == Outcome::went_back) return std::nullopt;
+    return question.kind == Question::Kind::text ? question.answer_of(state.typed)
+                                                 : choices[state.selected];
+  }
+}
+
+}  // namespace accelerate::cli
