@@ -10,8 +10,8 @@
 - **bf16** is under autocast on both sides. **Compiled** is Python's `torch_compile=True` against ours as it is.
 - **Two processes**: ours shards (FULL_SHARD, a unit for each layer), theirs replicates by DDP over Gloo, for PyTorch's Trainer has no FSDP on
   a CPU. Sixteen rows a process.
-- **Memory** is the greatest sum, over a turn, of the proportional set sizes of all ranks, looked at every 50 ms. Nothing else of either side
-  runs then, so that no page is shared between them.
+- **Memory** is the greatest sum of the proportional set sizes of all ranks, looked at every 50 ms while thirty steps train; a round is a
+  training of each side. Nothing else of either side runs then, so that no page is shared between them.
 - **First losses**: both begin with the same weights, head included, without dropout, and log each of {losses} steps.
 - tools/fetch_models.py fetches MiniLM; the texts are those of the Debian package fortunes.
 """
@@ -219,8 +219,8 @@ class Suite:
         return peak
 
     def memory_row(self, what, ranks):
-        found = [Summary.of([self.peak_mib(side, ranks)]) for side in self.sides()]
-        return Row(what, "MiB", *found, Share(0.5))
+        peaks = [[self.peak_mib(side, ranks) for side in self.sides()] for _ in range(self.setting.rounds)]
+        return Row(what, "MiB", *(Summary.of(of_side) for of_side in zip(*peaks)), Share(0.5))
 
     def runs(self, model, *words):
         """The reports of whole runs of both sides, one each, with their time."""
