@@ -11,6 +11,7 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
 #include "cli/questions/form.h"
@@ -70,7 +71,8 @@ CLI::Option* add_config_file(CLI::App* command, std::optional<std::filesystem::p
       ->type_name("FILE");
 }
 
-void setup_default(CLI::App* config, int& exit_code) {
+// `asked`: of `config` itself, whose --config_file serves its sub-commands too.
+void setup_default(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked, int& exit_code) {
   auto options = std::make_shared<ConfigDefaultOptions>();
   CLI::App* command =
       config->add_subcommand("default", "Write a configuration file for this machine.");
@@ -84,21 +86,23 @@ void setup_default(CLI::App* config, int& exit_code) {
           },
           "Element type of autocast regions.")
       ->type_name("no|fp16|bf16");
-  command->callback([command, options, &exit_code] {
+  command->callback([command, options, asked, &exit_code] {
     refuse_unknown_words(*command);
+    if (!options->config_file) options->config_file = asked->config_file;
     options->num_gpus = gpu_count();
     exit_code = run_config_default(*options, std::cout);
   });
 }
 
-void setup_update(CLI::App* config, int& exit_code) {
+void setup_update(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked, int& exit_code) {
   auto options = std::make_shared<ConfigUpdateOptions>();
   CLI::App* command =
       config->add_subcommand("update", "Rewrite a configuration file in today's form.");
   command->allow_extras();
   add_config_file(command, options->config_file, "The file to rewrite.");
-  command->callback([command, options, &exit_code] {
+  command->callback([command, options, asked, &exit_code] {
     refuse_unknown_words(*command);
+    if (!options->config_file) options->config_file = asked->config_file;
     exit_code = run_config_update(*options, std::cout);
   });
 }
@@ -115,6 +119,8 @@ void check_is_writable(const std::filesystem::path& file) {
       std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);
   if (is_other)
     throw ConfigError("'" + file.string() + "' is no regular file: name another by --config_file");
+  if (folder.empty())
+    throw ConfigError("the working directory is not there any more: change into another");
   while (!folder.empty() && folder != folder.root_path() && !std::filesystem::exists(folder, error))
     folder = folder.parent_path();
   if (!std::filesystem::is_directory(folder, error) || ::access(folder.c_str(), W_OK | X_OK) != 0)
@@ -122,11 +128,23 @@ void check_is_writable(const std::filesystem::path& file) {
                       folder.string() + " cannot be written into: name another by --config_file");
 }
 
+// What a file of somebody's holds, with nothing that a terminal would obey.
+std::string shown_text(std::string_view text) {
+  std::string shown;
+  while (!text.empty()) {
+    const std::string_view rest = text;
+    const auto character = take_code_point(text);
+    const bool is_text = character && (*character == '\n' || display_width(*character) > 0);
+    shown += is_text ? rest.substr(0, rest.size() - text.size()) : "?";
+  }
+  return shown;
+}
+
 // Shows what is there.
 bool may_replace(const std::filesystem::path& file, Lines& lines) {
   if (real_file_system().status(file).kind == FileKind::none) return true;
   lines.tell("there is a configuration at " + file.string() + ":\n\n" +
-             read_file(real_file_system(), file, DocumentLimits{}.max_bytes));
+             shown_text(read_file(real_file_system(), file, DocumentLimits{}.max_bytes)));
   const Question question{.kind = Question::Kind::yes_no,
                           .text = "Replace it by the answers to some questions?",
                           .help = "It is replaced when the last question is answered.",
@@ -201,8 +219,8 @@ void setup_config(CLI::App& app, int& exit_code) {
     refuse_unknown_words(*config);
     if (config->get_subcommands().empty()) exit_code = run_config(*options);
   });
-  setup_default(config, exit_code);
-  setup_update(config, exit_code);
+  setup_default(config, options, exit_code);
+  setup_update(config, options, exit_code);
 }
 
 }  // namespace accelerate::cli

@@ -219,6 +219,20 @@ def test_shows_a_file_that_is_there_and_keeps_it(folder):
     assert f"accelerate launch --config_file {path} PROGRAM" in ran.stdout
 
 
+def test_shows_nothing_of_a_hostile_file_but_text(folder):
+    path = folder / "esc.yaml"
+    path.write_bytes(b"distributed_type: \x1b[31mNO\x07\xff \xc3\xa9\n")
+    ran = piped(folder, "no\n", "--config_file", path)
+    assert ran.returncode == 0 and "distributed_type: ?[31mNO?? \u00e9\n" in ran.stdout, ran
+
+
+def test_takes_a_file_before_a_sub_command(folder):
+    ran = piped(folder, "", "--config_file", folder / "x.yaml", "default")
+    assert ran.returncode == 0 and list(folder.rglob("*.yaml")) == [folder / "x.yaml"], ran
+    ran = piped(folder, "", "--config_file", folder / "y.yaml", "update")
+    assert ran.returncode == 2 and "y.yaml" in ran.stderr, ran
+
+
 def test_says_at_once_what_cannot_be_written(folder):
     (folder / "there").mkdir()
     (folder / "file").touch()
