@@ -19,7 +19,7 @@ bool keep_freed_memory() {
   }
   constexpr int kMiB = 1 << 20;
   // Small blocks that lie in lists of their own are walls between the large ones that are free
-  // around them: fine-tuning MiniLM keeps 30 MiB less without such lists, at the same speed.
+  // around them: without such lists fine-tuning MiniLM keeps some 20 MiB less.
   mallopt(M_MXFAST, 0);
   // Both or neither: either of them ends glibc's own adjustment of both, which alone is better than
   // one of them. 32 MiB is the most that glibc takes.

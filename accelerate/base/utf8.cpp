@@ -162,4 +162,11 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t columns) {
   return lines;
 }
 
+std::string indented(std::string_view text, std::size_t indent, std::size_t columns) {
+  std::string page;
+  for (const std::string& line : wrapped(text, columns - indent))
+    page += std::string(indent, ' ') + line + "\n";
+  return page;
+}
+
 }  // namespace accelerate

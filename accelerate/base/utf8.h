@@ -36,4 +36,8 @@ std::optional<char32_t> take_code_point(std::string_view& text);
 /// which may be empty.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
+/// The same as one text: each line behind `indent` blanks, of at most `columns` with them, and with
+/// a line end.
+[[nodiscard]] std::string indented(std::string_view text, std::size_t indent, std::size_t columns);
+
 }  // namespace accelerate

@@ -196,8 +196,8 @@ int run_config(const ConfigOptions& options) {
     std::cout << "\n" << text << "\n" << std::flush;  // Also where it cannot be written after all.
     save_config_text(text, file);
     std::cout << "accelerate configuration saved at " << file.string() << "\n";
-    for (const std::string& note : draft.notes)
-      if (on_screen) lines.tell(note);
+    if (on_screen)  // In lines they stand above.
+      for (const std::string& note : draft.notes) lines.tell(note);
     std::cout << "Next: accelerate launch "
               << (options.config_file ? "--config_file " + file.string() + " " : "") << "PROGRAM\n";
     return 0;

@@ -8,10 +8,18 @@
 
 namespace accelerate::cli {
 
+namespace {
+
+const ConfigKey& key_called(const std::string& name) {
+  const auto key = std::ranges::find(config_keys(), name, &ConfigKey::name);
+  if (key == config_keys().end()) throw UsageError("'" + name + "' is no key");
+  return *key;
+}
+
+}  // namespace
+
 std::string help_of(const std::string& name) {
-  for (const ConfigKey& key : config_keys())
-    if (key.name == name) return key.doc + " It is the key '" + name + "' of the file.";
-  throw UsageError("'" + name + "' is no key");
+  return key_called(name).doc + " It is the key '" + name + "' of the file.";
 }
 
 bool Asking::yes(const std::string& text, bool fallback, const std::string& help) {
@@ -48,22 +56,9 @@ bool Asking::yes_for(const std::string& key, const std::string& text, bool fallb
 
 std::string Asking::menu_for(const std::string& key, const std::string& text,
                              std::vector<std::string> choices) {
+  if (choices.empty()) choices = key_called(key).choices;
   const std::string first = choices.front();
   const std::string answer = menu(text, std::move(choices), first, help_of(key));
-  set(key, answer);
-  return answer;
-}
-
-std::string Asking::typed_for(const std::string& key, const std::string& text,
-                              const std::string& fallback,
-                              const std::function<void(const std::string&)>& also) {
-  const auto check = [&](const std::string& typed) {
-    ClusterConfig scratch;
-    set_config_key(scratch, key, typed, "the answer");
-    if (also) also(typed);
-  };
-  const std::string answer = respondent_.answer(
-      {.text = text, .help = help_of(key), .fallback = fallback, .check = check});
   set(key, answer);
   return answer;
 }
@@ -79,12 +74,24 @@ std::int64_t Asking::number_for(const std::string& key, const std::string& text,
   const auto number = [&](const ClusterConfig& config) {
     return parse_int(config_key_text(config, key).value_or("")).value_or(0);
   };
-  typed_for(key, text, fallback, [&](const std::string& typed) {
-    ClusterConfig scratch;
-    set_config_key(scratch, key, typed, "the answer");
-    if (check) check(number(scratch));
+  typed_for(key, text, fallback, [&](const ClusterConfig& typed) {
+    if (check) check(number(typed));
   });
   return number(config_);
+}
+
+std::string Asking::typed_for(const std::string& key, const std::string& text,
+                              const std::string& fallback,
+                              const std::function<void(const ClusterConfig&)>& also) {
+  const auto check = [&](const std::string& typed) {
+    ClusterConfig scratch;
+    set_config_key(scratch, key, typed, "the answer");
+    if (also) also(scratch);
+  };
+  const std::string answer = respondent_.answer(
+      {.text = text, .help = help_of(key), .fallback = fallback, .check = check});
+  set(key, answer);
+  return answer;
 }
 
 void Asking::set(const std::string& key, const std::string& text) {

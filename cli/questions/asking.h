@@ -30,8 +30,9 @@ class Asking {
   /// The same for a key, whose documentation is the help and whose rules are checked. Each returns
   /// what was written.
   bool yes_for(const std::string& key, const std::string& text, bool fallback);
+  /// Of the key's own choices, unless others are given; the first is the usual one.
   std::string menu_for(const std::string& key, const std::string& text,
-                       std::vector<std::string> choices);
+                       std::vector<std::string> choices = {});
   std::string text_for(const std::string& key, const std::string& text,
                        const std::string& fallback = "");
   /// `check` throws ConfigError for a number that the key's rules allow and the question does not.
@@ -43,7 +44,7 @@ class Asking {
  private:
   std::string typed_for(const std::string& key, const std::string& text,
                         const std::string& fallback,
-                        const std::function<void(const std::string&)>& also);
+                        const std::function<void(const ClusterConfig&)>& also);
 
   Respondent& respondent_;
   ClusterConfig& config_;

@@ -4,11 +4,10 @@ namespace accelerate::cli {
 namespace {
 
 void ask_about_offloading(Asking& ask) {
-  const std::vector<std::string> devices{"none", "cpu", "nvme"};
   const std::string state =
-      ask.menu_for("offload_optimizer_device", "Where does the optimizer keep its state?", devices);
+      ask.menu_for("offload_optimizer_device", "Where does the optimizer keep its state?");
   const std::string parameters =
-      ask.menu_for("offload_param_device", "Where do the parameters live?", devices);
+      ask.menu_for("offload_param_device", "Where do the parameters live?");
   if (state == "nvme" || parameters == "nvme")
     ask.tell(std::string("Native programs refuse nvme.") + kForPython);
   if (parameters == "nvme")
@@ -33,8 +32,7 @@ void ask_about_zero(Asking& ask) {
 
 void ask_about_launcher(Asking& ask) {
   const std::string launcher =
-      ask.menu_for("deepspeed_multinode_launcher", "What starts the other machines?",
-                   {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"});
+      ask.menu_for("deepspeed_multinode_launcher", "What starts the other machines?");
   if (launcher == "standard") return;
   ask.text_for("deepspeed_hostfile", "Which file lists the hosts and their GPUs?");
   if (ask.yes("Leave some hosts or GPUs out?", false, help_of("deepspeed_exclusion_filter")))

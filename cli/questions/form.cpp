@@ -32,7 +32,7 @@ void erase_last(std::string& text) {
   if (!text.empty()) text.pop_back();
 }
 
-// A digit or letter in a menu: its choice, by number, by words, or by the first letter.
+// A digit or letter: the choice that it stands for as an answer.
 std::optional<std::size_t> chosen_by(const Question& question, char byte) {
   const auto choices = choices_of(question);
   try {

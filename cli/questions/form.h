@@ -12,8 +12,9 @@ struct Left {
   int signal;
 };
 
-/// Arrows choose, letters and digits type, Enter takes, "?" explains, "<" goes back, Ctrl-C leaves.
-/// What is typed is checked at each key. One at a time, for it takes the terminal over.
+/// Arrows, digits, y and n choose, letters type in a text, Enter takes, "?" explains, "<" goes
+/// back, Ctrl-C leaves. What is typed is checked at each key. One at a time, for it takes the
+/// terminal over.
 class Form final : public FrontEnd {
  public:
   /// Both are the terminal.

@@ -29,8 +29,11 @@ Texts choice_lines(const Question& question, const FormState& state, std::size_t
 std::string typed_line(const Question& question, const FormState& state, std::size_t columns) {
   const std::string prompt = prompt_of(question);
   std::string_view typed = state.typed;
-  while (!typed.empty() && display_width(prompt) + display_width(typed) + 1 > columns)
-    (void)take_code_point(typed);
+  std::size_t width = display_width(prompt) + display_width(typed) + 1;
+  while (!typed.empty() && width > columns) {
+    const auto dropped = take_code_point(typed);
+    width -= dropped ? display_width(*dropped) : 1;
+  }
   return prompt + std::string(typed) + "_";
 }
 

@@ -5,8 +5,8 @@ namespace accelerate::cli {
 namespace {
 
 void ask_about_units(Asking& ask) {
-  const std::string policy = ask.menu_for(
-      "fsdp_auto_wrap_policy", "What makes a unit of the model?", enum_names<AutoWrapPolicy>());
+  const std::string policy =
+      ask.menu_for("fsdp_auto_wrap_policy", "What makes a unit of the model?");
   if (policy == "SIZE_BASED_WRAP")
     ask.number_for("fsdp_min_num_params", "How many parameters has the smallest unit?",
                    "100000000");
@@ -44,18 +44,16 @@ void ask_about_fsdp(Asking& ask) {
   ask.set("fsdp_version", version);
   const bool is_first = version == "1";
   if (is_first)
-    ask.menu_for("fsdp_reshard_after_forward", "What is sharded?", enum_names<ShardingStrategy>());
+    ask.menu_for("fsdp_reshard_after_forward", "What is sharded?");
   else
     ask.yes_for("fsdp_reshard_after_forward", "Free gathered parameters behind a forward?", true);
   ask.yes_for("fsdp_offload_params", "Keep parameters and gradients on the CPU?", false);
   ask_about_units(ask);
   if (is_first)
-    ask.menu_for("fsdp_backward_prefetch", "When is the next unit of a backward gathered?",
-                 enum_names<BackwardPrefetch>());
-  const std::vector<std::string> forms =
-      is_first ? enum_names<StateDictType>()
-               : std::vector<std::string>{"SHARDED_STATE_DICT", "FULL_STATE_DICT"};
-  ask.menu_for("fsdp_state_dict_type", "In which form is state saved?", forms);
+    ask.menu_for("fsdp_backward_prefetch", "When is the next unit of a backward gathered?");
+  const std::vector<std::string> of_second{"SHARDED_STATE_DICT", "FULL_STATE_DICT"};
+  ask.menu_for("fsdp_state_dict_type", "In which form is state saved?",
+               is_first ? std::vector<std::string>() : of_second);
   if (is_first) ask_about_first_version(ask);
   ask_about_loading(ask, is_first);
   ask.yes_for("fsdp_activation_checkpointing", "Compute activations again in the backward?", false);
@@ -70,8 +68,7 @@ void ask_about_parallelism(Asking& ask) {
       ask.number_for("parallelism_config_cp_size",
                      "How many processes split each sequence (context parallelism)?", "1");
   if (split_sequences > 1)
-    ask.menu_for("parallelism_config_cp_comm_strategy", "How do keys and values travel?",
-                 {"allgather", "alltoall"});
+    ask.menu_for("parallelism_config_cp_comm_strategy", "How do keys and values travel?");
 }
 
 void ask_about_megatron_lm(Asking& ask) {

@@ -171,8 +171,7 @@ class MachineInterview {
     }
     const bool file_says = config_.deepspeed_config.deepspeed_config_file.has_value();
     if (is_tpu() || file_says) return;
-    const std::string precision =
-        ask_.menu_for("mixed_precision", "Which mixed precision?", enum_names<MixedPrecision>());
+    const std::string precision = ask_.menu_for("mixed_precision", "Which mixed precision?");
     if (precision != "fp8") return;
     ask_.tell(std::string("Native programs refuse fp8.") + kForPython);
     ask_about_fp8(ask_, config_.fp8_config);

@@ -1,7 +1,10 @@
 // fp8 and torch.compile, which Python programs take.
 #include <algorithm>
 #include <cctype>
+#include <string>
+#include <vector>
 
+#include "accelerate/launch/flags.h"
 #include "cli/questions/section_questions.h"
 
 namespace accelerate::cli {
@@ -11,9 +14,9 @@ void ask_about_transformer_engine(Asking& ask, Fp8Config& fp8) {
   ask.yes_for("fp8_use_autocast_during_eval", "Compute in fp8 in evaluations too?", false);
   ask.number_for("fp8_margin", "Which margin has the scaling factor?", "0");
   ask.number_for("fp8_interval", "After how many steps is it computed again?", "1");
-  ask.menu_for("fp8_format", "Which format have the numbers?", {"HYBRID", "E4M3", "E5M2"});
+  ask.menu_for("fp8_format", "Which format have the numbers?");
   ask.number_for("fp8_amax_history_len", "Of how many steps are the maxima kept?", "1024");
-  ask.menu_for("fp8_amax_compute_algo", "Which of the maxima counts?", {"max", "most_recent"});
+  ask.menu_for("fp8_amax_compute_algo", "Which of the maxima counts?");
   const std::string help = help_of("fp8_override_linear_precision");
   std::vector<bool> is_higher(3, false);
   if (ask.yes("Compute some products in higher precision?", false, help)) {
@@ -43,25 +46,15 @@ void ask_about_fp8(Asking& ask, Fp8Config& fp8) {
 }
 
 void ask_about_dynamo(Asking& ask) {
-  const std::vector<std::string> backends{"eager",
-                                          "aot_eager",
-                                          "inductor",
-                                          "aot_ts_nvfuser",
-                                          "nvprims_nvfuser",
-                                          "cudagraphs",
-                                          "ofi",
-                                          "fx2trt",
-                                          "onnxrt",
-                                          "tensorrt",
-                                          "aot_torchxla_trace_once",
-                                          "torchxla_trace_once",
-                                          "tvm"};
+  // The launcher's words, in which "no" stands first.
+  std::vector<std::string> backends = find_flag("dynamo_backend")->choices;
+  std::erase(backends, "no");
   std::string backend =
       ask.menu("Which back end of torch.compile?", backends, "inductor", help_of("dynamo_backend"));
   std::ranges::transform(backend, backend.begin(), [](unsigned char c) { return std::toupper(c); });
   ask.set("dynamo_backend", backend);
   if (!ask.yes("Set its options?", false, "Mode, whole graphs, dynamic shapes, regions.")) return;
-  ask.menu_for("dynamo_mode", "Which mode?", {"default", "reduce-overhead", "max-autotune"});
+  ask.menu_for("dynamo_mode", "Which mode?", find_flag("dynamo_mode")->choices);
   ask.yes_for("dynamo_use_fullgraph", "One graph or an error?", false);
   ask.yes_for("dynamo_use_dynamic", "Trace dynamic shapes?", false);
   ask.yes_for("dynamo_use_regional_compilation", "Compile repeated blocks once?", false);

@@ -127,14 +127,6 @@ std::string sentence(const Flag& flag) {
   return text + status_note(flag);
 }
 
-// `text` in lines of at most `width`, each indented by `indent` blanks.
-std::string indented(const std::string& text, std::size_t indent, std::size_t width) {
-  std::string page;
-  for (const std::string& line : wrapped(text, width - indent))
-    page += std::string(indent, ' ') + line + "\n";
-  return page;
-}
-
 std::string describe_flag(const Flag& flag, std::size_t width) {
   constexpr std::size_t kColumn = 38;
   std::string left = flag.letter == '\0' ? "  " : std::string("  -") + flag.letter + ", ";

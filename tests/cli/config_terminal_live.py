@@ -9,11 +9,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from on_terminal import ASCII, PATIENCE, UTF8, OnTerminal  # noqa: E402
+from on_terminal import ASCII, PATIENCE, UTF8, OnTerminal, run_tests  # noqa: E402
 
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 UP, DOWN, ENTER, CONTROL_C = b"\x1b[A", b"\x1b[B", b"\r", b"\x03"
@@ -241,14 +240,5 @@ def test_says_at_once_what_cannot_be_written(folder):
         assert ran.returncode == 2 and sentence in ran.stderr and "Where will you" not in ran.stdout, ran
 
 
-def main():
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            test(pathlib.Path(folder))
-        print(f"{name[5:].replace('_', ' ')}: ok")
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(globals())

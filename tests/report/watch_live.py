@@ -9,13 +9,12 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "report"), str(TESTS / "support")]
 import sample_runs  # noqa: E402
-from on_terminal import ASCII, PATIENCE, UTF8, OnTerminal  # noqa: E402
+from on_terminal import ASCII, PATIENCE, UTF8, OnTerminal, run_tests  # noqa: E402
 
 PROGRAM = str(pathlib.Path(sys.argv[1]).resolve())
 
@@ -158,14 +157,5 @@ def test_costs_nothing_while_nothing_happens(folder):
     assert watch.press(b"q").leaves() == 0
 
 
-def main():
-    for name, test in sorted(globals().items()):
-        if not name.startswith("test_"):
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            test(pathlib.Path(folder))
-        print(f"{name[5:].replace('_', ' ')}: ok")
-
-
 if __name__ == "__main__":
-    main()
+    run_tests(globals())

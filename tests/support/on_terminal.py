@@ -1,11 +1,13 @@
 """A program on a pseudo-terminal, and the screen that it draws there as a terminal would show it."""
 import fcntl
 import os
+import pathlib
 import pty
 import re
 import select
 import struct
 import subprocess
+import tempfile
 import termios
 import time
 
@@ -138,3 +140,13 @@ class OnTerminal:
             self.read()
             assert self.process.poll() is None, "it left"
         return self
+
+
+def run_tests(namespace):
+    """Calls each test_… of a module with an empty folder, in the order of their names."""
+    for name, test in sorted(namespace.items()):
+        if not name.startswith("test_"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            test(pathlib.Path(folder))
+        print(f"{name[5:].replace('_', ' ')}: ok")

@@ -97,22 +97,19 @@ struct Kept : torch::autograd::Function<Kept> {
   }
 };
 
-at::Tensor weights_of(const at::Tensor& query, const at::Tensor& key, double scale,
-                      const at::Tensor& hidden) {
-  at::Tensor scores = at::matmul(query, key.transpose(-2, -1)) * scale;
-  if (hidden.defined())
-    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
-  return at::softmax(scores, -1);
+// In place: what is freed between what is kept leaves holes in the heap.
+at::Tensor scores_of(const at::Tensor& query, const at::Tensor& key, double scale,
+                     const at::Tensor& hidden) {
+  at::Tensor scores = at::matmul(query, key.transpose(-2, -1)).mul_(scale);
+  if (hidden.defined()) scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  return scores;
 }
 
 struct Attend : torch::autograd::Function<Attend> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
                             const DroppedAttention& spec) {
-    // In place: what is freed between what is kept leaves holes in the heap.
-    at::Tensor weights = at::matmul(query, key.transpose(-2, -1)).mul_(spec.scale);
-    if (spec.hidden.defined())
-      weights.masked_fill_(spec.hidden, -std::numeric_limits<double>::infinity());
+    at::Tensor weights = scores_of(query, key, spec.scale, spec.hidden);
     at::_softmax_out(weights, weights, -1, /*half_to_float=*/false);
     const at::Tensor mask = bernoulli_mask(weights, 1 - spec.p);
     context->save_for_backward({query, key, value, weights, mask});
@@ -131,7 +128,8 @@ struct Attend : torch::autograd::Function<Attend> {
     // Gradients of gradients go through the weights too.
     const at::Tensor weights =
         at::GradMode::is_enabled()
-            ? weights_of(query, key, scale, context->saved_data["hidden"].toTensor())
+            ? at::softmax(scores_of(query, key, scale, context->saved_data["hidden"].toTensor()),
+                          -1)
             : saved[3];
     const at::Tensor by_weights = Kept::apply(at::matmul(by, value.transpose(-2, -1)), mask, share);
     const at::Tensor by_scores =

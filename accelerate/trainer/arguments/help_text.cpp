@@ -9,14 +9,6 @@ namespace {
 
 constexpr std::size_t kHelpWidth = 80;
 
-// `text` in lines of the width, each after `indent` blanks.
-std::string indented(const std::string& text, std::size_t indent) {
-  std::string out;
-  for (const auto& line : wrapped(text, kHelpWidth - indent))
-    out += std::string(indent, ' ') + line + "\n";
-  return out;
-}
-
 std::string help_of(const BoundArgument& argument) {
   std::string text = "  --" + argument.name;
   if (argument.is_on) text += ", --no_" + argument.name;
@@ -26,7 +18,7 @@ std::string help_of(const BoundArgument& argument) {
   std::string about = argument.doc;
   if (!argument.choices.empty()) about += " One of: " + join(argument.choices, ", ") + ".";
   about += (about.empty() ? "Default: " : " Default: ") + argument.fallback + ".";
-  return text + indented(about, 6);
+  return text + indented(about, 6, kHelpWidth);
 }
 
 }  // namespace
