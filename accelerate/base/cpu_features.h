@@ -18,12 +18,4 @@ namespace accelerate::detail {
 #endif
 }
 
-[[nodiscard]] inline bool is_intel() {
-#if defined(__x86_64__)
-  return __builtin_cpu_is("intel");
-#else
-  return false;
-#endif
-}
-
 }  // namespace accelerate::detail

@@ -1,12 +1,13 @@
 #include "accelerate/models/layers/bernoulli_mask.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/ops/empty_like.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <mutex>
 
@@ -118,9 +119,8 @@ ACCELERATE_AVX2 void draw(at::mt19937_data_pod& generator, std::uint64_t limit, 
   }
 }
 
-// Where MKL draws, it draws others.
 bool can_draw() {
-  return has_avx2() && !(is_intel() && at::hasMKL());
+  return has_avx2();
 }
 #else
 void draw(at::mt19937_data_pod&, std::uint64_t, bool*, std::size_t) {}

@@ -131,13 +131,16 @@ struct Attend : torch::autograd::Function<Attend> {
             ? at::softmax(scores_of(query, key, scale, context->saved_data["hidden"].toTensor()),
                           -1)
             : saved[3];
+    variable_list results(4);
+    if (context->needs_input_grad(2))
+      results[2] = at::matmul(Kept::apply(weights, mask, share).transpose(-2, -1), by);
+    if (!context->needs_input_grad(0) && !context->needs_input_grad(1)) return results;
     const at::Tensor by_weights = Kept::apply(at::matmul(by, value.transpose(-2, -1)), mask, share);
     const at::Tensor by_scores =
         at::_softmax_backward_data(by_weights, weights, -1, weights.scalar_type()) * scale;
-    return {at::matmul(by_scores, key),
-            at::matmul(by_scores.transpose(-2, -1), query),
-            at::matmul(Kept::apply(weights, mask, share).transpose(-2, -1), by),
-            {}};
+    results[0] = at::matmul(by_scores, key);
+    results[1] = at::matmul(by_scores.transpose(-2, -1), query);
+    return results;
   }
 };
 
@@ -146,8 +149,7 @@ struct Attend : torch::autograd::Function<Attend> {
 at::Tensor dropout_of(const at::Tensor& input, double p, bool training) {
   const bool is_ours = input.device().is_cpu() && input.is_floating_point() && p > 0 && p < 1;
   if (!training || !is_ours) return at::dropout(input, p, training);
-  const at::Tensor dense = input.is_non_overlapping_and_dense() ? input : input.contiguous();
-  return Kept::apply(dense, bernoulli_mask(dense, 1 - p), 1 - p);
+  return Kept::apply(input, bernoulli_mask(input, 1 - p), 1 - p);
 }
 
 at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,

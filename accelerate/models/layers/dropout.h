@@ -6,7 +6,7 @@
 
 namespace accelerate::detail {
 
-/// at::dropout, with its draws and its values: while training each element is zero with
+/// at::dropout, with its draws, values and gradients to the bit: while training each element is zero with
 /// probability `p`, else times 1 / (1 - p). input: any shape, floating. Source: Srivastava et al.
 /// 2014.
 [[nodiscard]] at::Tensor dropout_of(const at::Tensor& input, double p, bool training);
@@ -21,7 +21,7 @@ struct DroppedAttention {
 /// dropout_of(softmax(query · keyᵀ · scale), p, true) · value, on the CPU. query: {…, queries,
 /// dim}, key and value: {…, keys, dim}, fp32 or fp64. Each query sees a key at least. For backward
 /// it keeps the weights and one byte each; LibTorch's steps keep scaled copies of query and key,
-/// and the weights three times.
+/// and the weights three times. Draws what they draw; sums differ from theirs in rounding.
 [[nodiscard]] at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,
                                            const at::Tensor& value, const DroppedAttention& spec);
 
