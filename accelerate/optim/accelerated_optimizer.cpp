@@ -224,6 +224,7 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
 void AcceleratedOptimizer::shard(const std::shared_ptr<FullyShardedDataParallel>& model) {
   remember(core_->shown, model);
   if (!detail::hold_shards(optimizer(), *model)) return;
+  if (core_->fused) core_->fused->drop_places();
   model->claim();
   remember(core_->sharded, model);
 }

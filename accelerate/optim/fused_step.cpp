@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <tuple>
 #include <typeinfo>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -132,6 +133,28 @@ State* state_of(Optimizer& optimizer, const at::Tensor& parameter, const Create&
   return state != nullptr && typeid(*state) == typeid(State) ? static_cast<State*>(state) : nullptr;
 }
 
+// Memory for tensors of the state that are not there yet, by their parameter.
+class Places {
+ public:
+  void keep(const at::Tensor& parameter, int tensors) {
+    for (int i = 0; i < tensors; ++i)
+      kept_[parameter.unsafeGetTensorImpl()].push_back(at::empty_like(parameter));
+  }
+  [[nodiscard]] at::Tensor zeros_for(const at::Tensor& parameter) {
+    const auto found = kept_.find(parameter.unsafeGetTensorImpl());
+    if (found == kept_.end() || found->second.empty() ||
+        !compat::accompanies(parameter, found->second.back()))
+      return at::zeros_like(parameter);
+    at::Tensor place = std::move(found->second.back());
+    found->second.pop_back();
+    return place.zero_();
+  }
+  void drop() { kept_.clear(); }
+
+ private:
+  std::unordered_map<const void*, std::vector<at::Tensor>> kept_;
+};
+
 // A rule says what one optimizer does with a parameter (take: into a bucket; false when the kernel
 // cannot), how a bucket is updated (update), and whether a step of torch::optim moves the version
 // counters of parameters, by which autograd notices that a graph is out of date (kMovesVersion).
@@ -143,12 +166,14 @@ struct AdamRule {
   static constexpr auto kWhich = which;
   static constexpr bool kMovesVersion = true;
 
+  static int places_of(const Options& options) { return options.amsgrad() ? 3 : 2; }
+
   static bool take(Buckets& buckets, Optimizer& optimizer, const Options& options,
-                   const at::Tensor& parameter) {
+                   const at::Tensor& parameter, Places& places) {
     State* state = state_of<State>(optimizer, parameter, [&](State& fresh) {
-      fresh.exp_avg(at::zeros_like(parameter));
-      fresh.exp_avg_sq(at::zeros_like(parameter));
-      if (options.amsgrad()) fresh.max_exp_avg_sq(at::zeros_like(parameter));
+      fresh.exp_avg(places.zeros_for(parameter));
+      fresh.exp_avg_sq(places.zeros_for(parameter));
+      if (options.amsgrad()) fresh.max_exp_avg_sq(places.zeros_for(parameter));
     });
     if (state == nullptr || !fits(*state, options, parameter)) return false;
     state->step(state->step() + 1);
@@ -182,8 +207,10 @@ struct SgdRule {
   static constexpr auto kWhich = FusedOptimizer::sgd;
   static constexpr bool kMovesVersion = false;  // torch::optim works on parameter.data()
 
+  static int places_of(const Options&) { return 0; }
+
   static bool take(Buckets& buckets, Optimizer& optimizer, const Options& options,
-                   const at::Tensor& parameter) {
+                   const at::Tensor& parameter, Places&) {
     bool is_first = false;
     at::Tensor buffer;
     if (options.momentum() != 0) {
@@ -216,8 +243,10 @@ struct AdagradRule {
   static constexpr auto kWhich = FusedOptimizer::adagrad;
   static constexpr bool kMovesVersion = true;
 
+  static int places_of(const Options&) { return 0; }
+
   static bool take(Buckets& buckets, Optimizer& optimizer, const Options& options,
-                   const at::Tensor& parameter) {
+                   const at::Tensor& parameter, Places&) {
     // The constructor made the state, but not that of groups which were added since.
     State* state = state_of<State>(optimizer, parameter, [&](State& fresh) {
       fresh.step(0);
@@ -250,15 +279,30 @@ using AdamWKernel = AdamRule<torch::optim::AdamWOptions, torch::optim::AdamWPara
 template <typename Rule>
 class FusedStepOf final : public FusedStep {
  public:
+  explicit FusedStepOf(const Optimizer& optimizer) {
+    for (const auto& group : optimizer.param_groups()) {
+      const auto* options = dynamic_cast<const typename Rule::Options*>(&group.options());
+      for (const auto& parameter : group.params()) {
+        const auto& states = optimizer.state();
+        const bool has_state = states.find(parameter.unsafeGetTensorImpl()) != states.end();
+        if (options != nullptr && parameter.is_cpu() && parameter.requires_grad() && !has_state)
+          places_.keep(parameter, Rule::places_of(*options));
+      }
+    }
+  }
+
   void run(Optimizer& optimizer) override {
     const at::NoGradGuard no_grad;
     const ClearAtEnd clear{buckets_};
     bool some_left = false;
     for (auto& group : optimizer.param_groups()) some_left |= run_group(optimizer, group);
+    places_.drop();
     if (!some_left) return;
     const HiddenGradients hidden(buckets_);
     optimizer.step();
   }
+
+  void drop_places() override { places_.drop(); }
 
  private:
   // Whether a gradient is left for the own step.
@@ -269,7 +313,7 @@ class FusedStepOf final : public FusedStep {
       if (!parameter.grad().defined()) continue;
       const bool taken = options != nullptr && compat::can_fuse(Rule::kWhich, parameter) &&
                          compat::accompanies(parameter, parameter.grad()) &&
-                         Rule::take(buckets_, optimizer, *options, parameter);
+                         Rule::take(buckets_, optimizer, *options, parameter, places_);
       some_left |= !taken;
     }
     const auto [begin, end] = buckets_.close_group();
@@ -285,16 +329,20 @@ class FusedStepOf final : public FusedStep {
   }
 
   Buckets buckets_;
+  Places places_;
 };
 
 }  // namespace
 
 std::unique_ptr<FusedStep> FusedStep::of(const Optimizer& optimizer) {
   const auto& type = typeid(optimizer);
-  if (type == typeid(torch::optim::SGD)) return std::make_unique<FusedStepOf<SgdRule>>();
-  if (type == typeid(torch::optim::Adam)) return std::make_unique<FusedStepOf<AdamKernel>>();
-  if (type == typeid(torch::optim::AdamW)) return std::make_unique<FusedStepOf<AdamWKernel>>();
-  if (type == typeid(torch::optim::Adagrad)) return std::make_unique<FusedStepOf<AdagradRule>>();
+  if (type == typeid(torch::optim::SGD)) return std::make_unique<FusedStepOf<SgdRule>>(optimizer);
+  if (type == typeid(torch::optim::Adam))
+    return std::make_unique<FusedStepOf<AdamKernel>>(optimizer);
+  if (type == typeid(torch::optim::AdamW))
+    return std::make_unique<FusedStepOf<AdamWKernel>>(optimizer);
+  if (type == typeid(torch::optim::Adagrad))
+    return std::make_unique<FusedStepOf<AdagradRule>>(optimizer);
   return nullptr;
 }
 

@@ -14,6 +14,10 @@ namespace accelerate::detail {
 /// of the parameters) stays the only truth: it is read anew in every step and written where
 /// torch::optim writes it. So steps of both kinds may alternate, and learning rates, groups,
 /// loaded state and frozen parameters need no notice. Between steps it holds no gradient.
+///
+/// Adam's moments on the CPU get their place in memory before the first step, beside the
+/// parameters, and are memory when that step fills them: made by it, they would lie where its
+/// activations were, and those of later steps would need another place.
 class FusedStep {
  public:
   /// Null unless `optimizer` is exactly one of the four: a class derived from one has a step of its
@@ -30,6 +34,8 @@ class FusedStep {
   /// saw. Cost: beside the kernels, a fraction of a microsecond for each parameter and no
   /// allocation once the state exists.
   virtual void run(torch::optim::Optimizer& optimizer) = 0;
+  /// Gives places up that no step has filled: of parameters that have become shards.
+  virtual void drop_places() = 0;
 };
 
 }  // namespace accelerate::detail
