@@ -44,6 +44,13 @@ void read_nothing() {
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
 }
 
+// In a copy of a process without other threads, where all may be called.
+[[noreturn]] void run_body(const ChildOptions& options, int failure) {
+  close(failure);  // As a program that is executed does.
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+  _exit(options.body());
+}
+
 // Runs in the new process; async-signal-safe throughout.
 [[noreturn]] void become(const Image& image, const ChildOptions& options, pid_t parent,
                          int failure) {
@@ -54,6 +61,7 @@ void read_nothing() {
   if (options.binding && options.binding->apply()) options.binding->prefer_memory();
   sigaction(SIGPIPE, &options.on_broken_pipe, nullptr);
   sigprocmask(SIG_SETMASK, &options.signal_mask, nullptr);
+  if (options.body) run_body(options, failure);
   execve(image.argv[0], image.argv.data(), image.envp.data());
   const int error = errno;
   [[maybe_unused]] const ssize_t told = write(failure, &error, sizeof error);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ using Environment = std::map<std::string, std::string>;
 struct LaunchPlan {
   /// argv[0] is the path that is executed; it is not searched for in PATH again.
   std::vector<std::string> argv;
+  /// Instead of a program: what each rank, a copy of the calling process, runs. It takes the rank
+  /// and returns the exit code. The calling process may have no other threads then.
+  std::function<int(int rank)> body = {};
   /// Set for every rank, on top of the environment of the calling process.
   Environment shared;
   /// One entry a rank, in the order of local ranks, on top of `shared`.

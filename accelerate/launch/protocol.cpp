@@ -216,8 +216,14 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
 }
 
 LaunchPlan make_plan(LaunchSettings& settings, const std::vector<std::string>& program) {
+  auto argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
+  LaunchPlan plan = make_plan(settings);
+  plan.argv = std::move(argv);
+  return plan;
+}
+
+LaunchPlan make_plan(LaunchSettings& settings) {
   LaunchPlan plan;
-  plan.argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
   plan.grace_period = grace_period(settings);
   plan.shared = shared_environment(settings);
   const MeetingPoint meeting = settings.alone ? MeetingPoint{} : choose_meeting_point(settings);

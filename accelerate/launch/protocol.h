@@ -21,13 +21,17 @@ struct MeetingPoint {
 /// What every rank is told: precision, compiler, threads, and the sections of the paradigm chosen.
 [[nodiscard]] Environment shared_environment(const LaunchSettings& settings);
 
-/// Who rank `rank` is, where rank 0 listens, the token of the job, and how much freed memory it keeps. Empty for a
-/// process that is alone.
+/// Who rank `rank` is, where rank 0 listens, the token of the job, and how much freed memory it
+/// keeps. Empty for a process that is alone.
 [[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
                                            const MeetingPoint& meeting);
 
-/// The whole plan: settings, program, a port and a fresh token. A port asked for that is taken is replaced by a
-/// free one, which `settings.warnings` then says. Throws ConfigError, ProgramError, LaunchError.
+/// The plan without a program. Throws as below.
+[[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings);
+
+/// The whole plan: settings, program, a port and a fresh token. A port asked for that is taken is
+/// replaced by a free one, which `settings.warnings` then says. Throws ConfigError, ProgramError,
+/// LaunchError.
 [[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings,
                                    const std::vector<std::string>& program);
 

@@ -188,27 +188,9 @@ std::optional<int> ranged(const LaunchRequest& request, const LaunchSettings& se
   return static_cast<int>(*value);
 }
 
-// The ids of gpu_ids; empty for "all".
-std::vector<std::string> gpu_ids(const LaunchRequest& request, const LaunchSettings& settings) {
-  const std::string text = settings.text("gpu_ids");
-  if (text.empty() || lower(text) == "all") return {};
-  std::vector<std::string> ids;
-  for (const auto& part : split(text, ',')) {
-    const std::string id(trim(part));
-    const bool plausible =
-        parse_int(id).value_or(-1) >= 0 || id.starts_with("GPU-") || id.starts_with("MIG-");
-    if (!plausible || std::ranges::find(ids, id) != ids.end()) {
-      throw ConfigError(where(request, "gpu_ids") + " is '" + text + "', of which '" + id +
-                        "' is no GPU or stands there twice; write all, or ids such as 0,2,3.");
-    }
-    ids.push_back(id);
-  }
-  return ids;
-}
-
 void choose_processes(const LaunchRequest& request, const Machine& machine,
                       LaunchSettings& settings) {
-  const auto ids = gpu_ids(request, settings);
+  const auto ids = parse_gpu_ids(settings.text("gpu_ids"), where(request, "gpu_ids"));
   const int gpus = ids.empty() ? machine.gpus : static_cast<int>(ids.size());
   settings.on_cpu = settings.use_cpu || machine.gpus == 0;
   const auto asked = ranged(request, settings, "num_processes", {1, kMostProcesses});
@@ -380,6 +362,27 @@ void warn_of_idle_compiler(const LaunchRequest& request, LaunchSettings& setting
   if (!names.empty()) settings.warnings.push_back(idle(names, "a dynamo_backend") + ".");
 }
 
+// What is accepted because the original has it. The defaults that `accelerate config` writes into
+// every file are nobody's wish.
+void warn_of_what_has_no_effect(const LaunchRequest& request, LaunchSettings& settings) {
+  std::vector<std::string> names;
+  for (const auto& flag : launch_flags()) {
+    const auto given = request.flags.find(flag.name);
+    if (flag.status == FlagStatus::no_effect && given != request.flags.end() &&
+        !is_default(flag, given->second))
+      names.push_back("--" + flag.name);
+  }
+  for (const char* name : {"main_training_function", "tpu_name", "tpu_zone", "tpu_vm", "tpu_env",
+                           "tpu_use_cluster", "commands", "command_file", "mpirun_ccl"}) {
+    if (!request.config || request.flags.contains(name)) continue;
+    const std::string text = config_key_text(*request.config, name).value_or("");
+    if (!text.empty() && text != "main" && text != "false") names.push_back(where(request, name));
+  }
+  if (!names.empty())
+    settings.warnings.push_back(join(names, ", ") + (names.size() == 1 ? " has" : " have") +
+                                " no effect here.");
+}
+
 // Whoever names neither a file nor a number of ranks may not know what they get.
 void tell_defaults(const LaunchRequest& request, LaunchSettings& settings) {
   if (request.config || request.flags.contains("num_processes")) return;
@@ -412,6 +415,22 @@ Machine this_machine() {
   return machine;
 }
 
+std::vector<std::string> parse_gpu_ids(const std::string& text, const std::string& where) {
+  if (text.empty() || lower(text) == "all") return {};
+  std::vector<std::string> ids;
+  for (const auto& part : split(text, ',')) {
+    const std::string id(trim(part));
+    const bool plausible =
+        parse_int(id).value_or(-1) >= 0 || id.starts_with("GPU-") || id.starts_with("MIG-");
+    if (!plausible || std::ranges::find(ids, id) != ids.end()) {
+      throw ConfigError(where + " is '" + text + "', of which '" + id +
+                        "' is no GPU or stands there twice; write all, or ids such as 0,2,3.");
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
 LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine) {
   check_exclusive_flags(request);
   LaunchSettings settings;
@@ -432,6 +451,7 @@ LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machi
   warn_of_idle_flags(request, settings);
   warn_of_idle_sections(request, settings);
   warn_of_idle_compiler(request, settings);
+  warn_of_what_has_no_effect(request, settings);
   tell_defaults(request, settings);
   return settings;
 }

@@ -56,6 +56,11 @@ struct LaunchSettings {
 /// This machine: gpu_count(), physical_cores() and where the allowed ones are.
 [[nodiscard]] Machine this_machine();
 
+/// The ids of "0,2,3" or "GPU-…,MIG-…"; none for "all" and nothing. Throws ConfigError that begins
+/// with `where`, for what is no id or stands there twice.
+[[nodiscard]] std::vector<std::string> parse_gpu_ids(const std::string& text,
+                                                     const std::string& where);
+
 /// Merges and checks. Throws ConfigError, naming the flag or the file's key, for values that are
 /// not allowed, flags that exclude each other, and flags whose feature is not built yet.
 [[nodiscard]] LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine);

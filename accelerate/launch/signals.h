@@ -12,8 +12,8 @@
 namespace accelerate::detail {
 
 /// While alive the signals a launcher cares about arrive through a file descriptor instead of
-/// interrupting, writing to a closed pipe is an error instead of a death, and an ended child waits to
-/// be collected, also where SIGCHLD was inherited as ignored. Restores all at the end.
+/// interrupting, writing to a closed pipe is an error instead of a death, and an ended child waits
+/// to be collected, also where SIGCHLD was inherited as ignored. Restores all at the end.
 class SignalScope {
  public:
   SignalScope();

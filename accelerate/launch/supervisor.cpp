@@ -88,9 +88,11 @@ class Supervisor {
     environment.insert(plan_.shared.begin(), plan_.shared.end());
     Rank rank;
     started_ = Clock::now();
-    rank.child = detail::start_child({&plan_.argv, std::move(environment), index == 0,
-                                      signals_.mask_before(), signals_.pipe_action_before(),
-                                      binding_of(index)});
+    std::function<int()> body;
+    if (plan_.body) body = [this, index] { return plan_.body(index); };
+    rank.child = detail::start_child({&plan_.argv, std::move(body), std::move(environment),
+                                      index == 0, signals_.mask_before(),
+                                      signals_.pipe_action_before(), binding_of(index)});
     guardian_.guard(rank.child.pid);
     rank.ended =
         detail::FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
@@ -258,7 +260,7 @@ int LaunchResult::exit_code() const {
 }
 
 LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events) {
-  if (plan.argv.empty() || plan.ranks.empty()) {
+  if ((plan.argv.empty() && !plan.body) || plan.ranks.empty()) {
     throw LaunchError("there is nothing to launch: the plan has no program or no ranks");
   }
   if (!plan.cores.empty() && plan.cores.size() != plan.ranks.size()) {

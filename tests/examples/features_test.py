@@ -63,6 +63,15 @@ class Features(unittest.TestCase):
             with self.subTest(example=name):
                 self.check(name, 1, BUILD / "examples" / f"{name}_accelerated")
 
+    def test_ranks_from_inside_a_program(self):
+        result = run(ROOT, BUILD / "examples" / "notebook_launcher")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        one, two = [line.split()[2:] for line in result.stdout.splitlines()]
+        self.assertEqual(len(one), 1)
+        self.assertEqual(len(set(two)), 1, "both ranks have the same model")
+        self.assertEqual(len(two), 2)
+        self.assertGreaterEqual(min(map(float, one + two)), 0.9)
+
     def test_accelerated_on_two_ranks(self):
         for name in EXPECTED:
             with self.subTest(example=name):
@@ -89,7 +98,7 @@ class Features(unittest.TestCase):
         self.assertTrue(any(name.startswith("runs/spirals/events.out.tfevents.") for name in events), list(files))
 
     def test_every_example_is_here_and_short(self):
-        others = ("common", "cv", "fsdp", "text", "nlp", "causal_lm", "text_generation", "trainer")  # tests of their own
+        others = ("common", "cv", "fsdp", "text", "nlp", "causal_lm", "text_generation", "trainer", "notebook_launcher")  # tests of their own
         folders = sorted(p.name for p in (ROOT / "examples").iterdir() if p.is_dir() and p.name not in others)
         self.assertEqual(folders, sorted(EXPECTED))
         for program in (ROOT / "examples").glob("*/*.cpp"):

@@ -143,7 +143,9 @@ TEST_F(Settings, WarnOfWhatHasNoEffectWithoutItsMode) {
         Idle{{two},
              "distributed_type: MULTI_CPU\nfsdp_config:\n  fsdp_version: 2\n",
              "'fsdp_config' in c.yaml has no effect without distributed_type FSDP."},
-        Idle{{two}, "distributed_type: MULTI_CPU\ndynamo_config:\n  dynamo_mode: max-autotune\n", "'dynamo_mode' in c.yaml"}}) {
+        Idle{{two},
+             "distributed_type: MULTI_CPU\ndynamo_config:\n  dynamo_mode: max-autotune\n",
+             "'dynamo_mode' in c.yaml"}}) {
     const auto settings = merge(row.flags, row.file);
     ASSERT_EQ(settings.warnings.size(), 1U) << row.warning;
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, row.warning, settings.warnings[0]);

@@ -1,0 +1,233 @@
+#include "accelerate/launch/notebook_launcher.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "accelerate/base/descriptor.h"
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/launch/protocol.h"
+#include "accelerate/launch/report.h"
+#include "accelerate/launch/supervisor.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::size_t entries_of(const fs::path& folder) {
+  std::error_code error;
+  const auto entries = fs::directory_iterator(folder, error);
+  return error ? 0 : static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+
+// CUDA keeps the driver's files open from its first call on.
+bool has_used_cuda() {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc/self/fd", error))
+    if (fs::read_symlink(entry.path(), error).string().starts_with("/dev/nvidia")) return true;
+  return false;
+}
+
+void check_can_be_copied() {
+  if (env("FORK_LAUNCHED"))
+    throw UsageError(
+        "notebook_launcher was called on a rank: call it once, outside of what the ranks run");
+  if (has_used_cuda())
+    throw UsageError(
+        "this process has used CUDA, and its copies could not: restart it, and touch no GPU before "
+        "notebook_launcher. Create the Accelerator and all tensors of a GPU inside the function");
+  if (const std::size_t threads = entries_of("/proc/self/task"); threads > 1)
+    throw UsageError(
+        "this process has " + std::to_string(threads) +
+        " threads, of which a copy would have one: call notebook_launcher before anything is "
+        "computed, or call at::set_num_threads(1) at the start of the program. Create the "
+        "Accelerator and its loaders inside the function");
+}
+
+void check_options(const NotebookLauncherOptions& options) {
+  if (options.num_nodes != 1 || options.node_rank != 0)
+    throw ConfigError("num_nodes is " + std::to_string(options.num_nodes) + " and node_rank " +
+                      std::to_string(options.node_rank) +
+                      "; ranks are started on one machine: leave both out");
+  if (options.rdzv_backend != "static")
+    throw ConfigError("rdzv_backend is '" + options.rdzv_backend + "'; allowed is static");
+  for (const auto& [name, value] :
+       {std::pair("rdzv_endpoint", options.rdzv_endpoint),
+        std::pair("rdzv_conf", options.rdzv_conf), std::pair("rdzv_id", options.rdzv_id)})
+    if (!value.empty())
+      throw ConfigError(std::string(name) + " is '" + value +
+                        "', and there is no rendezvous to configure: leave it out");
+  if (options.max_restarts < 0)
+    throw ConfigError("max_restarts is " + std::to_string(options.max_restarts) +
+                      "; allowed are 0 and more");
+}
+
+LaunchPlan plan_of(const NotebookLauncherOptions& options) {
+  LaunchRequest request;
+  const auto set = [&](const char* name, const std::string& text) {
+    request.flags[name] = checked_value(*find_flag(name), text, name);
+  };
+  if (options.num_processes) set("num_processes", std::to_string(*options.num_processes));
+  set("mixed_precision", options.mixed_precision);
+  set("main_process_ip", options.master_addr);
+  set("main_process_port", std::to_string(options.use_port));
+  if (options.cpu) set("cpu", "True");
+  auto settings = merge_settings(request, this_machine());
+  LaunchPlan plan = make_plan(settings);
+  plan.shared["FORK_LAUNCHED"] = "1";
+  for (const auto& warning : settings.warnings) std::cerr << "accelerate: " << warning << "\n";
+  return plan;
+}
+
+std::string with_rank(std::string text, const std::string& rank) {
+  for (const auto& [name, value] : {std::pair("${rank}", rank), std::pair("${local_rank}", rank),
+                                    std::pair("${role_name}", std::string("default"))})
+    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at))
+      text.replace(at, std::string(name).size(), value);
+  return text;
+}
+
+// A process beside the rank that puts a prefix before each line of what the rank writes to `fd`.
+class PrefixedOutput {
+ public:
+  PrefixedOutput(int fd, const std::string& prefix) : fd_(fd) {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) return;
+    const Descriptor from(ends[0]), into(ends[1]);
+    writer_ = ::fork();
+    if (writer_ == 0) {
+      ::signal(SIGTERM, SIG_IGN);  // The rank may still have something to say.
+      ::signal(SIGINT, SIG_IGN);
+      ::close(into.get());
+      for (const int other : {STDOUT_FILENO, STDERR_FILENO})
+        if (other != fd) ::close(other);
+      copy_lines(from.get(), fd, prefix);
+      ::_exit(0);
+    }
+    if (writer_ > 0) ::dup2(into.get(), fd);
+  }
+  ~PrefixedOutput() {
+    ::close(fd_);
+    while (writer_ > 0 && ::waitpid(writer_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  PrefixedOutput(const PrefixedOutput&) = delete;
+  PrefixedOutput& operator=(const PrefixedOutput&) = delete;
+
+ private:
+  static void copy_lines(int from, int to, const std::string& prefix) {
+    FILE* lines = ::fdopen(from, "r");
+    char* line = nullptr;
+    std::size_t room = 0;
+    for (ssize_t size = 0; (size = ::getline(&line, &room, lines)) > 0;)
+      (void)write_fully(to, prefix + std::string(line, static_cast<std::size_t>(size)));
+  }
+
+  int fd_;
+  pid_t writer_ = -1;
+};
+
+// Where each rank leaves what it returned, or what it threw.
+class Results {
+ public:
+  explicit Results(std::size_t ranks) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      files_.emplace_back(::memfd_create("accelerate-result", MFD_CLOEXEC));
+      if (!files_.back().valid())
+        throw LaunchError("the system gives no memory file for what ranks return");
+    }
+  }
+
+  void write(int rank, const std::string& text) {
+    (void)write_fully_at(files_[static_cast<std::size_t>(rank)].get(), 0, text);
+  }
+  [[nodiscard]] std::string read(int rank) const {
+    const int file = files_[static_cast<std::size_t>(rank)].get();
+    std::string text(static_cast<std::size_t>(std::max<off_t>(::lseek(file, 0, SEEK_END), 0)),
+                     '\0');
+    for (std::size_t at = 0; at < text.size();) {
+      const ssize_t got = ::pread(file, text.data() + at, text.size() - at, static_cast<off_t>(at));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) throw LaunchError("what a rank returned cannot be read");
+      at += static_cast<std::size_t>(got);
+    }
+    return text;
+  }
+
+ private:
+  std::vector<Descriptor> files_;
+};
+
+// Runs in the copy. Returns its exit code.
+int run_rank(const std::function<std::string()>& body, Results& results, int rank,
+             const std::string& prefix_template) {
+  std::optional<PrefixedOutput> out, err;
+  if (!prefix_template.empty()) {
+    const std::string prefix = with_rank(prefix_template, std::to_string(rank));
+    out.emplace(STDOUT_FILENO, prefix);
+    err.emplace(STDERR_FILENO, prefix);
+  }
+  int exit_code = 0;
+  try {
+    results.write(rank, body());
+  } catch (const std::exception& error) {
+    results.write(rank, describe(error));
+    exit_code = 1;
+  } catch (...) {
+    results.write(rank, "something that is no std::exception");
+    exit_code = 1;
+  }
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  return exit_code;
+}
+
+[[noreturn]] void fail(const LaunchResult& launched, const Results& results) {
+  if (launched.interrupted_by)
+    throw LaunchError("the ranks were ended by " + signal_name(*launched.interrupted_by));
+  const int rank = launched.first_failure.value_or(0);
+  const RankResult& result = launched.ranks[static_cast<std::size_t>(rank)];
+  if (result.exit_code == 1)
+    if (const std::string text = results.read(rank); !text.empty())
+      throw LaunchError("rank " + std::to_string(rank) + " threw " + text);
+  throw LaunchError(describe_rank(result));
+}
+
+}  // namespace
+
+std::vector<std::string> detail::run_in_forks(const std::function<std::string()>& body,
+                                              const NotebookLauncherOptions& options) {
+  check_options(options);
+  check_can_be_copied();
+  for (int restarts = 0;; ++restarts) {
+    LaunchPlan plan = plan_of(options);
+    Results results(plan.ranks.size());
+    std::cout << std::flush;
+    std::fflush(nullptr);  // What is buffered would be written by each copy.
+    plan.body = [&](int rank) {
+      return run_rank(body, results, rank, options.log_line_prefix_template);
+    };
+    const LaunchResult launched = launch(plan);
+    if (launched.exit_code() != 0) {
+      if (launched.interrupted_by || restarts == options.max_restarts) fail(launched, results);
+      continue;
+    }
+    std::vector<std::string> returned;
+    for (const RankResult& rank : launched.ranks) returned.push_back(results.read(rank.rank));
+    return returned;
+  }
+}
+
+}  // namespace accelerate
