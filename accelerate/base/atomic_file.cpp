@@ -37,7 +37,14 @@ AtomicFile::AtomicFile(FileSystem& files, fs::path path, AtomicFileOptions optio
       path_(checked(std::move(path))),
       temporary_(random_sibling(path_)),
       file_(files.create(temporary_)),
-      options_(options) {}
+      options_(options) {
+  try {
+    files_.copy_permissions(path_, temporary_);
+  } catch (const FileError&) {
+    discard();
+    throw;
+  }
+}
 
 AtomicFile::~AtomicFile() {
   if (file_) discard();

@@ -195,6 +195,7 @@ class RealFileSystem final : public FileSystem {
     return std::make_unique<RealFile>(path,
                                       open_or_throw("create", path, O_WRONLY | O_CREAT | O_EXCL));
   }
+  void copy_permissions(const fs::path& from, const fs::path& to) override;
   std::unique_ptr<WritableFile> append(const fs::path& path, std::uint64_t keep_bytes) override;
   std::shared_ptr<const FileContent> map(const fs::path& path) override {
     return std::make_shared<const Mapping>(path, open_regular(path), protection_);
@@ -214,6 +215,14 @@ class RealFileSystem final : public FileSystem {
  private:
   int protection_;  // Of mapped memory.
 };
+
+void RealFileSystem::copy_permissions(const fs::path& from, const fs::path& to) {
+  constexpr mode_t kPermissions = 0777;
+  struct stat status{};
+  if (::lstat(from.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return;
+  if (::chmod(to.c_str(), status.st_mode & kPermissions) != 0)
+    throw FileError("set the permissions of", to, errno);
+}
 
 std::unique_ptr<WritableFile> RealFileSystem::append(const fs::path& path,
                                                      std::uint64_t keep_bytes) {

@@ -112,6 +112,10 @@ class FileSystem {
 
   /// Makes a new file, mode 0666 less the umask. Fails with EEXIST when there is one already.
   virtual std::unique_ptr<WritableFile> create(const std::filesystem::path& path) = 0;
+  /// Gives the file at `to` the permissions of the file at `from`, if there is one and the file
+  /// system has permissions.
+  virtual void copy_permissions(const std::filesystem::path& /*from*/,
+                                const std::filesystem::path& /*to*/) {}
   /// Opens the file at `path` to write at its end, made when there is none, after cutting it to
   /// `keep_bytes` (at most its size). Refuses what is not a regular file.
   virtual std::unique_ptr<WritableFile> append(const std::filesystem::path& path,
@@ -163,8 +167,8 @@ struct AtomicFileOptions {
 
 /// Writes a new version of the file at `path` aside, in a hidden sibling with a random name, and
 /// puts it in place in commit(). Until then readers see the old version. Without a commit the
-/// destructor removes the sibling; only a killed process leaves it. A symbolic link at `path` is
-/// replaced, not followed.
+/// destructor removes the sibling; only a killed process leaves it. The new version has the
+/// permissions of the old one. A symbolic link at `path` is replaced, not followed.
 class AtomicFile {
  public:
   AtomicFile(FileSystem& files, std::filesystem::path path, AtomicFileOptions options = {});

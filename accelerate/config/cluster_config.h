@@ -223,8 +223,12 @@ struct ClusterConfig {
 /// As to_yaml in JSON, two blanks of indentation.
 [[nodiscard]] std::string to_json(const ClusterConfig& config);
 
-/// Writes `config` atomically, as JSON when the name ends in `.json`, as YAML otherwise; folders on
-/// the way are made. Throws ConfigError when the file cannot be written.
+/// Where a configuration that is called `file` is written: behind symbolic links, which stay, also
+/// where they lead to nothing yet. Throws ConfigError for links that lead in a circle.
+[[nodiscard]] std::filesystem::path config_target(const std::filesystem::path& file);
+
+/// Writes `config` atomically to config_target(file), as JSON when the name ends in `.json`, as
+/// YAML otherwise; folders on the way are made. Throws ConfigError when the file cannot be written.
 void save_cluster_config(const ClusterConfig& config, const std::filesystem::path& file);
 
 /// Writes `text`, a configuration in the form that the name of `file` asks for, as

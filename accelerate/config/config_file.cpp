@@ -41,13 +41,6 @@ std::filesystem::path cache_home() {
       "one with `accelerate config` and leave --config_file away");
 }
 
-// A file that is reached through a symbolic link is replaced where it lies; the link stays.
-std::filesystem::path behind_links(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto target = std::filesystem::weakly_canonical(file, ignored);
-  return target.empty() ? file : target;
-}
-
 }  // namespace
 
 std::filesystem::path named_config_file(const std::string& flag) {
@@ -74,13 +67,26 @@ ClusterConfig load_cluster_config(const std::filesystem::path& file) {
   return parse_cluster_config(text, file.string());
 }
 
+std::filesystem::path config_target(const std::filesystem::path& file) {
+  constexpr int kMostLinks = 40;  // As the system follows.
+  std::error_code error;
+  std::filesystem::path target = std::filesystem::absolute(file, error);
+  for (int links = 0; std::filesystem::is_symlink(target, error); ++links) {
+    if (links == kMostLinks)
+      throw ConfigError("the configuration file '" + file.string() +
+                        "' is a link that leads to itself: name another by --config_file");
+    target = target.parent_path() / std::filesystem::read_symlink(target, error);
+  }
+  return target;
+}
+
 void save_cluster_config(const ClusterConfig& config, const std::filesystem::path& file) {
   save_config_text(file.extension() == ".json" ? to_json(config) : to_yaml(config), file);
 }
 
 void save_config_text(const std::string& text, const std::filesystem::path& file) {
   try {
-    const auto target = behind_links(std::filesystem::absolute(file));
+    const auto target = config_target(file);
     real_file_system().create_directories(target.parent_path());
     write_file_atomically(real_file_system(), target, text);
   } catch (const FileError&) {

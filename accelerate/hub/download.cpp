@@ -148,8 +148,8 @@ fs::path cached_file(const HubSubject& subject, const HubOptions& options) {
   throw FileError("find", detail::cached_snapshot(subject.id, cached) / subject.file,
                   "the cache lacks this file of " + detail::label_of(subject.id, subject.type) +
                       ". Download it with `accelerate hub download " +
-                      detail::command_words(subject.id, options) + " " +
-                      detail::shell_word(subject.file) + "`");
+                      detail::command_words(subject.id, options) + " " + shell_word(subject.file) +
+                      "`");
 }
 
 std::vector<RepositoryFile> wanted_of(std::vector<RepositoryFile> files,

@@ -113,16 +113,6 @@ std::string shown_url(std::string_view url) {
   return url.find('@') == std::string_view::npos ? shown(url) : "a URL with an '@'";
 }
 
-std::string shell_word(const std::string& word) {
-  const auto is_plain = [](char c) {
-    return is_word_character(c) || std::string_view("-.,:/@%+=").find(c) != std::string_view::npos;
-  };
-  if (std::all_of(word.begin(), word.end(), is_plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string command_words(const std::string& id, const HubOptions& options) {
   std::string words = id;
   if (options.type == RepoType::dataset) words += " --repo-type dataset";

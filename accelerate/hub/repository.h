@@ -75,8 +75,6 @@ void check_safe(std::string_view what, const std::string& path);
 [[nodiscard]] std::string shown(const std::vector<std::string>& texts);
 /// As shown(), but of a URL with a user or password only that it has them.
 [[nodiscard]] std::string shown_url(std::string_view url);
-/// One word of a shell's command line.
-[[nodiscard]] std::string shell_word(const std::string& word);
 /// "organization/name --repo-type dataset --revision v1 …": the end of a command that fetches it.
 [[nodiscard]] std::string command_words(const std::string& id, const HubOptions& options);
 

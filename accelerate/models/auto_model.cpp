@@ -75,10 +75,7 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   const std::string type = config.model_type();
   const auto found = makers().find({type, task});
   if (found != makers().end()) return found->second;
-  std::vector<std::string> known;
-  for (const auto& [key, maker] : makers()) {
-    if (key.second == task) known.push_back(key.first);
-  }
+  const auto known = known_model_types(task);
   throw ConfigError(config.name() + ": the model_type is '" + type +
                     "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
                     ". Add a class of yours by register_model()");
@@ -139,6 +136,13 @@ bool waits_for_rank_0() {
 }
 
 }  // namespace
+
+std::vector<std::string> known_model_types(Task task) {
+  std::vector<std::string> known;
+  for (const auto& [key, maker] : makers())
+    if (key.second == task) known.push_back(key.first);
+  return known;
+}
 
 void register_model(const std::string& model_type, Task task, MakeModel make) {
   makers().insert_or_assign({model_type, task}, std::move(make));

@@ -49,6 +49,9 @@ using MakeModel = std::function<std::shared_ptr<PreTrainedModel>(const Pretraine
 /// from several threads at once.
 void register_model(const std::string& model_type, Task task, MakeModel make);
 
+/// The model types that there is a class of for `task`, sorted.
+[[nodiscard]] std::vector<std::string> known_model_types(Task task);
+
 namespace detail {
 // clang-format off
 [[nodiscard]] std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::string& name_or_folder, const FromPretrainedOptions& options);

@@ -18,7 +18,7 @@ constexpr std::string_view kLeaveScreen = "\x1b[0m\x1b[?25h\x1b[?1049l";
 sigset_t watched_signals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int signal : {SIGWINCH, SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  for (const int signal : {SIGWINCH, SIGINT, SIGTERM, SIGHUP, SIGTSTP}) ::sigaddset(&set, signal);
   return set;
 }
 
@@ -45,6 +45,15 @@ TerminalScreen::TerminalScreen(int in, int out) : in_(in), out_(out) {
   const sigset_t signals = watched_signals();
   ::pthread_sigmask(SIG_BLOCK, &signals, &signals_before_);
   signals_ = Descriptor(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  enter();
+}
+
+TerminalScreen::~TerminalScreen() {
+  leave();
+  ::pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
+}
+
+void TerminalScreen::enter() {
   was_set_ = ::tcgetattr(in_, &before_) == 0;
   if (was_set_) {
     const termios single = with_single_keys(before_);
@@ -53,10 +62,22 @@ TerminalScreen::TerminalScreen(int in, int out) : in_(in), out_(out) {
   (void)write_fully(out_, kEnterScreen);
 }
 
-TerminalScreen::~TerminalScreen() {
+void TerminalScreen::leave() {
   (void)write_fully(out_, kLeaveScreen);
   if (was_set_) ::tcsetattr(in_, TCSANOW, &before_);
-  ::pthread_sigmask(SIG_SETMASK, &signals_before_, nullptr);
+}
+
+void TerminalScreen::suspend() {
+  leave();
+  // SIGTSTP and not SIGSTOP: where no shell could let us go on, the system knows and ignores it.
+  sigset_t stop;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::raise(SIGTSTP);
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // Stops here.
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  enter();
+  redraw();
 }
 
 void TerminalScreen::draw(const std::vector<std::string>& lines) {
@@ -84,17 +105,31 @@ TerminalScreen::Answer TerminalScreen::wait(std::chrono::milliseconds timeout) {
   return read_key();
 }
 
+bool TerminalScreen::has_key() const {
+  pollfd key = {has_keys_ ? in_ : -1, POLLIN, 0};
+  return ::poll(&key, 1, 0) == 1 && (key.revents & POLLIN) != 0;
+}
+
 TerminalScreen::Answer TerminalScreen::read_signal() {
   signalfd_siginfo info{};
   if (::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) return {};
   const int signal = static_cast<int>(info.ssi_signo);
+  if (signal == SIGTSTP) {
+    suspend();
+    return {Answer::Kind::resized, signal};
+  }
   if (signal == SIGWINCH) return {Answer::Kind::resized, signal};
   return {Answer::Kind::signal, signal};
 }
 
 TerminalScreen::Answer TerminalScreen::read_key() {
+  constexpr char kControlZ = 26;
   char key = 0;
   const ssize_t got = ::read(in_, &key, 1);
+  if (got == 1 && key == kControlZ && was_set_) {
+    suspend();
+    return {Answer::Kind::resized, SIGTSTP};
+  }
   if (got == 1) return {Answer::Kind::key, static_cast<unsigned char>(key)};
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return {};
   has_keys_ = false;

@@ -24,8 +24,8 @@ struct TerminalSize {
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
 /// Takes the terminal over: another page, no cursor, keys without Enter. The destructor gives it
-/// back as it was, with what it showed. SIGWINCH, SIGINT, SIGTERM and SIGHUP are answers of wait()
-/// meanwhile.
+/// back as it was, with what it showed, and so does Ctrl-Z or SIGTSTP until the process goes on.
+/// SIGWINCH, SIGINT, SIGTERM and SIGHUP are answers of wait() meanwhile.
 ///
 /// Threads: made, used and destroyed by one thread; one screen a process.
 class TerminalScreen {
@@ -50,8 +50,13 @@ class TerminalScreen {
   [[nodiscard]] bool is_stale() const { return whole_; }
   /// Waits for a key or a signal, at most so long. Kind closed: the terminal is gone.
   [[nodiscard]] Answer wait(std::chrono::milliseconds timeout);
+  /// Whether a key waits to be read.
+  [[nodiscard]] bool has_key() const;
 
  private:
+  void enter();
+  void leave();
+  void suspend();
   [[nodiscard]] Answer read_signal();
   [[nodiscard]] Answer read_key();
 

@@ -56,7 +56,9 @@ class GgufFile {
   /// Elements of an array.
   [[nodiscard]] std::optional<std::uint64_t> length(std::string_view key) const;
 
-  [[nodiscard]] const std::vector<GgufTensor>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::vector<GgufTensor>& tensors() const& { return tensors_; }
+  /// A file that lives only as long as the expression would leave a loop over its tensors dangling.
+  const std::vector<GgufTensor>& tensors() && = delete;
   [[nodiscard]] const GgufTensor* find(std::string_view name) const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] const std::shared_ptr<const FileContent>& content() const { return content_; }

@@ -1,0 +1,66 @@
+#include "accelerate/hub/file_start.h"
+
+#include <fstream>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/hub/cache/repository_cache.h"
+#include "accelerate/hub/hub_error.h"
+#include "accelerate/hub/transfer/hub_client.h"
+
+namespace accelerate {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The file in the cache; empty if it is not there.
+fs::path cached_file(const std::string& id, const std::string& name, const HubOptions& options) {
+  const detail::RepositoryCache cache(id, options);
+  const auto commit = cache.known_commit(options.revision);
+  if (!commit) return {};
+  const fs::path path = cache.pointer(*commit, name);
+  return real_file_system().status(path).kind == FileKind::file ? path : fs::path();
+}
+
+std::string start_of(const fs::path& path, std::size_t bytes) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(bytes, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (in.bad()) throw FileError("read", path, EIO);
+  return text;
+}
+
+// Ends an exchange with a server that sends more than it was asked for.
+struct Enough {};
+
+}  // namespace
+
+std::string read_file_start(const std::string& repo_id, const std::string& filename,
+                            std::size_t bytes, const HubOptions& options) {
+  detail::HubSubject subject = detail::checked_subject(repo_id, options);
+  subject.file = filename;
+  if (const fs::path cached = cached_file(repo_id, filename, options); !cached.empty())
+    return start_of(cached, bytes);
+  if (options.local_files_only)
+    throw FileError("open", filename, "it is not in the cache, and local_files_only is set");
+  detail::HubClient client(options);
+  std::string text;
+  const detail::HttpResponse* head = nullptr;
+  detail::HttpRequest request{.url = client.file_url(subject)};
+  request.headers = {"Range: bytes=0-" + std::to_string(bytes - 1)};
+  request.receive = [&](const detail::HttpResponse& from, std::string_view piece) {
+    if (head != &from) text.clear();  // What a try before this one received.
+    head = &from;
+    text.append(piece.substr(0, bytes - text.size()));
+    if (text.size() == bytes && from.status != 206) throw Enough();
+  };
+  try {
+    (void)client.send(std::move(request), {.subject = subject});
+  } catch (const Enough&) {
+    // The server does not know ranges.
+  }
+  return text;
+}
+
+}  // namespace accelerate
