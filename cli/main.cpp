@@ -17,12 +17,18 @@
 #include "cli/commands/config.h"
 #include "cli/commands/convert.h"
 #include "cli/commands/env.h"
+#include "cli/commands/estimate_memory.h"
 #include "cli/commands/hub.h"
+#include "cli/commands/init.h"
 #include "cli/commands/launch.h"
 #include "cli/commands/merge_weights.h"
+#include "cli/commands/reference.h"
 #include "cli/commands/report.h"
+#include "cli/commands/test.h"
 #include "cli/commands/to_fsdp2.h"
+#include "cli/commands/tpu_config.h"
 #include "cli/commands/watch.h"
+#include "cli/reference/help_page.h"
 #include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
@@ -50,16 +56,30 @@ void setup_all(CLI::App& app, int& exit_code) {
   app.set_version_flag("--version", std::string("accelerate ") + ACCELERATE_VERSION,
                        "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this page and exit");
-  app.get_formatter()->column_width(24);
+  use_help_pages(app);
+  app.require_subcommand(0, 1);  // `man config` is about a command, and not two of them.
+  const auto group = [&](const char* heading) {
+    for (CLI::App* command : app.get_subcommands({}))
+      if (command->get_group() == "Subcommands") command->group(heading);
+  };
+  setup_init(app, exit_code);
   setup_config(app, exit_code);
-  setup_convert(app, exit_code);
+  setup_test(app, exit_code);
   setup_env(app, exit_code);
-  setup_hub(app, exit_code);
+  group("Set up");
   setup_launch(app);
-  setup_merge_weights(app, exit_code);
-  setup_report(app, exit_code);
-  setup_to_fsdp2(app, exit_code);
   setup_watch(app, exit_code);
+  setup_report(app, exit_code);
+  group("Train");
+  setup_estimate_memory(app, exit_code);
+  setup_merge_weights(app, exit_code);
+  setup_convert(app, exit_code);
+  setup_hub(app, exit_code);
+  group("Models and weights");
+  setup_to_fsdp2(app, exit_code);
+  setup_tpu_config(app);
+  setup_reference(app, exit_code);
+  group("More");
   app.footer("`accelerate COMMAND --help` tells more about a command.");
 }
 
@@ -68,9 +88,32 @@ void setup_all(CLI::App& app, int& exit_code) {
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
-  constexpr std::string_view kPrefix = "accelerate-";
-  if (name.starts_with(kPrefix)) words.insert(words.begin(), name.substr(kPrefix.size()));
+  for (const std::string command : {"config", "estimate-memory", "launch", "merge-weights"})
+    if (name == "accelerate-" + command) words.insert(words.begin(), command);
   return words;
+}
+
+// The command that the words led to.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : innermost(*chosen.back());
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
+}
+
+// CLI11 makes no suggestions.
+[[noreturn]] void refuse_unknown_words(const CLI::App& app) {
+  const CLI::App& command = innermost(app);
+  const std::vector<std::string> words = app.remaining(true);
+  const std::string word = words.empty() ? "" : words.front();
+  auto known = command_names(command);
+  for (const CLI::Option* option : command.get_options())
+    if (!option->get_lnames().empty()) known.push_back("--" + option->get_lnames().front());
+  throw ConfigError("`" + full_name(command) + "` does not know '" + word + "'." +
+                    did_you_mean(word, known) + " It takes: " + join(known, ", ") + ".");
 }
 
 int run(const std::vector<std::string>& words) {
@@ -91,6 +134,8 @@ int run(const std::vector<std::string>& words) {
     check_command(*app.get_subcommand("hub"), words[1], "hub ");
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // As CLI11 takes them.
+  } catch (const CLI::ExtrasError&) {
+    refuse_unknown_words(app);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kNotAllowed;
   }

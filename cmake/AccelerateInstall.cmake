@@ -46,6 +46,22 @@ if(ACCELERATE_BUILD_CLI)
   install(TARGETS accelerate_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   list(TRANSFORM accelerate_program_links PREPEND "${PROJECT_BINARY_DIR}/bin/" OUTPUT_VARIABLE _links)
   install(FILES ${_links} DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  # What shells and man read, by the program that was just installed.
+  install(CODE "
+    set(program \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/accelerate\")
+    set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}\")
+    foreach(place bash:bash-completion/completions/accelerate zsh:zsh/site-functions/_accelerate fish:fish/vendor_completions.d/accelerate.fish)
+      string(REPLACE : \";\" place \${place})
+      list(GET place 0 shell)
+      list(GET place 1 file)
+      cmake_path(GET file PARENT_PATH folder)
+      file(MAKE_DIRECTORY \"\${share}/\${folder}\")
+      execute_process(COMMAND \"\${program}\" completion \${shell} OUTPUT_FILE \"\${share}/\${file}\" COMMAND_ERROR_IS_FATAL ANY)
+    endforeach()
+    execute_process(COMMAND \"\${program}\" man --output_dir \"\${share}/man/man1\" COMMAND_ERROR_IS_FATAL ANY)")
+  if(TARGET accelerate_torch)
+    install(TARGETS accelerate_torch RUNTIME DESTINATION "libexec/accelerate") # Where the command looks for it.
+  endif()
 endif()
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/AccelerateConfig.cmake.in"

@@ -78,6 +78,14 @@ if(TARGET accelerate_program)
   add_test(NAME cli.live.to_fsdp2 COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/cli/to_fsdp2_live.py"
                                           $<TARGET_FILE:accelerate_program>)
   set_tests_properties(cli.live.questions cli.live.config cli.live.to_fsdp2 PROPERTIES TIMEOUT 300 COST 20 LABELS "cli;live" SKIP_RETURN_CODE 77)
+  if(TARGET accelerate_torch)
+    add_test(NAME cli.live.self_test COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/cli/self_test_live.py"
+                                             $<TARGET_FILE:accelerate_program>)
+    add_test(NAME cli.live.estimate_memory COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/cli/estimate_memory_live.py"
+                                                   $<TARGET_FILE:accelerate_program>)
+    set_tests_properties(cli.live.self_test cli.live.estimate_memory PROPERTIES TIMEOUT 600 COST 40 LABELS "cli;live" SKIP_RETURN_CODE 77)
+    set_tests_properties(cli.live.self_test PROPERTIES PROCESSORS 2)
+  endif()
 endif()
 
 # Pages and screens of runs. The page in a browser is part of `scripts/test --extended`.

@@ -33,6 +33,8 @@ INSIDE = {
                 "weights": {"documents", "safetensors", "torch_archive"},
                 "shards": {"documents", "safetensors", "weights"}, "tensorboard": set(), "gguf": set()},
 }
+# The same of the command line. What is in with_libtorch/ is a program of its own.
+CLI_FOLDERS = ["terminal", "torch_program", "reference", "questions", "estimate", "commands"]
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 # These take 15 to 20 seconds to compile: for source files, never for a header that a user includes.
 DEAR = {"torch/torch.h", "torch/all.h", "torch/extension.h", "torch/script.h"}
@@ -98,8 +100,14 @@ def faults_of(path):
 
 
 def faults_of_cli(path):
+    own = path.relative_to(ROOT).parts
+    if own[1] in ("with_libtorch", "project_template"):
+        return
     for where, name in includes_of(path):
         target = tuple(name.split("/"))
+        known = [folder for folder in CLI_FOLDERS if own[1] == folder or target[:2] == ("cli", folder)]
+        if target[0] == "cli" and len(known) == 2 and own[1] == known[0]:
+            yield f"{where}: {own[1]}/ may not include {target[1]}/"
         if LIBTORCH.match(name) or (target[0] == "accelerate" and layer_of(target) not in WITHOUT_LIBTORCH):
             yield f"{where}: the command line starts without LibTorch but includes {name}"
 

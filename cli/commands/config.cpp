@@ -14,6 +14,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
+#include "accelerate/launch/settings.h"
 #include "cli/questions/form.h"
 #include "cli/questions/lines.h"
 
@@ -31,22 +32,6 @@ ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options) {
   config.num_processes = std::max(options.num_gpus, 1);
   config.distributed_type = options.num_gpus > 1 ? DistributedType::MULTI_GPU : DistributedType::NO;
   return config;
-}
-
-// CLI11 knows no suggestions, so what it did not understand is refused here.
-void refuse_unknown_words(const CLI::App& command) {
-  const std::vector<std::string> words = command.remaining();
-  if (words.empty()) return;
-  std::vector<std::string> known;
-  for (const CLI::Option* option : command.get_options())
-    known.push_back("--" + option->get_lnames().front());
-  for (const CLI::App* inner : command.get_subcommands({})) known.push_back(inner->get_name());
-  throw ConfigError("`accelerate " +
-                    (command.get_parent()->get_parent() != nullptr
-                         ? command.get_parent()->get_name() + " "
-                         : "") +
-                    command.get_name() + "` does not know '" + words.front() + "'." +
-                    did_you_mean(words.front(), known) + " It takes: " + join(known, ", "));
 }
 
 // fp8 needs a library this command cannot look for.
@@ -76,7 +61,6 @@ void setup_default(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked
   auto options = std::make_shared<ConfigDefaultOptions>();
   CLI::App* command =
       config->add_subcommand("default", "Write a configuration file for this machine.");
-  command->allow_extras();
   add_config_file(command, options->config_file, "The file to write.");
   command
       ->add_option_function<std::string>(
@@ -86,8 +70,7 @@ void setup_default(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked
           },
           "Element type of autocast regions.")
       ->type_name("no|fp16|bf16");
-  command->callback([command, options, asked, &exit_code] {
-    refuse_unknown_words(*command);
+  command->callback([options, asked, &exit_code] {
     if (!options->config_file) options->config_file = asked->config_file;
     options->num_gpus = gpu_count();
     exit_code = run_config_default(*options, std::cout);
@@ -98,10 +81,8 @@ void setup_update(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked,
   auto options = std::make_shared<ConfigUpdateOptions>();
   CLI::App* command =
       config->add_subcommand("update", "Rewrite a configuration file in today's form.");
-  command->allow_extras();
   add_config_file(command, options->config_file, "The file to rewrite.");
-  command->callback([command, options, asked, &exit_code] {
-    refuse_unknown_words(*command);
+  command->callback([options, asked, &exit_code] {
     if (!options->config_file) options->config_file = asked->config_file;
     exit_code = run_config_update(*options, std::cout);
   });
@@ -114,7 +95,7 @@ constexpr int kOfSignals = 128;
 // Before anybody has answered thirty questions.
 void check_is_writable(const std::filesystem::path& file) {
   std::error_code error;
-  auto folder = std::filesystem::absolute(file, error).parent_path();
+  auto folder = config_target(file).parent_path();
   const bool is_other =
       std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);
   if (is_other)
@@ -143,15 +124,38 @@ std::string shown_text(std::string_view text) {
 // Shows what is there.
 bool may_replace(const std::filesystem::path& file, Lines& lines) {
   if (real_file_system().status(file).kind == FileKind::none) return true;
-  lines.tell("there is a configuration at " + file.string() + ":\n\n" +
-             shown_text(read_file(real_file_system(), file, DocumentLimits{}.max_bytes)));
+  try {
+    lines.tell({"there is a configuration at " + file.string() + ":\n\n" +
+                shown_text(read_file(real_file_system(), file, DocumentLimits{}.max_bytes))});
+  } catch (const FileError&) {
+    throw_with_context<ConfigError>("the configuration file '" + file.string() +
+                                    "' is there and cannot be shown: remove it, or name another "
+                                    "by --config_file");
+  }
   const Question question{.kind = Question::Kind::yes_no,
-                          .text = "Replace it by the answers to some questions?",
+                          .text = "Replace it? The questions come next.",
                           .help = "It is replaced when the last question is answered.",
                           .fallback = "no"};
   std::optional<std::string> answer;
   while (!answer) answer = lines.ask(question, {});
   return *answer == "yes";
+}
+
+// The command that uses the file. This version's launcher itself says whether it would.
+std::string next_step(const ConfigOptions& options, const std::filesystem::path& file,
+                      const ConfigDraft& draft) {
+  const bool is_for_python = std::ranges::any_of(draft.notes, &Note::is_for_python);
+  const std::string command =
+      "accelerate launch " +
+      (options.config_file ? "--config_file " + shell_word(file.string()) + " " : "") +
+      (is_for_python ? "PROGRAM.py\n" : "PROGRAM\n");
+  try {
+    (void)merge_settings({.flags = {}, .config = load_cluster_config(file), .config_file = file},
+                         Machine{});
+    return "Next: " + command;
+  } catch (const ConfigError&) {
+    return "Next, with Python's Accelerate: " + command;
+  }
 }
 
 ConfigDraft ask_on_screen() {
@@ -197,9 +201,8 @@ int run_config(const ConfigOptions& options) {
     save_config_text(text, file);
     std::cout << "accelerate configuration saved at " << file.string() << "\n";
     if (on_screen)  // In lines they stand above.
-      for (const std::string& note : draft.notes) lines.tell(note);
-    std::cout << "Next: accelerate launch "
-              << (options.config_file ? "--config_file " + file.string() + " " : "") << "PROGRAM\n";
+      for (const Note& note : draft.notes) lines.tell(note);
+    std::cout << next_step(options, file, draft);
     return 0;
   } catch (const Left& left) {
     std::cerr << "accelerate config: left; nothing was written\n";
@@ -213,14 +216,12 @@ void setup_config(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ConfigOptions>();
   add_config_file(config, options->config_file, "The file to write.");
   config->require_subcommand(0, 1);
-  config->allow_extras();
-  config->footer(kConfigFooter);
   config->callback([config, options, &exit_code] {
-    refuse_unknown_words(*config);
     if (config->get_subcommands().empty()) exit_code = run_config(*options);
   });
   setup_default(config, options, exit_code);
   setup_update(config, options, exit_code);
+  config->footer(kConfigFooter);  // Last, for sub-commands take over what is there.
 }
 
 }  // namespace accelerate::cli

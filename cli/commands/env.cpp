@@ -2,6 +2,7 @@
 
 #include <gnu/libc-version.h>
 #include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 
 #include <CLI/CLI.hpp>
@@ -14,11 +15,13 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
 #include "accelerate/launch/program.h"
 #include "accelerate/launch/topology.h"
+#include "cli/torch_program/torch_program.h"
 
 namespace accelerate::cli {
 namespace {
@@ -95,6 +98,26 @@ std::string communication() {
          (wish.empty() ? "" : " (ACCELERATE_COMM)");
 }
 
+// Where ranks of a container may find too little.
+std::string shared_memory() {
+  struct statvfs room{};
+  if (::statvfs("/dev/shm", &room) != 0) return "no /dev/shm";
+  const auto bytes = [&](auto blocks) {
+    return format_bytes(static_cast<double>(blocks) * static_cast<double>(room.f_frsize));
+  };
+  return bytes(room.f_bavail) + " free of " + bytes(room.f_blocks);
+}
+
+// LibTorch says it itself, where this build has it.
+std::string libtorch(const EnvOptions& options) {
+  if (options.without_libtorch || !has_torch_program()) return "";
+  try {
+    return output_of_torch_program({"describe"});
+  } catch (const ConfigError& error) {
+    return "- LibTorch cannot be loaded: " + std::string(error.what()) + "\n";
+  }
+}
+
 std::string configuration(const EnvOptions& options) {
   const bool named = options.config_file.has_value();
   const fs::path file = options.config_file.value_or(default_config_file());
@@ -119,6 +142,8 @@ void setup_env(CLI::App& app, int& exit_code) {
           [options](const std::string& text) { options->config_file = named_config_file(text); },
           "Configuration file to print; the default one otherwise")
       ->type_name("FILE");
+  command->add_flag("--without_libtorch,--without-libtorch", options->without_libtorch,
+                    "Do not load LibTorch, which takes most of the time");
   command->callback([options, &exit_code] { exit_code = run_env(*options, std::cout); });
 }
 
@@ -135,7 +160,9 @@ int run_env(const EnvOptions& options, std::ostream& out) {
       << "- PyTorch accelerator: " << (gpus.empty() ? "N/A" : "CUDA") << "\n"
       << "- System RAM: " << format_bytes(static_cast<double>(memory_bytes())) << "\n"
       << "- CPU cores: " << physical_cores() << usable_cpus() << "\n"
-      << "- Communication on the CPU: " << communication() << "\n";
+      << "- Shared memory: " << shared_memory() << "\n"
+      << "- Communication on the CPU: " << communication() << "\n"
+      << libtorch(options);
   if (!gpus.empty()) out << "- GPU type: " << gpu_names(gpus) << "\n";
   out << config;
   return 0;

@@ -13,11 +13,12 @@ namespace accelerate::cli {
 
 struct EnvOptions {
   std::optional<std::filesystem::path> config_file;  ///< The default file when absent.
+  bool without_libtorch = false;                     ///< Starts no process to ask LibTorch.
 };
 
 void setup_env(CLI::App& app, int& exit_code);
 
-/// Prints the facts, then the configuration. Starts no process and loads no LibTorch.
+/// Prints the facts, then the configuration. LibTorch is loaded in a process of its own.
 /// Throws ConfigError when a configuration file is there and cannot be read.
 int run_env(const EnvOptions& options, std::ostream& out);
 

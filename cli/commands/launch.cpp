@@ -7,6 +7,7 @@
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
+#include "cli/reference/help_page.h"
 #include "cli/terminal/arguments.h"
 #include "cli/terminal/screen.h"
 
@@ -16,16 +17,14 @@ namespace {
 constexpr const char* kLaunchAbout =
     "Start a program once a rank, on the GPUs or the CPU of this machine";
 
-constexpr const char* kUsage = R"(
-Usage: accelerate launch [flags] program [arguments of the program]
-
+constexpr const char* kMore = R"(
   accelerate launch --num_processes 2 ./train --epochs 3
   accelerate launch --config_file fsdp.yaml train.py
 
-Flags may be written with - or _, as --flag value or --flag=value, and come before the
-program. Each overrides the key of the same name in the configuration file. A program is
-a path or a name in PATH; a .py file is handed to python3. [x] is the default.
-)";
+Flags may be written with - or _, as --flag value or --flag=value, and come
+before the program. Each overrides the key of the same name in the configuration
+file. A program is a path or a name in PATH; a .py file is handed to python3.
+[x] is the default.)";
 
 std::string note(const std::string& text) {
   return "accelerate: " + text + "\n";
@@ -69,13 +68,16 @@ void tell_notes(const LaunchSettings& settings, std::ostream& err) {
 }  // namespace
 
 void setup_launch(CLI::App& app) {
-  app.add_subcommand("launch", kLaunchAbout);
+  app.add_subcommand("launch", kLaunchAbout)->footer(kMore);
 }
 
 int run_launch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
   Arguments arguments = split_arguments(words, launch_flags());
   if (arguments.help) {
-    out << kLaunchAbout << ".\n" << kUsage << describe_flags(launch_flags(), terminal_columns());
+    CLI::App app("", "accelerate");
+    setup_launch(app);
+    out << help_page(command_text(*app.get_subcommand("launch")),
+                     static_cast<std::size_t>(terminal_columns()));
     return 0;
   }
   const bool quiet = arguments.flags.contains("quiet");

@@ -42,6 +42,9 @@ void leave_out(std::optional<T>& value, const char* key, std::vector<std::string
 }
 
 void check_files(const ToFsdp2Options& options) {
+  if (options.output_file && std::filesystem::is_directory(*options.output_file))
+    throw ConfigError("'" + options.output_file->string() +
+                      "' is a folder: name a file by --output_file");
   if (!options.overwrite && !options.output_file)
     throw ConfigError(
         "where shall the file go? Name it by --output_file, or pass --overwrite to "
@@ -70,6 +73,10 @@ std::vector<std::string> convert_to_fsdp2(FsdpConfig& fsdp) {
   leave_out(fsdp.forward_prefetch, "fsdp_forward_prefetch", notes);
   leave_out(fsdp.use_orig_params, "fsdp_use_orig_params", notes);
   leave_out(fsdp.sync_module_states, "fsdp_sync_module_states", notes);
+  if (fsdp.state_dict_type == StateDictType::LOCAL_STATE_DICT)
+    notes.push_back(
+        "fsdp_state_dict_type stays LOCAL_STATE_DICT, which FSDP 2 does not have: choose "
+        "SHARDED_STATE_DICT or FULL_STATE_DICT");
   fsdp.version = 2;
   return notes;
 }
@@ -88,13 +95,22 @@ int run_to_fsdp2(const ToFsdp2Options& options, std::ostream& out) {
 void setup_to_fsdp2(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("to-fsdp2", kToFsdp2About);
   auto options = std::make_shared<ToFsdp2Options>();
-  command->add_option("--config_file,--config-file", options->config_file, "The file to rewrite")
+  command
+      ->add_option_function<std::string>(
+          "--config_file,--config-file",
+          [options](const std::string& file) { options->config_file = named_config_file(file); },
+          "The file to rewrite")
       ->required()
       ->type_name("FILE");
   command
       ->add_option_function<std::string>(
           "--output_file,--output-file",
-          [options](const std::string& file) { options->output_file = file; },
+          [options](const std::string& file) {
+            if (file.empty())
+              throw ConfigError(
+                  "--output_file is ''; it must name a file. Is a variable of the shell unset?");
+            options->output_file = file;
+          },
           "The file to write [with --overwrite: the one that is read]")
       ->type_name("FILE");
   command->add_flag("--overwrite", options->overwrite, "Replace a file that is there");

@@ -22,6 +22,11 @@ std::string help_of(const std::string& name) {
   return key_called(name).doc + " It is the key '" + name + "' of the file.";
 }
 
+void Asking::tell_for_python(const std::string& what) {
+  respondent_.tell(
+      {what + " The file is written all the same, for Python's `accelerate launch`.", true});
+}
+
 bool Asking::yes(const std::string& text, bool fallback, const std::string& help) {
   return respondent_.answer({.kind = Question::Kind::yes_no,
                              .text = text,
@@ -64,8 +69,11 @@ std::string Asking::menu_for(const std::string& key, const std::string& text,
 }
 
 std::string Asking::text_for(const std::string& key, const std::string& text,
-                             const std::string& fallback) {
-  return typed_for(key, text, fallback, {});
+                             const std::string& fallback,
+                             const std::function<void(const std::string&)>& check) {
+  return typed_for(key, text, fallback, [&](const ClusterConfig& typed) {
+    if (check) check(config_key_text(typed, key).value_or(""));
+  });
 }
 
 std::int64_t Asking::number_for(const std::string& key, const std::string& text,

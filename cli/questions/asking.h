@@ -17,7 +17,9 @@ class Asking {
   Asking(Respondent& respondent, ClusterConfig& config)
       : respondent_(respondent), config_(config) {}
 
-  void tell(const std::string& note) { respondent_.tell(note); }
+  void tell(const std::string& note) { respondent_.tell({note}); }
+  /// Tells what this version does not do, a sentence.
+  void tell_for_python(const std::string& what);
 
   [[nodiscard]] bool yes(const std::string& text, bool fallback, const std::string& help);
   [[nodiscard]] std::string menu(const std::string& text, std::vector<std::string> choices,
@@ -33,9 +35,10 @@ class Asking {
   /// Of the key's own choices, unless others are given; the first is the usual one.
   std::string menu_for(const std::string& key, const std::string& text,
                        std::vector<std::string> choices = {});
+  /// `check` throws ConfigError for what the key's rules allow and the question does not.
   std::string text_for(const std::string& key, const std::string& text,
-                       const std::string& fallback = "");
-  /// `check` throws ConfigError for a number that the key's rules allow and the question does not.
+                       const std::string& fallback = "",
+                       const std::function<void(const std::string&)>& check = {});
   std::int64_t number_for(const std::string& key, const std::string& text,
                           const std::string& fallback = "",
                           const std::function<void(std::int64_t)>& check = {});

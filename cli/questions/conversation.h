@@ -22,11 +22,11 @@ class FrontEnd {
   /// answered so far.
   [[nodiscard]] virtual std::optional<std::string> ask(const Question& question,
                                                        const std::vector<Answered>& before) = 0;
-  virtual void tell(const std::string& note) = 0;
+  virtual void tell(const Note& note) = 0;
 };
 
 /// Asks until all is answered. Going back asks again from the answer before: later questions may
-/// then be others.
+/// then be others, and those that come again offer what was answered to them.
 [[nodiscard]] ConfigDraft converse(FrontEnd& front_end);
 
 }  // namespace accelerate::cli

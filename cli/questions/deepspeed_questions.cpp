@@ -3,13 +3,14 @@
 namespace accelerate::cli {
 namespace {
 
-void ask_about_offloading(Asking& ask) {
+void ask_about_offloading(Asking& ask, const std::string& stage) {
   const std::string state =
       ask.menu_for("offload_optimizer_device", "Where does the optimizer keep its state?");
   const std::string parameters =
       ask.menu_for("offload_param_device", "Where do the parameters live?");
-  if (state == "nvme" || parameters == "nvme")
-    ask.tell(std::string("Native programs refuse nvme.") + kForPython);
+  if (state == "nvme" || parameters == "nvme") ask.tell_for_python("Native programs refuse nvme.");
+  if (parameters == "cpu" && stage != "3")
+    ask.tell_for_python("Native programs offload parameters at stage 3 alone.");
   if (parameters == "nvme")
     ask.text_for("offload_param_nvme_path", "Which folder takes the parameters?", "/nvme");
   if (state == "nvme")
@@ -20,12 +21,15 @@ void ask_about_offloading(Asking& ask) {
 void ask_about_zero(Asking& ask) {
   const std::string stage = ask.menu("Which stage of ZeRO?", {"0", "1", "2", "3"}, "2",
                                      "0: nothing is sharded. 1: the optimizer's state. 2: "
-                                     "gradients too. 3: parameters too.");
+                                     "gradients too. 3: parameters too. " +
+                                         help_of("zero_stage"));
   ask.set("zero_stage", stage);
-  if (stage >= "2") ask_about_offloading(ask);
+  if (stage >= "2") ask_about_offloading(ask, stage);
   ask.number_for("gradient_accumulation_steps", "How many batches make a step?", "1");
-  if (ask.yes("Clip gradients?", false, help_of("gradient_clipping")))
+  if (ask.yes("Clip gradients?", false, help_of("gradient_clipping"))) {
     ask.text_for("gradient_clipping", "To which norm?", "1.0");
+    ask.tell_for_python("Native programs refuse the key, for their loop clips.");
+  }
   if (stage == "3")
     ask.yes_for("zero3_save_16bit_model", "Save the model's weights in 16 bits?", false);
 }
@@ -45,7 +49,7 @@ void ask_about_launcher(Asking& ask) {
 
 void ask_about_deepspeed(Asking& ask, const ClusterConfig& config) {
   if (ask.yes("Is there a JSON file for DeepSpeed?", false, help_of("deepspeed_config_file"))) {
-    ask.tell(std::string("Native programs refuse DeepSpeed's own files.") + kForPython);
+    ask.tell_for_python("Native programs refuse DeepSpeed's own files.");
     ask.text_for("deepspeed_config_file", "Which file is it?", "none");
   } else {
     ask_about_zero(ask);

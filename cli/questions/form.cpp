@@ -32,13 +32,23 @@ void erase_last(std::string& text) {
   if (!text.empty()) text.pop_back();
 }
 
-// A digit or letter: the choice that it stands for as an answer.
-std::optional<std::size_t> chosen_by(const Question& question, char byte) {
-  const auto choices = choices_of(question);
+// The choice that `typed` stands for as an answer.
+std::optional<std::size_t> chosen_by(const Question& question, const std::string& typed) {
   try {
-    return place_of(choices, question.answer_of(std::string(1, byte)));
+    return place_of(choices_of(question), question.answer_of(typed));
   } catch (const ConfigError&) {
     return std::nullopt;
+  }
+}
+
+// A digit or letter. Digits make a number as long as there is such a choice.
+void choose(const Question& question, FormState& state, char byte) {
+  for (const std::string& typed : {state.digits + byte, std::string(1, byte)}) {
+    const auto chosen = chosen_by(question, typed);
+    if (!chosen) continue;
+    state.selected = *chosen;
+    state.digits = typed;
+    return;
   }
 }
 
@@ -110,14 +120,14 @@ Form::Outcome Form::press(const Question& question, FormState& state, Pressed pr
     if (pressed.byte != 0) state.typed += pressed.byte;
     if (pressed.key == Key::erase) erase_last(state.typed);
     if (pressed.key == Key::clear) state.typed.clear();
-    state.message = state.typed.empty() ? "" : obstacle_of(question, state.typed);
+    state.message.clear();
     return Outcome::open;
   }
+  if (pressed.key != Key::byte) state.digits.clear();
   if (pressed.key == Key::up) state.selected += choices.size() - 1;
   if (pressed.key == Key::down) ++state.selected;
   state.selected %= choices.size();
-  if (pressed.key == Key::byte)
-    state.selected = chosen_by(question, pressed.byte).value_or(state.selected);
+  if (pressed.key == Key::byte) choose(question, state, pressed.byte);
   return Outcome::open;
 }
 
@@ -126,7 +136,11 @@ std::optional<std::string> Form::ask(const Question& question,
   const auto choices = choices_of(question);
   FormState state{.notes = notes_, .selected = place_of(choices, question.fallback)};
   for (;;) {
-    screen_.draw(form_page(question, state, before, terminal_size(out_)));
+    if (!screen_.has_key()) {  // What is pasted is checked and shown when it has come.
+      if (!state.typed.empty() && state.message.empty())
+        state.message = obstacle_of(question, state.typed);
+      screen_.draw(form_page(question, state, before, terminal_size(out_)));
+    }
     const Outcome outcome = press(question, state, read_key());
     if (outcome == Outcome::open) continue;
     notes_.clear();

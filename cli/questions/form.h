@@ -22,7 +22,7 @@ class Form final : public FrontEnd {
   /// Throws Left, and ConfigError when the terminal is gone.
   std::optional<std::string> ask(const Question& question,
                                  const std::vector<Answered>& before) override;
-  void tell(const std::string& note) override { notes_.push_back(note); }
+  void tell(const Note& note) override { notes_.push_back(note.text); }
 
  private:
   enum class Key { none, up, down, enter, back, help, erase, clear, byte };

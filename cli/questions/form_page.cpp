@@ -13,7 +13,8 @@ using Texts = std::vector<std::string>;
 
 // The choices that fit, around the selected one.
 Texts choice_lines(const Question& question, const FormState& state, std::size_t room) {
-  const Texts choices = choices_of(question);
+  const Texts choices =
+      question.kind == Question::Kind::menu ? numbered_choices(question) : choices_of(question);
   const std::size_t shown =
       std::clamp<std::size_t>(room, 1, std::max<std::size_t>(choices.size(), 1));
   const std::size_t half = shown / 2;
@@ -54,6 +55,41 @@ Texts wrapped_all(const Texts& texts, std::size_t columns) {
   return lines;
 }
 
+Texts answer_lines(const std::vector<Answered>& before) {
+  Texts lines;
+  for (const Answered& one : before) lines.push_back(one.question + " " + one.answer);
+  return lines;
+}
+
+// The rows of a screen, given to what asks for them first.
+class Rows {
+ public:
+  explicit Rows(std::size_t count) : left_(count) {}
+
+  std::size_t take(std::size_t wanted) {
+    const std::size_t given = std::min(wanted, left_);
+    left_ -= given;
+    return given;
+  }
+  // The first lines that there is room for.
+  Texts take_first(Texts lines) {
+    lines.resize(take(lines.size()));
+    return lines;
+  }
+  // The last ones, and an empty line behind them.
+  Texts take_last(const Texts& lines) {
+    if (lines.empty() || left_ < 2) return {};
+    --left_;
+    const auto count = static_cast<std::ptrdiff_t>(take(lines.size()));
+    Texts taken(lines.end() - count, lines.end());
+    taken.emplace_back();
+    return taken;
+  }
+
+ private:
+  std::size_t left_;
+};
+
 }  // namespace
 
 Texts choices_of(const Question& question) {
@@ -62,29 +98,30 @@ Texts choices_of(const Question& question) {
 
 Texts form_page(const Question& question, const FormState& state,
                 const std::vector<Answered>& before, TerminalSize size) {
-  Texts head = wrapped_all(state.notes, size.columns);
-  if (!head.empty()) head.emplace_back();
-  append(head, wrapped(question.text, size.columns));
-  Texts foot;
-  if (!state.message.empty()) append(foot, wrapped(state.message, size.columns));
-  if (state.shows_help) append(foot, wrapped(question.help, size.columns));
-  foot.emplace_back();
-  foot.push_back(keys_line(question, size.columns));
-  const std::size_t taken = head.size() + foot.size();
-  const std::size_t room = size.rows > taken ? size.rows - taken : 1;
-  const Texts body = question.kind == Question::Kind::text
-                         ? Texts{typed_line(question, state, size.columns)}
-                         : choice_lines(question, state, room);
-  Texts page;
-  const std::size_t left = size.rows > taken + body.size() ? size.rows - taken - body.size() : 0;
-  const std::size_t kept = left > 1 ? std::min(before.size(), left - 1) : 0;
-  for (std::size_t i = before.size() - kept; i < before.size(); ++i)
-    page.push_back(before[i].question + " " + before[i].answer);
-  if (kept > 0) page.emplace_back();
-  append(page, head);
-  append(page, body);
-  append(page, foot);
-  if (page.size() > size.rows) page.resize(size.rows);
+  constexpr std::size_t kFewChoices = 5;
+  const bool is_text = question.kind == Question::Kind::text;
+  const std::size_t lines = is_text ? 1 : choices_of(question).size();
+  Rows rows(size.rows);
+  std::size_t for_body = rows.take(1);
+  const Texts asked = rows.take_first(wrapped(question.text, size.columns));
+  const Texts wrong =
+      rows.take_first(state.message.empty() ? Texts() : wrapped(state.message, size.columns));
+  const Texts keys = rows.take_first({keys_line(question, size.columns)});
+  for_body += rows.take(std::min(lines, kFewChoices) - 1);
+  const Texts help =
+      rows.take_first(state.shows_help ? wrapped(question.help, size.columns) : Texts());
+  const Texts notes = rows.take_last(wrapped_all(state.notes, size.columns));
+  for_body += rows.take(lines - std::min(lines, for_body));
+  const Texts gap = rows.take_first({""});
+  Texts page = rows.take_last(answer_lines(before));
+  append(page, notes);
+  append(page, asked);
+  append(page, is_text ? Texts{typed_line(question, state, size.columns)}
+                       : choice_lines(question, state, for_body));
+  append(page, wrong);
+  append(page, help);
+  append(page, gap);
+  append(page, keys);
   for (std::string& line : page) line = std::string(fit_columns(line, size.columns));
   return page;
 }

@@ -4,6 +4,17 @@
 namespace accelerate::cli {
 namespace {
 
+void ask_about_strategy(Asking& ask) {
+  const auto names = enum_names<ShardingStrategy>();
+  const std::string strategy =
+      ask.menu("What is sharded?", names, names.front(),
+               "FULL_SHARD: parameters, gradients and the optimizer's state. SHARD_GRAD_OP: "
+               "gradients and state, and parameters outside a step. NO_SHARD: nothing. HYBRID_…: "
+               "as the first two within a machine, with a replica on each machine. It is the key "
+               "'fsdp_reshard_after_forward' of the file.");
+  ask.set("fsdp_reshard_after_forward", strategy);
+}
+
 void ask_about_units(Asking& ask) {
   const std::string policy =
       ask.menu_for("fsdp_auto_wrap_policy", "What makes a unit of the model?");
@@ -11,10 +22,10 @@ void ask_about_units(Asking& ask) {
     ask.number_for("fsdp_min_num_params", "How many parameters has the smallest unit?",
                    "100000000");
   if (policy != "TRANSFORMER_BASED_WRAP") return;
-  const bool model_says =
-      ask.yes("Shall the model say which layers are units?", false,
-              "Models of Transformers know it (_no_split_modules), and so do the models of this "
-              "library.");
+  const bool model_says = ask.yes(
+      "Shall the model say which layers are units?", false,
+      "Models of Transformers know it (_no_split_modules), and so do the models of this "
+      "library. Otherwise they are the key 'fsdp_transformer_layer_cls_to_wrap' of the file.");
   if (!model_says)
     ask.text_for("fsdp_transformer_layer_cls_to_wrap",
                  "Which classes are units (BertLayer, …), separated by commas?");
@@ -44,7 +55,7 @@ void ask_about_fsdp(Asking& ask) {
   ask.set("fsdp_version", version);
   const bool is_first = version == "1";
   if (is_first)
-    ask.menu_for("fsdp_reshard_after_forward", "What is sharded?");
+    ask_about_strategy(ask);
   else
     ask.yes_for("fsdp_reshard_after_forward", "Free gathered parameters behind a forward?", true);
   ask.yes_for("fsdp_offload_params", "Keep parameters and gradients on the CPU?", false);
@@ -56,10 +67,14 @@ void ask_about_fsdp(Asking& ask) {
                is_first ? std::vector<std::string>() : of_second);
   if (is_first) ask_about_first_version(ask);
   ask_about_loading(ask, is_first);
-  ask.yes_for("fsdp_activation_checkpointing", "Compute activations again in the backward?", false);
+  if (ask.yes_for("fsdp_activation_checkpointing", "Compute activations again in the backward?",
+                  false))
+    ask.tell_for_python(
+        "Native programs refuse it, but for a Trainer of one of this library's models.");
 }
 
 void ask_about_parallelism(Asking& ask) {
+  ask.tell_for_python("Native programs refuse sizes of parallel groups.");
   ask.number_for("parallelism_config_dp_replicate_size", "How many replicas of the model?", "1");
   ask.number_for("parallelism_config_dp_shard_size", "How many processes share a replica?", "1");
   ask.number_for("parallelism_config_tp_size",

@@ -10,8 +10,10 @@ ConfigDraft interview(Respondent& respondent) {
   const std::string place = respondent.answer(
       {.kind = Question::Kind::menu,
        .text = "Where will you train?",
-       .help = "This machine, alone or with others like it; or machines rented at Amazon, on which "
-               "Python's `accelerate launch` starts jobs.",
+       .help =
+           "This machine, alone or with others like it; or machines rented at Amazon, on which "
+           "Python's `accelerate launch` starts jobs. It is the key 'compute_environment' of the "
+           "file.",
        .choices = {here, "AWS (Amazon SageMaker)"},
        .fallback = here});
   if (place == here) {

@@ -12,8 +12,8 @@ namespace accelerate::cli {
 
 /// A configuration file that is not written yet.
 struct ConfigDraft {
-  std::string yaml, json;          ///< The file in each of its forms.
-  std::vector<std::string> notes;  ///< What was told on the way.
+  std::string yaml, json;   ///< The file in each of its forms.
+  std::vector<Note> notes;  ///< What was told on the way.
 };
 
 /// Asks all questions, in the order and with the defaults of the original. What this version cannot

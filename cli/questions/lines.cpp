@@ -38,8 +38,8 @@ std::optional<std::string> Lines::ask(const Question& question, const std::vecto
   }
 }
 
-void Lines::tell(const std::string& note) {
-  out_ << "Note: " << note << "\n";
+void Lines::tell(const Note& note) {
+  out_ << "Note: " << note.text << "\n";
 }
 
 }  // namespace accelerate::cli

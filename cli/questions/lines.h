@@ -16,7 +16,7 @@ class Lines final : public FrontEnd {
   /// Throws ConfigError at the end of the input.
   std::optional<std::string> ask(const Question& question,
                                  const std::vector<Answered>& before) override;
-  void tell(const std::string& note) override;
+  void tell(const Note& note) override;
 
  private:
   void show(const Question& question);

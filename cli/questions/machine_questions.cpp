@@ -4,6 +4,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/launch/settings.h"
 #include "cli/questions/interview.h"
 #include "cli/questions/section_questions.h"
 
@@ -36,6 +37,15 @@ std::string with_home(const std::string& file) {
   return home && (file == "~" || file.starts_with("~/")) ? *home + file.substr(1) : file;
 }
 
+// How many processes the sizes of groups ask for together.
+std::int64_t processes_of_groups(const ParallelismConfig& groups) {
+  std::int64_t product = 1;
+  for (const auto& size :
+       {groups.dp_replicate_size, groups.dp_shard_size, groups.tp_size, groups.cp_size})
+    product *= std::max(size.value_or(1), 1);
+  return product;
+}
+
 class MachineInterview {
  public:
   explicit MachineInterview(Respondent& respondent) : ask_(respondent, config_) {}
@@ -45,8 +55,8 @@ class MachineInterview {
     if (is_several()) ask_machines();
     ask_cpu();
     if (ask_.yes("Compile programs by torch.compile?", false,
-                 "What torch.compile is told. Python programs take it; native ones do not.")) {
-      ask_.tell(std::string("Native programs are compiled already.") + kForPython);
+                 "What torch.compile is told: the section dynamo_config of the file.")) {
+      ask_.tell("Python programs take it. Native ones are compiled already, and ignore it.");
       ask_about_dynamo(ask_);
     }
     ask_division();
@@ -71,7 +81,8 @@ class MachineInterview {
         ask_.menu("What will you train on?", names, names.front(),
                   "No distributed training: one process, on a GPU if there is one. multi-CPU: "
                   "several processes on CPUs. multi-GPU: a process on each GPU of NVIDIA. The "
-                  "others are accelerators of other makers.");
+                  "others are accelerators of other makers. It is the key 'distributed_type' of "
+                  "the file.");
     kind_ =
         std::ranges::find_if(kKinds, [&](const MachineKind& kind) { return kind.name == name; });
     config_.distributed_type = kind_->type;
@@ -81,20 +92,24 @@ class MachineInterview {
     config_.downcast_bf16 = std::string("no");
     config_.tpu_env.emplace();
     if (!is_alone() && !is(DistributedType::MULTI_CPU) && !is(DistributedType::MULTI_GPU))
-      ask_.tell("This version starts programs on CPUs and on GPUs of NVIDIA, not on " +
-                std::string(kind_->units) + "." + kForPython);
+      ask_.tell_for_python("This version starts programs on CPUs and on GPUs of NVIDIA, not on " +
+                           std::string(kind_->units) + ".");
   }
 
   void ask_machines() {
     if (ask_.number_for("num_machines", "How many machines take part?", "1") > 1) ask_meeting();
-    ask_.yes_for("debug", "Check that the tensors of each collective fit? It takes time.", false);
+    ask_.yes_for("debug", "Check the tensors of each collective? It takes time.", false);
   }
 
   void ask_meeting() {
-    ask_.tell(std::string("This version starts programs on one machine.") + kForPython);
-    std::vector<std::string> ranks;
-    for (int rank = 0; rank < config_.num_machines; ++rank) ranks.push_back(std::to_string(rank));
-    ask_.menu_for("machine_rank", "Which of the machines is this one? The first is 0.", ranks);
+    ask_.tell_for_python("This version starts programs on one machine.");
+    ask_.number_for("machine_rank",
+                    "What is the rank of this machine, its number among the machines from 0?", "0",
+                    [&](std::int64_t rank) {
+                      if (rank >= 0 && rank < config_.num_machines) return;
+                      throw ConfigError("the machines are numbered 0 to " +
+                                        std::to_string(config_.num_machines - 1) + ".");
+                    });
     ask_.text_for("main_process_ip", "Which address has the first machine?");
     ask_.number_for("main_process_port", "At which of its ports do the processes meet?");
     if (!ask_.yes_for("same_network", "Are all machines in one local network?", true))
@@ -106,7 +121,7 @@ class MachineInterview {
     if (!is(DistributedType::MULTI_CPU)) return;
     config_.use_cpu = true;
     if (!ask_.yes("Shall mpirun start the processes?", false, help_of("mpirun_hostfile"))) return;
-    ask_.tell(std::string("This version does not call mpirun.") + kForPython);
+    ask_.tell_for_python("This version does not call mpirun.");
     const std::string file =
         ask_.text("Which file lists the hosts?", "~/hostfile", help_of("mpirun_hostfile"));
     config_.mpirun_config.mpirun_hostfile = with_home(file);
@@ -118,25 +133,29 @@ class MachineInterview {
     if (is_divisible && !is(DistributedType::MULTI_CPU) &&
         ask_.yes("Use DeepSpeed?", false,
                  "Shards the optimizer's state, gradients or parameters by ZeRO. Native programs "
-                 "do by their own sharding what these settings ask for.")) {
+                 "do by their own sharding what these settings ask for. Keys: distributed_type, "
+                 "and the section deepspeed_config.")) {
       config_.distributed_type = DistributedType::DEEPSPEED;
       ask_about_deepspeed(ask_, config_);
     }
     if (is_divisible && is_several() && is_undivided() &&
         ask_.yes("Use FSDP (FullyShardedDataParallel)?", false,
                  "Each process keeps a share of parameters, gradients and the optimizer's state, "
-                 "and gathers a layer when it computes it.")) {
+                 "and gathers a layer when it computes it. Keys: distributed_type, and the section "
+                 "fsdp_config.")) {
       config_.distributed_type = DistributedType::FSDP;
       ask_about_fsdp(ask_);
     }
     if (config_.fsdp_config.version == 2 &&
         ask_.yes("Set the sizes of parallel groups?", false,
-                 "How many processes replicate, shard, split layers or split sequences."))
+                 "How many processes replicate, shard, split layers or split sequences. They are "
+                 "the section parallelism_config of the file."))
       ask_about_parallelism(ask_);
     if (is(DistributedType::MULTI_GPU) && is_undivided() &&
         ask_.yes("Use Megatron-LM?", false,
-                 "Tensor, pipeline and sequence parallelism of very large models.")) {
-      ask_.tell(std::string("Native programs refuse the settings of Megatron-LM.") + kForPython);
+                 "Tensor, pipeline and sequence parallelism of very large models. Keys: "
+                 "distributed_type, and the section megatron_lm_config.")) {
+      ask_.tell_for_python("Native programs refuse the settings of Megatron-LM.");
       config_.distributed_type = DistributedType::MEGATRON_LM;
       ask_about_megatron_lm(ask_);
     }
@@ -146,20 +165,29 @@ class MachineInterview {
     if (is_alone() && is_undivided()) return;
     const bool wants_two =
         is(DistributedType::MULTI_GPU) && is_undivided() && config_.num_machines == 1;
+    const std::int64_t grouped = processes_of_groups(config_.parallelism_config);
+    const std::int64_t least =
+        std::max<std::int64_t>({grouped, config_.num_machines, wants_two ? 2 : 1});
     const auto check = [&](std::int64_t number) {
       if (number < 2 && wants_two)
         throw ConfigError("for one GPU go back and choose 'No distributed training'.");
+      if (number < config_.num_machines)
+        throw ConfigError("each machine takes one at least: type " +
+                          std::to_string(config_.num_machines) + " or more.");
+      if (grouped > 1 && number != grouped)
+        throw ConfigError("the parallel groups make " + std::to_string(grouped) +
+                          ": type it, or go back and change their sizes.");
     };
     ask_.number_for("num_processes",
                     "How many " + std::string(kind_->units) + " train, on all machines together?",
-                    wants_two ? "2" : "1", check);
+                    std::to_string(least), check);
   }
 
   void ask_gpus() {
     ask_.text_for(
         "gpu_ids",
         "Which " + std::string(kind_->units) + " of this machine, by number, separated by commas?",
-        "all");
+        "all", [](const std::string& ids) { (void)parse_gpu_ids(ids, "the answer"); });
     if (is_alone() || is(DistributedType::MULTI_GPU))
       ask_.yes_for("enable_cpu_affinity", "Keep each process on the cores near its GPU?", false);
   }
@@ -173,7 +201,7 @@ class MachineInterview {
     if (is_tpu() || file_says) return;
     const std::string precision = ask_.menu_for("mixed_precision", "Which mixed precision?");
     if (precision != "fp8") return;
-    ask_.tell(std::string("Native programs refuse fp8.") + kForPython);
+    ask_.tell_for_python("Native programs refuse fp8.");
     ask_about_fp8(ask_, config_.fp8_config);
   }
 

@@ -4,6 +4,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
 
 namespace accelerate::cli {
 namespace {
@@ -38,6 +39,7 @@ bool Question::has_numbers() const {
 std::string Question::answer_of(const std::string& typed) const {
   const std::string text_typed(trim(typed));
   if (text_typed.empty() && (!fallback.empty() || may_be_empty)) return fallback;
+  if (!is_utf8(text_typed)) throw ConfigError("the answer is no UTF-8 text.");
   if (kind == Kind::menu) return chosen(*this, text_typed);
   if (kind == Kind::yes_no) return yes_or_no(text_typed);
   if (text_typed.empty()) throw ConfigError("this question has no usual answer: type one.");

@@ -23,10 +23,17 @@ struct Question {
 
   /// The answer that `typed` stands for: a choice by its words in any case, or by its place from 1
   /// where the choices are no numbers; "yes" or "no", also y and n; a text without the blanks
-  /// around it. Throws ConfigError, with what is allowed.
+  /// around it. Throws ConfigError, with what is allowed, also for bytes that are no UTF-8.
   [[nodiscard]] std::string answer_of(const std::string& typed) const;
   /// Whether choices are numbers, so that a place would be mistaken for one.
   [[nodiscard]] bool has_numbers() const;
+};
+
+/// Something to say that needs no answer.
+struct Note {
+  std::string text;
+  /// Native programs refuse what was chosen, and Python's take it.
+  bool is_for_python = false;
 };
 
 /// Answers questions: a person, or what a person said before.
@@ -35,8 +42,7 @@ class Respondent {
   virtual ~Respondent() = default;
   /// A choice, "yes" or "no", or a text that check() lets pass.
   [[nodiscard]] virtual std::string answer(const Question& question) = 0;
-  /// Says something that needs no answer.
-  virtual void tell(const std::string& note) = 0;
+  virtual void tell(const Note& note) = 0;
 };
 
 }  // namespace accelerate::cli

@@ -12,7 +12,7 @@ class SageMakerInterview {
   explicit SageMakerInterview(Respondent& respondent) : ask_(respondent, compiled_) {}
 
   Node run() {
-    ask_.tell(std::string("This version starts no jobs on Amazon SageMaker.") + kForPython);
+    ask_.tell_for_python("This version starts no jobs on Amazon SageMaker.");
     ask_account();
     ask_files();
     ask_machines();
@@ -55,7 +55,7 @@ class SageMakerInterview {
   // `yes`: whether there is one.
   void ask_file(const std::string& yes, const std::string& which, const std::string& key,
                 const std::string& help) {
-    if (ask_.yes(yes, false, help)) write(key, lower(ask_.text(which, "", help)));
+    if (ask_.yes(yes, false, help)) write(key, ask_.text(which, "", help));
   }
 
   void ask_files() {
@@ -79,8 +79,8 @@ class SageMakerInterview {
                                    ? lower(ask_.text("Which EC2 instances?", "ml.p3.2xlarge", help))
                                    : ask_.menu("Which EC2 instances?", large, large.front(), help));
     const bool is_checked =
-        !is_alone && ask_.yes("Check that the tensors of each collective fit? It takes time.",
-                              false, help_of("debug"));
+        !is_alone &&
+        ask_.yes("Check the tensors of each collective? It takes time.", false, help_of("debug"));
     write("debug", Node::boolean(is_checked));
     const std::int64_t machines =
         is_alone ? 1 : ask_.number_for("num_machines", "How many machines take part?", "1");

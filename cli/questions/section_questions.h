@@ -6,10 +6,6 @@
 
 namespace accelerate::cli {
 
-/// Ends a note about what this version does not do.
-inline constexpr const char* kForPython =
-    " The file is written all the same, for Python's `accelerate launch`.";
-
 /// DeepSpeed's JSON file, or stage, offloading, clipping; with several machines what starts them.
 void ask_about_deepspeed(Asking& ask, const ClusterConfig& config);
 void ask_about_fsdp(Asking& ask);

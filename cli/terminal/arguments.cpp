@@ -5,8 +5,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/base/utf8.h"
-#include "accelerate/config/cluster_config.h"
 
 namespace accelerate::cli {
 namespace {
@@ -73,69 +71,6 @@ std::string value_of(const Word& word, const std::vector<std::string>& words, st
   return words[next++];
 }
 
-// What a flag takes: its own words, or those of its key in a configuration file.
-std::vector<std::string> words_of(const Flag& flag) {
-  if (flag.kind != FlagKind::text) return flag.choices;
-  const auto key = std::ranges::find(config_keys(), flag.name, &ConfigKey::name);
-  return key == config_keys().end() ? std::vector<std::string>{} : key->choices;
-}
-
-std::string value_name(const Flag& flag) {
-  switch (flag.kind) {
-    case FlagKind::toggle:
-      return "";
-    case FlagKind::choice:
-      return flag.choices.size() > 4 ? " NAME" : std::string(" ").append(join(flag.choices, "|"));
-    case FlagKind::integer:
-      return " N";
-    case FlagKind::number:
-      return " X";
-    case FlagKind::truth:
-    case FlagKind::boolean:
-    case FlagKind::bit:
-      return " true|false";
-    case FlagKind::bits:
-      return " B,B,B";
-    case FlagKind::text:
-      return words_of(flag).empty() ? " TEXT" : " NAME";
-  }
-  return "";
-}
-
-std::string status_note(const Flag& flag) {
-  switch (flag.status) {
-    case FlagStatus::works:
-      return "";
-    case FlagStatus::carried:
-      return " (handed to the ranks)";
-    case FlagStatus::no_effect:
-      return " (accepted, changes nothing)";
-    case FlagStatus::later:
-      return " (comes later; refused now)";
-    case FlagStatus::not_applicable:
-      return " (not served; refused)";
-  }
-  return "";
-}
-
-std::string sentence(const Flag& flag) {
-  std::string text = flag.help;
-  const auto words = words_of(flag);
-  const bool shown_before = flag.kind == FlagKind::choice && words.size() <= 4;
-  if (!words.empty() && !shown_before) text += " One of " + join(words, ", ") + ".";
-  if (!flag.fallback.empty() && flag.kind != FlagKind::toggle) text += " [" + flag.fallback + "]";
-  return text + status_note(flag);
-}
-
-std::string describe_flag(const Flag& flag, std::size_t width) {
-  constexpr std::size_t kColumn = 38;
-  std::string left = flag.letter == '\0' ? "  " : std::string("  -") + flag.letter + ", ";
-  left += "--" + flag.name + value_name(flag);
-  const std::string right = indented(sentence(flag), kColumn, width);
-  if (left.size() + 2 > kColumn) return left + "\n" + right;
-  return left + std::string(kColumn - left.size(), ' ') + right.substr(kColumn);
-}
-
 }  // namespace
 
 Arguments split_arguments(const std::vector<std::string>& words, std::span<const Flag> table) {
@@ -156,20 +91,6 @@ Arguments split_arguments(const std::vector<std::string>& words, std::span<const
   }
   result.program.assign(words.begin() + static_cast<std::ptrdiff_t>(next), words.end());
   return result;
-}
-
-std::string describe_flags(std::span<const Flag> table, int columns) {
-  const auto width = static_cast<std::size_t>(std::clamp(columns, 70, 120));
-  std::string page;
-  const Flag* before = nullptr;
-  for (const auto& flag : table) {
-    if (before == nullptr || before->group != flag.group) {
-      page.append("\n").append(heading(flag.group)).append(":\n");
-    }
-    page += describe_flag(flag, width);
-    before = &flag;
-  }
-  return page;
 }
 
 }  // namespace accelerate::cli

@@ -28,7 +28,4 @@ struct Arguments {
 [[nodiscard]] Arguments split_arguments(const std::vector<std::string>& words,
                                         std::span<const Flag> table);
 
-/// The flags as a help page, grouped; `columns` is the width of the terminal.
-[[nodiscard]] std::string describe_flags(std::span<const Flag> table, int columns);
-
 }  // namespace accelerate::cli

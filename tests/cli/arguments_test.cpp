@@ -86,36 +86,5 @@ TEST(SplitArguments, RefusesWithTheWordAndTheCure) {
   }
 }
 
-TEST(DescribeFlags, NamesTheWordsOfAFlagWhoseKeyHasSome) {
-  std::istringstream words(describe_flags(launch_flags(), 80));
-  std::string page;
-  for (std::string word; words >> word;) page += word + " ";
-  for (const char* part :
-       {"--fsdp_sharding_strategy NAME", "One of FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, ",
-        "--fsdp_state_dict_type NAME", "One of FULL_STATE_DICT, ", "--offload_param_device NAME",
-        "--fsdp_transformer_layer_cls_to_wrap TEXT"}) {
-    EXPECT_NE(page.find(part), std::string::npos) << part;
-  }
-}
-
-TEST(DescribeFlags, SaysWhatNativeProgramsRefuse) {
-  for (const char* name : {"fsdp_activation_checkpointing", "fsdp_activation_checkpointing_offload",
-                           "deepspeed_config_file", "gradient_clipping", "use_megatron_lm"}) {
-    EXPECT_NE(find_flag(name)->help.find("native ones"), std::string::npos) << name;
-  }
-}
-
-TEST(DescribeFlags, ShowsEveryFlagAndStaysInTheWidth) {
-  for (const int columns : {70, 80, 120}) {
-    const std::string page = describe_flags(launch_flags(), columns);
-    for (const auto& flag : launch_flags()) {
-      EXPECT_NE(page.find("--" + flag.name), std::string::npos) << flag.name;
-    }
-    for (const auto& line : accelerate::split(page, '\n')) {
-      EXPECT_LE(line.size(), static_cast<std::size_t>(columns)) << line;
-    }
-  }
-}
-
 }  // namespace
 }  // namespace accelerate::cli

@@ -39,9 +39,14 @@ SETUPS = {
     "TPU": ([("train on", "TPU"), ("cluster (a pod)", "yes"), ("cluster called", "mine"), ("zone", "europe")],
             ["distributed_type: XLA", "tpu_name: mine", "tpu_zone: europe", "tpu_use_cluster: true"]),
     "parallel groups": ([("train on", "multi-GPU"), ("Use FSDP", "yes"), ("model say", "yes"), ("parallel groups", "yes"),
-                         ("split each layer", "2"), ("split each sequence", "2")],
+                         ("split each layer", "2"), ("split each sequence", "2"), ("How many GPUs", "4")],
                         ["parallelism_config_tp_size: 2", "parallelism_config_cp_size: 2", "parallelism_config_cp_comm_strategy: allgather"]),
 }
+
+
+# What native programs, and what this launcher, leave to Python.
+FOR_PYTHON = {"multi-GPU", "DeepSpeed", "Megatron-LM", "TPU", "parallel groups"}
+REFUSED_BY_LAUNCH = {"multi-GPU", "TPU"}
 
 
 def quietly(folder):
@@ -66,7 +71,7 @@ class Form(OnTerminal):
             self.read(0.03)
 
     def marked(self):
-        return next((line[2:].strip() for line in self.shown().splitlines() if line.startswith("> ")), None)
+        return next((re.sub(r"^[0-9]+[.] ", "", line[2:].strip()) for line in self.shown().splitlines() if line.startswith("> ")), None)
 
     def has_left(self):
         return self.process.poll() is not None or "saved at" in self.raw
@@ -128,7 +133,10 @@ def test_nine_setups(folder):
             assert form.go_through(answers) == 0, name
             for line in lines:
                 assert re.search(rf"^ *{re.escape(line)}$", saved(home), re.M), (name, line, saved(home))
-            assert "accelerate configuration saved at" in form.raw and "Next: accelerate launch PROGRAM" in form.raw
+            python = "Next, with Python's Accelerate" if name in REFUSED_BY_LAUNCH else "Next"
+            program = "PROGRAM.py" if name in FOR_PYTHON else "PROGRAM"
+            assert "accelerate configuration saved at" in form.raw
+            assert re.search(rf"{python}: accelerate launch {program}\r?\n", form.raw), (name, form.raw[-300:])
 
 
 def test_goes_back_and_asks_what_then_follows(folder):
@@ -136,7 +144,7 @@ def test_goes_back_and_asks_what_then_follows(folder):
     form.answer("This machine")
     form.answer("multi-GPU")
     form.wait_for("How many machines")
-    form.press(b"<").wait_for("What will you train on?").wait_for("> No distributed")
+    form.press(b"<").wait_for("What will you train on?").wait_for("> 5. multi-GPU")
     form.answer("multi-CPU")
     form.wait_for("How many machines")
     assert form.go_through([("How many processes train", "3")]) == 0
@@ -151,8 +159,54 @@ def test_explains_and_checks_what_is_typed(folder):
     form.wait_for("How many machines take part?").press(b"0").wait_for("an integer")
     form.press(ENTER).wait_for("an integer")
     form.press(b"\x7f2").wait_until(lambda: "an integer" not in form.shown(), "still refused")
-    form.press(ENTER).wait_for("Which of the machines is this one")
+    form.press(ENTER).wait_for("What is the rank of this machine")
     assert form.press(CONTROL_C).leaves() == 130
+
+
+def test_offers_what_was_answered_before(folder):
+    form = Form(folder).wait_for("Where will you train?")
+    form.answer("This machine")
+    form.answer("multi-CPU")
+    form.answer("1")
+    form.answer("yes")
+    form.press(b"<").wait_for("Check the tensors").wait_for("> yes")
+    assert form.go_through([]) == 0
+    assert "debug: true" in saved(folder)
+
+
+def test_takes_a_number_of_two_digits(folder):
+    form = Form(folder).wait_for("Where will you train?")
+    form.answer("This machine")
+    form.press(b"1").wait_for("> 1. No distributed").press(b"1").wait_for("> 11. TPU")
+    form.press(b"4").wait_for("> 4. multi-HPU")
+    assert form.press(CONTROL_C).leaves() == 130
+
+
+def test_stays_useful_on_a_tiny_screen(folder):
+    form = Form(folder, (30, 6)).wait_for("Where will you train?").wait_for("> 1. This machine")
+    form.press(b"?").wait_for("This machine, alone").wait_for("> 1. This machine")
+    form.press(b"?").press(ENTER).wait_for("What will you train on?")
+    form.press(b"9").wait_for("> 9. multi-MUSA").press(ENTER)
+    form.wait_for("How many machines").wait_for("[1] _")  # The note before it gives way.
+    assert form.press(CONTROL_C).leaves() == 130
+
+
+def test_leaves_in_the_middle_of_a_long_paste(folder):
+    form = Form(folder).wait_for("Where will you train?")
+    form.answer("This machine")
+    form.answer("multi-CPU")
+    form.wait_for("How many machines")
+    form.press(b"7" * 3000).press(b"8" * 3000).press(CONTROL_C)
+    assert form.leaves() == 130
+
+
+def test_goes_on_after_a_stop(folder):
+    form = Form(folder).wait_for("Where will you train?")
+    form.process.send_signal(signal.SIGTSTP)  # Ignored where no shell could let it go on, as here.
+    form.process.send_signal(signal.SIGCONT)
+    form.answer("This machine")
+    form.wait_for("What will you train on?").press(b"\x1a").wait_for("What will you train on?")
+    assert form.go_through(SETUPS["multi-CPU"][0][:0]) == 0
 
 
 def test_leaves_no_file(folder):
@@ -216,6 +270,35 @@ def test_shows_a_file_that_is_there_and_keeps_it(folder):
     ran = piped(folder, "yes\n" + "\n" * 20, "--config_file", path)
     assert ran.returncode == 0 and '"compute_environment": "LOCAL_MACHINE"' in path.read_text(), ran
     assert f"accelerate launch --config_file {path} PROGRAM" in ran.stdout
+
+
+def test_writes_behind_links_with_the_old_permissions(folder):
+    answers = "\n" * 20
+    target = folder / "target.yaml"
+    (folder / "link").symlink_to("target.yaml")
+    ran = piped(folder, answers, "--config_file", folder / "link")
+    assert ran.returncode == 0 and (folder / "link").is_symlink() and target.exists(), ran
+    target.chmod(0o600)
+    ran = piped(folder, "yes\n" + answers, "--config_file", folder / "link")
+    assert ran.returncode == 0 and target.stat().st_mode & 0o777 == 0o600, ran
+    (folder / "loop").symlink_to("loop")
+    ran = piped(folder, answers, "--config_file", folder / "loop")
+    assert ran.returncode == 2 and "leads to itself" in ran.stderr, ran
+
+
+def test_quotes_the_next_command(folder):
+    path = folder / "a b.yaml"
+    ran = piped(folder, "\n" * 20, "--config_file", path)
+    assert f"Next: accelerate launch --config_file '{path}' PROGRAM\n" in ran.stdout, ran
+
+
+def test_refuses_what_launch_would(folder):
+    for lines, sentence in (("\nmulti-GPU\n\n\n\n\n\n\n2\n7,banana\n", "is no GPU"), ("\nmulti-CPU\n3\n3\n", "numbered 0 to 2"),
+                            ("\nmulti-CPU\n\n\n\n\n\n-1\n", "each machine takes one"),
+                            ("\nmulti-CPU\n\n\n\n\n\n2\n\udcff\n", "no UTF-8 text")):
+        ran = subprocess.run([PROGRAM, "config"], input=lines.encode("utf-8", "surrogateescape"), capture_output=True, check=False,
+                             timeout=PATIENCE, env=os.environ | UTF8 | quietly(folder))
+        assert ran.returncode == 2 and sentence in ran.stdout.decode("utf-8", "replace"), (sentence, ran)
 
 
 def test_shows_nothing_of_a_hostile_file_but_text(folder):

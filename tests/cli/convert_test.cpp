@@ -94,7 +94,8 @@ TEST(Convert, DealsSafetensorsOutAnewAndKeepsTheirMetadata) {
 // A tensor of many floats that is one float as often.
 Path write_repeated(const Path& folder, std::uint32_t times) {
   const std::string zero("K\0", 2);
-  const auto tensor = testing::tensor_operations(zero, "J" + testing::number(times, 4) + "\x85", zero + "\x85", "K\1");
+  const auto tensor = testing::tensor_operations(zero, "J" + testing::number(times, 4) + "\x85",
+                                                 zero + "\x85", "K\1");
   const auto dict = testing::pickle("}(" + testing::text("weight") + tensor + "u");
   std::ofstream(folder / "net.pt", std::ios::binary)
       << testing::archive_of(dict, {std::string(4, 'x')});
@@ -109,8 +110,8 @@ TEST(Convert, WritesMoreThanTheStorageHoldsOnlyWhenTold) {
     convert({source, file});
     ADD_FAILURE();
   } catch (const CheckpointError& error) {
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "'weight' repeats elements of its storage, or shares",
-                        error.what());
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                        "'weight' repeats elements of its storage, or shares", error.what());
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, "--expand", error.what());
   }
   EXPECT_FALSE(std::filesystem::exists(file));

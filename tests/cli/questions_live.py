@@ -42,7 +42,8 @@ class Replay:
         return one
 
     def options(self, text, options=(), convert_value=None, default=0):
-        place = self.take(text, "menu")["place"]
+        one = self.take(text, "menu", "text")
+        place = one["place"] if one["kind"] == "menu" else int(one["answer"])  # A rank is typed here.
         assert place < len(options), (text, place)
         return convert_value(place) if convert_value else place
 
@@ -72,6 +73,9 @@ def comparable(fields):
     for key in ("tpu_vm", "tpu_env"):
         if fields.get(key) == [""]:  # The original's own for an empty answer.
             fields[key] = []
+    for key in ("image_uri", "sagemaker_inputs_file", "sagemaker_metrics_file"):
+        if fields.get(key):  # The original writes them in lower case.
+            fields[key] = fields[key].lower()
     if "tpu_use_sudo" in fields:  # A text in the original's, which any is true of.
         fields["tpu_use_sudo"] = fields["tpu_use_sudo"] in (True, "yes")
     if "fp8_config" in fields:  # By the names under which its launcher finds them.

@@ -69,11 +69,14 @@ std::string file_of(const std::string& lines, std::string* shown = nullptr) {
   return yaml;
 }
 
-TEST(Conversations, GoBackAndForgetWhatFollowed) {
+TEST(Conversations, GoBackAndOfferWhatWasAnswered) {
   const std::string straight = file_of("\nmulti-CPU\n\n\n\n\n\n4\n\n");
   EXPECT_NE(straight.find("num_processes: 4"), std::string::npos) << straight;
   // Another kind of machine first, and back from the question behind its own.
-  EXPECT_EQ(file_of("\nmulti-GPU\n2\n1\n<\n<\n<\nmulti-CPU\n\n\n\n\n\n4\n\n"), straight);
+  EXPECT_EQ(file_of("\nmulti-GPU\n2\n1\n<\n<\n<\nmulti-CPU\n1\n\n\n\n\n4\n\n"), straight);
+  // Nothing typed takes what was answered before.
+  EXPECT_EQ(file_of("\nmulti-CPU\n\n\n\n\n\n4\n<\n\n\n"), straight);
+  EXPECT_NE(file_of("\nmulti-CPU\n\nyes\n<\n\n\n\n\n4\n\n").find("debug: true"), std::string::npos);
   // Back from the first question: it is asked again.
   EXPECT_EQ(file_of("<\n\nmulti-CPU\n\n\n\n\n\n4\n\n"), straight);
 }
@@ -131,7 +134,8 @@ TEST(FormPages, ShowTheSelectedChoiceAndEarlierAnswers) {
   for (int i = 0; i < 40; ++i) menu.choices.push_back("choice " + std::to_string(i));
   for (std::size_t selected = 0; selected < 40; ++selected) {
     const auto page = form_page(menu, {.selected = selected}, {{"Earlier?", "yes"}}, {40, 12});
-    EXPECT_EQ(std::ranges::count(page, "> choice " + std::to_string(selected)), 1);
+    const std::string number = std::to_string(selected + 1);
+    EXPECT_EQ(std::ranges::count(page, "> " + number + ". choice " + std::to_string(selected)), 1);
   }
   const auto page = form_page(kMenu, {}, {{"Earlier?", "yes"}}, {60, 20});
   EXPECT_EQ(page.front(), "Earlier? yes");

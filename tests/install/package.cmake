@@ -29,6 +29,28 @@ endif()
 
 step("${WORK}/prefix/${BINDIR}/accelerate" --version)
 
+foreach(file man/man1/accelerate-launch.1 bash-completion/completions/accelerate zsh/site-functions/_accelerate
+             fish/vendor_completions.d/accelerate.fish)
+  if(NOT EXISTS "${WORK}/prefix/share/${file}")
+    message(FATAL_ERROR "share/${file} was not installed")
+  endif()
+endforeach()
+
+# A new project from the installed package builds, trains and passes its own test.
+if(NOT SANITIZE)
+  step("${WORK}/prefix/${BINDIR}/accelerate" init "${WORK}/fresh")
+  step("${CMAKE_COMMAND}" -G Ninja -S "${WORK}/fresh" -B "${WORK}/fresh/build" "-DCMAKE_PREFIX_PATH=${WORK}/prefix"
+       "-DTORCH_INSTALL_PREFIX=${LIBTORCH}")
+  step("${CMAKE_COMMAND}" --build "${WORK}/fresh/build")
+  step("${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}/fresh/build" --output-on-failure)
+  step("${WORK}/prefix/${BINDIR}/accelerate" launch --config_file "${WORK}/fresh/accelerate.yaml" "${WORK}/fresh/build/train"
+       --epochs 30 --output "${WORK}/fresh/run")
+  if(NOT output MATCHES "test accuracy: (0\\.9|1\\.0)" OR NOT EXISTS "${WORK}/fresh/run/model/model.safetensors")
+    message(FATAL_ERROR "the new project said: ${output}")
+  endif()
+  step("${WORK}/prefix/${BINDIR}/accelerate" test --config_file "${WORK}/fresh/accelerate.yaml")
+endif()
+
 fake_libtorch("${WORK}/other" 2.11.0)
 if(NOT LIBTORCH_VERSION MATCHES "^2\\.11")
   failing_step("was built with LibTorch ${LIBTORCH_VERSION}, but 2.11.0 was found;TORCH_INSTALL_PREFIX"

@@ -59,7 +59,7 @@ class Script final : public Respondent {
     asked.push_back({question.text, given, static_cast<std::size_t>(place), question.kind, all});
     return given;
   }
-  void tell(const std::string&) override {}
+  void tell(const Note&) override {}
 
   std::vector<Asked> asked;
 

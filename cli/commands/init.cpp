@@ -1,0 +1,103 @@
+#include "cli/commands/init.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/base/text.h"
+#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/hardware.h"
+#include "cli/commands/project_files.h"
+
+namespace accelerate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check_name(const std::string& name) {
+  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0; };
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  };
+  if (!name.empty() && is_letter(static_cast<unsigned char>(name[0])) &&
+      std::ranges::all_of(name, is_plain))
+    return;
+  throw ConfigError("'" + name +
+                    "' is no name for a project: it begins with a letter, and has letters, digits, "
+                    "'_' and '-'");
+}
+
+void check_folder(const fs::path& folder) {
+  auto& files = real_file_system();
+  const FileKind kind = files.status(folder).kind;
+  if (kind == FileKind::none) return;
+  if (kind != FileKind::directory)
+    throw ConfigError("'" + folder.string() + "' is there and no folder: choose another name");
+  if (!files.list(folder).empty())
+    throw ConfigError("'" + folder.string() +
+                      "' holds something already: choose another name, or an empty folder");
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at))
+    text.replace(at, what.size(), by);
+}
+
+ClusterConfig config_for(int num_gpus) {
+  ClusterConfig config;
+  config.mixed_precision = MixedPrecision::no;
+  config.use_cpu = num_gpus == 0;
+  config.num_processes = num_gpus == 0 ? 2 : num_gpus;
+  config.distributed_type = num_gpus == 0   ? DistributedType::MULTI_CPU
+                            : num_gpus == 1 ? DistributedType::NO
+                                            : DistributedType::MULTI_GPU;
+  return config;
+}
+
+// "0.1" of "0.1.0", which find_package takes for any 0.1.x.
+std::string minor_version() {
+  const std::string version = ACCELERATE_VERSION;
+  return version.substr(0, version.rfind('.'));
+}
+
+}  // namespace
+
+int run_init(const InitOptions& options, std::ostream& out) {
+  const fs::path folder =
+      options.folder.has_filename() ? options.folder : options.folder.parent_path();
+  const std::string name = folder.filename().string();
+  check_name(name);
+  check_folder(folder);
+  auto& files = real_file_system();
+  files.create_directories(folder);
+  for (const auto& [path, content] : project_files()) {
+    std::string text(content);
+    replace_all(text, "@NAME@", name);
+    replace_all(text, "@VERSION@", minor_version());
+    write_file_atomically(files, folder / path, text);
+  }
+  save_cluster_config(config_for(options.num_gpus), folder / "accelerate.yaml");
+  out << "A project in " << folder.string() << ". Next:\n  cd " << shell_word(folder.string())
+      << "\n  cmake -B build -G Ninja && cmake --build build\n"
+         "  accelerate launch --config_file accelerate.yaml build/train\n";
+  return 0;
+}
+
+void setup_init(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("init", "Make a new project that builds and trains");
+  auto options = std::make_shared<InitOptions>();
+  command->add_option("NAME", options->folder, "The project's folder, by whose name it is called")
+      ->required()
+      ->type_name("");
+  command->footer(
+      "It has a training loop, its CMakeLists.txt, a configuration, a test, a README\n"
+      "and a .gitignore.");
+  command->callback([options, &exit_code] {
+    options->num_gpus = gpu_count();
+    exit_code = run_init(*options, std::cout);
+  });
+}
+
+}  // namespace accelerate::cli

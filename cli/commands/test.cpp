@@ -1,0 +1,195 @@
+#include "cli/commands/test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "accelerate/base/descriptor.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/base/table.h"
+#include "accelerate/base/terminal.h"
+#include "accelerate/base/text.h"
+#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/protocol.h"
+#include "accelerate/launch/report.h"
+#include "accelerate/launch/supervisor.h"
+#include "cli/torch_program/torch_program.h"
+
+namespace accelerate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the checks in their order are called, for those that were not reached.
+constexpr std::array kChecks = {"collectives",  "data loaders", "training",
+                                "accumulation", "checkpoint",   "restart"};
+
+// Gone at the end of its scope.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = fs::temp_directory_path() / "accelerate-test-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw FileError("make", name, errno);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+// What is written to standard output and error meanwhile goes to a file.
+class OutputToFile {
+ public:
+  explicit OutputToFile(const fs::path& file) {
+    std::cout << std::flush;
+    const Descriptor log(::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!log.valid()) throw FileError("write", file, errno);
+    for (std::size_t i = 0; i < kOutputs.size(); ++i) {
+      kept_[i] = Descriptor(::fcntl(kOutputs[i], F_DUPFD_CLOEXEC, 3));
+      ::dup2(log.get(), kOutputs[i]);
+    }
+  }
+  ~OutputToFile() {
+    for (std::size_t i = 0; i < kOutputs.size(); ++i) ::dup2(kept_[i].get(), kOutputs[i]);
+  }
+  OutputToFile(const OutputToFile&) = delete;
+  OutputToFile& operator=(const OutputToFile&) = delete;
+
+ private:
+  static constexpr std::array kOutputs = {STDOUT_FILENO, STDERR_FILENO};
+  std::array<Descriptor, 2> kept_;
+};
+
+// How one launch ended, if it did not end well: "rank 1 was killed by SIGSEGV".
+std::string failure_of(const LaunchResult& result) {
+  if (!result.first_failure) return "";
+  const RankResult& rank = result.ranks[static_cast<std::size_t>(*result.first_failure)];
+  const std::string cause = likely_cause(rank);
+  return describe_rank(rank) + (cause.empty() ? "" : ". " + cause);
+}
+
+struct Launched {
+  int exit_code = 0;
+  std::string failure;
+};
+
+Launched launch_checks(LaunchSettings& settings, const fs::path& folder, const char* part,
+                       const fs::path& log, bool verbose) {
+  const LaunchPlan plan =
+      make_plan(settings, {torch_program().string(), "self-test", folder.string(), part});
+  std::optional<OutputToFile> quiet;
+  if (!verbose) quiet.emplace(log);
+  const LaunchResult result = launch(plan);
+  return {result.exit_code(), failure_of(result)};
+}
+
+struct Result {
+  std::string outcome, check, found, milliseconds;
+};
+
+std::vector<Result> read_results(const fs::path& file) {
+  std::vector<Result> results;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);)
+    if (const auto cells = split(line, '\t'); cells.size() == 4)
+      results.push_back({cells[0], cells[1], cells[2], cells[3]});
+  return results;
+}
+
+// A check without a result is the one that a rank died in, or comes behind it.
+void add_missing(std::vector<Result>& results, std::string failure) {
+  for (std::size_t i = results.size(); i < kChecks.size(); ++i) {
+    const bool is_told = !failure.empty();
+    results.push_back({is_told ? "failed" : "not run", kChecks[i], failure, ""});
+    failure.clear();
+  }
+}
+
+std::string table_of(const std::vector<Result>& results) {
+  Table table({{"check"}, {"outcome"}, {"s", Align::right}});
+  for (const Result& result : results) {
+    const auto milliseconds = parse_double(result.milliseconds);
+    std::array<char, 24> seconds{};
+    if (milliseconds) std::snprintf(seconds.data(), seconds.size(), "%.2f", *milliseconds / 1000);
+    table.add_row({result.check, result.outcome, seconds.data()});
+  }
+  return table.box(locale_is_utf8());
+}
+
+// What is tested, in a line.
+std::string set_up(const LaunchSettings& settings) {
+  std::string text = std::to_string(settings.num_processes) +
+                     (settings.num_processes == 1 ? " process" : " processes") +
+                     (settings.on_cpu ? " on CPUs" : " on GPUs");
+  if (settings.is_on("use_fsdp")) text += ", FSDP " + settings.text("fsdp_version");
+  if (settings.is_on("use_deepspeed")) text += ", ZeRO " + settings.text("zero_stage");
+  const std::string precision = settings.text("mixed_precision");
+  return text + ", mixed precision " + (precision.empty() ? "no" : precision);
+}
+
+void show_log(const fs::path& log, std::ostream& out) {
+  constexpr std::size_t kMost = std::size_t{1} << 22;
+  if (real_file_system().status(log).kind != FileKind::file) return;
+  const auto text = read_file(real_file_system(), log, kMost);
+  if (!trim(text).empty()) out << "\nThe ranks wrote:\n" << text;
+}
+
+}  // namespace
+
+int run_test(const TestOptions& options, std::ostream& out) {
+  if (!has_torch_program())
+    throw ConfigError("`accelerate test` trains with LibTorch, and " + torch_program().string() +
+                      " is not there. Build with -DACCELERATE_BUILD_LIBRARY=ON");
+  std::map<std::string, std::string> flags;
+  if (options.config_file) flags["config_file"] = options.config_file->string();
+  auto settings = merge_settings(read_request(std::move(flags)), this_machine());
+  const ScratchFolder folder;
+  const fs::path log = folder.path() / "log";
+  out << "Testing " << set_up(settings) << " ...\n" << std::flush;
+  Launched launched = launch_checks(settings, folder.path(), "first", log, options.verbose);
+  if (launched.exit_code == 0)
+    launched = launch_checks(settings, folder.path(), "second", log, options.verbose);
+  for (const auto& warning : settings.warnings) out << "accelerate: " << warning << "\n";
+  auto results = read_results(folder.path() / "results.tsv");
+  const bool is_told = !results.empty() && results.back().outcome == "failed";
+  add_missing(results, is_told ? "" : launched.failure);
+  out << table_of(results);
+  if (launched.exit_code == 0) {
+    out << "Test is a success! You are ready for your distributed training!\n";
+    return 0;
+  }
+  for (const Result& result : results)
+    if (result.outcome == "failed") out << result.check << ": " << result.found << "\n";
+  if (!options.verbose) show_log(log, out);
+  return launched.exit_code;
+}
+
+void setup_test(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("test", "Train on the configured set-up, to see if it works");
+  auto options = std::make_shared<TestOptions>();
+  command
+      ->add_option_function<std::string>(
+          "--config_file,--config-file",
+          [options](const std::string& text) { options->config_file = named_config_file(text); },
+          "Configuration file to test; the default one otherwise")
+      ->type_name("FILE");
+  command->add_flag("--verbose", options->verbose, "Show what the processes write");
+  command->callback([options, &exit_code] { exit_code = run_test(*options, std::cout); });
+}
+
+}  // namespace accelerate::cli

@@ -1,0 +1,85 @@
+#include "cli/torch_program/torch_program.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "accelerate/base/descriptor.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+
+namespace accelerate::cli {
+namespace {
+
+std::string read_all(int fd) {
+  std::string text;
+  std::array<char, 4096> part{};
+  for (;;) {
+    const ssize_t got = ::read(fd, part.data(), part.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return text;
+    text.append(part.data(), static_cast<std::size_t>(got));
+  }
+}
+
+struct Outcome {
+  int status = 0;
+  std::string text;
+};
+
+// Both outputs of the program, as one text.
+Outcome run(const std::filesystem::path& program, const std::vector<std::string>& words) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot make a pipe");
+  const Descriptor out(ends[0]);
+  Descriptor in(ends[1]);
+  std::vector<std::string> all{program.string()};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : all) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, in.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, in.get(), STDERR_FILENO);
+  pid_t pid = -1;
+  const int failure =
+      ::posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), ::environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (failure != 0)
+    throw std::system_error(failure, std::generic_category(), "cannot run " + program.string());
+  (void)in.close();
+  Outcome outcome{.text = read_all(out.get())};
+  while (::waitpid(pid, &outcome.status, 0) < 0 && errno == EINTR) {
+  }
+  return outcome;
+}
+
+}  // namespace
+
+std::filesystem::path torch_program() {
+  std::error_code ignored;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return self.parent_path().parent_path() / "libexec" / "accelerate" / "accelerate-torch";
+}
+
+bool has_torch_program() {
+  return ::access(torch_program().c_str(), X_OK) == 0;
+}
+
+std::string output_of_torch_program(const std::vector<std::string>& words) {
+  if (!has_torch_program())
+    throw ConfigError("this needs LibTorch, and " + torch_program().string() +
+                      " is not there. Build with -DACCELERATE_BUILD_LIBRARY=ON");
+  const Outcome outcome = run(torch_program(), words);
+  if (outcome.status == 0) return outcome.text;
+  throw ConfigError(std::string(trim(outcome.text)));
+}
+
+}  // namespace accelerate::cli

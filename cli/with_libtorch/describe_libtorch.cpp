@@ -1,0 +1,26 @@
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/native/CPUBlas.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
+
+#include <iostream>
+
+#include "cli/with_libtorch/tasks.h"
+
+namespace accelerate::cli {
+
+void describe_libtorch() {
+  std::cout << "- LibTorch loaded: " << TORCH_VERSION << ", vectors of " << at::get_cpu_capability()
+            << ", " << at::get_num_threads() << " threads\n"
+            << "- CUDA in LibTorch: ";
+  if (!at::hasCUDA()) {
+    std::cout << "no\n";
+    return;
+  }
+  std::cout << (torch::cuda::is_available()
+                    ? std::to_string(torch::cuda::device_count()) + " devices\n"
+                    : std::string("yes, and no device can be used\n"));
+}
+
+}  // namespace accelerate::cli

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""`accelerate test` under each strategy, and under set-ups that cannot train; `accelerate env` and `accelerate init` as their users see them.
+
+usage: self_test_live.py ACCELERATE
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ACCELERATE = os.path.abspath(sys.argv.pop(1))
+CHECKS = ("collectives", "data loaders", "training", "accumulation", "checkpoint", "restart")
+FSDP = "distributed_type: FSDP\nuse_cpu: true\nnum_processes: 2\n"
+SET_UPS = {
+    "one process": "distributed_type: 'NO'\nuse_cpu: true\nnum_processes: 1\n",
+    "replicas in bf16": "distributed_type: MULTI_CPU\nnum_processes: 2\nmixed_precision: bf16\n",
+    "three replicas": "distributed_type: MULTI_CPU\nnum_processes: 3\n",
+    "FSDP 1": FSDP + "fsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                     "  fsdp_transformer_layer_cls_to_wrap: NobodysLayer\n  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+    "FSDP 1 by size": FSDP + "fsdp_config:\n  fsdp_sharding_strategy: SHARD_GRAD_OP\n  fsdp_auto_wrap_policy: SIZE_BASED_WRAP\n  fsdp_min_num_params: 100\n",
+    "FSDP 2": FSDP + "mixed_precision: fp16\nfsdp_config:\n  fsdp_version: 2\n  fsdp_reshard_after_forward: true\n  fsdp_offload_params: true\n",
+    "ZeRO 2": "distributed_type: DEEPSPEED\nuse_cpu: true\nnum_processes: 2\ndeepspeed_config:\n  zero_stage: 2\n  gradient_accumulation_steps: 4\n",
+    "ZeRO 3": "distributed_type: DEEPSPEED\nuse_cpu: true\nnum_processes: 2\ndeepspeed_config:\n  zero_stage: 3\n  offload_param_device: cpu\n",
+}
+
+
+class SelfTest(unittest.TestCase):
+    def setUp(self):
+        kept = tempfile.TemporaryDirectory()
+        self.addCleanup(kept.cleanup)
+        self.folder = pathlib.Path(kept.name)
+
+    def accelerate(self, *words, code=0, **variables):
+        (self.folder / "tmp").mkdir(exist_ok=True)
+        ran = subprocess.run([ACCELERATE, *map(str, words)], capture_output=True, text=True, check=False, timeout=120, stdin=subprocess.DEVNULL,
+                             env=os.environ | {"HF_HOME": str(self.folder), "TMPDIR": str(self.folder / "tmp"), "LC_ALL": "C.UTF-8"} | variables)
+        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [], "something was left behind")
+        return ran.stdout + ran.stderr
+
+    def run_under(self, text, code=0, **variables):
+        (self.folder / "set_up.yaml").write_text(text)
+        return self.accelerate("test", "--config_file", self.folder / "set_up.yaml", code=code, **variables)
+
+    def outcomes(self, shown):
+        found = {}
+        for check in CHECKS:
+            row = re.search(rf"│ {check} +│ (ok|failed|not run) +│", shown)
+            found[check] = row[1] if row else None
+        return found
+
+    def test_every_strategy_trains(self):
+        for name, text in SET_UPS.items():
+            with self.subTest(name):
+                shown = self.run_under(text)
+                self.assertEqual(self.outcomes(shown), dict.fromkeys(CHECKS, "ok"), shown)
+                self.assertIn("Test is a success!", shown)
+                self.assertNotIn("rank", shown)
+
+    def test_the_default_file_is_tested(self):
+        (self.folder / "accelerate").mkdir()
+        (self.folder / "accelerate" / "default_config.yaml").write_text(SET_UPS["replicas in bf16"])
+        self.assertIn("2 processes on CPUs, mixed precision bf16", self.accelerate("test"))
+
+    def test_names_what_native_programs_refuse(self):
+        refused = FSDP + "fsdp_config:\n  fsdp_version: 2\n  fsdp_activation_checkpointing: true\n"
+        shown = self.run_under(refused, code=1)
+        self.assertEqual(self.outcomes(shown)["collectives"], "failed", shown)
+        self.assertIn("activation_checkpointing is true", shown)
+        self.assertEqual(self.outcomes(shown)["restart"], "not run", shown)
+
+    def test_names_the_check_that_a_wrong_engine_fails(self):
+        shown = self.run_under(SET_UPS["three replicas"], code=1, ACCELERATE_COMM="carrier_pigeon")
+        self.assertIn("carrier_pigeon", shown)
+
+    def test_refuses_what_launch_refuses(self):
+        shown = self.run_under("distributed_type: XLA\nnum_processes: 1\n", code=2)
+        self.assertIn("distributed_type", shown)
+        self.assertIn("does not exist", self.accelerate("test", "--config_file", self.folder / "none.yaml", code=2))
+
+    def test_shows_what_ranks_write_when_asked(self):
+        (self.folder / "set_up.yaml").write_text(SET_UPS["one process"])
+        self.accelerate("test", "--verbose", "--config_file", self.folder / "set_up.yaml")
+
+    def test_env_tells_of_libtorch(self):
+        shown = self.accelerate("env")
+        for line in ("- LibTorch loaded: 2.", "- Shared memory: ", "- Communication on the CPU: ", "- CUDA in LibTorch: "):
+            self.assertIn(line, shown)
+        self.assertNotIn("LibTorch loaded", self.accelerate("env", "--without_libtorch"))
+
+    def test_init_writes_a_project_once(self):
+        folder = self.folder / "my-project"
+        shown = self.accelerate("init", folder)
+        self.assertIn("accelerate launch --config_file accelerate.yaml build/train", shown)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()),
+                         [".gitignore", "CMakeLists.txt", "README.md", "accelerate.yaml", "train.cpp"])
+        self.assertIn("project(my-project", (folder / "CMakeLists.txt").read_text())
+        self.assertIn("holds something already", self.accelerate("init", folder, code=2))
+        for name in ("3d", "a b", "-x", "é", "..", ""):
+            self.accelerate("init", self.folder / name if name not in ("", "-x") else name, code=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
