@@ -1,4 +1,4 @@
-"""From the command to a group that works: the launcher's own time, the first collective, `accelerate env`, memory.
+"""From the command to a group that works: the launcher's own time, the first collective, memory.
 
 - **Launcher overhead**: a program that does nothing, launched, less the same program started directly; minimum less
   minimum, median less median. Theirs is `accelerate launch` for one process and `torchrun` for two (upstream's
@@ -70,13 +70,5 @@ def first_collective(setting, say):
             row("peak memory of a rank at start", "MB", "peak", Times(2))]
 
 
-def environment_report(setting, say):
-    samples = alternate([
-        Contender("our env", timed(setting, lambda: [setting.accelerate, "env"]), PER_TURN),
-        Contender("their env", timed(setting, lambda: [setting.venv / "bin" / "accelerate", "env"]))],
-        setting.rounds, say)
-    return Row("accelerate env", "ms", *(Summary.of(values) for values in samples.values()), AtMost(50))
-
-
 def measure(setting, say):
-    return [*overheads(setting, say), *first_collective(setting, say), environment_report(setting, say)]
+    return [*overheads(setting, say), *first_collective(setting, say)]
