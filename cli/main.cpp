@@ -4,6 +4,7 @@
 //   failed.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/config.h"
@@ -136,8 +138,11 @@ int run(const std::vector<std::string>& words) {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // As CLI11 takes them.
   } catch (const CLI::ExtrasError&) {
     refuse_unknown_words(app);
+  } catch (const CLI::Success& page) {  // Of help and the version.
+    return app.exit(page);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kNotAllowed;
+    throw ConfigError(std::string(error.what()) + ". `" + full_name(innermost(app)) +
+                      " --help` tells what it takes");
   }
   return exit_code;
 }
@@ -154,7 +159,9 @@ int main(int argc, char** argv) {
   using namespace accelerate;
   cli::secure_standard_descriptors();
   try {
-    return cli::run(cli::words_of(argc, argv));
+    const int exit_code = cli::run(cli::words_of(argc, argv));
+    if (std::cout.flush()) return exit_code;
+    throw FileError("write", "standard output", errno);
   } catch (const ProgramError& error) {
     return cli::fail(error, error.exit_code());
   } catch (const ConfigError& error) {

@@ -47,6 +47,14 @@ void read_nothing() {
 // In a copy of a process without other threads, where all may be called.
 [[noreturn]] void run_body(const ChildOptions& options, int failure) {
   close(failure);  // As a program that is executed does.
+  for (const int fd : options.closed_by_body) close(fd);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action{};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    sigaction(signal, &action, nullptr);
+  }
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   _exit(options.body());
 }

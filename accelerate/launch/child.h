@@ -43,6 +43,7 @@ class FileDescriptor {
 struct ChildOptions {
   const std::vector<std::string>* argv;  ///< argv[0] is the path executed.
   std::function<int()> body = {};        ///< Called instead of it; returns the exit code.
+  std::vector<int> closed_by_body = {};  ///< Descriptors of the launcher's that no copy may keep.
   Environment environment;               ///< On top of the caller's.
   bool reads_input = false;              ///< Standard input is the caller's, else /dev/null.
   sigset_t signal_mask;                  ///< Mask the program starts with.

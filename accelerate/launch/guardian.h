@@ -21,6 +21,8 @@ class Guardian {
   Guardian(const Guardian&) = delete;
   Guardian& operator=(const Guardian&) = delete;
 
+  /// Its end of the pipe, for copies of this process to close.
+  [[nodiscard]] int fd() const { return pipe_.get(); }
   /// From now on the group of `leader` does not outlive the calling process.
   void guard(pid_t leader);
 

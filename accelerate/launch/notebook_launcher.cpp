@@ -1,12 +1,13 @@
 #include "accelerate/launch/notebook_launcher.h"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -17,9 +18,11 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/launch/hardware.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
+#include "accelerate/launch/training_note.h"
 
 namespace accelerate {
 namespace {
@@ -40,10 +43,17 @@ bool has_used_cuda() {
   return false;
 }
 
+std::atomic<bool> training = false;
+
 void check_can_be_copied() {
-  if (env("FORK_LAUNCHED"))
+  if (env_flag("FORK_LAUNCHED", false) || env("RANK"))
     throw UsageError(
-        "notebook_launcher was called on a rank: call it once, outside of what the ranks run");
+        "notebook_launcher was called on a rank: call it once, outside of what the ranks run, in a "
+        "program that is started by itself");
+  if (detail::is_training())
+    throw UsageError(
+        "this process has an Accelerator or PartialState, which tells its copies that they are "
+        "alone: create it inside the function, and nowhere else before notebook_launcher");
   if (has_used_cuda())
     throw UsageError(
         "this process has used CUDA, and its copies could not: restart it, and touch no GPU before "
@@ -69,17 +79,32 @@ void check_options(const NotebookLauncherOptions& options) {
     if (!value.empty())
       throw ConfigError(std::string(name) + " is '" + value +
                         "', and there is no rendezvous to configure: leave it out");
+  if (lower(options.mixed_precision) == "fp8")
+    throw ConfigError("mixed_precision is 'fp8'; allowed are no, fp16 and bf16");
   if (options.max_restarts < 0)
     throw ConfigError("max_restarts is " + std::to_string(options.max_restarts) +
                       "; allowed are 0 and more");
 }
 
-LaunchPlan plan_of(const NotebookLauncherOptions& options) {
+// What the launcher calls by the names of its flags, by those of our options.
+std::string in_own_words(std::string text) {
+  for (const auto& [flag, option] :
+       {std::pair("--main_process_port", "use_port"), std::pair("main_process_port", "use_port"),
+        std::pair("--main_process_ip", "master_addr"), std::pair("main_process_ip", "master_addr"),
+        std::pair("--num_processes", "num_processes"),
+        std::pair("--mixed_precision", "mixed_precision")})
+    for (std::size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at))
+      text.replace(at, std::string(flag).size(), option);
+  return text;
+}
+
+LaunchPlan plan_from(const NotebookLauncherOptions& options) {
   LaunchRequest request;
   const auto set = [&](const char* name, const std::string& text) {
     request.flags[name] = checked_value(*find_flag(name), text, name);
   };
-  if (options.num_processes) set("num_processes", std::to_string(*options.num_processes));
+  const int usual = options.cpu ? 1 : std::max(gpu_count(), 1);
+  set("num_processes", std::to_string(options.num_processes.value_or(usual)));
   set("mixed_precision", options.mixed_precision);
   set("main_process_ip", options.master_addr);
   set("main_process_port", std::to_string(options.use_port));
@@ -87,8 +112,17 @@ LaunchPlan plan_of(const NotebookLauncherOptions& options) {
   auto settings = merge_settings(request, this_machine());
   LaunchPlan plan = make_plan(settings);
   plan.shared["FORK_LAUNCHED"] = "1";
-  for (const auto& warning : settings.warnings) std::cerr << "accelerate: " << warning << "\n";
+  for (const auto& warning : settings.warnings)
+    std::cerr << "accelerate: " << in_own_words(warning) << "\n";
   return plan;
+}
+
+LaunchPlan plan_of(const NotebookLauncherOptions& options) {
+  try {
+    return plan_from(options);
+  } catch (const ConfigError& error) {
+    throw ConfigError(in_own_words(error.what()));
+  }
 }
 
 std::string with_rank(std::string text, const std::string& rank) {
@@ -118,26 +152,46 @@ class PrefixedOutput {
     }
     if (writer_ > 0) ::dup2(into.get(), fd);
   }
+  // What the rank has started may keep the pipe open: then the launcher ends it with the group.
   ~PrefixedOutput() {
     ::close(fd_);
-    while (writer_ > 0 && ::waitpid(writer_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    constexpr int kLooks = 200;
+    for (int i = 0; i < kLooks && writer_ > 0 && ::waitpid(writer_, nullptr, WNOHANG) == 0; ++i)
+      ::usleep(5000);
   }
   PrefixedOutput(const PrefixedOutput&) = delete;
   PrefixedOutput& operator=(const PrefixedOutput&) = delete;
 
  private:
+  // Until the end of the pipe, or until the rank is gone and nothing comes.
   static void copy_lines(int from, int to, const std::string& prefix) {
-    FILE* lines = ::fdopen(from, "r");
-    char* line = nullptr;
-    std::size_t room = 0;
-    for (ssize_t size = 0; (size = ::getline(&line, &room, lines)) > 0;)
-      (void)write_fully(to, prefix + std::string(line, static_cast<std::size_t>(size)));
+    constexpr int kPatience = 100;
+    const pid_t rank = ::getppid();
+    std::string line;
+    std::array<char, 4096> part{};
+    for (;;) {
+      pollfd wait = {from, POLLIN, 0};
+      const int ready = ::poll(&wait, 1, kPatience);
+      if (ready == 0 && ::getppid() != rank) break;
+      if (ready <= 0) continue;
+      const ssize_t got = ::read(from, part.data(), part.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      line.append(part.data(), static_cast<std::size_t>(got));
+      for (std::size_t end = line.find('\n'); end != std::string::npos; end = line.find('\n')) {
+        (void)write_fully(to, prefix + line.substr(0, end + 1));
+        line.erase(0, end + 1);
+      }
+    }
+    if (!line.empty()) (void)write_fully(to, prefix + line);
   }
 
   int fd_;
   pid_t writer_ = -1;
 };
+
+// The first byte that a rank leaves. A rank that left by exit() leaves none.
+constexpr char kReturned = 'R', kThrew = 'E';
 
 // Where each rank leaves what it returned, or what it threw.
 class Results {
@@ -150,8 +204,10 @@ class Results {
     }
   }
 
-  void write(int rank, const std::string& text) {
-    (void)write_fully_at(files_[static_cast<std::size_t>(rank)].get(), 0, text);
+  void write(int rank, char kind, const std::string& text) {
+    const int file = files_[static_cast<std::size_t>(rank)].get();
+    // The byte last: without it nothing counts.
+    if (write_fully_at(file, 1, text) == 0) (void)write_fully_at(file, 0, std::string(1, kind));
   }
   [[nodiscard]] std::string read(int rank) const {
     const int file = files_[static_cast<std::size_t>(rank)].get();
@@ -181,12 +237,12 @@ int run_rank(const std::function<std::string()>& body, Results& results, int ran
   }
   int exit_code = 0;
   try {
-    results.write(rank, body());
+    results.write(rank, kReturned, body());
   } catch (const std::exception& error) {
-    results.write(rank, describe(error));
+    results.write(rank, kThrew, describe(error));
     exit_code = 1;
   } catch (...) {
-    results.write(rank, "something that is no std::exception");
+    results.write(rank, kThrew, "something that is no std::exception");
     exit_code = 1;
   }
   std::cout << std::flush;
@@ -199,13 +255,21 @@ int run_rank(const std::function<std::string()>& body, Results& results, int ran
     throw LaunchError("the ranks were ended by " + signal_name(*launched.interrupted_by));
   const int rank = launched.first_failure.value_or(0);
   const RankResult& result = launched.ranks[static_cast<std::size_t>(rank)];
-  if (result.exit_code == 1)
-    if (const std::string text = results.read(rank); !text.empty())
-      throw LaunchError("rank " + std::to_string(rank) + " threw " + text);
+  if (const std::string text = results.read(rank);
+      result.exit_code == 1 && text.starts_with(kThrew))
+    throw LaunchError("rank " + std::to_string(rank) + " threw " + text.substr(1));
   throw LaunchError(describe_rank(result));
 }
 
 }  // namespace
+
+void detail::note_training() {
+  training = true;
+}
+
+bool detail::is_training() {
+  return training;
+}
 
 std::vector<std::string> detail::run_in_forks(const std::function<std::string()>& body,
                                               const NotebookLauncherOptions& options) {
@@ -225,7 +289,13 @@ std::vector<std::string> detail::run_in_forks(const std::function<std::string()>
       continue;
     }
     std::vector<std::string> returned;
-    for (const RankResult& rank : launched.ranks) returned.push_back(results.read(rank.rank));
+    for (const RankResult& rank : launched.ranks) {
+      const std::string text = results.read(rank.rank);
+      if (!text.starts_with(kReturned))
+        throw LaunchError("rank " + std::to_string(rank.rank) +
+                          " ended without returning: by exit()?");
+      returned.push_back(text.substr(1));
+    }
     return returned;
   }
 }

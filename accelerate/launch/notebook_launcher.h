@@ -41,7 +41,7 @@ namespace detail {
                                                     const NotebookLauncherOptions& options);
 
 template <typename Fn>
-using ResultOf = std::invoke_result_t<Fn&>;
+using ResultOf = std::decay_t<std::invoke_result_t<Fn&>>;
 
 template <typename Fn>
 auto launch_function(Fn& fn, const NotebookLauncherOptions& options) {
@@ -69,9 +69,10 @@ auto launch_function(Fn& fn, const NotebookLauncherOptions& options) {
 ///
 /// A process is copied with one thread and no GPU in use. Throws UsageError, with nothing started,
 /// where this one has more threads (LibTorch starts them with its first large operation; until then
-/// at::set_num_threads(1) avoids them), has used CUDA, or is a rank itself: create the Accelerator,
-/// and what computes, inside `fn`. Throws LaunchError, with the rank and its text, when `fn` throws
-/// or a rank is killed; the others are then ended, as by `accelerate launch`. Throws ConfigError
+/// at::set_num_threads(1) avoids them), has used CUDA, has an Accelerator, or is a rank itself:
+/// create the Accelerator, and what computes, inside `fn`. Signals that this process handles are
+/// the system's in ranks. Throws LaunchError, with the rank and its text, when `fn` throws, calls
+/// exit() or is killed; the others are then ended, as by `accelerate launch`. Throws ConfigError
 /// for options that are not allowed. To be called from the thread that stays. Cost: about a
 /// millisecond a rank, and memory that ranks change.
 template <typename Fn>

@@ -90,8 +90,8 @@ class Supervisor {
     started_ = Clock::now();
     std::function<int()> body;
     if (plan_.body) body = [this, index] { return plan_.body(index); };
-    rank.child = detail::start_child({&plan_.argv, std::move(body), std::move(environment),
-                                      index == 0, signals_.mask_before(),
+    rank.child = detail::start_child({&plan_.argv, std::move(body), own_descriptors(),
+                                      std::move(environment), index == 0, signals_.mask_before(),
                                       signals_.pipe_action_before(), binding_of(index)});
     guardian_.guard(rank.child.pid);
     rank.ended =
@@ -99,6 +99,16 @@ class Supervisor {
     rank.result.rank = index;
     rank.result.pid = rank.child.pid;
     return rank;
+  }
+
+  // Programs do not get them, for they are closed on execution; copies would.
+  [[nodiscard]] std::vector<int> own_descriptors() const {
+    std::vector<int> descriptors{signals_.fd(), guardian_.fd()};
+    for (const auto& rank : ranks_) {
+      if (rank.ended.get() >= 0) descriptors.push_back(rank.ended.get());
+      if (rank.child.exec_failure.get() >= 0) descriptors.push_back(rank.child.exec_failure.get());
+    }
+    return descriptors;
   }
 
   [[nodiscard]] std::optional<CpuBinding> binding_of(int index) const {

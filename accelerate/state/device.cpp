@@ -107,7 +107,12 @@ std::optional<int> keep_to_cores(c10::Device device, int local_rank, int local_w
 }
 
 void share_cores(std::optional<int> cores, int local_world_size) {
-  if (env("OMP_NUM_THREADS")) return;
+  if (const auto threads = env_int("OMP_NUM_THREADS")) {
+    // OpenMP has read the variable when the program began, and a copy of it was told another
+    // number.
+    if (env_flag("FORK_LAUNCHED", false)) at::set_num_threads(static_cast<int>(*threads));
+    return;
+  }
   at::set_num_threads(
       std::max(1, cores.value_or(physical_cores() / std::max(1, local_world_size))));
 }

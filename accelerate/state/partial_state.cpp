@@ -10,6 +10,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/comm/rendezvous.h"
+#include "accelerate/launch/training_note.h"
 #include "accelerate/state/device.h"
 
 namespace accelerate {
@@ -73,6 +74,7 @@ PartialState::PartialState(const PartialStateOptions& options) {
   (void)get_logger(
       "accelerate");  // a bad ACCELERATE_LOG_LEVEL is said now, not in the middle of a wait
   refuse_unbuilt_types();
+  detail::note_training();
   if (options.timeout && options.timeout->count() <= 0) {
     throw ConfigError("the timeout is " + std::to_string(options.timeout->count()) +
                       " ms; it must be greater than 0 (default 30 minutes)");

@@ -82,6 +82,13 @@ std::string usable_cpus() {
          (nodes.size() == 1 ? " NUMA node)" : " NUMA nodes)");
 }
 
+// Of the program in PATH, else of the one that runs.
+std::string own_place() {
+  const auto found = find_in_path("accelerate");
+  std::error_code ignored;
+  return found.empty() ? or_not_found(fs::read_symlink("/proc/self/exe", ignored)) : found.string();
+}
+
 // What a launched group will talk through, as far as this machine alone decides it.
 std::string communication() {
   const std::string wish = env("ACCELERATE_COMM").value_or("");
@@ -153,7 +160,7 @@ int run_env(const EnvOptions& options, std::ostream& out) {
   out << "\nCopy the lines below into your report.\n\n"
       << "- `Accelerate` version: " << ACCELERATE_VERSION << " (accelerate.cpp)\n"
       << "- Platform: " << platform() << "\n"
-      << "- `accelerate` bash location: " << or_not_found(find_in_path("accelerate")) << "\n"
+      << "- `accelerate` bash location: " << own_place() << "\n"
       << "- Compiler: " << ACCELERATE_COMPILER << "\n"
       << "- Python version: " << python() << "\n"
       << "- PyTorch version: " << ACCELERATE_LIBTORCH << "\n"

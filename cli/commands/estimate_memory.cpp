@@ -94,6 +94,7 @@ std::vector<Value> all_checked(const std::vector<std::string>& texts, Check chec
 
 int run_estimate_memory(const EstimateMemoryOptions& options, std::ostream& out) {
   const ModelTensors model = tensors_of(options.model, options.revision);
+  if (model.tensors.empty()) throw ConfigError(model.source + " has no tensors");
   const ModelSizes sizes = sizes_of(model);
   out << "Memory Usage for loading `" << options.model << "`\n"
       << loading_table(sizes, options.dtypes) << std::to_string(sizes.parameters)
@@ -122,15 +123,17 @@ void setup_estimate_memory(CLI::App& app, int& exit_code) {
           [options](const std::vector<std::string>& texts) {
             options->dtypes = all_checked<std::string>(texts, checked_dtype);
           },
-          "Types to load it in, of float32 float16 int8 int4 [all]")
-      ->type_name("TYPE");
+          "Types to load it in, one or more [all]")
+      ->delimiter(',')
+      ->type_name("float32|float16|int8|int4");
   command
       ->add_option_function<std::vector<std::string>>(
           "--num_processes,--num-processes",
           [options](const std::vector<std::string>& texts) {
             options->num_processes = all_checked<int>(texts, checked_number);
           },
-          "Numbers of processes to train on [1 2 4 8]")
+          "Numbers of processes to train on, one or more [1 2 4 8]")
+      ->delimiter(',')
       ->type_name("N");
   command
       ->add_option_function<std::string>(
@@ -143,14 +146,14 @@ void setup_estimate_memory(CLI::App& app, int& exit_code) {
                                 did_you_mean(text, {"no", "fp16", "bf16"}));
             options->mixed_precision = *precision;
           },
-          "Of the training [no]")
+          "Mixed precision of the training [no]")
       ->type_name("no|fp16|bf16");
   command->add_option("--revision", options->revision, "Branch, tag or commit of the hub [main]")
       ->type_name("REVISION");
   command
       ->add_option_function<std::string>("--library_name,--library-name", check_library,
-                                         "transformers; timm is refused")
-      ->type_name("NAME");
+                                         "Where the model is from; timm is refused")
+      ->type_name("transformers|timm");
   command->add_flag_callback(
       "--trust_remote_code,--trust-remote-code",
       [] {

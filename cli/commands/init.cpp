@@ -35,7 +35,9 @@ void check_folder(const fs::path& folder) {
   if (kind == FileKind::none) return;
   if (kind != FileKind::directory)
     throw ConfigError("'" + folder.string() + "' is there and no folder: choose another name");
-  if (!files.list(folder).empty())
+  auto names = files.list(folder);
+  std::erase(names, ".git");
+  if (!names.empty())
     throw ConfigError("'" + folder.string() +
                       "' holds something already: choose another name, or an empty folder");
 }
@@ -62,23 +64,33 @@ std::string minor_version() {
   return version.substr(0, version.rfind('.'));
 }
 
-}  // namespace
-
-int run_init(const InitOptions& options, std::ostream& out) {
-  const fs::path folder =
-      options.folder.has_filename() ? options.folder : options.folder.parent_path();
-  const std::string name = folder.filename().string();
-  check_name(name);
-  check_folder(folder);
-  auto& files = real_file_system();
-  files.create_directories(folder);
+void write_project(const fs::path& folder, const std::string& name, int num_gpus) {
   for (const auto& [path, content] : project_files()) {
     std::string text(content);
     replace_all(text, "@NAME@", name);
     replace_all(text, "@VERSION@", minor_version());
-    write_file_atomically(files, folder / path, text);
+    write_file_atomically(real_file_system(), folder / path, text);
   }
-  save_cluster_config(config_for(options.num_gpus), folder / "accelerate.yaml");
+  save_cluster_config(config_for(num_gpus), folder / "accelerate.yaml");
+}
+
+}  // namespace
+
+int run_init(const InitOptions& options, std::ostream& out) {
+  if (options.folder.empty()) check_name("");
+  fs::path folder = fs::absolute(options.folder).lexically_normal();  // "." has a name, too.
+  if (!folder.has_filename()) folder = folder.parent_path();
+  const std::string name = folder.filename().string();
+  check_name(name);
+  check_folder(folder);
+  real_file_system().create_directories(folder);
+  try {
+    write_project(folder, name, options.num_gpus);
+  } catch (const std::exception&) {  // Half a project would be in the way of the next try.
+    std::error_code ignored;
+    for (const auto& [path, content] : project_files()) fs::remove(folder / path, ignored);
+    throw;
+  }
   out << "A project in " << folder.string() << ". Next:\n  cd " << shell_word(folder.string())
       << "\n  cmake -B build -G Ninja && cmake --build build\n"
          "  accelerate launch --config_file accelerate.yaml build/train\n";

@@ -47,6 +47,9 @@ struct ManOptions {
 
 void run_man(const CLI::App& app, const ManOptions& options) {
   const CommandText program = command_text(app);
+  if (!options.folder.empty() && !options.command.empty())
+    throw ConfigError("--output_dir writes the pages of all commands: leave out '" +
+                      join(options.command, " ") + "'");
   if (options.folder.empty()) {
     std::cout << man_page(command_called(program, options.command));
     return;
@@ -60,7 +63,9 @@ void run_man(const CLI::App& app, const ManOptions& options) {
 void setup_reference(CLI::App& app, int&) {
   auto* completion = app.add_subcommand("completion", "Print what completes commands in a shell");
   auto shell = std::make_shared<std::string>();
-  completion->add_option("SHELL", *shell, "bash, zsh or fish")->required()->type_name("");
+  completion->add_option("SHELL", *shell, "bash, zsh or fish")
+      ->required()
+      ->type_name("bash|zsh|fish");
   completion->footer(
       "  source <(accelerate completion bash)     in ~/.bashrc\n"
       "  source <(accelerate completion zsh)      in ~/.zshrc, behind compinit\n"

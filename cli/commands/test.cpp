@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -11,12 +12,14 @@
 #include <memory>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/table.h"
 #include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/hardware.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
@@ -28,14 +31,19 @@ namespace {
 namespace fs = std::filesystem;
 
 // What the checks in their order are called, for those that were not reached.
-constexpr std::array kChecks = {"collectives",  "data loaders", "training",
-                                "accumulation", "checkpoint",   "restart"};
+constexpr std::array kChecks = {"start",        "collectives", "data loaders", "training",
+                                "accumulation", "checkpoint",  "restart"};
 
 // Gone at the end of its scope.
 class ScratchFolder {
  public:
   ScratchFolder() {
-    std::string name = fs::temp_directory_path() / "accelerate-test-XXXXXX";
+    std::error_code error;
+    const fs::path below = fs::temp_directory_path(error);
+    if (error)
+      throw ConfigError("there is no folder for temporary files at " +
+                        env("TMPDIR").value_or("/tmp") + ": set TMPDIR to one");
+    std::string name = below / "accelerate-test-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) throw FileError("make", name, errno);
     path_ = name;
   }
@@ -86,6 +94,7 @@ std::string failure_of(const LaunchResult& result) {
 struct Launched {
   int exit_code = 0;
   std::string failure;
+  std::optional<int> interrupted_by = {};
 };
 
 Launched launch_checks(LaunchSettings& settings, const fs::path& folder, const char* part,
@@ -95,7 +104,7 @@ Launched launch_checks(LaunchSettings& settings, const fs::path& folder, const c
   std::optional<OutputToFile> quiet;
   if (!verbose) quiet.emplace(log);
   const LaunchResult result = launch(plan);
-  return {result.exit_code(), failure_of(result)};
+  return {result.exit_code(), failure_of(result), result.interrupted_by};
 }
 
 struct Result {
@@ -105,9 +114,12 @@ struct Result {
 std::vector<Result> read_results(const fs::path& file) {
   std::vector<Result> results;
   std::ifstream in(file);
-  for (std::string line; std::getline(in, line);)
-    if (const auto cells = split(line, '\t'); cells.size() == 4)
-      results.push_back({cells[0], cells[1], cells[2], cells[3]});
+  for (std::string line; std::getline(in, line);) {
+    const auto cells = split(line, '\t');
+    // Of several ranks that cannot start one is enough.
+    const bool is_new = results.empty() || results.back().check != cells[1];
+    if (cells.size() == 4 && is_new) results.push_back({cells[0], cells[1], cells[2], cells[3]});
+  }
   return results;
 }
 
@@ -137,9 +149,17 @@ std::string set_up(const LaunchSettings& settings) {
                      (settings.num_processes == 1 ? " process" : " processes") +
                      (settings.on_cpu ? " on CPUs" : " on GPUs");
   if (settings.is_on("use_fsdp")) text += ", FSDP " + settings.text("fsdp_version");
-  if (settings.is_on("use_deepspeed")) text += ", ZeRO " + settings.text("zero_stage");
+  if (settings.is_on("use_deepspeed")) text += ", DeepSpeed " + settings.text("zero_stage");
+  if (settings.is_on("use_megatron_lm")) text += ", Megatron-LM";
   const std::string precision = settings.text("mixed_precision");
   return text + ", mixed precision " + (precision.empty() ? "no" : precision);
+}
+
+// GPUs that are asked for and not there were not tested.
+std::string verdict(const LaunchSettings& settings) {
+  if (settings.is_on("multi_gpu") && settings.on_cpu)
+    return "Test is a success on CPUs. The configuration asks for GPUs, and there are none here.";
+  return "Test is a success! You are ready for your distributed training!";
 }
 
 void show_log(const fs::path& log, std::ostream& out) {
@@ -152,12 +172,12 @@ void show_log(const fs::path& log, std::ostream& out) {
 }  // namespace
 
 int run_test(const TestOptions& options, std::ostream& out) {
-  if (!has_torch_program())
-    throw ConfigError("`accelerate test` trains with LibTorch, and " + torch_program().string() +
-                      " is not there. Build with -DACCELERATE_BUILD_LIBRARY=ON");
+  require_torch_program("`accelerate test`");
   std::map<std::string, std::string> flags;
   if (options.config_file) flags["config_file"] = options.config_file->string();
-  auto settings = merge_settings(read_request(std::move(flags)), this_machine());
+  LaunchRequest request = read_request(std::move(flags));
+  if (!request.config) request.flags["num_processes"] = std::to_string(std::max(gpu_count(), 1));
+  auto settings = merge_settings(request, this_machine());
   const ScratchFolder folder;
   const fs::path log = folder.path() / "log";
   out << "Testing " << set_up(settings) << " ...\n" << std::flush;
@@ -167,16 +187,20 @@ int run_test(const TestOptions& options, std::ostream& out) {
   for (const auto& warning : settings.warnings) out << "accelerate: " << warning << "\n";
   auto results = read_results(folder.path() / "results.tsv");
   const bool is_told = !results.empty() && results.back().outcome == "failed";
-  add_missing(results, is_told ? "" : launched.failure);
+  add_missing(results, is_told || launched.interrupted_by ? "" : launched.failure);
   out << table_of(results);
-  if (launched.exit_code == 0) {
-    out << "Test is a success! You are ready for your distributed training!\n";
+  if (launched.interrupted_by) {
+    out << "Interrupted by " << signal_name(*launched.interrupted_by) << ".\n";
+    return launched.exit_code;
+  }
+  if (std::ranges::all_of(results, [](const Result& r) { return r.outcome == "ok"; })) {
+    out << verdict(settings) << "\n";
     return 0;
   }
   for (const Result& result : results)
     if (result.outcome == "failed") out << result.check << ": " << result.found << "\n";
   if (!options.verbose) show_log(log, out);
-  return launched.exit_code;
+  return launched.exit_code == 0 ? 1 : launched.exit_code;
 }
 
 void setup_test(CLI::App& app, int& exit_code) {

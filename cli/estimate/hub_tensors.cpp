@@ -79,7 +79,8 @@ ModelTensors tensors_of_repository(const std::string& id, const std::string& rev
   if (!is_repo_id(id))
     throw ConfigError("'" + id + "' is neither a file nor a folder nor " + detail::kRepoIdRule);
   const Repository repository{
-      id, {.revision = revision.empty() ? "main" : revision, .show_progress = false}};
+      id,
+      {.revision = revision.empty() ? "main" : revision, .show_progress = false, .max_retries = 1}};
   const auto config = fetch_file(id, "config.json", repository.hub);
   if (!config || !has_torch_program() || !is_known_type(*config))
     return tensors_by_headers(repository);

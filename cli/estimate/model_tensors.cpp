@@ -6,6 +6,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/gguf/gguf.h"
 #include "accelerate/formats/weights/mapped_weights.h"
 #include "cli/torch_program/torch_program.h"
@@ -60,7 +61,17 @@ bool has_weights(const fs::path& folder) {
                              [&](const char* name) { return is_file(folder / name); });
 }
 
+// Weights that are packed into other types are not the model's elements.
+bool is_quantised(const fs::path& config) {
+  if (!is_file(config)) return false;
+  const std::string text = read_file(real_file_system(), config, DocumentLimits{}.max_bytes);
+  const Node values = read_json(text, config.string());
+  const Node* quantised = values.find("quantization_config");
+  return quantised != nullptr && !quantised->is_null();
+}
+
 ModelTensors tensors_of_folder(const fs::path& folder) {
+  if (is_quantised(folder / "config.json")) return tensors_of_config(folder / "config.json");
   if (has_weights(folder)) return tensors_of_weights(folder);
   if (const fs::path gguf = gguf_in(folder); !gguf.empty()) return tensors_of_gguf(gguf);
   if (is_file(folder / "config.json")) return tensors_of_config(folder / "config.json");
@@ -100,7 +111,8 @@ ModelTensors tensors_of_files(const fs::path& path) {
   const FileKind kind = real_file_system().status(path).kind;
   if (kind == FileKind::directory) return tensors_of_folder(path);
   if (lower(path.extension().string()) == ".gguf") return tensors_of_gguf(path);
-  const bool is_config = path.extension() == ".json" && !path.string().ends_with(".index.json");
+  const bool is_config =
+      lower(path.extension().string()) == ".json" && !path.string().ends_with(".index.json");
   return is_config ? tensors_of_config(path) : tensors_of_weights(path);
 }
 

@@ -35,7 +35,7 @@ TORCH_MODULE(Net);
 struct Options {
   int epochs = 60;
   std::filesystem::path output = "run";  // Checkpoints, and the trained weights.
-  bool resume = false;                   // Go on from the newest checkpoint.
+  bool resume = false;                   // Go on from the checkpoint.
 };
 
 Options read_options(int argc, char** argv) {
@@ -43,7 +43,7 @@ Options read_options(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--epochs" && i + 1 < argc) {
-      options.epochs = std::atoi(argv[++i]);
+      options.epochs = std::stoi(argv[++i]);
     } else if (flag == "--output" && i + 1 < argc) {
       options.output = argv[++i];
     } else if (flag == "--resume") {
@@ -80,12 +80,17 @@ void train(const Options& options) {
       optimizer.zero_grad();
       loss_sum += loss.item<double>();
     }
-    if ((epoch + 1) % 10 != 0) continue;
+    if ((epoch + 1) % 10 != 0 && epoch + 1 != options.epochs) continue;
+    // Of all processes, each of which has seen a part of the samples.
+    const auto mean = accelerator.reduce(
+        torch::tensor(loss_sum / static_cast<double>(batches.size())).to(accelerator.device()),
+        accelerate::ReduceOp::mean);
     accelerator.print("epoch " + std::to_string(epoch + 1) + ", loss " +
-                      std::to_string(loss_sum / static_cast<double>(batches.size())));
+                      std::to_string(mean.item<double>()));
     accelerator.save_state(checkpoint);
   }
 
+  net->eval();
   torch::NoGradGuard no_gradients;
   double right = 0, all = 0;
   for (auto& [points, labels] : tests) {

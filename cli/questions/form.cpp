@@ -8,7 +8,7 @@
 namespace accelerate::cli {
 namespace {
 
-constexpr std::chrono::milliseconds kForever{60'000}, kBetweenBytes{50};
+constexpr std::chrono::milliseconds kForever{60'000}, kBetweenBytes{50}, kBetweenDigits{1500};
 constexpr int kNoByte = -1;
 
 std::size_t place_of(const std::vector<std::string>& choices, const std::string& choice) {
@@ -123,7 +123,10 @@ Form::Outcome Form::press(const Question& question, FormState& state, Pressed pr
     state.message.clear();
     return Outcome::open;
   }
-  if (pressed.key != Key::byte) state.digits.clear();
+  // A digit joins the one before where both come at once.
+  const auto now = std::chrono::steady_clock::now();
+  if (pressed.key != Key::byte || now - last_digit_ > kBetweenDigits) state.digits.clear();
+  last_digit_ = now;
   if (pressed.key == Key::up) state.selected += choices.size() - 1;
   if (pressed.key == Key::down) ++state.selected;
   state.selected %= choices.size();

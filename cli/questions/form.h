@@ -1,6 +1,8 @@
 // Questions on a screen, answered by keys.
 #pragma once
 
+#include <chrono>
+
 #include "accelerate/report/terminal_screen.h"
 #include "cli/questions/conversation.h"
 #include "cli/questions/form_page.h"
@@ -38,6 +40,7 @@ class Form final : public FrontEnd {
   Outcome press(const Question& question, FormState& state, Pressed pressed);
 
   int out_;
+  std::chrono::steady_clock::time_point last_digit_ = {};
   TerminalScreen screen_;
   std::vector<std::string> notes_;
 };

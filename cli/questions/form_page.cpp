@@ -107,9 +107,9 @@ Texts form_page(const Question& question, const FormState& state,
   const Texts wrong =
       rows.take_first(state.message.empty() ? Texts() : wrapped(state.message, size.columns));
   const Texts keys = rows.take_first({keys_line(question, size.columns)});
-  for_body += rows.take(std::min(lines, kFewChoices) - 1);
   const Texts help =
       rows.take_first(state.shows_help ? wrapped(question.help, size.columns) : Texts());
+  for_body += rows.take(std::min(lines, kFewChoices) - 1);
   const Texts notes = rows.take_last(wrapped_all(state.notes, size.columns));
   for_body += rows.take(lines - std::min(lines, for_body));
   const Texts gap = rows.take_first({""});

@@ -77,7 +77,8 @@ FlagText option_text(const CLI::Option& option) {
   const bool is_argument = text.names.empty();
   text.value = is_argument ? option.get_name(true) : option.get_type_name();
   if (!is_argument && option.get_items_expected_max() == 0) text.value.clear();
-  if (text.value.find('|') != std::string::npos) text.choices = split(text.value, '|');
+  const std::string type = option.get_type_name();
+  if (type.find('|') != std::string::npos) text.choices = split(type, '|');
   return text;
 }
 

@@ -40,7 +40,10 @@ Texts names_of_flags(const CommandText& command) {
   return names;
 }
 
+// The commands below it, or what its first argument may be.
 Texts names_of_commands(const CommandText& command) {
+  if (command.commands.empty() && !command.arguments.empty())
+    return command.arguments.front().choices;
   Texts names;
   for (const CommandText& inner : command.commands) names.push_back(inner.name);
   return names;
@@ -82,6 +85,8 @@ std::string described(const CommandText& program, const CommandText& command) {
   };
   for (const CommandText& inner : command.commands)
     commands.push_back(entry(inner.name, inner.about));
+  if (commands.empty())
+    for (const std::string& choice : names_of_commands(command)) commands.push_back(quoted(choice));
   for (const FlagText& flag : command.flags)
     for (const std::string& name : flag.names) flags.push_back(entry(name, flag.help));
   return "    " + quoted(chain_of(program, command)) + ")\n      commands=(" + join(commands, " ") +
@@ -180,6 +185,9 @@ end
         "complete -c " + program.name + " -n '" + test + " " + chain_of(program, command) + "'";
     for (const CommandText& inner : command.commands)
       script += here + " -f -a " + inner.name + " -d " + fish_quoted(inner.about) + "\n";
+    if (command.commands.empty())
+      for (const std::string& choice : names_of_commands(command))
+        script += here + " -f -a " + fish_quoted(choice) + "\n";
     for (const FlagText& flag : command.flags) {
       script += here;
       for (const std::string& name : flag.names)

@@ -69,14 +69,19 @@ std::filesystem::path torch_program() {
   return self.parent_path().parent_path() / "libexec" / "accelerate" / "accelerate-torch";
 }
 
+void require_torch_program(const std::string& what) {
+  if (has_torch_program()) return;
+  throw ConfigError(what + " needs LibTorch, and " + torch_program().string() +
+                    " is not there. Build the target accelerate_torch, with "
+                    "ACCELERATE_BUILD_LIBRARY and ACCELERATE_BUILD_TOKENIZERS on");
+}
+
 bool has_torch_program() {
   return ::access(torch_program().c_str(), X_OK) == 0;
 }
 
 std::string output_of_torch_program(const std::vector<std::string>& words) {
-  if (!has_torch_program())
-    throw ConfigError("this needs LibTorch, and " + torch_program().string() +
-                      " is not there. Build with -DACCELERATE_BUILD_LIBRARY=ON");
+  require_torch_program("this");
   const Outcome outcome = run(torch_program(), words);
   if (outcome.status == 0) return outcome.text;
   throw ConfigError(std::string(trim(outcome.text)));

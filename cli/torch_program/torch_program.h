@@ -12,6 +12,8 @@ namespace accelerate::cli {
 /// may be absent: builds without the library have none.
 [[nodiscard]] std::filesystem::path torch_program();
 [[nodiscard]] bool has_torch_program();
+/// Throws ConfigError, which begins with `what`, where there is none.
+void require_torch_program(const std::string& what);
 
 /// What it writes when it is called with `words`. Throws ConfigError, with what it says, when it
 /// fails, and when this build has none.

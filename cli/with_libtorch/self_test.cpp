@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 
 #include "accelerate/base/file_system.h"
 #include "cli/with_libtorch/tasks.h"
@@ -20,7 +21,10 @@ namespace {
 namespace fs = std::filesystem;
 using at::Tensor;
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t kWidth = 32, kBatch = 4;
+constexpr std::chrono::seconds kTimeout{60};
 constexpr int kSteps = 8, kSavedStep = 4;
 
 struct BlockImpl : torch::nn::Module {
@@ -274,6 +278,19 @@ std::string check_restart(Accelerator& accelerator, const fs::path& folder) {
   return "new processes train on to the same bits";
 }
 
+// A line of results.tsv.
+void write_result(const fs::path& file, bool is_good, const char* name, std::string found,
+                  Clock::time_point begin) {
+  for (char& c : found)
+    if (c == '\t' || c == '\n') c = ' ';
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+  std::ofstream out(file, std::ios::app);
+  out << (std::string(is_good ? "ok" : "failed") + "\t" + name + "\t" + found + "\t" +
+          std::to_string(took.count()) + "\n")
+      << std::flush;
+  if (!out) throw Error("cannot write " + file.string() + ": is its disk full?");
+}
+
 // Runs checks, and writes down how they end. What fails on one rank failed.
 class Report {
  public:
@@ -282,7 +299,7 @@ class Report {
 
   template <typename Check>
   void run(const char* name, Check check) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Clock::now();
     std::string found, fault;
     try {
       found = check();
@@ -295,21 +312,12 @@ class Report {
       has_failed_ = true;
       found = (faults.size() > 1 ? "rank " + std::to_string(rank) + ": " : "") + faults[rank];
     }
-    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::steady_clock::now() - begin);
-    write(name, found, took.count());
+    if (accelerator_.is_main_process())
+      write_result(file_, !has_failed_, name, std::move(found), begin);
   }
   [[nodiscard]] bool has_failed() const { return has_failed_; }
 
  private:
-  void write(const char* name, std::string found, std::int64_t milliseconds) {
-    if (!accelerator_.is_main_process()) return;
-    for (char& c : found)
-      if (c == '\t' || c == '\n') c = ' ';
-    std::ofstream(file_, std::ios::app) << (has_failed_ ? "failed" : "ok") << "\t" << name << "\t"
-                                        << found << "\t" << milliseconds << "\n";
-  }
-
   Accelerator& accelerator_;
   fs::path file_;
   bool has_failed_ = false;
@@ -326,9 +334,20 @@ void name_own_layers() {
 
 int run_self_test(const fs::path& folder, bool is_second) {
   name_own_layers();
-  Accelerator accelerator;
+  const fs::path results = folder / "results.tsv";
+  const auto begin = Clock::now();
+  std::optional<Accelerator> started;
+  try {
+    // What hangs is to be seen soon.
+    started.emplace(AcceleratorOptions{.init_process_group = {.timeout = kTimeout}});
+  } catch (const std::exception& error) {
+    write_result(results, false, "start", error.what(), begin);
+    return 1;
+  }
+  Accelerator& accelerator = *started;
+  if (accelerator.is_main_process() && !is_second) write_result(results, true, "start", "", begin);
   accelerator.set_gradient_accumulation_steps(1);  // Batches here are those that a check means.
-  Report report(accelerator, folder / "results.tsv");
+  Report report(accelerator, results);
   const auto run = [&](const char* name, auto check) {
     if (!report.has_failed()) report.run(name, check);
   };

@@ -19,8 +19,9 @@ void list_model_types();
 void list_model_tensors(const std::filesystem::path& config);
 
 /// One of the two launches of `accelerate test`: the second goes on from what the first one left in
-/// `folder`. Rank 0 appends a line a check to results.tsv there: "ok" or "failed", the check, what
-/// was found, milliseconds, with tabs between. Returns the exit code.
+/// `folder`. Rank 0 appends a line a check to results.tsv there, and any rank that cannot start:
+/// "ok" or "failed", the check, what was found, milliseconds, with tabs between. Returns the exit
+/// code.
 int run_self_test(const std::filesystem::path& folder, bool is_second);
 
 }  // namespace accelerate::cli

@@ -69,7 +69,8 @@ std::vector<std::string> all_commands() {
   std::vector<std::string> found{""};
   for (const std::string& line : split(pages.out, '\n')) {
     const auto at = line.find("__accelerate_at "), name = line.find("' -f -a ");
-    if (!line.starts_with("complete") || name == std::string::npos) continue;
+    const bool is_command = line.find(" -d ") != std::string::npos;  // And no word of an argument.
+    if (!line.starts_with("complete") || name == std::string::npos || !is_command) continue;
     const std::string chain = line.substr(at + 16, name - at - 16);
     const std::string rest = line.substr(name + 8);
     found.push_back(std::string(trim(chain + " " + rest.substr(0, rest.find(' ')))));

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ACCELERATE = os.path.abspath(sys.argv.pop(1))
-CHECKS = ("collectives", "data loaders", "training", "accumulation", "checkpoint", "restart")
+CHECKS = ("start", "collectives", "data loaders", "training", "accumulation", "checkpoint", "restart")
 FSDP = "distributed_type: FSDP\nuse_cpu: true\nnum_processes: 2\n"
 SET_UPS = {
     "one process": "distributed_type: 'NO'\nuse_cpu: true\nnum_processes: 1\n",
@@ -68,18 +68,41 @@ class SelfTest(unittest.TestCase):
     def test_names_what_native_programs_refuse(self):
         refused = FSDP + "fsdp_config:\n  fsdp_version: 2\n  fsdp_activation_checkpointing: true\n"
         shown = self.run_under(refused, code=1)
-        self.assertEqual(self.outcomes(shown)["collectives"], "failed", shown)
-        self.assertIn("activation_checkpointing is true", shown)
+        self.assertEqual(self.outcomes(shown)["start"], "failed", shown)
+        self.assertRegex(shown, r"(?m)^start: .*activation_checkpointing is true")
         self.assertEqual(self.outcomes(shown)["restart"], "not run", shown)
 
     def test_names_the_check_that_a_wrong_engine_fails(self):
         shown = self.run_under(SET_UPS["three replicas"], code=1, ACCELERATE_COMM="carrier_pigeon")
-        self.assertIn("carrier_pigeon", shown)
+        self.assertRegex(shown, r"(?m)^start: .*carrier_pigeon")
 
     def test_refuses_what_launch_refuses(self):
         shown = self.run_under("distributed_type: XLA\nnum_processes: 1\n", code=2)
         self.assertIn("distributed_type", shown)
+        self.assertIn("set TMPDIR to one", self.run_under(SET_UPS["one process"], code=2, TMPDIR="/nonexistent"))
         self.assertIn("does not exist", self.accelerate("test", "--config_file", self.folder / "none.yaml", code=2))
+
+    def test_believes_results_and_no_exit_code(self):
+        """A helper that does nothing proves nothing."""
+        build = self.folder / "build"
+        (build / "libexec" / "accelerate").mkdir(parents=True)
+        (build / "bin").mkdir()
+        (build / "bin" / "accelerate").write_bytes(pathlib.Path(ACCELERATE).read_bytes())
+        helper = build / "libexec" / "accelerate" / "accelerate-torch"
+        helper.write_text("#!/bin/sh\nexit 0\n")
+        for file in (helper, build / "bin" / "accelerate"):
+            file.chmod(0o755)
+        ran = subprocess.run([build / "bin" / "accelerate", "test"], capture_output=True, text=True, check=False, timeout=60,
+                             env=os.environ | {"HF_HOME": str(self.folder)})
+        self.assertEqual(ran.returncode, 1, ran.stdout)
+        self.assertNotIn("success", ran.stdout)
+
+    def test_a_full_disk_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for words in (["--version"], ["env"], ["man", "launch"], ["completion", "bash"]):
+                ran = subprocess.run([ACCELERATE, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+                self.assertEqual(ran.returncode, 1, words)
+                self.assertIn("No space left on device", ran.stderr, words)
 
     def test_shows_what_ranks_write_when_asked(self):
         (self.folder / "set_up.yaml").write_text(SET_UPS["one process"])
@@ -99,6 +122,8 @@ class SelfTest(unittest.TestCase):
                          [".gitignore", "CMakeLists.txt", "README.md", "accelerate.yaml", "train.cpp"])
         self.assertIn("project(my-project", (folder / "CMakeLists.txt").read_text())
         self.assertIn("holds something already", self.accelerate("init", folder, code=2))
+        (self.folder / "begun" / ".git").mkdir(parents=True)
+        self.accelerate("init", self.folder / "begun")
         for name in ("3d", "a b", "-x", "é", "..", ""):
             self.accelerate("init", self.folder / name if name not in ("", "-x") else name, code=2)
 

@@ -70,6 +70,62 @@ TEST(NotebookLauncher, RethrowsWhatARankThrew) {
   EXPECT_NE(message.find("the rate is negative"), std::string::npos) << message;
 }
 
+TEST(NotebookLauncher, SaysThatARankLeftByItself) {
+  const auto message = message_of<LaunchError>([] {
+    (void)debug_launcher([] {
+      ::_exit(0);
+      return 1;
+    });
+  });
+  EXPECT_NE(message.find("rank 0 ended without returning"), std::string::npos) << message;
+  EXPECT_THROW(debug_launcher([] { ::_exit(0); }), LaunchError);
+}
+
+// Handlers of the caller would have ranks go on after SIGTERM.
+TEST(NotebookLauncher, LeavesTheCallersHandlersBehind) {
+  struct sigaction before{}, ours{};
+  ours.sa_handler = [](int) {};
+  ::sigaction(SIGTERM, &ours, &before);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THROW(debug_launcher([] {
+                 if (variable("RANK") == "1") throw Error("no");
+                 ::sleep(25);
+               }),
+               LaunchError);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  ::sigaction(SIGTERM, &before, nullptr);
+}
+
+// A process that a rank started may keep the pipe of its output open.
+TEST(NotebookLauncher, DoesNotWaitForWhatARankLeftRunning) {
+  const auto values = notebook_launcher(
+      [] {
+        if (::fork() == 0) {
+          for (;;) ::pause();
+        }
+        return 3;
+      },
+      {.num_processes = 2, .log_line_prefix_template = "[${rank}] "});
+  EXPECT_EQ(values, (std::vector<int>{3, 3}));
+}
+
+// Of the launcher's own descriptors a rank has none but the files of results.
+TEST(NotebookLauncher, HandsNoDescriptorsToRanks) {
+  const auto count = [] {
+    std::vector<std::string> targets;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      targets.push_back(std::filesystem::read_symlink(entry.path(), gone));
+    }
+    return targets;
+  };
+  for (const auto& targets : debug_launcher(count))
+    for (const std::string& target : targets)
+      EXPECT_TRUE(target.find("signalfd") == std::string::npos &&
+                  target.find("pidfd") == std::string::npos)
+          << target;
+}
+
 TEST(NotebookLauncher, SaysWhichRankDied) {
   const auto message = message_of<LaunchError>([] {
     debug_launcher([] {
@@ -139,6 +195,10 @@ TEST(NotebookLauncher, RefusesOptionsThatItCannotServe) {
   EXPECT_NE(refused({.max_restarts = -1}).find("max_restarts"), std::string::npos);
   EXPECT_NE(refused({.num_processes = 0}).find("num_processes"), std::string::npos);
   EXPECT_NE(refused({.mixed_precision = "half"}).find("mixed_precision"), std::string::npos);
+  EXPECT_NE(refused({.mixed_precision = "fp8"}).find("'fp8'"), std::string::npos);
+  EXPECT_NE(refused({.use_port = 70000}).find("use_port is '70000'"), std::string::npos);
+  const testing::ScopedEnv rank("RANK", "0");
+  EXPECT_THROW(debug_launcher([] {}), UsageError);
 }
 
 }  // namespace
