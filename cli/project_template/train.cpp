@@ -57,16 +57,18 @@ Options read_options(int argc, char** argv) {
 }
 
 void train(const Options& options) {
-  accelerate::Accelerator accelerator;
+  // Batches are of all processes together, so that a checkpoint goes on with another number of
+  // them.
+  accelerate::Accelerator accelerator({.dataloader_config = {.split_batches = true}});
   accelerate::set_seed(42);
 
   Net net;
   torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(1e-2));
   auto [model, optimizer, batches] = accelerator.prepare(
       net, adamw,
-      accelerate::make_data_loader(make_samples(512, 0.0), {.batch_size = 32, .shuffle = true}));
+      accelerate::make_data_loader(make_samples(512, 0.0), {.batch_size = 64, .shuffle = true}));
   auto tests =
-      accelerator.prepare(accelerate::make_data_loader(make_samples(99, 0.5), {.batch_size = 32}));
+      accelerator.prepare(accelerate::make_data_loader(make_samples(99, 0.5), {.batch_size = 64}));
 
   const auto checkpoint = options.output / "checkpoint";
   if (options.resume) accelerator.load_state(checkpoint);
