@@ -135,6 +135,7 @@ CommandText command_text(const CLI::App& command) {
   }
   if (text.full_name == "accelerate launch") {
     text.arguments = {{.names = {}, .value = "PROGRAM"}, {.names = {}, .value = "[ARGUMENTS]"}};
+    text.runs_program = true;
     for (const Flag& flag : launch_flags()) text.flags.push_back(flag_text(flag));
   }
   for (const CLI::App* inner : command.get_subcommands({}))

@@ -26,7 +26,8 @@ struct CommandText {
   std::vector<FlagText> arguments = {};  ///< Positional: the name is FlagText::value.
   std::vector<FlagText> flags = {};
   std::vector<CommandText> commands = {};
-  std::string more = {};  ///< Below all else; see paragraphs_of().
+  bool runs_program = false;  ///< What stands behind its first argument is another program's.
+  std::string more = {};      ///< Below all else; see paragraphs_of().
 };
 
 struct Paragraph {

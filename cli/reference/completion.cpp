@@ -33,6 +33,13 @@ std::string fish_quoted(const std::string& text) {
   return result + "'";
 }
 
+// Patterns of fish's `case`, which stand behind one another.
+std::string spaced(std::string patterns) {
+  for (std::size_t at = patterns.find("'|'"); at != std::string::npos; at = patterns.find("'|'"))
+    patterns.replace(at, 3, "' '");
+  return patterns;
+}
+
 Texts names_of_flags(const CommandText& command) {
   Texts names;
   for (const FlagText& flag : command.flags)
@@ -57,6 +64,56 @@ std::string chain_patterns(const CommandText& program) {
     if (!chain.empty()) patterns.push_back(quoted(chain));
   });
   return join(patterns, "|");
+}
+
+// Behind the program of a command that runs one nothing is known: words of a `case` by the chain
+// and a flag that takes the word behind it.
+std::string value_patterns(const CommandText& program) {
+  Texts patterns;
+  visit(program, [&](const CommandText& command) {
+    if (!command.runs_program) return;
+    for (const FlagText& flag : command.flags)
+      for (const std::string& name : flag.names)
+        if (!flag.value.empty())
+          patterns.push_back(quoted(chain_of(program, command) + "|" + name));
+  });
+  return patterns.empty() ? "''" : join(patterns, "|");
+}
+
+// The chains of commands that run a program.
+std::string runner_patterns(const CommandText& program) {
+  Texts patterns;
+  visit(program, [&](const CommandText& command) {
+    if (command.runs_program) patterns.push_back(quoted(chain_of(program, command)));
+  });
+  return patterns.empty() ? "'\n'" : join(patterns, "|");
+}
+
+// The end of a loop over the words in bash and zsh: `word` and `before` name them, `leave` offers
+// files.
+std::string walk(const CommandText& program, const std::string& word, const std::string& before,
+                 const std::string& leave) {
+  std::string text = R"(    case "$chain" in
+      @RUNNERS@)
+        case "@WORD@" in -*) continue ;; esac
+        case "$chain|@BEFORE@" in @VALUED@) continue ;; esac
+        @LEAVE@ ;;
+    esac
+    case "${chain:+$chain }@WORD@" in
+      @CHAINS@) chain="${chain:+$chain }@WORD@" ;;
+    esac
+  done
+)";
+  for (const auto& [mark, by] :
+       {std::pair<std::string, std::string>("@RUNNERS@", runner_patterns(program)),
+        {"@VALUED@", value_patterns(program)},
+        {"@CHAINS@", chain_patterns(program)},
+        {"@WORD@", word},
+        {"@BEFORE@", before},
+        {"@LEAVE@", leave}})
+    for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark))
+      text.replace(at, mark.size(), by);
+  return text;
 }
 
 // What bash and zsh share: `case` lines that know the words of a flag. `complete` is the command
@@ -100,12 +157,8 @@ std::string bash_completion(const CommandText& program) {
                        R"(() {
   local word="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}" chain="" i
   for ((i = 1; i < COMP_CWORD; i++)); do
-    case "${chain:+$chain }${COMP_WORDS[i]}" in
-      )" + chain_patterns(program) +
-                       R"() chain="${chain:+$chain }${COMP_WORDS[i]}" ;;
-    esac
-  done
-  case "$chain|$before" in
+)" + walk(program, "${COMP_WORDS[i]}", "${COMP_WORDS[i-1]}", "return") +
+                       R"(  case "$chain|$before" in
 )";
   script += choice_cases(program, [](const Texts& choices) {
     return "COMPREPLY=($(compgen -W " + quoted(join(choices, " ")) + " -- \"$word\"))";
@@ -133,12 +186,8 @@ std::string zsh_completion(const CommandText& program) {
   local chain="" i
   local -a commands flags
   for ((i = 2; i < CURRENT; i++)); do
-    case "${chain:+$chain }${words[i]}" in
-      )" + chain_patterns(program) +
-                       R"() chain="${chain:+$chain }${words[i]}" ;;
-    esac
-  done
-  case "$chain|${words[CURRENT-1]}" in
+)" + walk(program, "${words[i]}", "${words[i-1]}", "_files; return") +
+                       R"(  case "$chain|${words[CURRENT-1]}" in
 )";
   script += choice_cases(program, [](const Texts& choices) {
     Texts words;
@@ -165,7 +214,22 @@ std::string fish_completion(const CommandText& program) {
   const std::string test = "__" + program.name + "_at";
   std::string script = "# fish completion for " + program.name + "\nfunction " + test + R"(
   set -l chain
+  set -l before
   for word in (commandline -opc)[2..-1]
+    switch (string join ' ' -- $chain)
+      case )" + runner_patterns(program) +
+                       R"(
+        switch (string join '|' -- (string join ' ' -- $chain) $before)
+          case )" + spaced(value_patterns(program)) +
+                       R"(
+            set before
+            continue
+        end
+        set before $word
+        string match -q -- '-*' $word; and continue
+        return 1
+    end
+    set before $word
     switch (string join ' ' -- $chain $word)
       case )";
   Texts chains;

@@ -113,9 +113,11 @@ CommandText small_program() {
 }
 
 // What bash offers behind `words`, the last of which is being typed.
-std::string offered_by_bash(const std::vector<std::string>& words) {
+std::string offered_by_bash(const std::vector<std::string>& words, bool runs_program = false) {
   testing::TemporaryFolder folder;
-  folder.write("tool", bash_completion(small_program()));
+  CommandText program = small_program();
+  program.commands[0].runs_program = runs_program;
+  folder.write("tool", bash_completion(program));
   std::string script = "source " + (folder.path() / "tool").string() + "; COMP_WORDS=(tool";
   for (const std::string& word : words) script += " '" + word + "'";
   script += "); COMP_CWORD=" + std::to_string(words.size()) + "; _tool; echo ${COMPREPLY[@]}";
@@ -129,6 +131,10 @@ TEST(Completion, OfBashOffersWhatComesNext) {
   EXPECT_EQ(offered_by_bash({"make", "--kind", ""}), "a b");
   EXPECT_EQ(offered_by_bash({"make", "-k", "b"}), "b");
   EXPECT_EQ(offered_by_bash({"make", "--file", "x"}), "");
+  EXPECT_EQ(offered_by_bash({"make", "a", "-"}), "-k --kind --file");
+  // Behind a program its own flags follow, of which nothing is known.
+  EXPECT_EQ(offered_by_bash({"make", "--kind", "a", "-"}, true), "-k --kind --file");
+  EXPECT_EQ(offered_by_bash({"make", "--kind", "a", "program", "-"}, true), "");
 }
 
 // The shells themselves read what the program prints; those that are not installed are left out.
