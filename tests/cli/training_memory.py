@@ -15,8 +15,8 @@ import tempfile
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 ACCELERATE = BUILD / "bin" / "accelerate"
 UNITS = {"KB": 2**10, "MB": 2**20, "GB": 2**30}
-# Layers and width: 220, 250 and 430 million parameters.
-SIZES = [(16, 1024), (8, 1536), (20, 1280)]
+# Layers and width: 220, 330 and 430 million parameters.
+SIZES = [(16, 1024), (24, 1024), (20, 1280)]
 BESIDES = 100 * 2**20
 # Strategy in the table, processes, sharding strategy, and whether the ranks have no pages in common: then layers are gathered.
 STRATEGIES = [("DDP, NO_SHARD", 1, None, False), ("DDP, NO_SHARD", 2, None, False), ("both, CPUs of one machine", 2, "FULL_SHARD", False),
