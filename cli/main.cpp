@@ -101,11 +101,6 @@ const CLI::App& innermost(const CLI::App& app) {
   return chosen.empty() ? app : innermost(*chosen.back());
 }
 
-std::string full_name(const CLI::App& command) {
-  const CLI::App* parent = command.get_parent();
-  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
-}
-
 // CLI11 makes no suggestions.
 [[noreturn]] void refuse_unknown_words(const CLI::App& app) {
   const CLI::App& command = innermost(app);

@@ -1,10 +1,9 @@
 #include "accelerate/hub/push.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/temporary_folder.h"
 #include "accelerate/hub/account.h"
 #include "accelerate/hub/transfer/hub_client.h"
 #include "accelerate/hub/transfer/repository_tree.h"
@@ -13,25 +12,6 @@ namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "accelerate-push-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw FileError("create", name, errno);
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 bool has_card(const std::string& id, const HubOptions& options) {
   detail::HubClient client(options);
@@ -53,7 +33,7 @@ CommitInfo detail::push(const std::string& repo_id, const Push& push,
   // First what may be refused, then what takes time.
   const std::string id = owned_repo_id(repo_id, options.hub);
   create_repo(id, options.hub, {.is_private = options.is_private, .exist_ok = true});
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("push");
   push.write(folder.path());
   const fs::path card = folder.path() / "README.md";
   if (!push.card.empty() && !fs::exists(card) && !has_card(id, options.hub))

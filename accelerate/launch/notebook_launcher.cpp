@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 
 #include "accelerate/base/descriptor.h"
@@ -86,16 +87,25 @@ void check_options(const NotebookLauncherOptions& options) {
                       "; allowed are 0 and more");
 }
 
-// What the launcher calls by the names of its flags, by those of our options.
-std::string in_own_words(std::string text) {
-  for (const auto& [flag, option] :
-       {std::pair("--main_process_port", "use_port"), std::pair("main_process_port", "use_port"),
-        std::pair("--main_process_ip", "master_addr"), std::pair("main_process_ip", "master_addr"),
-        std::pair("--num_processes", "num_processes"),
-        std::pair("--mixed_precision", "mixed_precision")})
-    for (std::size_t at = text.find(flag); at != std::string::npos; at = text.find(flag, at))
-      text.replace(at, std::string(flag).size(), option);
+using Replacements = std::initializer_list<std::pair<std::string, std::string>>;
+
+// Each first text by its second, in their order.
+std::string replaced(std::string text, const Replacements& replacements) {
+  for (const auto& [from, to] : replacements)
+    for (std::size_t at = text.find(from); at != std::string::npos;
+         at = text.find(from, at + to.size()))
+      text.replace(at, from.size(), to);
   return text;
+}
+
+// What the launcher calls by the names of its flags, by those of our options.
+std::string in_own_words(const std::string& text) {
+  return replaced(text, {{"--main_process_port", "use_port"},
+                         {"main_process_port", "use_port"},
+                         {"--main_process_ip", "master_addr"},
+                         {"main_process_ip", "master_addr"},
+                         {"--num_processes", "num_processes"},
+                         {"--mixed_precision", "mixed_precision"}});
 }
 
 LaunchPlan plan_from(const NotebookLauncherOptions& options) {
@@ -125,12 +135,8 @@ LaunchPlan plan_of(const NotebookLauncherOptions& options) {
   }
 }
 
-std::string with_rank(std::string text, const std::string& rank) {
-  for (const auto& [name, value] : {std::pair("${rank}", rank), std::pair("${local_rank}", rank),
-                                    std::pair("${role_name}", std::string("default"))})
-    for (std::size_t at = text.find(name); at != std::string::npos; at = text.find(name, at))
-      text.replace(at, std::string(name).size(), value);
-  return text;
+std::string with_rank(const std::string& text, const std::string& rank) {
+  return replaced(text, {{"${rank}", rank}, {"${local_rank}", rank}, {"${role_name}", "default"}});
 }
 
 // A process beside the rank that puts a prefix before each line of what the rank writes to `fd`.

@@ -15,6 +15,7 @@
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
 #include "accelerate/launch/settings.h"
+#include "cli/commands/shared_options.h"
 #include "cli/questions/form.h"
 #include "cli/questions/lines.h"
 
@@ -25,51 +26,17 @@ constexpr const char* kConfigFooter = R"(
 Arrows or numbers choose, Enter takes, ? explains, < goes back, Ctrl-C leaves without a file.
 Where standard input or output is no terminal, questions are lines, and so are answers.)";
 
-ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options) {
-  ClusterConfig config;
-  config.mixed_precision = options.mixed_precision;
-  config.use_cpu = options.num_gpus == 0;
-  config.num_processes = std::max(options.num_gpus, 1);
-  config.distributed_type = options.num_gpus > 1 ? DistributedType::MULTI_GPU : DistributedType::NO;
-  return config;
-}
-
-// fp8 needs a library this command cannot look for.
-MixedPrecision offered_precision(const std::string& text) {
-  const auto precision = parse_enum<MixedPrecision>(text);
-  if (precision && *precision != MixedPrecision::fp8) return *precision;
-  throw ConfigError("--mixed_precision is '" + text + "'; allowed is one of no, fp16, bf16." +
-                    did_you_mean(text, {"no", "fp16", "bf16"}));
-}
-
-// `-` and `_` are alike in flags.
-CLI::Option* add_config_file(CLI::App* command, std::optional<std::filesystem::path>& file,
-                             const std::string& what) {
-  return command
-      ->add_option_function<std::string>(
-          "--config_file,--config-file",
-          [&file](const std::string& text) { file = named_config_file(text); },
-          what +
-              " Default: accelerate/default_config.yaml below $HF_HOME, "
-              "$XDG_CACHE_HOME/huggingface "
-              "or ~/.cache/huggingface.")
-      ->type_name("FILE");
-}
+constexpr const char* kDefaultFile =
+    " Default: accelerate/default_config.yaml below $HF_HOME, $XDG_CACHE_HOME/huggingface or "
+    "~/.cache/huggingface.";
 
 // `asked`: of `config` itself, whose --config_file serves its sub-commands too.
 void setup_default(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked, int& exit_code) {
   auto options = std::make_shared<ConfigDefaultOptions>();
   CLI::App* command =
       config->add_subcommand("default", "Write a configuration file for this machine.");
-  add_config_file(command, options->config_file, "The file to write.");
-  command
-      ->add_option_function<std::string>(
-          "--mixed_precision,--mixed-precision",
-          [options](const std::string& text) {
-            options->mixed_precision = offered_precision(text);
-          },
-          "Element type of autocast regions.")
-      ->type_name("no|fp16|bf16");
+  add_config_file(command, options, std::string("The file to write.") + kDefaultFile);
+  add_mixed_precision(command, options, "Element type of autocast regions.");
   command->callback([options, asked, &exit_code] {
     if (!options->config_file) options->config_file = asked->config_file;
     options->num_gpus = gpu_count();
@@ -81,7 +48,7 @@ void setup_update(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked,
   auto options = std::make_shared<ConfigUpdateOptions>();
   CLI::App* command =
       config->add_subcommand("update", "Rewrite a configuration file in today's form.");
-  add_config_file(command, options->config_file, "The file to rewrite.");
+  add_config_file(command, options, std::string("The file to rewrite.") + kDefaultFile);
   command->callback([options, asked, &exit_code] {
     if (!options->config_file) options->config_file = asked->config_file;
     exit_code = run_config_update(*options, std::cout);
@@ -165,6 +132,15 @@ ConfigDraft ask_on_screen() {
 
 }  // namespace
 
+ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options) {
+  ClusterConfig config;
+  config.mixed_precision = options.mixed_precision;
+  config.use_cpu = options.num_gpus == 0;
+  config.num_processes = std::max(options.num_gpus, 1);
+  config.distributed_type = options.num_gpus > 1 ? DistributedType::MULTI_GPU : DistributedType::NO;
+  return config;
+}
+
 int run_config_default(const ConfigDefaultOptions& options, std::ostream& out) {
   const auto file = options.config_file.value_or(default_config_file());
   if (std::filesystem::exists(std::filesystem::symlink_status(file))) {
@@ -214,7 +190,7 @@ void setup_config(CLI::App& app, int& exit_code) {
   CLI::App* config =
       app.add_subcommand("config", "Ask questions, and write a configuration file of the answers.");
   auto options = std::make_shared<ConfigOptions>();
-  add_config_file(config, options->config_file, "The file to write.");
+  add_config_file(config, options, std::string("The file to write.") + kDefaultFile);
   config->require_subcommand(0, 1);
   config->callback([config, options, &exit_code] {
     if (config->get_subcommands().empty()) exit_code = run_config(*options);

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/config/enums.h"
+#include "accelerate/config/cluster_config.h"
 
 namespace accelerate::cli {
 
@@ -23,6 +23,9 @@ struct ConfigDefaultOptions {
 struct ConfigUpdateOptions {
   std::optional<std::filesystem::path> config_file;  ///< default_config_file() when absent.
 };
+
+/// All GPUs of one machine, or one process on the CPU.
+[[nodiscard]] ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options);
 
 /// Writes a file for one machine: all its GPUs, or one process on the CPU. An existing file is left
 /// alone, which is no failure. Returns the exit code.

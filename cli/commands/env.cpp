@@ -21,6 +21,7 @@
 #include "accelerate/launch/hardware.h"
 #include "accelerate/launch/program.h"
 #include "accelerate/launch/topology.h"
+#include "cli/commands/shared_options.h"
 #include "cli/torch_program/torch_program.h"
 
 namespace accelerate::cli {
@@ -143,12 +144,7 @@ std::string configuration(const EnvOptions& options) {
 void setup_env(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("env", "Print what a bug report needs to know");
   auto options = std::make_shared<EnvOptions>();
-  command
-      ->add_option_function<std::string>(
-          "--config_file,--config-file",
-          [options](const std::string& text) { options->config_file = named_config_file(text); },
-          "Configuration file to print; the default one otherwise")
-      ->type_name("FILE");
+  add_config_file(command, options, "Configuration file to print; the default one otherwise");
   command->add_flag("--without_libtorch,--without-libtorch", options->without_libtorch,
                     "Do not load LibTorch, which takes most of the time");
   command->callback([options, &exit_code] { exit_code = run_env(*options, std::cout); });

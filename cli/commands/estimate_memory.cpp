@@ -8,6 +8,7 @@
 #include "accelerate/base/table.h"
 #include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
+#include "cli/commands/shared_options.h"
 #include "cli/estimate/training_memory.h"
 
 namespace accelerate::cli {
@@ -135,19 +136,7 @@ void setup_estimate_memory(CLI::App& app, int& exit_code) {
           "Numbers of processes to train on, one or more [1 2 4 8]")
       ->delimiter(',')
       ->type_name("N");
-  command
-      ->add_option_function<std::string>(
-          "--mixed_precision,--mixed-precision",
-          [options](const std::string& text) {
-            const auto precision = parse_enum<MixedPrecision>(text);
-            if (!precision || *precision == MixedPrecision::fp8)
-              throw ConfigError("--mixed_precision is '" + text +
-                                "'; allowed is one of no, fp16, bf16." +
-                                did_you_mean(text, {"no", "fp16", "bf16"}));
-            options->mixed_precision = *precision;
-          },
-          "Mixed precision of the training [no]")
-      ->type_name("no|fp16|bf16");
+  add_mixed_precision(command, options, "Mixed precision of the training [no]");
   command->add_option("--revision", options->revision, "Branch, tag or commit of the hub [main]")
       ->type_name("REVISION");
   command

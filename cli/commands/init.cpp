@@ -7,8 +7,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/cluster_config.h"
 #include "accelerate/launch/hardware.h"
+#include "cli/commands/config.h"
 #include "cli/commands/project_files.h"
 
 namespace accelerate::cli {
@@ -47,14 +47,14 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
     text.replace(at, what.size(), by);
 }
 
+// Without a GPU, two processes, so that there is something to see.
 ClusterConfig config_for(int num_gpus) {
-  ClusterConfig config;
-  config.mixed_precision = MixedPrecision::no;
-  config.use_cpu = num_gpus == 0;
-  config.num_processes = num_gpus == 0 ? 2 : num_gpus;
-  config.distributed_type = num_gpus == 0   ? DistributedType::MULTI_CPU
-                            : num_gpus == 1 ? DistributedType::NO
-                                            : DistributedType::MULTI_GPU;
+  ConfigDefaultOptions options;
+  options.num_gpus = num_gpus;
+  ClusterConfig config = config_for_this_machine(options);
+  if (num_gpus > 0) return config;
+  config.distributed_type = DistributedType::MULTI_CPU;
+  config.num_processes = 2;
   return config;
 }
 

@@ -1,15 +1,17 @@
 #include "cli/commands/launch.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 
 #include "accelerate/base/logger.h"
+#include "accelerate/base/terminal.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
 #include "cli/reference/help_page.h"
 #include "cli/terminal/arguments.h"
-#include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
 namespace {
@@ -76,8 +78,7 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
   if (arguments.help) {
     CLI::App app("", "accelerate");
     setup_launch(app);
-    out << help_page(command_text(*app.get_subcommand("launch")),
-                     static_cast<std::size_t>(terminal_columns()));
+    out << help_page(command_text(*app.get_subcommand("launch")), terminal_columns(STDOUT_FILENO));
     return 0;
   }
   const bool quiet = arguments.flags.contains("quiet");

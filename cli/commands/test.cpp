@@ -6,16 +6,15 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/table.h"
+#include "accelerate/base/temporary_folder.h"
 #include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
@@ -23,6 +22,7 @@
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
+#include "cli/commands/shared_options.h"
 #include "cli/torch_program/torch_program.h"
 
 namespace accelerate::cli {
@@ -33,32 +33,6 @@ namespace fs = std::filesystem;
 // What the checks in their order are called, for those that were not reached.
 constexpr std::array kChecks = {"start",        "collectives", "data loaders", "training",
                                 "accumulation", "checkpoint",  "restart"};
-
-// Gone at the end of its scope.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code error;
-    const fs::path below = fs::temp_directory_path(error);
-    if (error)
-      throw ConfigError("there is no folder for temporary files at " +
-                        env("TMPDIR").value_or("/tmp") + ": set TMPDIR to one");
-    std::string name = below / "accelerate-test-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw FileError("make", name, errno);
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // What is written to standard output and error meanwhile goes to a file.
 class OutputToFile {
@@ -178,7 +152,7 @@ int run_test(const TestOptions& options, std::ostream& out) {
   LaunchRequest request = read_request(std::move(flags));
   if (!request.config) request.flags["num_processes"] = std::to_string(std::max(gpu_count(), 1));
   auto settings = merge_settings(request, this_machine());
-  const ScratchFolder folder;
+  const TemporaryFolder folder("test");
   const fs::path log = folder.path() / "log";
   out << "Testing " << set_up(settings) << " ...\n" << std::flush;
   Launched launched = launch_checks(settings, folder.path(), "first", log, options.verbose);
@@ -206,12 +180,7 @@ int run_test(const TestOptions& options, std::ostream& out) {
 void setup_test(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("test", "Train on the configured set-up, to see if it works");
   auto options = std::make_shared<TestOptions>();
-  command
-      ->add_option_function<std::string>(
-          "--config_file,--config-file",
-          [options](const std::string& text) { options->config_file = named_config_file(text); },
-          "Configuration file to test; the default one otherwise")
-      ->type_name("FILE");
+  add_config_file(command, options, "Configuration file to test; the default one otherwise");
   command->add_flag("--verbose", options->verbose, "Show what the processes write");
   command->callback([options, &exit_code] { exit_code = run_test(*options, std::cout); });
 }

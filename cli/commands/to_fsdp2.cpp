@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "accelerate/base/error.h"
+#include "cli/commands/shared_options.h"
 
 namespace accelerate::cli {
 namespace {
@@ -95,13 +96,7 @@ int run_to_fsdp2(const ToFsdp2Options& options, std::ostream& out) {
 void setup_to_fsdp2(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("to-fsdp2", kToFsdp2About);
   auto options = std::make_shared<ToFsdp2Options>();
-  command
-      ->add_option_function<std::string>(
-          "--config_file,--config-file",
-          [options](const std::string& file) { options->config_file = named_config_file(file); },
-          "The file to rewrite")
-      ->required()
-      ->type_name("FILE");
+  add_config_file(command, options, "The file to rewrite")->required();
   command
       ->add_option_function<std::string>(
           "--output_file,--output-file",

@@ -87,12 +87,12 @@ std::string without_full_stop(std::string text) {
   return text;
 }
 
+}  // namespace
+
 std::string full_name(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return (parent == nullptr ? "" : full_name(*parent) + " ") + command.get_name();
 }
-
-}  // namespace
 
 std::vector<Paragraph> paragraphs_of(const std::string& text) {
   std::vector<Paragraph> paragraphs;

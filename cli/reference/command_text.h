@@ -39,6 +39,9 @@ struct Paragraph {
 /// others, which flow.
 [[nodiscard]] std::vector<Paragraph> paragraphs_of(const std::string& text);
 
+/// "accelerate config default".
+[[nodiscard]] std::string full_name(const CLI::App& command);
+
 [[nodiscard]] FlagText flag_text(const Flag& flag);
 
 /// `command` and all below it. The flags of `accelerate launch` come from its own table.

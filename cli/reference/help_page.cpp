@@ -1,11 +1,13 @@
 #include "cli/reference/help_page.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 
+#include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
 namespace {
@@ -59,7 +61,7 @@ std::string usage(const CommandText& command) {
 class PageFormatter final : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    return help_page(command_text(*app), static_cast<std::size_t>(terminal_columns()));
+    return help_page(command_text(*app), terminal_columns(STDOUT_FILENO));
   }
 };
 

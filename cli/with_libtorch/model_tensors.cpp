@@ -5,17 +5,12 @@
 #include "accelerate/base/text.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/models/auto_model.h"
+#include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/module_view.h"
 #include "cli/with_libtorch/tasks.h"
 
 namespace accelerate::cli {
 namespace {
-
-// "BertLayer" for "accelerate::BertLayerImpl".
-std::string plain_name(std::string name) {
-  if (const auto colon = name.rfind(':'); colon != std::string::npos) name = name.substr(colon + 1);
-  return name.ends_with("Impl") ? name.substr(0, name.size() - 4) : name;
-}
 
 void list(const std::string& name, std::int64_t elements, std::int64_t bytes, const char* kind) {
   std::cout << "T\t" << name << "\t" << elements << "\t" << bytes << "\t" << kind << "\n";
@@ -59,7 +54,8 @@ void list_model_tensors(const std::filesystem::path& config) {
   if (says_what_stays_whole(values))
     for (const std::string& name : model->no_split_modules()) whole.insert(name);
   for (const NamedModule& module : view.modules)
-    if (whole.contains(plain_name(module.class_name))) std::cout << "U\t" << module.name << "\n";
+    if (whole.contains(detail::class_word(module.class_name)))
+      std::cout << "U\t" << module.name << "\n";
   constexpr std::int64_t kFloat = 4;
   for (const auto& [name, tensor] : without_duplicates(view.parameters))
     list(name, tensor.numel(), tensor.numel() * kFloat, "parameter");

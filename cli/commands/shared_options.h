@@ -1,0 +1,43 @@
+// Flags that several commands have.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "accelerate/config/cluster_config.h"
+
+namespace accelerate::cli {
+
+/// The word of --mixed_precision. Throws ConfigError for fp8 too, which needs a library that no
+/// command can look for.
+[[nodiscard]] MixedPrecision offered_precision(const std::string& text);
+
+/// --config_file, which writes into `options->config_file`, checked as named_config_file() does.
+/// `-` and `_` are alike in flags.
+template <typename Options>
+CLI::Option* add_config_file(CLI::App* command, const std::shared_ptr<Options>& options,
+                             const std::string& help) {
+  return command
+      ->add_option_function<std::string>(
+          "--config_file,--config-file",
+          [options](const std::string& text) { options->config_file = named_config_file(text); },
+          help)
+      ->type_name("FILE");
+}
+
+/// --mixed_precision no|fp16|bf16, which writes into `options->mixed_precision`.
+template <typename Options>
+CLI::Option* add_mixed_precision(CLI::App* command, const std::shared_ptr<Options>& options,
+                                 const std::string& help) {
+  return command
+      ->add_option_function<std::string>(
+          "--mixed_precision,--mixed-precision",
+          [options](const std::string& text) {
+            options->mixed_precision = offered_precision(text);
+          },
+          help)
+      ->type_name("no|fp16|bf16");
+}
+
+}  // namespace accelerate::cli
