@@ -1,5 +1,5 @@
-// The front door of Accelerate::transformers: the hub, tokenizers, datasets, models and the
-// Trainer, beside all of accelerate.h.
+// The front door of Accelerate::transformers: accelerate.h, and the hub, tokenizers, datasets,
+// models and the Trainer.
 #pragma once
 
 #include "accelerate/accelerate.h"

@@ -1,7 +1,10 @@
 // The `accelerate` command. This file alone prints errors and turns them into exit codes:
-//   0 done · 1 failed · 2 a flag, file or variable has a value that is not allowed · 126 the
-//   program cannot be executed · 127 there is no such program · else that of the first rank that
-//   failed.
+//   0    done
+//   1    failed
+//   2    a flag, file or variable has a value that is not allowed
+//   126  the program cannot be executed
+//   127  there is no such program
+//   else the exit code of the first rank that failed
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -44,7 +47,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// `before` is what `word` follows: "hub ".
+// `before`: the words before `word`, such as "hub ".
 void check_command(const CLI::App& app, const std::string& word, const std::string& before) {
   const auto commands = command_names(app);
   if (commands.empty() || word.starts_with('-') ||
@@ -59,7 +62,7 @@ void setup_all(CLI::App& app, int& exit_code) {
                        "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this page and exit");
   use_help_pages(app);
-  app.require_subcommand(0, 1);  // `man config` is about a command, and not two of them.
+  app.require_subcommand(0, 1);  // `man config` is about one command; it is not two commands.
   const auto group = [&](const char* heading) {
     for (CLI::App* command : app.get_subcommands({}))
       if (command->get_group() == "Subcommands") command->group(heading);
@@ -85,8 +88,8 @@ void setup_all(CLI::App& app, int& exit_code) {
   app.footer("`accelerate COMMAND --help` tells more about a command.");
 }
 
-// The words behind the program's name. Called by the original's name `accelerate-launch`, the
-// command is the first.
+// Returns the words behind the program's name. If the program is called by an original's name, such
+// as `accelerate-launch`, the command comes first.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const std::string name = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "";
@@ -95,13 +98,13 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
-// The command that the words led to.
+// Returns the command that the words chose.
 const CLI::App& innermost(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
   return chosen.empty() ? app : innermost(*chosen.back());
 }
 
-// CLI11 makes no suggestions.
+// CLI11 makes no suggestions, so this does.
 [[noreturn]] void refuse_unknown_words(const CLI::App& app) {
   const CLI::App& command = innermost(app);
   const std::vector<std::string> words = app.remaining(true);
@@ -130,10 +133,10 @@ int run(const std::vector<std::string>& words) {
   if (words[0] == "hub" && words.size() > 1)
     check_command(*app.get_subcommand("hub"), words[1], "hub ");
   try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // As CLI11 takes them.
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // In CLI11's order.
   } catch (const CLI::ExtrasError&) {
     refuse_unknown_words(app);
-  } catch (const CLI::Success& page) {  // Of help and the version.
+  } catch (const CLI::Success& page) {  // Help or the version was asked for.
     return app.exit(page);
   } catch (const CLI::ParseError& error) {
     throw ConfigError(std::string(error.what()) + ". `" + full_name(innermost(app)) +

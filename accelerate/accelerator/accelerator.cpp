@@ -58,7 +58,8 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
   return plugin;
 }
 
-// As the program says, else as the launcher does, in FSDP's words or in those of DeepSpeed's ZeRO.
+// Returns the settings that the program gave, else the launcher's settings, for FSDP or DeepSpeed's
+// ZeRO.
 std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
                                         MixedPrecision precision) {
   if (options.fsdp_plugin || use_fsdp()) {
@@ -68,7 +69,8 @@ std::optional<FsdpSettings> sharding_of(const AcceleratorOptions& options,
   return settings_of(deepspeed_config_from_env(), precision);
 }
 
-// What upstream hands to DistributedDataParallel alone, and to torch.compile, which LibTorch lacks.
+// Warns of options for DistributedDataParallel if models are sharded, and for torch.compile, which
+// LibTorch does not have.
 void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded) {
   const Logger log = get_logger("accelerate");
   if (const auto names = given_keywords(options.ddp); sharded && !names.empty()) {
@@ -84,13 +86,13 @@ void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded)
   }
 }
 
-// Units are gathered and computed with in fp32; gradients travel as they would have.
+// Gathers units and computes in fp32. Gradients are still reduced in the type they would have had.
 void compute_in_fp32(FsdpSettings& settings) {
   if (!settings.reduce_dtype) settings.reduce_dtype = settings.param_dtype;
   settings.param_dtype = DType::f32;
 }
 
-// Each model averages the gradients of its parameters, so one that two of them have would be
+// Each model averages the gradients of its parameters, so a parameter of two models would be
 // averaged twice.
 void require_unshared(const ModuleView& view, const detail::ModelCore& other) {
   for (const auto& [name, parameter] : view.parameters) {
@@ -105,7 +107,7 @@ void require_unshared(const ModuleView& view, const detail::ModelCore& other) {
   }
 }
 
-// The first of `parameters` that is none of `others`.
+// Returns the first of `parameters` that is not among `others`.
 const NamedTensor* first_beside(const std::vector<NamedTensor>& parameters,
                                 const std::vector<NamedTensor>& others) {
   std::unordered_set<const void*> known;
@@ -116,7 +118,8 @@ const NamedTensor* first_beside(const std::vector<NamedTensor>& parameters,
   return nullptr;
 }
 
-// What came later has no place in the reduction of gradients, and what went still has one.
+// A parameter that was added later has no place in the reduction of gradients, and one that was
+// removed still has its place.
 void require_unchanged(const ModuleView& view, const detail::ModelCore& core) {
   const auto* added = first_beside(view.parameters, core.view().parameters);
   const auto* gone = first_beside(core.view().parameters, view.parameters);
@@ -142,7 +145,7 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
                     options.project_config, disk_leader()),
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
                state.is_main_process()) {
-  keep_freed_memory();  // what a step frees, the next one needs
+  keep_freed_memory();  // What a step frees, the next one needs again.
   fsdp = sharding_of(options, precision);
   warn_of_what_has_no_effect(options, fsdp.has_value());
   gradient_state->accumulation = accumulation_of(options);
@@ -237,7 +240,7 @@ std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& 
                       .ranks_of_host = state.local_num_processes()});
   forward.input = engine->input_dtype();
   forward.output = engine->output_dtype();
-  // Parameters are in the type that is computed in: a copy of one would only be in the way.
+  // Parameters already have the type that is computed in, so a cached copy would waste memory.
   forward.autocast.cache_enabled = false;
   return engine;
 }
@@ -341,10 +344,10 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   };
   for (auto& known : impl_->live_optimizers()) {
     if (&known.optimizer() != &optimizer) continue;
-    shard(known);  // It may have got groups since.
+    shard(known);  // It may have got parameter groups since.
     return known;
   }
-  // What is known of an optimizer that had this address before is not true of this one.
+  // The scaler may still know another optimizer that had this address.
   if (impl_->scaler) impl_->scaler->reset(&optimizer);
   const bool place = impl_->options.device_placement && !device().is_cpu();
   AcceleratedOptimizer prepared(optimizer, gradient_state(), impl_->scaler,
@@ -395,7 +398,7 @@ LoaderContext Accelerator::loader_context() const {
                         .communicator = state().communicator(),
                         .rng_types = impl_->options.rng_types};
   place(context, impl_->options.device_placement);
-  // Ranks that forgot set_seed would shuffle differently: everyone takes rank 0's seed.
+  // Ranks that forgot set_seed would shuffle differently, so all take rank 0's seed.
   if (!context.config.data_seed) {
     if (!impl_->data_seed) {
       const auto mine = at::full({1}, static_cast<std::int64_t>(initial_seed()), at::kLong);

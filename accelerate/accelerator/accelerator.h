@@ -1,5 +1,5 @@
-// The Accelerator: one training loop from one process to many. Names and meaning are those of
-// Hugging Face Accelerate; docs/concepts.md walks through a step.
+// The Accelerator: one training loop, from one process to many. Names and their meaning follow
+// Hugging Face Accelerate. docs/concepts.md walks through a step.
 //
 //   Accelerator accelerator;
 //   auto [model, optimizer, loader] = accelerator.prepare(net, adamw, batches);
@@ -53,40 +53,42 @@
 namespace accelerate {
 
 struct InitProcessGroupKwargs {
-  std::optional<std::chrono::milliseconds> timeout =
-      {};  ///< Of every collective; default 30 minutes.
-  /// "gloo" or "nccl"; default: nccl on GPUs, gloo on the CPU.
+  std::optional<std::chrono::milliseconds> timeout = {};  ///< Of a collective; default 30 minutes.
+  /// "gloo" or "nccl". Default: nccl on GPUs, gloo on the CPU.
   std::string backend = {};
 };
 
 struct AcceleratorOptions {
-  bool device_placement =
-      true;  ///< prepare() moves models, optimizer state and batches to device().
-  /// Micro-batches a step; ACCELERATE_GRADIENT_ACCUMULATION_STEPS wins over it.
+  /// Whether prepare() moves models, optimizer state and batches to device().
+  bool device_placement = true;
+  /// Micro-batches per step. ACCELERATE_GRADIENT_ACCUMULATION_STEPS overrides it.
   int gradient_accumulation_steps = 1;
-  /// Type that prepared forwards compute in; default ACCELERATE_MIXED_PRECISION, else `no`. A CPU
-  /// that is slow in 16 bits computes in fp32 instead, unless ACCELERATE_CPU_HALF is `native`.
+  /// The type that prepared forwards compute in. Default: ACCELERATE_MIXED_PRECISION, else `no`. A
+  /// CPU that is slow in 16 bits computes in fp32 instead, unless ACCELERATE_CPU_HALF is `native`.
   std::optional<MixedPrecision> mixed_precision = std::nullopt;
   bool cpu = false;  ///< Stay on the CPU even where there is a GPU.
-  /// Trackers by name (tensorboard, jsonl, csv, mlflow, "all") and of your own; init_trackers()
-  /// starts them.
+  /// Trackers, by name (tensorboard, jsonl, csv, mlflow, "all") or as objects of your own.
+  /// init_trackers() starts them.
   std::vector<LogWith> log_with = {};
-  std::filesystem::path project_dir = {};  ///< Where trackers write, unless project_config says.
+  /// Where trackers write, unless project_config says otherwise.
+  std::filesystem::path project_dir = {};
   ProjectConfiguration project_config = {};
-  /// Instead of gradient_accumulation_steps, for its other settings.
+  /// Replaces gradient_accumulation_steps and adds further settings.
   std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin = std::nullopt;
-  /// Schedules go on only when their optimizer stepped; else in every scheduler.step().
+  /// If true, schedules advance only when their optimizer stepped. If false, each scheduler.step()
+  /// advances them.
   bool step_scheduler_with_optimizer = true;
-  /// Whether a step counts once for each rank (upstream's way, the default) or once.
+  /// Whether one optimizer step advances a schedule once per rank (the default, as upstream) or
+  /// once.
   std::optional<SchedulerStep> scheduler_step = std::nullopt;
   AutocastKwargs autocast = {};
   GradScalerKwargs grad_scaler = {};
   DataLoaderConfiguration dataloader_config = {};
-  /// Generators that rank 0 hands to the others whenever a prepared loader begins a pass.
+  /// Generators whose state rank 0 sends to the other ranks when a prepared loader begins a pass.
   std::vector<RngType> rng_types = {RngType::generator};
   DistributedDataParallelKwargs ddp = {};
-  /// Shards models over the ranks instead of giving every rank a copy; by default as the launcher
-  /// asks (ACCELERATE_USE_FSDP). docs/fsdp.md.
+  /// Shards models over the ranks instead of giving every rank a copy. Default: as the launcher
+  /// asks (ACCELERATE_USE_FSDP). See docs/fsdp.md.
   std::optional<FullyShardedDataParallelPlugin> fsdp_plugin = std::nullopt;
   InitProcessGroupKwargs init_process_group = {};
   ProfileKwargs profile = {};
@@ -95,21 +97,21 @@ struct AcceleratorOptions {
 };
 
 struct BackwardOptions {
-  bool retain_graph = false;  ///< Another backward through the same graph follows.
+  bool retain_graph = false;  ///< Keep the graph for another backward.
   bool create_graph = false;  ///< Make the gradients differentiable.
-  /// Items (tokens) that `loss` sums over. Gradients of the window become those of the sum of all
-  /// its losses divided by the items of all ranks, however unequal the micro-batches are. One such
-  /// backward for each micro-batch.
+  /// The number of items (tokens) that `loss` sums over. The gradients of the window become the
+  /// gradients of (sum of all its losses) / (items of all ranks), even if micro-batches differ in
+  /// size. Call backward() once per micro-batch.
   std::optional<std::int64_t> num_items = std::nullopt;
 };
 
 template <typename Batch>
 struct PrepareLoaderOptions {
-  /// Whether batches are moved to device(); by default as the Accelerator says.
+  /// Whether batches are moved to device(). Default: as the Accelerator does.
   std::optional<bool> device_placement = std::nullopt;
-  /// A rank's part of what rank 0 has read, for loaders that dispatch.
+  /// For loaders that dispatch: returns a rank's part of the batch that rank 0 has read.
   std::function<Batch(const Batch&, const DispatchSlice&)> slice_fn_for_dispatch = nullptr;
-  /// Makes ragged batches fit together, for loaders that dispatch, e.g. PadToLongest{}.
+  /// For loaders that dispatch: makes ragged batches fit together, e.g. PadToLongest{}.
   std::function<void(std::vector<Batch>&)> pad_fn = nullptr;
 };
 
@@ -123,7 +125,8 @@ class Accelerator {
 
   // --- who am I ---------------------------------------------------------------------------------
   [[nodiscard]] const PartialState& state() const;
-  /// FSDP or DEEPSPEED when models are sharded in the words of either, else as the state says.
+  /// FSDP or DEEPSPEED if models are sharded, depending on whose options asked for it. Otherwise
+  /// the type of state().
   [[nodiscard]] DistributedType distributed_type() const;
   [[nodiscard]] int num_processes() const { return state().num_processes(); }
   [[nodiscard]] int process_index() const { return state().process_index(); }
@@ -135,20 +138,24 @@ class Accelerator {
   [[nodiscard]] c10::Device device() const { return state().device(); }
   [[nodiscard]] Communicator& communicator() const { return *state().communicator(); }
   [[nodiscard]] const std::shared_ptr<GradientState>& gradient_state() const;
-  /// Whether ACCELERATE_DEBUG_MODE is on (`accelerate launch --debug`): collectives of this class
-  /// then refuse tensors that are not on device(), and a model on one rank refuses what several
-  /// ranks would. What the ranks bring is compared always.
+  /// Whether ACCELERATE_DEBUG_MODE is on (`accelerate launch --debug`). Collectives of this class
+  /// then refuse tensors that are not on device(). A model on one rank then refuses what it would
+  /// refuse on several. What the ranks pass to a collective is compared in any case.
   [[nodiscard]] bool debug() const;
 
   // --- prepare ----------------------------------------------------------------------------------
-  /// The objects ready for this rank, in the order given: a tuple, or the bare object for one.
-  /// Modules (holder, shared_ptr, or on the stack) → Prepared, torch::jit::Module → PreparedScript,
-  /// optimizers → AcceleratedOptimizer, loaders of make_data_loader → PreparedLoader, schedules
-  /// (shared_ptr or on the stack, LibTorch's own too) → AcceleratedScheduler; whatever else comes
-  /// back as it is. Idempotent. What is not in a shared_ptr must outlive what comes back.
-  /// [collective] Throws ConfigError on all ranks when they differ in precision, accumulation,
-  /// engine or loader settings, or in what they prepare; what can be seen only later is compared
-  /// before the first step. Cost of both: an all-gather of 16 bytes.
+  /// Returns the objects ready for this rank, in the order given: a tuple, or the bare object for
+  /// one. What each becomes:
+  ///   modules (holder, shared_ptr or on the stack)                  Prepared
+  ///   torch::jit::Module                                            PreparedScript
+  ///   optimizers                                                    AcceleratedOptimizer
+  ///   loaders of make_data_loader                                   PreparedLoader
+  ///   schedules, LibTorch's own too (shared_ptr or on the stack)    AcceleratedScheduler
+  /// Other objects come back as they are. Idempotent. An object that is not in a shared_ptr must
+  /// outlive the prepared one. [collective] Throws ConfigError on all ranks if they differ in
+  /// precision, accumulation, engine or loader settings, or in what they prepare. Differences that
+  /// show only later are found before the first step. Cost of each comparison: an all-gather of 16
+  /// bytes.
   template <typename... Objects>
   [[nodiscard]] decltype(auto) prepare(Objects&&... objects) {
     compare_before_preparing({detail::given_object(objects)...});
@@ -160,7 +167,7 @@ class Accelerator {
     }
   }
 
-  /// As prepare(loader), with the functions that a loader needs which dispatches ragged batches.
+  /// As prepare(loader), with the functions that a loader needs to dispatch ragged batches.
   template <typename Batch>
   [[nodiscard]] PreparedLoader<Batch> prepare_data_loader(
       const DataLoader<Batch>& loader, const PrepareLoaderOptions<Batch>& options = {}) {
@@ -172,13 +179,15 @@ class Accelerator {
     return prepared;
   }
 
-  /// `loader` without the first `num_batches` of an epoch: see accelerate::skip_first_batches.
+  /// Returns `loader` without the first `num_batches` of an epoch; see
+  /// accelerate::skip_first_batches.
   template <typename Loader>
   [[nodiscard]] static Loader skip_first_batches(const Loader& loader, std::size_t num_batches) {
     return accelerate::skip_first_batches(loader, num_batches);
   }
 
-  /// What loaders are prepared with; set_even_batches() is for those that still will be.
+  /// The settings that loaders are prepared with. set_even_batches() affects loaders prepared
+  /// later.
   [[nodiscard]] const DataLoaderConfiguration& dataloader_config() const;
   [[nodiscard]] bool split_batches() const { return dataloader_config().split_batches; }
   [[nodiscard]] std::optional<bool> dispatch_batches() const {
@@ -194,7 +203,8 @@ class Accelerator {
     return dataloader_config().use_stateful_dataloader;
   }
 
-  /// The module, holder or shared_ptr that was given to prepare(); other objects as they are.
+  /// Returns the module, holder or shared_ptr that was given to prepare(). Other objects are
+  /// returned as they are.
   template <typename Model>
   [[nodiscard]] static auto& unwrap_model(Model& model) {
     if constexpr (requires { model.unwrap(); }) {
@@ -205,17 +215,19 @@ class Accelerator {
   }
 
   // --- train ------------------------------------------------------------------------------------
-  /// Computes gradients of `loss` (shape {}), divided by gradient_accumulation_steps, and averages
-  /// them over the ranks. Outside of any accumulate() or no_sync() it always does. [collective]
-  /// Throws UsageError: `loss` is no number that depends on parameters, a module was called behind
-  /// its prepared model, parameters got no gradient, gradients had been unscaled already.
+  /// Computes the gradients of `loss` (shape {}), divided by gradient_accumulation_steps, and
+  /// averages them over the ranks. Inside accumulate() or no_sync() it may skip the averaging.
+  /// [collective] Throws UsageError if `loss` is not one number that depends on parameters, or a
+  /// module was called directly instead of its prepared model. Also throws it if parameters got no
+  /// gradient, or gradients had already been unscaled.
   void backward(const at::Tensor& loss, const BackwardOptions& options = {});
 
-  /// One micro-batch: while it is alive, backward through `models` communicates only when
-  /// sync_gradients(), that is for every gradient_accumulation_steps-th micro-batch and for the
-  /// last batch of a loader; meanwhile optimizers and schedulers do nothing. Local. Throws
-  /// UsageError while the scope of another one lasts, and where parameters were changed since a
-  /// micro-batch of the window that did not synchronise (a step of an unprepared optimizer).
+  /// Opens a scope for one micro-batch. Inside it, backward through `models` communicates only if
+  /// sync_gradients() is true: on every gradient_accumulation_steps-th micro-batch, and on the last
+  /// batch of a loader. On the other micro-batches optimizers and schedulers do nothing. Local.
+  /// Throws UsageError inside another accumulate() scope. Also throws it if parameters changed
+  /// within the window (a step of an unprepared optimizer) after a micro-batch that did not
+  /// synchronise.
   template <typename... Models>
   [[nodiscard]] AccumulationWindow accumulate(const Models&... models) {
     return {gradient_state(), {models.core()...}};
@@ -227,7 +239,7 @@ class Accelerator {
   void set_gradient_accumulation_steps(int steps);
   [[nodiscard]] bool sync_gradients() const { return gradient_state()->sync_gradients; }
   void set_sync_gradients(bool on) { gradient_state()->sync_gradients = on; }
-  /// Micro-batches of the present window.
+  /// The number of micro-batches so far in the present window.
   [[nodiscard]] std::int64_t step() const { return gradient_state()->step(); }
 
   /// While the scope is alive, backward through `model` does not communicate.
@@ -236,25 +248,27 @@ class Accelerator {
     return {{model.core()}, false};
   }
 
-  /// The next backward through `model` communicates although its forwards ran under no_sync.
+  /// Makes the next backward through `model` communicate although its forwards ran under no_sync.
   template <typename Model>
   static void trigger_sync_in_backward(const Model& model) {
     model.core()->parallel().trigger_sync_in_backward();
   }
 
-  /// While the scope is alive, a rank may run out of batches before the others: from the scope's
-  /// end on it takes part in their backwards with zeros (gradients are divided by all ranks), until
-  /// all are through. Then everyone has the models and optimizer state of one of the last. On every
-  /// device; name all models that are trained in it, and communicate in it by backward() only.
-  /// [collective at its end] Throws UsageError: no model, one that holds a SyncBatchNorm, a scope
-  /// inside a scope. Cost: a few integers more for each backward, and the models once at the end.
+  /// While the scope is alive, a rank may run out of batches before its peers. At the scope's end
+  /// it takes part in their backwards with zeros until all ranks are through; gradients are divided
+  /// by the number of all ranks. Then every rank gets the models and optimizer state of a rank that
+  /// was among the last. Works on every device. Name all models that are trained in the scope, and
+  /// communicate in it by backward() only. [collective at its end] Throws UsageError without a
+  /// model, for a model that holds a SyncBatchNorm, and inside another such scope. Cost: a few more
+  /// integers per backward, and the models once at the end.
   template <typename... Models>
   [[nodiscard]] JoinScope join_uneven_inputs(const JoinOptions& join, const Models&... models) {
     return join_cores(join, {models.core()...});
   }
 
-  /// While the scope is alive, operations compute in the type that prepared forwards compute in; a
-  /// prepared model's forward needs none. With {.enabled = false} they compute as they are.
+  /// While the scope is alive, operations compute in the type that prepared forwards compute in.
+  /// With {.enabled = false} they compute in the type of their inputs. A prepared model's forward
+  /// does not need the scope.
   [[nodiscard]] AutocastScope autocast(const AutocastKwargs& kwargs) const;
   [[nodiscard]] AutocastScope autocast() const;
   [[nodiscard]] MixedPrecision mixed_precision() const;
@@ -262,30 +276,31 @@ class Accelerator {
   [[nodiscard]] bool native_amp() const { return mixed_precision() != MixedPrecision::no; }
   /// The loss scaler; null unless mixed_precision is fp16.
   [[nodiscard]] const std::shared_ptr<GradScaler>& scaler() const;
-  /// Whether the last step of any prepared optimizer was left out because gradients overflowed.
+  /// Whether any prepared optimizer skipped its last step because gradients overflowed.
   [[nodiscard]] bool optimizer_step_was_skipped() const;
 
-  /// Divides gradients by the factor that fp16 training gave the loss, of one optimizer or of all.
-  /// To be called when gradients are complete (sync_gradients()), before looking at them; clipping
-  /// and steps do it by themselves. [collective] Throws UsageError on incomplete gradients.
+  /// Divides the gradients of one optimizer, or of all, by the scale that fp16 training gave the
+  /// loss. Call it before looking at gradients, when they are complete (sync_gradients()). Clipping
+  /// and steps call it automatically. [collective] Throws UsageError if gradients are not complete.
   void unscale_gradients();
   void unscale_gradients(const AcceleratedOptimizer& optimizer);
 
-  /// Scales the gradients of `parameters`, unscaled before if need be, so that their norm together
-  /// is at most `max_norm`; returns the norm before that, shape {}. `norm_type` is any p, also
-  /// infinity. Ranks have equal gradients and need not talk. [collective for fp16, and where one of
-  /// the parameters is sharded] Throws UsageError: fp16 gradients that still accumulate, negative
-  /// `max_norm`, NaN as p.
+  /// Scales the gradients of `parameters` so that their total norm is at most `max_norm`. Unscales
+  /// them first if necessary. Returns the norm before clipping, shape {}. `norm_type` is any p,
+  /// including infinity. Ranks have equal gradients, so no communication is needed. [collective in
+  /// fp16, and if one of the parameters is sharded] Throws UsageError if fp16 gradients still
+  /// accumulate, `max_norm` is negative, or `norm_type` is NaN.
   at::Tensor clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                              double norm_type = 2.0);
-  /// Clamps every element of the gradients to [-clip_value, clip_value], as above.
+  /// Clamps every element of the gradients to [-clip_value, clip_value]. Unscales and throws as
+  /// clip_grad_norm_ does.
   void clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value);
 
-  /// Forgets models, optimizers and what is accumulated, and frees cached memory; the objects
-  /// themselves are the caller's to drop.
+  /// Forgets models, optimizers and accumulated state, and frees cached memory. The caller still
+  /// owns the objects.
   void free_memory();
   void clear() { free_memory(); }
-  /// The same after emptying the objects: holders become null, tensors undefined.
+  /// As free_memory(), after emptying the given objects: holders become null, tensors undefined.
   template <typename First, typename... Objects>
   void free_memory(First& first, Objects&... objects) {
     release_memory(first, objects...);
@@ -293,23 +308,23 @@ class Accelerator {
   }
 
   // --- between ranks ----------------------------------------------------------------------------
-  /// The ranks' values one after the other along dim 0. [collective]
+  /// Concatenates the ranks' values along dim 0. [collective]
   template <Nested T>
   [[nodiscard]] T gather(T value) const {
     return accelerate::gather(communicator(), verified("gather", std::move(value)));
   }
-  /// As gather, of what ranks computed for the present batch of the active loader: every sample
-  /// comes once, in the order of the loader, also where the ranks' batches differ in size, and less
-  /// those that were repeated to make them equal. Vectors of what is no tensor (strings) that stand
-  /// beside tensors are gathered too. [collective over the ranks that have a batch]
+  /// As gather, for what ranks computed from the present batch of the active loader. Every sample
+  /// comes once, in the loader's order. Batches of the ranks may differ in size. Samples that were
+  /// repeated to make batches equal are dropped. Vectors of non-tensors (strings) that stand beside
+  /// tensors are gathered too. [collective over the ranks that have a batch]
   template <Nested T>
   [[nodiscard]] T gather_for_metrics(T value) const {
     return detail::gather_once(communicator(), metrics_step(),
                                verified("gather_for_metrics", std::move(value)));
   }
-  /// The same with one object a sample, of any type that can be sent (accelerate/tensor/parcel.h;
-  /// with accelerate/comm/objects.h what is convertible to JSON too), tensors of any shape
-  /// included.
+  /// As gather_for_metrics, for one object per sample. Objects may be of any type that can be sent
+  /// (accelerate/tensor/parcel.h), including tensors of any shape. With accelerate/comm/objects.h
+  /// they may also be of any type that converts to JSON.
   template <typename T>
   [[nodiscard]] std::vector<T> gather_object_for_metrics(std::vector<T> objects) const {
     static_assert(detail::Portable<T>,
@@ -322,26 +337,28 @@ class Accelerator {
   [[nodiscard]] std::vector<T> gather_for_metrics(std::vector<T> objects) const {
     return gather_object_for_metrics(std::move(objects));
   }
-  /// The ranks' values reduced by `op`, element by element, times `scale`, on all of them.
+  /// Returns, on all ranks, the ranks' values reduced by `op` element by element, times `scale`.
   /// [collective]
   template <Nested T>
   [[nodiscard]] T reduce(T value, ReduceOp op = ReduceOp::sum, double scale = 1.0) const {
     return accelerate::reduce(communicator(), verified("reduce", std::move(value)), op, scale);
   }
-  /// The value of one rank, on all of them; the others bring one of the same shapes. [collective]
+  /// Returns the value of rank `from_process` on all ranks. The other ranks pass a value of the
+  /// same shapes. [collective]
   template <Nested T>
   [[nodiscard]] T broadcast(T value, int from_process = 0) const {
     return accelerate::broadcast(communicator(), verified("broadcast", std::move(value)),
                                  from_process);
   }
-  /// Every tensor padded along options.dim to the greatest size that a rank has, so that it can be
+  /// Pads every tensor along options.dim to the greatest size on any rank, so that it can be
   /// gathered. [collective]
   template <Nested T>
   [[nodiscard]] T pad_across_processes(T value, const PadOptions& options = {}) const {
     return accelerate::pad_across_processes(
         communicator(), verified("pad_across_processes", std::move(value)), options);
   }
-  /// This rank's part of a vector, a tensor or a map of equally long ones. Local.
+  /// Returns this rank's part of a vector, of a tensor, or of a map whose values are equally long.
+  /// Local.
   template <typename T>
   [[nodiscard]] T split_between_processes(const T& value, const SplitOptions& options = {}) const {
     return split_between_ranks(value, process_index(), num_processes(), options);
@@ -349,12 +366,12 @@ class Accelerator {
 
   /// Returns when all ranks have arrived. [collective]
   void wait_for_everyone() const { state().wait_for_everyone(); }
-  /// The main process runs the scope first, the others after it. [collective]
+  /// Lets the main process run the scope first and the other ranks after it. [collective]
   [[nodiscard]] ProcessFirst main_process_first() const;
-  /// The same with the main process of each machine.
+  /// As main_process_first, with the main process of each machine.
   [[nodiscard]] ProcessFirst local_main_process_first() const;
 
-  /// `fn` on the chosen rank, nothing (nullopt) on the others.
+  /// Returns a callable that calls `fn` on the chosen rank and returns nullopt on the others.
   template <typename Fn>
   [[nodiscard]] auto on_main_process(Fn fn) const {
     return detail::only_if(is_main_process(), std::move(fn));
@@ -379,13 +396,13 @@ class Accelerator {
   }
 
   // --- watch ------------------------------------------------------------------------------------
-  /// Records what operators take until the scope ends; see tracking/profiler.h. Default: as
+  /// Profiles operators until the scope ends; see tracking/profiler.h. Default: as
   /// AcceleratorOptions::profile says. [collective at its end, with output_trace_dir]
   [[nodiscard]] Profiler profile() const;
   [[nodiscard]] Profiler profile(ProfileKwargs kwargs) const;
 
-  /// Raises a flag on this rank; check_trigger() is true on all ranks when any had raised it, and
-  /// lowers it again. [check_trigger is collective]
+  /// Raises a flag on this rank. check_trigger() returns true on all ranks if any rank raised it,
+  /// and lowers it again. [check_trigger is collective]
   void set_trigger();
   [[nodiscard]] bool check_trigger();
 
@@ -393,55 +410,59 @@ class Accelerator {
   void print(const std::string& line) const;
 
   // --- save -------------------------------------------------------------------------------------
-  /// Writes named tensors as a safetensors file, on the main process only (with save_on_each_node,
-  /// of each machine); atomic. Local.
+  /// Writes named tensors as a safetensors file, atomically. Only the main process writes; with
+  /// save_on_each_node, the main process of each machine does. Local.
   void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) const;
-  /// Writes `model`'s parameters and buffers to `directory`, on the main process only as save()
-  /// does; tied parameters once, under their first name; of TorchScript not the position_ids and
-  /// token_type_ids that Transformers makes itself. One model.safetensors, or, beyond
-  /// `max_shard_size` ("500MB", "1.5GB", decimal), shards with an index, as Transformers reads
-  /// them. Local; of a sharded model [collective], in master dtype: rank 0 fetches and writes one
-  /// whole tensor after the other. Throws CheckpointError, ConfigError for a size that is none; see
-  /// save_weights.
+  /// Writes the parameters and buffers of `model` to `directory`, on the same process as save().
+  /// Writes one model.safetensors. Beyond `max_shard_size` ("500MB", "1.5GB", decimal) it writes
+  /// shards with an index, as Transformers reads them. Tied parameters are written once, under
+  /// their first name. Of TorchScript models, position_ids and token_type_ids that Transformers
+  /// recreates are left out. Local for whole models. For a sharded model [collective], in master
+  /// dtype: rank 0 fetches and writes one whole tensor at a time. Throws CheckpointError, and
+  /// ConfigError for a size that is not valid; see save_weights.
   template <typename Model>
   void save_model(const Model& model, const std::filesystem::path& directory,
                   const std::string& max_shard_size = "10GB") const {
     save_module(*model.core(), directory, max_shard_size);
   }
-  /// What save_model writes, by name: handles to the model's own. Of a sharded model, copies of
-  /// the whole tensors, in master dtype and on the CPU, on rank 0, and nothing on the others:
-  /// [collective].
+  /// Returns what save_model writes, by name, as handles to the model's tensors. For a sharded
+  /// model [collective]: rank 0 gets copies of the whole tensors, in master dtype and on the CPU,
+  /// and the other ranks get nothing.
   template <typename Model>
   [[nodiscard]] std::vector<NamedTensor> get_state_dict(const Model& model) const {
     return state_dict_of(*model.core());
   }
 
   // --- checkpoints ------------------------------------------------------------------------------
-  /// Saves all there is to go on from: prepared models, optimizers, schedules and loaders, the loss
-  /// scale, the random generators of every rank, registered objects, and inside an accumulation
-  /// window its gradients. `output_dir` becomes complete or stays as it was, whatever happens; one
-  /// that holds an earlier checkpoint is replaced. With automatic_checkpoint_naming leave it out:
-  /// the folder is <project_dir>/checkpoints/checkpoint_<save_iteration>, which must not be there,
-  /// and then the oldest beyond total_limit go. Returns the folder. [collective] Throws UsageError,
-  /// and CheckpointError on all ranks when it failed on one. docs/checkpoints.md.
+  /// Saves all that is needed to resume: prepared models, optimizers, schedules and loaders, the
+  /// loss scale, the random generators of every rank, and registered objects. Inside an
+  /// accumulation window, saves its gradients too. Whatever fails, `output_dir` ends up complete or
+  /// as it was. An earlier checkpoint in it is replaced. With automatic_checkpoint_naming leave
+  /// `output_dir` out: the folder is <project_dir>/checkpoints/checkpoint_<save_iteration>, which
+  /// must not exist. Afterwards the oldest checkpoints beyond total_limit are removed. Returns the
+  /// folder. [collective] Throws UsageError, and CheckpointError on all ranks if a rank failed. See
+  /// docs/checkpoints.md.
   std::filesystem::path save_state(const std::filesystem::path& output_dir = {},
                                    const SaveStateOptions& options = {});
-  /// Returns once an asynchronous save is complete; at once when there is none. Throws what it
-  /// failed of, a CheckpointError on all ranks, unless another call has thrown it already. Local.
+  /// Returns once an asynchronous save is complete, or immediately if none is under way. Throws the
+  /// error of the save, a CheckpointError on all ranks, unless another call has already thrown it.
+  /// Local.
   void wait_for_save();
 
-  /// Goes on where save_state() was called, here or in Python Accelerate: prepare and register the
-  /// same objects in the same order first. Ranks may be more or fewer. With automatic naming,
-  /// `input_dir` may be left out: the newest one is loaded. Returns the folder. [collective] Throws
-  /// CheckpointError on all ranks: damaged, incomplete, of another training, of a newer version.
-  /// Then nothing has changed on any rank, unless a registered object refused its state (those
-  /// before it are loaded, and it itself elsewhere) or a disk failed at the end.
-  /// docs/checkpoints.md.
+  /// Resumes where save_state() was called, here or in Python Accelerate. First prepare and
+  /// register the same objects in the same order. The number of ranks may differ. With automatic
+  /// naming `input_dir` may be left out: the newest checkpoint is loaded. Returns the folder.
+  /// [collective] Throws CheckpointError on all ranks if the checkpoint is damaged or incomplete,
+  /// belongs to another training, or is of a newer version. Then nothing has changed on any rank,
+  /// with two exceptions. If a registered object refused its state, the objects before it are
+  /// loaded, and it is loaded on the ranks where it did not refuse. If a disk failed at the end,
+  /// part may be loaded. See docs/checkpoints.md.
   std::filesystem::path load_state(const std::filesystem::path& input_dir = {},
                                    const LoadStateOptions& options = {});
 
-  /// Objects with state_dict() and load_state_dict() to be saved and loaded too, in this order; a
-  /// shared_ptr is shared, anything else must outlive the Accelerator. Local, alike on all ranks.
+  /// Registers objects with state_dict() and load_state_dict(), to be saved and loaded in this
+  /// order. A shared_ptr is shared; any other object must outlive the Accelerator. Local, but must
+  /// be called alike on all ranks.
   template <typename... Objects>
   void register_for_checkpointing(Objects&&... objects) {
     static_assert((detail::kIsCheckpointable<std::remove_cvref_t<Objects>> && ...),
@@ -450,11 +471,12 @@ class Accelerator {
     (register_object(detail::checkpointable(std::forward<Objects>(objects))), ...);
   }
 
-  /// Calls `hook` on every rank in each save_state(), with the folder in which files may be written
-  /// that are to be part of the checkpoint (no folders, names no other rank uses), before anything
-  /// else is.
+  /// Calls `hook` on every rank at the start of each save_state(), before anything is written.
+  /// Files that the hook writes into the given folder become part of the checkpoint. It may write
+  /// no folders, and no name that another rank uses.
   RemovableHandle register_save_state_pre_hook(StateHook hook);
-  /// Calls `hook` on every rank in each load_state(), with the checkpoint, before anything is read.
+  /// Calls `hook` on every rank in each load_state(), with the checkpoint's folder, before anything
+  /// is read.
   RemovableHandle register_load_state_pre_hook(StateHook hook);
 
   /// The number of the next automatically named checkpoint.
@@ -462,31 +484,32 @@ class Accelerator {
   void set_save_iteration(std::int64_t iteration);
 
   // --- track ------------------------------------------------------------------------------------
-  // Local, and cheap: values are handed to threads that write and send. What is called on a rank
-  // that does not track (most trackers run on the main process only) does nothing there. All throw
-  // UsageError for names that are empty, come twice or are not UTF-8, and before init_trackers().
+  // Local and cheap: values are handed to threads that write and send. Most trackers run on the
+  // main process only; on a rank that does not track, these calls do nothing. All throw UsageError
+  // for names that are empty, repeated or not UTF-8, and before init_trackers().
 
-  /// Starts the trackers of log_with on a run of `project_name`; `config` are the settings to
-  /// compare runs by, `init_kwargs` options by tracker. Throws ConfigError.
+  /// Starts the trackers of log_with on a run of `project_name`. `config` holds the settings by
+  /// which runs are compared. `init_kwargs` holds options for each tracker. Throws ConfigError.
   void init_trackers(const std::string& project_name, const TrackerConfig& config = {},
                      const TrackerKwargs& init_kwargs = {}) {
     trackers_of_rank().init(project_name, config, init_kwargs);
   }
-  /// The values of a step: accelerator.log({{"loss", loss}, {"epoch", epoch}}, step).
+  /// Logs the values of a step: accelerator.log({{"loss", loss}, {"epoch", epoch}}, step).
   void log(const TrackerValues& values, std::optional<std::int64_t> step = std::nullopt) {
     trackers_of_rank().log(values, step);
   }
-  /// Pictures of a step, shapes [N, C, H, W], [C, H, W] or [H, W]. Encoded here, before it returns.
+  /// Logs pictures of a step, shapes [N, C, H, W], [C, H, W] or [H, W]. Encodes them before it
+  /// returns.
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step = std::nullopt) {
     trackers_of_rank().log_images(images, step);
   }
-  /// A table of a step: columns, and rows as long as they are.
+  /// Logs a table of a step: column names, and rows with one cell per column.
   void log_table(const std::string& name, const TrackerTable& table,
                  std::optional<std::int64_t> step = std::nullopt) {
     trackers_of_rank().log_table(name, table, step);
   }
-  /// The tracker of that name; one that does nothing on a rank which does not have it. Throws
-  /// UsageError for a name that log_with does not have.
+  /// Returns the tracker of that name, or one that does nothing if this rank does not have it.
+  /// Throws UsageError for a name that log_with does not have.
   [[nodiscard]] std::shared_ptr<GeneralTracker> get_tracker(const std::string& name) const {
     return trackers_of_rank().get(name);
   }
@@ -495,9 +518,9 @@ class Accelerator {
     return trackers_of_rank().active();
   }
 
-  /// The last call of a training: waits for all ranks and for a save that is under way, then
-  /// finishes the trackers, so that no rank waits for another's. [collective] Throws
-  /// CheckpointError, at the very end, if that save failed.
+  /// Ends a training; call it last. Waits for all ranks and for a save that is under way, then
+  /// finishes the trackers, so that no rank waits for another's trackers. [collective] Throws
+  /// CheckpointError, at the very end, if the save failed.
   void end_training();
 
  private:
@@ -553,7 +576,7 @@ class Accelerator {
   [[nodiscard]] Trackers& trackers_of_rank() const;
   void remember_loader(const detail::LoaderPlan& loader);
   void register_object(detail::CheckpointedObject object);
-  /// `value`; in debug mode only after a look at its devices.
+  /// Returns `value`. In debug mode first checks the devices of its tensors.
   template <Nested T>
   [[nodiscard]] T verified(const char* operation, T value) const {
     if (debug()) require_device(collect_tensors(value), device(), operation);

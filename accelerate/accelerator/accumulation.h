@@ -13,8 +13,9 @@
 
 namespace accelerate {
 
-/// While alive, backward through the models only accumulates when `synchronize` is false; when it
-/// is true they go on as they were, so that a window inside no_sync or LocalSGD stays local.
+/// While alive and `synchronize` is false, backward through the models only accumulates. If it is
+/// true, the models synchronise as they did before, so a window inside no_sync or LocalSGD stays
+/// local.
 class [[nodiscard]] SyncScope {
  public:
   SyncScope(std::vector<std::shared_ptr<detail::ModelCore>> cores, bool synchronize)
@@ -25,7 +26,7 @@ class [[nodiscard]] SyncScope {
     }
   }
   ~SyncScope() {
-    // Backwards, for a model may be named twice.
+    // In reverse order, since a model may be named twice.
     for (std::size_t i = cores_.size(); i-- > 0;) {
       cores_[i]->parallel().set_synchronize(before_[i]);
     }
@@ -38,10 +39,10 @@ class [[nodiscard]] SyncScope {
   std::vector<bool> before_;
 };
 
-/// One micro-batch of an accumulation window; not inside another one. Left by an exception before
-/// backward it does not count: the next one takes its place, and until then optimizers refuse to
-/// step. Left by one after backward had begun it has spoilt the gradients of the window, and they
-/// refuse until zero_grad().
+/// Holds one micro-batch of an accumulation window. Scopes do not nest. If an exception ends the
+/// scope before backward, the micro-batch does not count: the next one takes its place, and
+/// optimizers refuse to step until then. If an exception ends it after backward has begun, the
+/// gradients of the window are spoilt, and optimizers refuse to step until zero_grad().
 class [[nodiscard]] AccumulationWindow {
  public:
   AccumulationWindow(std::shared_ptr<GradientState> state,

@@ -22,8 +22,8 @@
 namespace accelerate {
 namespace {
 
-// What allocators and cuDNN say; those of the original, so that what it retries is retried here,
-// and the last that of the memory which ranks share.
+// Texts that mean that memory ran out. The first five are the texts of the original, so that the
+// same errors are retried here. The last is for memory shared between ranks.
 constexpr std::array<std::string_view, 6> kOutOfMemoryTexts = {
     " out of memory.",
     "MPS backend out of memory",
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 6> kOutOfMemoryTexts = {
     "FATAL ERROR :: MODULE:PT_DEVMEM Allocation failed",
     "of shared memory: "};
 
-// Whether `holds` is true of `error` or of one that is nested in it.
+// Whether `holds` is true of `error` or of an error nested in it.
 template <typename Predicate>
 bool any_of_chain(const std::exception& error, const Predicate& holds) {
   if (holds(error)) return true;
@@ -66,7 +66,7 @@ bool should_reduce_batch_size(const std::exception& error) {
 
 namespace detail {
 
-// How an attempt ended on a rank, in the order of how much it decides.
+// How an attempt ended on a rank. The greatest value among the ranks decides.
 enum Ending : std::int64_t { kFits, kBrokenOff, kOutOfMemory, kFailed };
 
 namespace {
@@ -76,7 +76,7 @@ Ending ending_of(const std::exception& error) {
   return any_of_chain(error, is_comm_error) ? kBrokenOff : kFailed;
 }
 
-// A second group of the same ranks, for them to meet in when the first one has been aborted.
+// Makes a second group of the same ranks, in which they meet after the first has been aborted.
 std::shared_ptr<Communicator> meeting_of(Communicator& group) {
   auto meeting = split_everyone(group);
   outlive(group, *meeting);
@@ -119,7 +119,7 @@ BatchSizeSearch::Outcome BatchSizeSearch::try_once(
   } catch (...) {
     outcome = {kFailed, std::current_exception(), "an exception of an unknown type"};
   }
-  // Peers may be waiting for this rank inside a collective: they are not to wait any longer.
+  // Peers may be waiting for this rank inside a collective; this makes them stop waiting.
   communicator_->abort(outcome.ending == kOutOfMemory
                            ? "it ran out of memory with batch size " + std::to_string(batch_size_)
                            : outcome.text);
@@ -147,7 +147,8 @@ void BatchSizeSearch::run(const std::function<void(std::int64_t)>& attempt) {
   }
 }
 
-// Whether all ranks are done; false: another attempt. Throws when one of them failed.
+// Returns true if the attempt succeeded on all ranks, false if another attempt is needed. Throws if
+// a rank failed.
 bool BatchSizeSearch::settle(Communicator& meeting, const Outcome& mine) {
   const at::Tensor endings = at::empty({meeting.size()}, at::kLong);
   meeting.all_gather(endings, at::full({1}, static_cast<std::int64_t>(mine.ending), at::kLong))

@@ -1,19 +1,20 @@
-// The largest batch size that fits into memory, found by trying.
+// Finds the largest batch size that fits into memory by trying.
 //
 //   auto train = find_executable_batch_size(accelerator, [&](std::int64_t batch_size) {
-//     Net net;                                  // everything that depends on the batch size,
-//     auto loader = make_data_loader(...);      // and what an attempt may leave half done
+//     Net net;                              // Everything that depends on the batch size,
+//     auto loader = make_data_loader(...);  // and everything that an attempt may leave half done.
 //     ...
 //   }, {.starting_batch_size = 128});
 //   train();
 //
-// On several ranks all take the same size: when one runs out of memory, all try again with less. A
-// rank whose attempt fails closes its connections to the group first, so that a peer which waits
-// for it inside a collective (a gradient all-reduce, say) fails at once instead of waiting for the
-// timeout; then the ranks meet, connect anew, and go on. That costs some milliseconds a failed
-// attempt. An attempt must be able to start from the beginning: make and prepare inside it whatever
-// an earlier one may have changed, and models with SyncBatchNorm, whose groups end with an attempt
-// that failed. Source: accelerate/utils/memory.py of Hugging Face.
+// All ranks use the same size: if one runs out of memory, all try again with a smaller size. A rank
+// whose attempt fails first closes its connections to the group. A peer that waits for it inside a
+// collective (a gradient all-reduce, say) then fails immediately instead of at the timeout. The
+// ranks then meet, reconnect and go on, which costs some milliseconds per failed attempt.
+//
+// An attempt must be able to start from the beginning: make and prepare inside it everything that
+// an earlier attempt may have changed. Models with SyncBatchNorm belong inside too, since their
+// groups end with a failed attempt. Source: accelerate/utils/memory.py of Hugging Face.
 #pragma once
 
 #include <cstdint>
@@ -31,22 +32,22 @@ namespace accelerate {
 
 struct BatchSizeOptions {
   std::int64_t starting_batch_size = 128;
-  /// The next size after one that did not fit; it must be smaller, and 0 ends the search. Default:
-  /// nine tenths, rounded down: 128, 115, 103, 92, …
+  /// Returns the size to try after one that did not fit. It must be smaller; 0 ends the search.
+  /// Default: nine tenths, rounded down: 128, 115, 103, 92, …
   std::function<std::int64_t(std::int64_t)> reduce_batch_size_fn = {};
 };
 
-/// Whether `error`, or one that is nested in it, says that memory ran out: c10::OutOfMemoryError,
-/// std::bad_alloc, or the words of LibTorch's allocators and of cuDNN when it finds no plan.
+/// Whether `error`, or an error nested in it, says that memory ran out: c10::OutOfMemoryError,
+/// std::bad_alloc, or a message of LibTorch's allocators, or of cuDNN when it finds no plan.
 [[nodiscard]] bool should_reduce_batch_size(const std::exception& error);
 
 namespace detail {
 /// The search without the types of the callable.
 class BatchSizeSearch {
  public:
-  /// Throws UsageError: a negative start. `communicator` must outlive the search.
+  /// Throws UsageError if the starting size is negative. `communicator` must outlive the search.
   BatchSizeSearch(Communicator& communicator, BatchSizeOptions options);
-  /// A search on this process alone.
+  /// Searches on this process alone.
   explicit BatchSizeSearch(BatchSizeOptions options);
 
   /// Calls `attempt` with smaller and smaller sizes until it returns on all ranks. [collective]
@@ -61,7 +62,7 @@ class BatchSizeSearch {
   [[nodiscard]] std::int64_t next_size(std::int64_t size) const;
   [[noreturn]] void throw_nothing_fits() const;
 
-  std::shared_ptr<Communicator> alone_;  // The group of one, when no other was given.
+  std::shared_ptr<Communicator> alone_;  // The group of one, if none was given.
   Communicator* communicator_;
   BatchSizeOptions options_;
   std::int64_t batch_size_ = 0;
@@ -70,16 +71,17 @@ class BatchSizeSearch {
 };
 }  // namespace detail
 
-/// A callable around `fn`, which takes a batch size first and then what the callable is given.
+/// Wraps `fn`, which takes a batch size first and then the arguments of the call.
 template <typename Fn>
 class BatchSizeFinder {
  public:
   BatchSizeFinder(Fn fn, detail::BatchSizeSearch search)
       : fn_(std::move(fn)), search_(std::move(search)) {}
 
-  /// What `fn` returns for the first size that fits on all ranks; a later call begins with that
-  /// size. [collective] Throws what `fn` throws unless memory ran out; UsageError: not even one
-  /// sample fits; CommError: `fn` failed on another rank, or ranks began with different sizes.
+  /// Returns what `fn` returns for the first size that fits on all ranks. A later call begins with
+  /// that size. [collective] Throws what `fn` throws unless memory ran out. Throws UsageError if
+  /// not even one sample fits, CommError if `fn` failed on another rank or ranks began with
+  /// different sizes.
   template <typename... Args>
   auto operator()(Args&&... args) {
     using Result = std::invoke_result_t<Fn&, std::int64_t, Args&...>;
@@ -95,7 +97,7 @@ class BatchSizeFinder {
     }
   }
 
-  /// The size to try next; after a call, the one that fitted.
+  /// The size to try next; after a call, the size that fitted.
   [[nodiscard]] std::int64_t batch_size() const { return search_.batch_size(); }
 
  private:
@@ -103,7 +105,7 @@ class BatchSizeFinder {
   detail::BatchSizeSearch search_;
 };
 
-/// The search among the ranks of `group`, a Communicator or an Accelerator, which must outlive the
+/// Searches among the ranks of `group`, a Communicator or an Accelerator, which must outlive the
 /// callable.
 template <typename Group, typename Fn>
   requires requires(Group& group) { group.communicator(); } ||
@@ -117,7 +119,7 @@ template <typename Group, typename Fn>
   }
 }
 
-/// The search on this process alone; with several ranks, give the Accelerator.
+/// Searches on this process alone. With several ranks, pass the Accelerator.
 template <typename Fn>
 [[nodiscard]] BatchSizeFinder<Fn> find_executable_batch_size(Fn fn, BatchSizeOptions options = {}) {
   return {std::move(fn), detail::BatchSizeSearch(std::move(options))};

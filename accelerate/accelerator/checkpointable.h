@@ -1,4 +1,4 @@
-// What save_state() and load_state() can be told: objects of the user's, hooks, options.
+// What save_state() and load_state() take from the user: objects, hooks, options.
 #pragma once
 
 #include <concepts>
@@ -15,28 +15,28 @@
 namespace accelerate {
 
 struct SaveStateOptions {
-  /// Returns once the state is copied, and writes it while the training goes on. Alike on all
-  /// ranks. Needs as much memory as the state of this rank, kept for the next save. One save is
-  /// under way at a time: the next save_state() or load_state(), wait_for_save() and end_training()
-  /// wait for it, and throw on all ranks what it failed of. docs/checkpoints.md.
+  /// Returns once the state is copied, and writes it while the training goes on. Must be alike on
+  /// all ranks. Memory: as much as this rank's state, kept for the next save. One save is under way
+  /// at a time. The next save_state() or load_state(), wait_for_save() and end_training() wait for
+  /// it, and throw its error on all ranks. See docs/checkpoints.md.
   bool asynchronous = false;
-  /// Writes the state in shards: of what all ranks have alike each rank writes its share, in files
-  /// that PyTorch's distributed checkpoints read and `accelerate merge-weights` merges. Alike on
-  /// all ranks. load_state() knows both layouts, on any number of ranks. Cost: a checksum of the
-  /// state on each rank, to find what is alike; the rest is rank 0's. Not with save_on_each_node.
-  /// docs/checkpoints.md.
+  /// Writes the state in shards: each rank writes a share of what all ranks have alike. PyTorch's
+  /// distributed checkpoints read the files, and `accelerate merge-weights` merges them. Must be
+  /// alike on all ranks. load_state() reads both layouts, on any number of ranks. Cost: a checksum
+  /// of the state on each rank, to find what is alike; what differs is taken from rank 0. Cannot be
+  /// combined with save_on_each_node. See docs/checkpoints.md.
   bool sharded = false;
-  /// Writes each model as one file of whole tensors, which from_pretrained() opens, whatever
-  /// state_dict_type says of the rest. Alike on all ranks. Not with `sharded`.
+  /// Writes each model as one file of whole tensors, which from_pretrained() opens. state_dict_type
+  /// still decides on the rest. Must be alike on all ranks. Cannot be combined with `sharded`.
   bool whole_models = false;
-  /// Writes models and what hooks write, and nothing else: such a folder gives weights, see
-  /// LoadStateOptions::only_models, and no training goes on from it. Alike on all ranks.
+  /// Writes only models and what hooks write. No training can resume from such a folder; it is read
+  /// with LoadStateOptions::only_models. Must be alike on all ranks.
   bool only_models = false;
 };
 
 struct LoadStateOptions {
-  /// Without a folder: a checkpoint that is damaged or incomplete is left out, with a warning that
-  /// names it, for the one before it. Else it is an error.
+  /// If load_state() chooses the folder: skips a damaged or incomplete checkpoint, with a warning
+  /// that names it, and takes the one before it. If false, such a checkpoint is an error.
   bool skip_damaged = false;
   /// Loads models, and leaves optimizers, schedules, loaders, random generators and registered
   /// objects as they are.
@@ -46,7 +46,7 @@ struct LoadStateOptions {
 /// Called with a checkpoint's folder.
 using StateHook = std::function<void(const std::filesystem::path& folder)>;
 
-/// Takes a hook away again. Does nothing in its destructor, nor the second time.
+/// Removes a hook by remove(); a second call does nothing. The destructor does not remove it.
 class RemovableHandle {
  public:
   explicit RemovableHandle(std::weak_ptr<StateHook> hook) : hook_(std::move(hook)) {}

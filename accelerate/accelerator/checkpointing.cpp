@@ -33,7 +33,8 @@ FileSystem& files() {
   return real_file_system();
 }
 
-// A state that can be loaded: a checkpoint of ours, checked, or a folder of Python Accelerate.
+// A state that can be loaded: a checkpoint of ours that was checked, or a folder of Python
+// Accelerate.
 struct Loadable {
   Path folder;
   Manifest manifest;
@@ -50,7 +51,8 @@ bool may_be_removed(const Path& folder) {
   }
 }
 
-// Names of our files, with or without a number: "model_1.safetensors", "manifest.json".
+// Whether `name` is a name of our files, with or without a number: "model_1.safetensors",
+// "manifest.json".
 bool is_reserved(const std::string& name) {
   if (name == Manifest::kName || ShardFileName::parse(name)) return true;
   const Path path(name);
@@ -89,7 +91,7 @@ std::string text_of(const SaveStateOptions& options) {
          (options.only_models ? ", .only_models = true" : "") + "}";
 }
 
-// A rank that saves in another way than the others would wait for what they never send.
+// A rank with other options than its peers would wait for data that they never send.
 void require_same_options(const std::vector<std::string>& asked) {
   const auto other = std::ranges::find_if(asked, [&](const auto& one) { return one != asked[0]; });
   if (other == asked.end()) return;
@@ -120,7 +122,7 @@ void refuse_whole_shards(const SaveStateOptions& options) {
       "save_state() was asked for shards and for whole models: leave one of the two out");
 }
 
-// Takes the files of models out of `planned`.
+// Moves the files of models out of `planned`.
 std::vector<PlannedFile> take_models(std::vector<PlannedFile>& planned) {
   const auto others = std::ranges::stable_partition(planned, &PlannedFile::is_model);
   std::vector<PlannedFile> models(std::make_move_iterator(planned.begin()),
@@ -175,7 +177,7 @@ RemovableHandle Checkpointing::add_hook(Hooks& hooks, StateHook hook) {
   return RemovableHandle(hooks.back());
 }
 
-// Copies are called: a hook may add hooks, and remove itself.
+// Calls copies, since a hook may add hooks and remove itself.
 void Checkpointing::run(const Hooks& hooks, const Path& folder) {
   for (const auto& hook : Hooks(hooks)) {
     const StateHook call = *hook;
@@ -202,7 +204,7 @@ Path Checkpointing::numbered(std::int64_t number) const {
       .lexically_normal();
 }
 
-// Where links lead to: a link would be replaced, and what it leads to stay.
+// Resolves links: otherwise the link would be replaced, and the folder it leads to would stay.
 Path Checkpointing::new_folder(const Path& output_dir, const SaveStateOptions& options,
                                Communicator& ranks) const {
   Path folder = folder_to_save(output_dir);
@@ -250,7 +252,7 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
   return folder;
 }
 
-// What this rank writes; a copy of it when the training is to go on meanwhile.
+// Plans what this rank writes. An asynchronous save gets copies of the tensors.
 Checkpointing::Plan Checkpointing::plan(PendingCheckpoint& checkpoint,
                                         const SaveStateOptions& options,
                                         const TrainingState& training, Communicator& ranks) {
@@ -281,7 +283,7 @@ Checkpointing::Plan Checkpointing::plan(PendingCheckpoint& checkpoint,
   return plan;
 }
 
-// Runs beside the training when the save is asynchronous: it touches nothing that changes.
+// Runs on another thread if the save is asynchronous, so it must not touch anything that changes.
 void Checkpointing::complete(PendingCheckpoint& checkpoint, const Plan& plan, std::int64_t number,
                              Communicator& ranks) const {
   const AnnouncedCall call("save_state()");
@@ -298,9 +300,9 @@ void Checkpointing::complete(PendingCheckpoint& checkpoint, const Plan& plan, st
   if (config_.total_limit && leads(ranks)) prune(number);
 }
 
-// Beside the one that was just saved the greatest numbers stay. What is no whole checkpoint of ours
-// is neither counted nor removed; and an old one that cannot be removed is no reason to lose the
-// training.
+// Keeps the checkpoint that was just saved, and the checkpoints with the greatest numbers. A folder
+// that is not a complete checkpoint of ours is neither counted nor removed. Failing to remove an
+// old checkpoint does not end the training.
 void Checkpointing::prune(std::int64_t saved) const {
   try {
     std::int64_t kept = 1;
@@ -316,7 +318,7 @@ void Checkpointing::prune(std::int64_t saved) const {
   }
 }
 
-// The numbers of the checkpoints on each disk, greatest first.
+// Returns the numbers of the checkpoints on each disk, greatest first.
 std::vector<std::vector<std::int64_t>> Checkpointing::numbers_on_disks(Communicator& ranks) const {
   std::vector<std::int64_t> mine;
   on_all_ranks(ranks, [&] {
@@ -371,7 +373,8 @@ Path Checkpointing::load(const Path& input_dir, const LoadStateOptions& options,
   on_all_ranks(ranks, [&] { checked->load_the_rest(); });
   checked->load_updated();
   if (config_.automatic_checkpoint_naming) {
-    // Also behind a damaged one that was left out, and behind those that this one goes back from.
+    // Also beyond a damaged checkpoint that was skipped, and beyond checkpoints newer than this
+    // one.
     for (const auto& numbers : numbers_on_disks(ranks))
       if (!numbers.empty()) iteration_ = std::max(iteration_, numbers.front() + 1);
   }

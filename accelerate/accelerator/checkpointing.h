@@ -1,5 +1,5 @@
-// The part of an Accelerator that save_state() and load_state() go by: which folder, which objects,
-// which hooks. What is in the files is checkpoint/'s business.
+// The part of an Accelerator behind save_state() and load_state(): which folder, which objects,
+// which hooks. The folder checkpoint/ decides what is in the files.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ namespace accelerate::detail {
 
 class Checkpointing {
  public:
-  /// The training as `manifest` saw it: a checkpoint of another number of ranks holds other files
-  /// of theirs.
+  /// Describes the training for `manifest`: a checkpoint of another number of ranks holds other
+  /// files of ranks.
   using Describe = std::function<TrainingState(const Manifest& manifest)>;
 
-  /// `disk_leader`: the lowest of the ranks that share this one's disk; see PendingCheckpoint.
+  /// `disk_leader`: the lowest of the ranks that share this rank's disk; see PendingCheckpoint.
   Checkpointing(std::filesystem::path project_dir, const ProjectConfiguration& config,
                 int disk_leader);
 
@@ -39,7 +39,7 @@ class Checkpointing {
 
   /// See Accelerator::wait_for_save.
   void wait(const Communicator& ranks) { background_.wait_before(ranks); }
-  /// As wait(), and gives the memory of asynchronous saves back.
+  /// As wait(), and frees the memory of asynchronous saves.
   void end(const Communicator& ranks) { background_.release(ranks); }
 
   /// Throws UsageError for an object that is registered already.
@@ -50,11 +50,11 @@ class Checkpointing {
   RemovableHandle add_load_hook(StateHook hook) { return add_hook(load_hooks_, std::move(hook)); }
 
   [[nodiscard]] std::int64_t iteration() const { return iteration_; }
-  /// What it is once the present one is saved.
+  /// The value of iteration() once the present save is complete.
   [[nodiscard]] std::int64_t next_iteration() const {
     return config_.automatic_checkpoint_naming ? iteration_ + 1 : iteration_;
   }
-  /// Throws UsageError for a negative one.
+  /// Throws UsageError if `iteration` is negative.
   void set_iteration(std::int64_t iteration);
 
  private:
@@ -65,7 +65,8 @@ class Checkpointing {
   [[nodiscard]] std::filesystem::path new_folder(const std::filesystem::path& output_dir,
                                                  const SaveStateOptions& options,
                                                  Communicator& ranks) const;
-  /// What this rank writes, and where rank 0 fetches what it has only parts of; may be null.
+  /// What this rank writes, and the collector by which rank 0 fetches tensors that it has only
+  /// parts of. `collector` may be null.
   struct Plan {
     std::vector<PlannedFile> files;
     std::shared_ptr<ShardCollector> collector;
@@ -81,7 +82,7 @@ class Checkpointing {
   void prune(std::int64_t saved) const;
   [[nodiscard]] std::filesystem::path numbered(std::int64_t number) const;
   [[nodiscard]] std::vector<std::vector<std::int64_t>> numbers_on_disks(Communicator& ranks) const;
-  /// Whether this rank does what one of its disk must do.
+  /// Whether this rank does the work that one rank per disk must do.
   [[nodiscard]] bool leads(const Communicator& ranks) const { return ranks.rank() == disk_leader_; }
 
   std::filesystem::path project_dir_;
@@ -90,7 +91,7 @@ class Checkpointing {
   std::int64_t iteration_;
   std::vector<CheckpointedObject> objects_;
   Hooks save_hooks_, load_hooks_;
-  BackgroundSave background_;  // Last: it is waited for while all else is there.
+  BackgroundSave background_;  // Last: its destructor waits while all else exists.
 };
 
 }  // namespace accelerate::detail

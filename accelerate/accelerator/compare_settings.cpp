@@ -19,7 +19,7 @@ std::string numbered(const char* what, std::size_t number) {
   return what + (" " + std::to_string(number));
 }
 
-// "torch::optim::SGD with lr 0.1, 0.01": of each parameter group.
+// Returns the class and the rate of each parameter group: "torch::optim::SGD with lr 0.1, 0.01".
 std::string words_of(torch::optim::Optimizer& optimizer) {
   std::string words = c10::demangle(typeid(optimizer).name());
   try {
@@ -29,7 +29,7 @@ std::string words_of(torch::optim::Optimizer& optimizer) {
       before = ", ";
     }
   } catch (const UsageError&) {
-    // Options of the user's own that name no rate.
+    // The user's own options may have no rate.
   }
   return words;
 }
@@ -67,7 +67,7 @@ detail::Settings Accelerator::Impl::settings() const {
   return all;
 }
 
-// Where ranks come together anyway: to make one model of theirs, or to agree on a seed.
+// Compares where ranks communicate anyway: to make a model, or to agree on a seed.
 void Accelerator::compare_before_preparing(const std::vector<detail::GivenObject>& objects) {
   if (num_processes() == 1) return;
   const auto is_model = [](const auto& given) {
@@ -76,7 +76,8 @@ void Accelerator::compare_before_preparing(const std::vector<detail::GivenObject
   const bool has_model = std::ranges::any_of(objects, is_model);
   const bool has_loader =
       std::ranges::any_of(objects, [](const auto& given) { return given.loader != nullptr; });
-  // Not whether a seed is known: ranks may differ in data_seed, and must all compare, or none.
+  // Does not ask whether a seed is known: ranks may differ in data_seed, and must all compare or
+  // none.
   if (!has_model && (!has_loader || impl_->compared_loaders)) return;
   impl_->compared_loaders |= has_loader;
   const detail::AnnouncedCall call("prepare()");

@@ -1,4 +1,4 @@
-// What all ranks computed for the samples of the present step, each sample once.
+// Gathers what all ranks computed for the samples of the present step, each sample once.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@
 
 namespace accelerate::detail {
 
-/// Who takes part, and what of it counts. The same on all ranks that take part, for it follows from
-/// what the loader has said of its present batch.
+/// Says which ranks take part and which rows count. Equal on all ranks that take part, since it
+/// follows from what the loader says of its present batch.
 struct MetricsStep {
-  int ranks = 1;              ///< Those that have a batch.
-  bool ragged = false;        ///< Their batches may differ in rows.
-  std::int64_t samples = -1;  ///< Rows that are not repeats, −1: all.
+  int ranks = 1;              ///< The number of ranks that have a batch.
+  bool ragged = false;        ///< Whether their batches may differ in rows.
+  std::int64_t samples = -1;  ///< Rows that are not repeats; −1 for all.
 };
 [[nodiscard]] MetricsStep metrics_step(const GradientState& state, const Communicator& group);
 
-/// As gather(), of rows that may differ in number between the ranks, cut to those that count.
+/// As gather(), for tensors whose number of rows may differ between ranks. Drops repeated rows.
 [[nodiscard]] Tensors gather_rows_once(Communicator& communicator, const MetricsStep& step,
                                        const Tensors& tensors);
 
-/// The rows of all values that count. Throws CommError when the values do not fit together.
+/// Appends the rows of all values to the first, and drops repeated rows. Throws CommError if the
+/// values do not fit together.
 void join_rows_once(const std::vector<ColumnList>& values, const MetricsStep& step);
 
-/// Scalars {} become {1}: one row a rank.
+/// Turns scalars of shape {} into shape {1}: one row per rank.
 [[nodiscard]] at::Tensor with_rows(const at::Tensor& tensor);
 
 template <typename T>
@@ -40,7 +41,7 @@ template <typename T>
   return std::move(values.front());
 }
 
-/// A value of tensors, or one that has vectors of other things too.
+/// Gathers a value of tensors, or one that also holds vectors of other types.
 template <Nested T>
 [[nodiscard]] T gather_once(Communicator& communicator, const MetricsStep& step, T value) {
   static_assert(Parts<T>::kFacts.seen,
@@ -61,7 +62,7 @@ template <Nested T>
   }
 }
 
-/// Objects, one a sample.
+/// Gathers objects, one per sample.
 template <Portable T>
 [[nodiscard]] std::vector<T> gather_objects_once(Communicator& communicator,
                                                  const MetricsStep& step, std::vector<T> objects) {

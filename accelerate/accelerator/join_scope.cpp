@@ -12,7 +12,7 @@
 namespace accelerate {
 namespace {
 
-// Ranks without inputs have made fewer steps, so their moments are older than those of the others.
+// Ranks that ran out of inputs have made fewer steps, so their optimizer state is out of date.
 void copy_state(torch::optim::Optimizer& optimizer, Communicator& communicator, int source) {
   std::string bytes;
   if (communicator.rank() == source) {
@@ -30,7 +30,7 @@ void copy_state(torch::optim::Optimizer& optimizer, Communicator& communicator, 
   optimizer.load(archive);
 }
 
-// They have also seen fewer steps without an overflow.
+// Such ranks have also seen fewer steps without an overflow.
 void copy_state(GradScaler& scaler, Communicator& communicator, int source) {
   auto state = scaler.state_dict();
   const auto sent =
@@ -48,7 +48,7 @@ JoinScope::JoinScope(std::shared_ptr<JoinedInputs> inputs, const JoinOptions& op
     : setting_(std::move(setting)), inputs_(std::move(inputs)) {
   if (options.even_batches) even_batches_.emplace(setting_.loaders, *options.even_batches);
   if (!inputs_ || !setting_.scaler) return;
-  // Reduced gradients are the same on all ranks that step, and the others are not asked.
+  // Ranks that step have the same reduced gradients, so they need not agree with the other ranks.
   agreement_before_ = setting_.scaler->agreement();
   setting_.scaler->set_agreement(false);
 }

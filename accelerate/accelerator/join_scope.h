@@ -15,30 +15,30 @@
 namespace accelerate {
 
 struct JoinOptions {
-  /// Replaces even_batches of all prepared loaders inside the scope; unset leaves them as they are.
-  /// true: nothing has to be joined, all ranks get as many batches as one another.
+  /// Replaces even_batches of all prepared loaders inside the scope. Unset: loaders keep their
+  /// setting. If true, all ranks get equally many batches, and nothing has to be joined.
   std::optional<bool> even_batches = std::nullopt;
 };
 
 namespace detail {
 
-/// What a scope changes outside of itself, and keeps alive.
+/// What a scope changes outside itself and keeps alive.
 struct JoinSetting {
   std::vector<std::shared_ptr<ModelCore>> models;
   std::vector<std::shared_ptr<LoaderControl>> loaders;
   std::vector<AcceleratedOptimizer> optimizers;
-  std::shared_ptr<GradScaler> scaler;  // or null
+  std::shared_ptr<GradScaler> scaler;  // May be null.
   std::shared_ptr<Communicator> communicator;
 };
 
 }  // namespace detail
 
-/// While alive, a rank may leave its loop before the others; the scope's end waits for them all,
-/// and then models and optimizers are the same everywhere again. [the end is collective] Left by an
-/// exception it ends the group, so that no rank waits for this one.
+/// While alive, a rank may leave its loop before its peers. The scope's end waits for all ranks and
+/// makes models and optimizers equal again on all of them. [the end is collective] If an exception
+/// ends the scope, it ends the group, so that no peer waits for this rank.
 class [[nodiscard]] JoinScope {
  public:
-  /// `inputs`: null when all ranks have equally many batches, so that nothing has to be joined.
+  /// `inputs` is null if all ranks have equally many batches, so that nothing has to be joined.
   JoinScope(std::shared_ptr<JoinedInputs> inputs, const JoinOptions& options,
             detail::JoinSetting setting);
   ~JoinScope() noexcept(false);

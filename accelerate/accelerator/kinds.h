@@ -1,4 +1,4 @@
-// What prepare() can be given, recognised without LibTorch's expensive headers.
+// Recognises what prepare() is given, without LibTorch's expensive headers.
 #pragma once
 
 #include <memory>
@@ -46,7 +46,7 @@ inline constexpr bool kIsSharedModule = false;
 template <typename T>
 inline constexpr bool kIsSharedModule<std::shared_ptr<T>> = kIsModule<T>;
 
-// Ours and LibTorch's two kinds of schedule.
+// A schedule of ours, or one of LibTorch's two kinds.
 template <typename T>
 inline constexpr bool kIsScheduler =
     std::is_base_of_v<LRScheduler, T> || std::is_base_of_v<torch::optim::LRScheduler, T> ||
@@ -66,7 +66,8 @@ inline constexpr bool kIsPrepared = false;
 template <typename M>
 inline constexpr bool kIsPrepared<Prepared<M>> = true;
 
-// torch::data's loaders, by the members that only they have together; they come in unique_ptrs.
+// Recognises torch::data loaders, which come in unique_ptrs, by a set of members that only they
+// have.
 template <typename T>
 concept TorchDataLoader = requires(T& loader) {
   loader.begin();
@@ -78,7 +79,7 @@ inline constexpr bool kIsTorchDataLoader = TorchDataLoader<T>;
 template <typename T, typename D>
 inline constexpr bool kIsTorchDataLoader<std::unique_ptr<T, D>> = TorchDataLoader<T>;
 
-// Pointers other than those that prepare() knows: what they point to would come back unprepared.
+// Pointers that prepare() does not unwrap: it would hand back their objects unprepared.
 template <typename T>
 inline constexpr bool kIsBarePointer = false;
 template <typename T>
@@ -91,10 +92,10 @@ inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
 template <typename T>
 inline constexpr bool kIsAnyModule = std::is_same_v<T, torch::nn::AnyModule>;
 
-/// What prepare() was given, as ranks compare it.
+/// What prepare() was given, as the ranks compare it.
 struct GivenObject {
   const char* kind;                    ///< "a model".
-  const LoaderPlan* loader = nullptr;  ///< Of a loader.
+  const LoaderPlan* loader = nullptr;  ///< Set if the object is a loader.
 };
 
 inline constexpr const char* kModelKind = "a model";

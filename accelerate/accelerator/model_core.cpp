@@ -23,7 +23,7 @@ void ModelCore::before_forward() {
   engine_->before_forward(at::GradMode::is_enabled());
 }
 
-// What an engine knows of a failure says more than what the operator threw.
+// The engine's explanation of a failure says more than the operator's exception.
 void ModelCore::rethrow_cause() {
   if (const auto failure = engine_->take_failure()) std::rethrow_exception(failure);
   throw;

@@ -1,5 +1,5 @@
-// What every prepared model has, whatever its type: where its tensors are, the parallel engine, and
-// the type that its forward computes in.
+// What every prepared model has, whatever its type: its tensors, its parallel engine, and the type
+// that its forward computes in.
 #pragma once
 
 #include <memory>
@@ -22,23 +22,24 @@ class FullyShardedDataParallel;
 
 namespace accelerate::detail {
 
-/// How forwards compute: as they are, or under autocast on `device`.
+/// How forwards compute: in the types of their inputs, or under autocast on `device`.
 struct ForwardPrecision {
   std::optional<at::ScalarType> dtype = std::nullopt;
   c10::DeviceType device = c10::DeviceType::CPU;
   AutocastKwargs autocast = {};
-  std::optional<at::ScalarType> input = std::nullopt;   ///< That floating inputs are cast to.
-  std::optional<at::ScalarType> output = std::nullopt;  ///< The same of outputs; else fp32.
+  std::optional<at::ScalarType> input = std::nullopt;  ///< Floating inputs are cast to it.
+  /// Floating outputs are cast to it; unset: 16-bit ones to fp32.
+  std::optional<at::ScalarType> output = std::nullopt;
 };
 
 class ModelCore {
  public:
-  /// `module` is its address, by which a second prepare() finds it.
+  /// `module` is the address of the module, by which a second prepare() finds it.
   ModelCore(const void* module, ModuleView view, std::shared_ptr<ParallelEngine> engine,
             const ForwardPrecision& precision);
 
-  /// Runs `forward`, the module's, between what the engine does before and after it, under
-  /// autocast. Throws what `forward` does, or what the engine knows of it.
+  /// Runs `forward` (the module's) under autocast, between the engine's work before and after it.
+  /// Throws what `forward` throws, or the engine's explanation of the failure.
   template <typename Forward>
   decltype(auto) run_forward(Forward&& forward) {
     before_forward();
@@ -57,9 +58,9 @@ class ModelCore {
     }
   }
 
-  /// Whether inputs are to go through input().
+  /// Whether inputs must go through input().
   [[nodiscard]] bool casts_inputs() const { return precision_.input.has_value(); }
-  /// `value` with its floating tensors in the type of the parameters.
+  /// Returns `value` with its floating tensors cast to the input type.
   template <typename T>
   [[nodiscard]] decltype(auto) input(T&& value) const {
     if constexpr (Nested<std::remove_cvref_t<T>>) {
@@ -69,12 +70,12 @@ class ModelCore {
       return std::forward<T>(value);
     }
   }
-  /// Whether outputs are to go through output().
+  /// Whether outputs must go through output().
   [[nodiscard]] bool casts_outputs() const {
     return precision_.dtype.has_value() || precision_.output.has_value();
   }
-  /// `value` with its tensors of 16 bits in fp32, or its floating ones in the type that was asked
-  /// for.
+  /// Returns `value` with its 16-bit tensors cast to fp32, or, if an output type was asked for,
+  /// with all floating tensors cast to it.
   template <typename T>
   [[nodiscard]] T output(T value) const {
     return map_tensors(std::move(value),
@@ -86,17 +87,18 @@ class ModelCore {
   [[nodiscard]] const void* module() const { return module_; }
   [[nodiscard]] const ModuleView& view() const { return view_; }
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
-  /// Tensors whose grad() is the gradient: the parameters, or this rank's parts of them.
+  /// Returns the tensors whose grad() is the gradient: the parameters, or this rank's parts of
+  /// them.
   [[nodiscard]] std::vector<at::Tensor> gradient_holders() const;
 
   [[nodiscard]] ParallelEngine& parallel() { return *engine_; }
-  /// The engine as the one it must be for `feature`. Throws UsageError.
+  /// Returns the engine as the type that `feature` needs. Throws UsageError for another type.
   [[nodiscard]] DistributedDataParallel& replicated(const char* feature) const;
   [[nodiscard]] FullyShardedDataParallel& sharded(const char* feature) const;
-  /// The engine of a sharded model, null for others.
+  /// The engine of a sharded model; null for other models.
   [[nodiscard]] const std::shared_ptr<FullyShardedDataParallel>& shards() const { return shards_; }
 
-  /// How many SyncBatchNorm layers the module has; unset until they have been told their group.
+  /// The number of SyncBatchNorm layers; unset until the layers have been told their group.
   [[nodiscard]] const std::optional<std::size_t>& sync_batch_norms() const {
     return sync_batch_norms_;
   }

@@ -1,4 +1,4 @@
-// What prepare() makes of a model: the user's module with the engine around its forward.
+// What prepare() makes of a model: the user's module, with the engine around its forward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,16 +21,17 @@ struct Module;
 
 namespace accelerate {
 
-/// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to one on the
-/// stack. A handle: copies share the module. Call it, or its forward(), never the module behind it.
+/// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to a module on
+/// the stack. A handle: copies share the module. Call it or its forward(), never the module
+/// directly.
 template <typename M>
 class Prepared {
  public:
   Prepared(M module, std::shared_ptr<detail::ModelCore> core)
       : module_(std::move(module)), core_(std::move(core)) {}
 
-  /// The module's forward, under mixed_precision's autocast. Its outputs, nested ones too, are then
-  /// fp32 where they would be fp16 or bf16; what holds no tensors comes back as it is. Floating
+  /// Runs the module's forward under mixed_precision's autocast. Outputs in fp16 or bf16, nested
+  /// ones too, are then cast to fp32; outputs without tensors come back as they are. Floating
   /// inputs of a sharded model are cast to the type that it computes in.
   template <typename... Args>
   auto forward(Args&&... args) {
@@ -58,7 +59,7 @@ class Prepared {
   /// The user's module.
   [[nodiscard]] auto* operator->() { return &*module_; }
   [[nodiscard]] auto& operator*() { return *module_; }
-  /// What was given to prepare(): the holder, the shared_ptr, or the module on the stack.
+  /// Returns what was given to prepare(): the holder, the shared_ptr, or the module on the stack.
   [[nodiscard]] auto& unwrap() {
     if constexpr (std::is_pointer_v<M>) {
       return *module_;
@@ -67,22 +68,23 @@ class Prepared {
     }
   }
 
-  /// The user's own leaves, each once.
+  /// The parameters of the user's module, each once.
   [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
-  /// What this rank has of them, each of shape {n}: where a sharded model's values and gradients
-  /// are. The parameters themselves when every rank has the model.
+  /// Returns the parts of the parameters that this rank has, each of shape {n}. They hold a sharded
+  /// model's values and gradients. If every rank has the whole model, returns the parameters.
   [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
     return core_->gradient_holders();
   }
-  /// While the scope is alive, parameters of a sharded model are whole and in the type that
+  /// While the scope is alive, the parameters of a sharded model are whole, in the type that
   /// optimizers see. [collective, also at its end with writeback]
   [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) {
     return {core_, options};
   }
   void train(bool on = true) { (*module_).train(on); }
   void eval() { train(false); }
-  /// How gradients travel from the next step on, in place of ddp's comm_hook; the same on all
-  /// ranks. An empty one: as they are. What it throws ends the step, and the group with it.
+  /// Sets how gradients travel from the next step on, in place of ddp's comm_hook. Must be the same
+  /// on all ranks. An empty hook sends them unchanged. An exception of the hook ends the step and
+  /// the group.
   void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
 
   [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
@@ -110,7 +112,7 @@ class PreparedScript {
   }
   void train(bool on = true);
   void eval() { train(false); }
-  /// As Prepared's.
+  /// See Prepared::register_comm_hook.
   void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
 
   [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }

@@ -9,8 +9,8 @@ namespace {
 
 using Convert = std::function<at::Tensor(const at::Tensor&)>;
 
-// A TorchScript value with its tensors converted. Containers are copied, for the script may keep
-// them.
+// Returns a TorchScript value with its tensors converted. Copies containers, since the script may
+// keep them.
 c10::IValue converted_by(const Convert& convert, const c10::IValue& value) {
   if (value.isTensor()) return convert(value.toTensor());
   if (value.isTuple()) {

@@ -1,4 +1,4 @@
-// Order and choice among ranks: run this first there, run that only there.
+// Order and choice among ranks: which rank runs a scope first, which rank runs it at all.
 #pragma once
 
 #include <exception>
@@ -12,8 +12,8 @@
 
 namespace accelerate {
 
-/// While alive, `first` ranks run the scope before the others: those wait at its start for the
-/// first to reach its end. [collective] Left by an exception, it does not wait.
+/// While alive, ranks with `first` run the scope before the others, which wait at its start until
+/// the first have reached its end. [collective] If an exception ends the scope, it does not wait.
 class [[nodiscard]] ProcessFirst {
  public:
   ProcessFirst(std::shared_ptr<Communicator> communicator, bool first)
@@ -33,7 +33,8 @@ class [[nodiscard]] ProcessFirst {
 };
 
 namespace detail {
-/// `fn` where `here`, nothing elsewhere: a callable that returns optional<R>, or void for void.
+/// Returns a callable that calls `fn` if `here`, else does nothing. It returns optional<R>, or void
+/// if `fn` does.
 template <typename Fn>
 auto only_if(bool here, Fn fn) {
   return [here, fn = std::move(fn)](auto&&... args) mutable {

@@ -1,4 +1,4 @@
-// save_model() and get_state_dict(): models as named tensors, whole also where ranks have parts.
+// save_model() and get_state_dict(): models as whole named tensors, even if ranks have only parts.
 #include <map>
 #include <string>
 #include <utility>
@@ -18,7 +18,7 @@
 namespace accelerate {
 namespace {
 
-// As Python has it in its state_dict.
+// Returns the model with the entries that Python has in its state_dict.
 ModelPart saved_part(const detail::ModelCore& core) {
   ModelPart part = detail::model_part(core, "model");
   part.view = detail::without_unsaved_buffers(std::move(part.view));
@@ -95,7 +95,7 @@ std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& cor
   });
   std::vector<NamedTensor> all;
   if (core.shards()->communicator()->rank() != 0) return all;
-  std::map<const at::TensorImpl*, at::Tensor> by_leaf;  // Those that are tied have several names.
+  std::map<const at::TensorImpl*, at::Tensor> by_leaf;  // Tied tensors have several names.
   for (const auto& [name, leaf] : names) {
     const auto found = whole.find(name);
     if (found != whole.end()) by_leaf.emplace(leaf.unsafeGetTensorImpl(), found->second);

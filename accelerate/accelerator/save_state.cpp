@@ -1,4 +1,4 @@
-// save_state() and load_state(): what an Accelerator has prepared, as the parts of a checkpoint.
+// save_state() and load_state(): turns what an Accelerator has prepared into parts of a checkpoint.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/ScalarType.h>
@@ -25,7 +25,7 @@
 namespace accelerate {
 namespace {
 
-// "model", "model_1", "model_2", …: upstream's way.
+// "model", "model_1", "model_2", …, as upstream names them.
 std::string numbered(const std::string& kind, std::size_t index) {
   return index == 0 ? kind : kind + "_" + std::to_string(index);
 }
@@ -46,7 +46,7 @@ std::vector<int> ranks_with_gradients(const Manifest& manifest) {
   return ranks;
 }
 
-// Names of all models' parameters; those of a second model are told apart by "model_1:".
+// Returns the names of all models' parameters. Names of a second model get the prefix "model_1:".
 ParameterNames parameter_names(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   ParameterNames names;
   for (std::size_t i = 0; i < models.size(); ++i) {
@@ -61,7 +61,7 @@ ParameterNames parameter_names(const std::vector<std::shared_ptr<detail::ModelCo
   return names;
 }
 
-// What this rank has of the parameters of all models, by the names that optimizers have for them.
+// Returns this rank's parts of all models' parameters, under the names that optimizers use.
 std::vector<NamedShard> shards_by_parameter_name(const TrainingState& training) {
   std::vector<NamedShard> shards;
   for (const auto& model : training.models) {
@@ -74,8 +74,8 @@ std::vector<NamedShard> shards_by_parameter_name(const TrainingState& training) 
   return shards;
 }
 
-// A rank that the checkpoint does not know draws other numbers than those it does, but the same in
-// each resumed run.
+// A rank that is not in the checkpoint gets a separate seed. It draws other numbers than the saved
+// ranks, but the same in each resumed run.
 CheckedState seed_of_new_rank(const StateDict& state_of_first, int rank) {
   const auto bytes = state_of_first.at("cpu").to<at::Tensor>().contiguous();
   const auto sum = checksum(std::string_view(static_cast<const char*>(bytes.const_data_ptr()),
@@ -107,7 +107,7 @@ StateDict gradients_of(const ParameterNames& names,
   return gradients;
 }
 
-// A saved gradient and the parameter that is to have it.
+// A saved gradient and the parameter that gets it.
 struct SavedGradient {
   at::Tensor parameter, gradient;
 };
@@ -132,7 +132,7 @@ std::vector<SavedGradient> saved_gradients(
   return found;
 }
 
-// Adds `share` times the gradients of one rank that saved to those that are there.
+// Adds `share` times the gradients that one rank saved to the present gradients.
 void add_gradients(const std::vector<SavedGradient>& saved, double share) {
   const at::NoGradGuard no_grad;
   for (const auto& [parameter, gradient] : saved) {
@@ -141,7 +141,7 @@ void add_gradients(const std::vector<SavedGradient>& saved, double share) {
   }
 }
 
-// One more is added to what is counted.
+// Returns a saved count. The greatest integer is refused because counting goes on from it.
 std::int64_t count_of(const StateDict& value, const char* key) {
   const auto number = value.to<std::int64_t>();
   if (number >= 0 && number < std::numeric_limits<std::int64_t>::max()) return number;
@@ -149,13 +149,13 @@ std::int64_t count_of(const StateDict& value, const char* key) {
                         std::to_string(number) + "; allowed is 0 to 2^63 - 2");
 }
 
-// The same where there may be none.
+// As count_of, for a value that may be absent or null.
 std::optional<std::int64_t> count_if_any(const StateDict* value, const char* key) {
   if (value == nullptr || value->is_null()) return std::nullopt;
   return count_of(*value, key);
 }
 
-// Else slices of several steps would be saved as one.
+// Otherwise slices of different steps would be saved as one state.
 void require_equal_updates(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   for (const auto& model : models) {
     if (model->shards()) model->shards()->require_equal_updates();
@@ -169,7 +169,7 @@ void require_equal_updates(const std::vector<std::shared_ptr<detail::ModelCore>>
       "no checkpoint can take them up. Save when sync_gradients() is true, after optimizer.step()");
 }
 
-// Of what one rank saved inside a window.
+// Checks what one rank saved inside a window.
 CheckedState check_window(detail::ItemCount& items, const StateDict& part,
                           std::vector<SavedGradient> gradients, double share) {
   const auto counted = count_if_any(&part.at("num_items"), "num_items");
@@ -206,9 +206,9 @@ void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int6
   if (iteration) checkpointing.set_iteration(*iteration);
 }
 
-// Inside an accumulation window each rank has gradients that are nowhere else. The ranks that load
-// share out those that were saved, weighted so that their mean, or by items their sum, is what it
-// was.
+// Inside an accumulation window each rank has gradients that exist nowhere else. The ranks that
+// load divide the saved gradients among themselves. The weights keep their mean as it was, or, if
+// items are counted, their sum.
 void Accelerator::Impl::add_window(const Manifest& manifest, TrainingState& training) {
   const auto live = live_models();
   const auto names = parameter_names(live);

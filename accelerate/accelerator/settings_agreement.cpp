@@ -37,8 +37,8 @@ std::string value_of(const Values& values, const std::string& name) {
   return found == values.end() ? kAbsent : found->second;
 }
 
-// "\n  mixed_precision: bf16 on rank 0, no on rank 2", for what the first rank to differ from rank
-// 0 has otherwise.
+// Returns "\n  mixed_precision: bf16 on rank 0, no on rank 2" for each setting that differs. Names
+// the first rank that differs from rank 0.
 std::string differences(const std::vector<std::string>& texts) {
   std::vector<Values> all;
   Values names;
@@ -132,7 +132,7 @@ void Settings::add(const GradScalerKwargs& scaler) {
   add("grad_scaler.growth_interval", std::to_string(scaler.growth_interval));
 }
 
-// How many samples there are is rank 0's alone to say where it reads for all, and a stream's own.
+// Does not compare the number of samples if only rank 0 reads the dataset, or if it is a stream.
 void Settings::add(const std::string& name, const LoaderPlan& loader) {
   const DataLoaderOptions& options = loader.options();
   const bool own = static_cast<bool>(options.batch_sampler);

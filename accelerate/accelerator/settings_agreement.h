@@ -1,5 +1,5 @@
-// Settings that all ranks must have alike, compared once when they prepare a model and once before
-// their first step. Ranks that differ in them would train on, each in its own way.
+// Compares the settings that all ranks must have alike: when they prepare a model, and before the
+// first step. Ranks that differ would go on training, each in its own way.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ class Communicator;
 
 namespace detail {
 
-/// The shortest text that is read as `value` again: "0.1".
+/// Returns the shortest text that reads back as `value`: "0.1".
 [[nodiscard]] std::string text_of(double value);
 
-/// The settings of one rank, by name and in words.
+/// The settings of one rank, as text by name.
 class Settings {
  public:
   void add(const std::string& name, const std::string& value);
@@ -34,16 +34,16 @@ class Settings {
   void add(const DistributedDataParallelKwargs& ddp);
   void add(const FsdpSettings& fsdp);
   void add(const GradScalerKwargs& scaler);
-  /// Of a loader that goes by `name`, prepared or not.
+  /// Adds the settings of a loader, prepared or not; their names begin with `name`.
   void add(const std::string& name, const LoaderPlan& loader);
 
-  /// Throws ConfigError on all ranks when they differ: with the settings that do, and the values of
-  /// two ranks. Throws CommError when another rank is elsewhere, in a call that compares itself.
-  /// `where` begins the message: "prepare()". [collective] Cost: an all-gather of 16 bytes.
+  /// Throws ConfigError on all ranks if they differ. The error names the settings that differ and
+  /// the values on two ranks. Throws CommError if another rank is in a different call. `where`
+  /// begins the message: "prepare()". [collective] Cost: an all-gather of 16 bytes.
   void require_same(Communicator& ranks, const std::string& where) const;
 
  private:
-  std::string text_;  // A line each: name, tab, value.
+  std::string text_;  // One line per setting: name, tab, value.
 };
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Splitting one input between ranks, for inference.
+// Splits one input between ranks, for inference.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +14,15 @@
 namespace accelerate {
 
 struct SplitOptions {
-  bool apply_padding = false;  ///< Repeat the last element so that all ranks get as many.
+  /// Repeat the last element so that all ranks get equally many.
+  bool apply_padding = false;
 };
 
 namespace detail {
 
-/// Positions of this rank's elements among `length`: the first length % size ranks get one more;
-/// padding repeats the last position of the whole. Source: PartialState.split_between_processes of
-/// Hugging Face.
+/// Returns the positions of this rank's elements among `length`. The first length % size ranks get
+/// one more. Padding repeats the last position of the whole input. Source:
+/// PartialState.split_between_processes of Hugging Face.
 [[nodiscard]] std::vector<std::int64_t> split_positions(std::int64_t length, int rank, int size,
                                                         const SplitOptions& options);
 
@@ -65,8 +66,8 @@ std::map<std::string, T> take(const std::map<std::string, T>& value,
 
 }  // namespace detail
 
-/// This rank's part of `value`: a vector, a tensor (dim 0) or a map of equally long ones. A group
-/// of one gets all of it. Local.
+/// Returns this rank's part of `value`: a vector, a tensor (along dim 0), or a map whose values are
+/// equally long. A group of one gets all of it. Local.
 template <typename T>
 [[nodiscard]] T split_between_ranks(const T& value, int rank, int size,
                                     const SplitOptions& options) {

@@ -10,11 +10,11 @@
 
 namespace accelerate {
 
-/// While alive, the user's leaves hold their whole values, in the type that optimizers see; the
-/// model does not run meanwhile. [collective, also at its end with writeback; left by an exception
-/// it keeps nothing and waits for nobody] Every rank is to change them alike. Does nothing for
-/// models that every rank has whole. Throws UsageError: inside another one of the model; writeback
-/// with rank0_only. Memory: the model in that type.
+/// While alive, the user's parameters hold their whole values, in the type that optimizers see. The
+/// model must not run meanwhile. Every rank must change them alike. Does nothing for a model that
+/// every rank has whole. Memory: the model in that type. [collective, also at its end with
+/// writeback] If an exception ends the scope, changes are dropped and no rank is waited for. Throws
+/// UsageError inside another such scope of the model, and for writeback together with rank0_only.
 class [[nodiscard]] SummonScope {
  public:
   SummonScope(std::shared_ptr<detail::ModelCore> core, const SummonOptions& options);

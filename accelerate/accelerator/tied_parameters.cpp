@@ -29,7 +29,7 @@ void TiedParameters::list_once_in(torch::optim::Optimizer& optimizer) {
 
 void TiedParameters::name_by(const ModuleView& model) {
   if (unnamed_.empty()) return;
-  std::set<const void*> named;  // A weight with three names is dropped twice.
+  std::set<const void*> named;  // A weight with three names is listed twice.
   std::erase_if(unnamed_, [&](const ListedTwice& tie) {
     const auto names = names_of(tie.parameter, model);
     if (names.empty()) return false;

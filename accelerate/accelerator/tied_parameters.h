@@ -1,4 +1,5 @@
-// Weights that have several names in a model, and that optimizers therefore list several times.
+// Handles weights that have several names in a model, and that optimizers therefore list several
+// times.
 #pragma once
 
 #include <vector>
@@ -8,15 +9,15 @@
 
 namespace accelerate::detail {
 
-/// Has optimizers list tied weights once, and warns of it by the names of a model. Which of the two
-/// is prepared first does not matter.
+/// Makes optimizers list tied weights once, and warns about them by their names in a model. Model
+/// and optimizer may be prepared in either order.
 class TiedParameters {
  public:
-  /// Has `optimizer` list each of its parameters once. Throws as list_once().
+  /// Makes `optimizer` list each of its parameters once. Throws as list_once().
   void list_once_in(torch::optim::Optimizer& optimizer);
-  /// Warns of those that `model` has.
+  /// Warns about the tied weights that `model` has.
   void name_by(const ModuleView& model);
-  /// Warns of those that no model has, by their places in the optimizer.
+  /// Warns about the tied weights that no model has, by their places in the optimizer.
   void warn_of_rest();
 
  private:

@@ -1,4 +1,4 @@
-// The part of the facade that a training step walks through: accumulate, backward, unscale.
+// The part of the facade that a training step uses: accumulate, backward, unscale.
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::vector<DistributedDataParallel*> replicas_of(
   return engines;
 }
 
-// Items are added up over all ranks, and those without inputs would not take part.
+// Items are summed over all ranks, and ranks without inputs would not take part.
 void refuse_items_while_joining(bool joining) {
   if (!joining) return;
   throw UsageError(
@@ -56,7 +56,7 @@ std::vector<at::Tensor> gradients_of(
   return gradients;
 }
 
-// Of this window, or a part of them that a failed backward took with it.
+// Whether this window has gradients, or lost some in a failed backward.
 bool have_gradients(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   const auto has_lost = [](const auto& core) {
     return core->shards() && core->shards()->has_lost_gradients();
@@ -64,7 +64,7 @@ bool have_gradients(const std::vector<std::shared_ptr<detail::ModelCore>>& model
   return std::ranges::any_of(models, has_lost) || !gradients_of(models).empty();
 }
 
-// A sentence for what autograd would refuse in its own words, or pass over.
+// Refuses in plain words what autograd would refuse in its own words, or accept.
 void require_differentiable(const at::Tensor& loss) {
   std::string found;
   if (!loss.defined()) {
@@ -80,7 +80,7 @@ void require_differentiable(const at::Tensor& loss) {
   throw UsageError("backward() takes one number to differentiate, and was given " + found);
 }
 
-// Gradients that were unscaled already, to which a backward would add scaled ones.
+// Gradients that were already unscaled, to which a backward would add scaled gradients.
 class UnscaledGradients {
  public:
   UnscaledGradients(const GradScaler* scaler, const std::vector<AcceleratedOptimizer>& optimizers) {
@@ -114,7 +114,7 @@ class UnscaledGradients {
   std::vector<Seen> seen_;
 };
 
-// What accumulates is scaled; unscaling a part of it would spoil the whole.
+// Accumulating gradients are scaled; unscaling part of them would spoil the whole.
 void require_complete(const GradientState& state) {
   if (state.sync_gradients) return;
   throw UsageError(
@@ -158,7 +158,7 @@ void Accelerator::Impl::count(std::optional<std::int64_t> num_items, const Model
 void Accelerator::Impl::run_backward(const Models& models, const BackwardPass& pass,
                                      const std::function<void()>& backward) {
   auto& spoilt = gradient_state->gradients_spoilt;
-  spoilt = spoilt && have_gradients(models);  // else dropped by hand, or with their models
+  spoilt = spoilt && have_gradients(models);  // Else dropped by hand or with their models.
   const UnscaledGradients unscaled(scaler.get(), scales() ? live_optimizers() : Optimizers());
   gradient_state->begin_backward();
   try {
@@ -249,7 +249,8 @@ at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameter
                                         double norm_type) {
   if (impl_->scales()) require_complete(*gradient_state());
   const auto parts = impl_->gradient_parts(parameters);
-  if (gradient_state()->at_first_step && std::isfinite(max_norm)) {  // Else only the norm is asked.
+  // Otherwise only the norm is asked for.
+  if (gradient_state()->at_first_step && std::isfinite(max_norm)) {
     impl_->note_clipping("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) +
                              " and norm_type " + detail::text_of(norm_type),
                          parts);
@@ -276,8 +277,8 @@ void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, do
   }
 }
 
-// Where ranks talk to clip they compare at once, else in the step that follows: a rank may look at
-// a norm by itself.
+// If clipping communicates, ranks compare immediately; otherwise in the step that follows, because
+// one rank alone may ask for a norm.
 void Accelerator::Impl::note_clipping(const std::string& clipping,
                                       const std::vector<detail::GradientPart>& parts) {
   const bool is_sharded = std::ranges::any_of(
@@ -289,7 +290,7 @@ void Accelerator::Impl::note_clipping(const std::string& clipping,
   }
 }
 
-// Sharded parameters by the part that this rank has, with those who have the others.
+// Takes this rank's part of each sharded parameter, with the group of ranks that have the rest.
 std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
     const std::vector<at::Tensor>& parameters) {
   std::vector<detail::GradientPart> parts(1);
@@ -316,7 +317,7 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
 
 Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(
     const std::vector<at::Tensor>& parameters) {
-  if (!scales()) return {};  // nothing to unscale
+  if (!scales()) return {};  // Nothing to unscale.
   std::unordered_set<const void*> wanted;
   for (const auto& parameter : parameters) wanted.insert(parameter.unsafeGetTensorImpl());
   const auto is_wanted = [&](const at::Tensor& leaf) {

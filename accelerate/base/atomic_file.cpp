@@ -14,8 +14,8 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// ".model.safetensors.0123456789abcdef.tmp": hidden, tells what it was to be, and never longer than
-// the 255 bytes that file systems allow.
+// ".model.safetensors.0123456789abcdef.tmp": hidden, named after the file that it will be, and
+// never longer than the 255 bytes that file systems allow.
 fs::path random_sibling(const fs::path& path) {
   constexpr std::size_t kMostOfName = 200;
   constexpr std::string_view kDigits = "0123456789abcdef";

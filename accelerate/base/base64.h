@@ -1,4 +1,4 @@
-// Bytes as letters, as RFC 4648 spells them.
+// Base64: bytes as letters, by RFC 4648.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 namespace accelerate::detail {
 
 [[nodiscard]] std::string to_base64(std::string_view bytes);
-/// Throws ConfigError for a letter that is none of base64's; padding at the end may be missing.
+/// Throws ConfigError for a character outside base64's alphabet. Padding at the end may be missing.
 [[nodiscard]] std::string from_base64(std::string_view text);
 
 }  // namespace accelerate::detail

@@ -5,8 +5,8 @@
 
 namespace accelerate {
 
-/// While this lives, the calling thread takes no signals, and neither do, ever, threads that it
-/// begins: handlers of the program's run where it expects them.
+/// Blocks all signals in the calling thread while alive. Threads that it starts meanwhile inherit
+/// the block for good, so the program's handlers run only in threads that the program knows.
 class BlockedSignals {
  public:
   BlockedSignals() {

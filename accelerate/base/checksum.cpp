@@ -1,6 +1,7 @@
 #include "accelerate/base/checksum.h"
 
-// Compiled into this file alone: neither the header nor the library is needed to use ours.
+// xxHash is compiled into this file alone: a user of the library needs neither its header nor its
+// library.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -10,9 +10,9 @@
 
 namespace accelerate {
 
-/// The XXH3-64 with seed 0 of bytes that come in pieces; where they are cut does not matter. Equal
-/// to what `xxhsum -H3` and Python's xxhash.xxh3_64 give. Cost: about as fast as memory can be
-/// read; the object takes 600 bytes. Source: the xxHash library,
+/// Computes the XXH3-64 with seed 0 of bytes that arrive in pieces; how they are cut does not
+/// matter. `xxhsum -H3` and Python's xxhash.xxh3_64 give the same value. Cost: about the speed of
+/// memory; the object takes 600 bytes. Source: the xxHash library,
 /// https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md.
 class Checksum {
  public:
@@ -23,7 +23,7 @@ class Checksum {
 
   void update(std::span<const std::byte> bytes);
   void update(std::string_view bytes);
-  /// Of all bytes so far; more may follow.
+  /// Returns the checksum of all bytes so far; more may follow.
   [[nodiscard]] std::uint64_t value() const;
 
  private:
@@ -35,7 +35,7 @@ class Checksum {
 [[nodiscard]] std::uint64_t checksum(std::span<const std::byte> bytes);
 [[nodiscard]] std::uint64_t checksum(std::string_view bytes);
 
-/// As a manifest writes it: 16 lower-case hexadecimal digits, highest first.
+/// Writes `value` as manifests do: 16 lower-case hexadecimal digits, highest first.
 [[nodiscard]] std::string checksum_text(std::uint64_t value);
 
 }  // namespace accelerate

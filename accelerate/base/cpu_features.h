@@ -1,8 +1,8 @@
-// What the CPU at hand computes with beyond what the library is built for.
+// Instructions that this CPU has beyond the ones that the library is compiled for.
 #pragma once
 
 #if defined(__x86_64__)
-/// Compiles a function for AVX2 and FMA: to be called only where has_avx2().
+/// Compiles a function for AVX2 and FMA. Call it only where has_avx2() is true.
 #define ACCELERATE_AVX2 __attribute__((target("avx2,fma")))
 #else
 #define ACCELERATE_AVX2

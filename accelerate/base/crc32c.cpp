@@ -8,8 +8,8 @@ namespace {
 
 using Tables = std::array<std::array<std::uint32_t, 256>, 4>;
 
-// tables[0] takes one byte through the register; tables[k] takes a byte followed by k zero bytes,
-// so that four bytes go through at once.
+// tables[0] takes one byte through the register; tables[k] takes a byte followed by k zero bytes.
+// With them four bytes go through in one step.
 constexpr Tables make_tables() {
   constexpr std::uint32_t kReflectedPolynomial = 0x82F63B78;
   Tables tables{};

@@ -10,7 +10,7 @@
 namespace accelerate {
 namespace {
 
-// What the handler touches: lock-free, so it may be interrupted anywhere.
+// All that the handler touches. They are lock-free, so the handler may interrupt any code.
 std::atomic<bool> asked{false};
 std::atomic<pid_t> owner{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
@@ -19,7 +19,7 @@ void end_by_default() {
   struct sigaction action{};
   action.sa_handler = SIG_DFL;
   ::sigaction(SIGTERM, &action, nullptr);
-  // To the process, not the thread: the one that destroys the last guard may block the signal.
+  // Sent to the process, not to this thread, which may block the signal.
   ::kill(::getpid(), SIGTERM);
 }
 
@@ -28,7 +28,7 @@ void remember(int) {
   if (owner == ::getpid()) {
     asked = true;
   } else {
-    end_by_default();  // A fork has the handler, and nothing to wait for.
+    end_by_default();  // A forked child inherits the handler, but has nothing to wait for.
   }
   errno = error;
 }
@@ -77,7 +77,7 @@ DeferredSigterm::~DeferredSigterm() {
   struct sigaction action{};
   action.sa_handler = SIG_DFL;
   ::sigaction(SIGTERM, &action, nullptr);
-  // Asked after the default is back: a signal in between has ended the process already.
+  // Read after the default is back: a signal that came in between has already ended the process.
   if (asked.exchange(false)) ::kill(::getpid(), SIGTERM);
 }
 

@@ -1,12 +1,12 @@
-// Puts off the end that SIGTERM asks for until something that should not be cut is through.
+// Delays the end by SIGTERM until work that should not be interrupted is finished.
 #pragma once
 
 namespace accelerate {
 
-/// While any of these lives, a SIGTERM that would have ended the process at once is remembered, and
-/// it ends the process when the last of them goes. Where the program has a handler of its own, or
-/// ignores the signal, nothing is changed; nor in a child that was forked meanwhile. Threads: may
-/// be made and destroyed on any.
+/// While any object of this class lives, a SIGTERM that would have ended the process is only
+/// remembered. It ends the process when the last object is destroyed. Nothing changes where the
+/// program handles or ignores SIGTERM itself, nor in a child that was forked meanwhile. Threads:
+/// objects may be made and destroyed on any.
 class DeferredSigterm {
  public:
   DeferredSigterm();

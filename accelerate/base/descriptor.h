@@ -18,9 +18,9 @@ class Descriptor {
 
   [[nodiscard]] int get() const { return fd_; }
   [[nodiscard]] bool valid() const { return fd_ >= 0; }
-  /// Gives the descriptor up to the caller.
+  /// Hands the descriptor over to the caller.
   int release();
-  /// Closes now; 0 or the errno of close(2). Afterwards nothing is owned, whatever the result.
+  /// Closes now and returns 0 or the errno of close(2). Either way nothing is owned afterwards.
   int close();
 
  private:
@@ -28,10 +28,11 @@ class Descriptor {
 };
 
 /// Writes all of `text`, however many calls that takes (short writes, interruptions, and a
-/// non-blocking descriptor that is not ready). 0, or the errno of the write that failed.
+/// non-blocking descriptor that is not ready). Returns 0, or the errno of the write that failed.
 [[nodiscard]] int write_fully(int fd, std::string_view text) noexcept;
 
-/// As write_fully, of a regular file, from `offset` on; the descriptor's own place does not move.
+/// Writes all of `text` to a regular file from `offset` on; the descriptor's position does not
+/// move. Returns 0, or the errno of the write that failed.
 [[nodiscard]] int write_fully_at(int fd, off_t offset, std::string_view text) noexcept;
 
 }  // namespace accelerate

@@ -5,7 +5,7 @@
 namespace accelerate {
 namespace {
 
-// The innermost first.
+// Returns the missing folders of `folder` and its parents, the innermost first.
 std::vector<std::filesystem::path> missing_folders(FileSystem& files,
                                                    const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> missing;
@@ -27,7 +27,7 @@ void create_directories_durably(FileSystem& files, const std::filesystem::path& 
 NewFolders::NewFolders(FileSystem& files, const std::filesystem::path& folder) : files_(files) {
   if (folder.empty()) return;
   missing_ = missing_folders(files, folder);
-  // These are other names of folders, which may be there already.
+  // "." and ".." are other names of folders that may exist already.
   std::erase_if(missing_,
                 [](const auto& path) { return path.filename() == "." || path.filename() == ".."; });
 }
@@ -36,7 +36,7 @@ NewFolders::~NewFolders() {
   try {
     for (const auto& path : missing_)
       if (files_.status(path).kind == FileKind::directory) files_.remove(path);
-  } catch (...) {  // Not empty, as a rule: something else is in it.
+  } catch (...) {  // Usually the folder is not empty: something else is in it.
   }
 }
 

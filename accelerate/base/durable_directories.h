@@ -1,4 +1,4 @@
-// Folders that are there after a power cut, and ones that go again when their purpose failed.
+// Folders that survive a power cut, and new folders that go again when their purpose failed.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace accelerate {
 
-/// Makes `folder` and its missing parents, and syncs the names of those that it made. Throws
+/// Makes `folder` and its missing parents, and syncs the names of the folders that it made. Throws
 /// FileError.
 void create_directories_durably(FileSystem& files, const std::filesystem::path& folder);
 
-/// Notes which of a folder and its parents are missing. Unless keep() is called, its destructor
-/// removes those of them that have come to be and are empty: what failed leaves no empty folder.
+/// Notes which of a folder and its parents are missing. Unless keep() is called, the destructor
+/// removes the noted folders that exist by then and are empty. So a failure leaves no empty folder.
 class NewFolders {
  public:
   /// Makes nothing. Throws FileError.

@@ -1,6 +1,5 @@
-// Environment variables, parsed as upstream parses them. Whatever an environment variable holds is
-// untrusted: a value that does not parse is a ConfigError that names the variable, the value and
-// what is allowed.
+// Environment variables, parsed as upstream parses them. Their values are untrusted: a value that
+// does not parse throws ConfigError, which names the variable, the value and what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +20,13 @@ namespace accelerate {
 /// The first of `names` that is set and not empty.
 [[nodiscard]] std::optional<std::string> env_first(const std::vector<const char*>& names);
 
-/// A boolean variable, `fallback` when unset. Throws ConfigError when it is no boolean.
+/// A boolean variable, `fallback` when unset. Throws ConfigError when it is not a boolean.
 [[nodiscard]] bool env_flag(const char* name, bool fallback);
 
-/// An integer variable, nullopt when unset. Throws ConfigError when it is no integer.
+/// An integer variable, nullopt when unset. Throws ConfigError when it is not an integer.
 [[nodiscard]] std::optional<std::int64_t> env_int(const char* name);
 
-/// As env_int over the first of `names` that is set.
+/// Returns env_int() of the first of `names` that is set and not empty.
 [[nodiscard]] std::optional<std::int64_t> env_int_first(const std::vector<const char*>& names);
 
 }  // namespace accelerate

@@ -10,7 +10,7 @@
 
 namespace accelerate {
 
-/// Base of everything the library throws on purpose. Bugs of ours are TORCH_INTERNAL_ASSERT
+/// Base of everything that the library throws on purpose. Our own bugs are TORCH_INTERNAL_ASSERT
 /// instead.
 class Error : public std::runtime_error {
  public:
@@ -37,16 +37,17 @@ class NetworkError : public Error { public: using Error::Error; [[nodiscard]] st
 // clang-format on
 
 namespace detail {
-/// Inside a `catch` block: the current exception and its causes, each as "\n  because: …".
+/// Returns, inside a `catch` block, the current exception and its causes, each as
+/// "\n  because: …".
 [[nodiscard]] std::string current_causes();
 }  // namespace detail
 
-/// The message of `error` followed by those it was nested in, outermost first, one a line:
-/// "cannot load a.yaml\n  because: line 3: …". For errors of throw_with_context this is what(); others
-/// that were nested with std::throw_with_nested get their causes here.
+/// Returns the message of `error` followed by the messages of its causes, outermost first, one a
+/// line: "cannot load a.yaml\n  because: line 3: …". For an error of throw_with_context this is
+/// what(). Errors that were nested with std::throw_with_nested get their causes only here.
 [[nodiscard]] std::string describe(const std::exception& error);
 
-/// Inside a `catch` block: throws E with the current exception nested in it. Its what() is
+/// Throws, inside a `catch` block, E with the current exception nested in it. Its what() is
 /// `sentence` followed by the causes, as describe() writes them.
 template <typename E>
 [[noreturn]] void throw_with_context(const std::string& sentence) {

@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names may hold anything; what would steer a terminal does not go into a message.
+// Names may hold any bytes. Control characters, which could steer a terminal, become '?'.
 std::string quoted(const fs::path& path) {
   std::string text = path.native();
   for (char& c : text) {
@@ -42,7 +42,7 @@ Descriptor open_or_throw(std::string_view action, const fs::path& path, int flag
 
 void sync_or_throw(int fd, const fs::path& path) {
   while (::fsync(fd) != 0) {
-    // A failed fsync may have dropped the dirty pages: only an interruption may be tried again.
+    // A failed fsync may have dropped the dirty pages, so it is retried only after an interruption.
     if (errno != EINTR) throw FileError("flush to disk", path, errno);
   }
 }
@@ -98,10 +98,11 @@ class RealFile final : public WritableFile {
   Descriptor fd_;
   bool appends_;
   bool direct_ = false;   // The next write may bypass the cache.
-  std::uint64_t at_ = 0;  // Where write() has got to; unless it appends.
+  std::uint64_t at_ = 0;  // The position of write(); not used when appending.
 };
 
-// By place, so that a write which the file system will not do directly can be done again whole.
+// Writes at an explicit offset. So a write past the cache that the file system refuses can be
+// repeated as a whole.
 void RealFile::write(std::string_view bytes) {
   int error = 0;
   if (appends_) {
@@ -213,7 +214,7 @@ class RealFileSystem final : public FileSystem {
   }
 
  private:
-  int protection_;  // Of mapped memory.
+  int protection_;  // The protection of mapped memory.
 };
 
 void RealFileSystem::copy_permissions(const fs::path& from, const fs::path& to) {
@@ -244,7 +245,7 @@ std::string RealFileSystem::read(const fs::path& path, std::size_t max_bytes) {
   constexpr std::size_t kLeastRoom = 4096;
   std::string text;
   for (std::size_t used = 0;;) {
-    // One byte beyond the size: a read that ends short of it has found the end.
+    // There is room beyond the size, because a file below /proc holds more than its size says.
     text.resize(std::max(file.size_bytes + 1, used + kLeastRoom));
     const ssize_t n = ::read(file.fd.get(), text.data() + used, text.size() - used);
     if (n < 0 && errno == EINTR) continue;

@@ -4,8 +4,8 @@
 // Everything throws FileError, which carries the path and the errno. Callers know what the file was
 // for and say so: catch it and throw_with_context<ConfigError or CheckpointError>(…).
 //
-// Threads: a FileSystem may be used from several threads at once, a WritableFile from one, except
-// for write_at.
+// Threads: a FileSystem may be used from several threads at the same time, a WritableFile from one,
+// except for write_at.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ class FileError : public Error {
  public:
   /// `action` is a verb, as in "cannot <action> '<path>'".
   FileError(std::string_view action, std::filesystem::path path, int error_number);
-  /// For what is no errno, such as a folder where a file should be: "cannot read '<path>':
-  /// <reason>".
+  /// For a failure without an errno, such as a pipe where a file should be:
+  /// "cannot read '<path>': <reason>".
   FileError(std::string_view action, std::filesystem::path path, const std::string& reason);
 
   [[nodiscard]] std::string_view kind() const noexcept override { return "FileError"; }
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  /// The errno, 0 when the reason was none.
+  /// The errno; 0 when the error was made with a reason instead.
   [[nodiscard]] int error_number() const noexcept { return error_number_; }
 
  private:
@@ -40,11 +40,11 @@ class FileError : public Error {
   int error_number_ = 0;
 };
 
-/// A folder that another process, or another part of this one, keeps to itself: "cannot lock
-/// 'runs/a': it is in use by process 4711 on host node1. …".
+/// A folder is locked by another process, or by another part of this one: "cannot lock 'runs/a': it
+/// is in use by process 4711 on host node1. …".
 class FolderInUse : public FileError {
  public:
-  /// `holder` says who: "process 4711 on host node1".
+  /// `holder` says who locked it: "process 4711 on host node1".
   FolderInUse(std::filesystem::path folder, std::string holder);
 
   [[nodiscard]] std::string_view kind() const noexcept override { return "FolderInUse"; }
@@ -61,23 +61,23 @@ class WritableFile {
   virtual ~WritableFile() = default;
   /// Appends all of `bytes`. After a failure an unknown part of them is in the file.
   virtual void write(std::string_view bytes) = 0;
-  /// Writes all of `bytes` from `offset_bytes` on, wherever write() has got to, which does not
-  /// move. What lies between the old end and the offset reads as zeros. Several threads may do so
-  /// at once, in places that do not overlap. Refuses a file that append() opened: the system would
-  /// put the bytes at its end.
+  /// Writes all of `bytes` from `offset_bytes` on. The position of write() does not matter and does
+  /// not move. A gap between the old end and the offset reads as zeros. Several threads may call
+  /// this at the same time, for places that do not overlap. Refuses a file that append() opened,
+  /// because the system would put the bytes at its end.
   virtual void write_at(std::uint64_t offset_bytes, std::string_view bytes);
-  /// Makes the file at least `size_bytes` long, new bytes reading as zeros, and takes their room on
-  /// the disk, so that a full disk is an error (ENOSPC) now and not after an hour of writing. A
-  /// file system that cannot take room ahead only gets the length.
+  /// Makes the file at least `size_bytes` long and reserves disk space for it. New bytes read as
+  /// zeros. So a full disk is an error (ENOSPC) now and not after an hour of writing. A file system
+  /// that cannot reserve space only sets the length.
   virtual void reserve(std::uint64_t size_bytes);
-  /// Asks that write() takes long pieces past the page cache, straight to the disk, from where they
-  /// are: steadier where memory is scarce, and what is cached stays. It does so as long as address,
-  /// length and place are multiples of kDirectAlignment; the rest goes the usual way, in any order.
-  /// A hint, by default and where the file system does not do it without effect; it never fails.
+  /// Asks that write() send bytes straight to the disk, past the page cache and without a copy.
+  /// That is steadier where memory is scarce, and keeps what is cached. It lasts until the first
+  /// write whose address, length or file offset is not a multiple of kDirectAlignment. A hint: it
+  /// never fails, and has no effect by default or where the file system does not support it.
   virtual void bypass_cache() noexcept;
   static constexpr std::size_t kDirectAlignment = 4096;
-  /// Asks that these bytes, which are written, begin their way to the disk, and does not wait: so
-  /// the disk works while more is written. A hint, by default without effect; it never fails.
+  /// Asks the system to begin writing these bytes of the file to the disk, and does not wait. So
+  /// the disk works while more is written. A hint: it never fails, and has no effect by default.
   virtual void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept;
   /// Returns once the file's content (not its name, see sync_directory) would survive a power cut.
   virtual void sync() = 0;
@@ -92,8 +92,8 @@ class FileContent {
   [[nodiscard]] virtual std::span<const std::byte> bytes() const = 0;
 };
 
-/// A folder held by one. Given back by the destructor, and by the system when the process dies,
-/// whatever it dies of.
+/// The lock of a folder for one holder. The destructor releases it, and so does the system when the
+/// process dies, whatever it dies of.
 class FolderLock {
  public:
   virtual ~FolderLock() = default;
@@ -103,7 +103,7 @@ enum class FileKind { none, file, directory, other };
 
 struct FileStatus {
   FileKind kind = FileKind::none;
-  std::uint64_t size_bytes = 0;  ///< Of a file; 0 otherwise.
+  std::uint64_t size_bytes = 0;  ///< Size of a file; 0 otherwise.
 };
 
 class FileSystem {
@@ -116,17 +116,17 @@ class FileSystem {
   /// system has permissions.
   virtual void copy_permissions(const std::filesystem::path& /*from*/,
                                 const std::filesystem::path& /*to*/) {}
-  /// Opens the file at `path` to write at its end, made when there is none, after cutting it to
-  /// `keep_bytes` (at most its size). Refuses what is not a regular file.
+  /// Cuts the file at `path` to `keep_bytes` (at most its size) and opens it to write at its end.
+  /// Makes the file if there is none. Refuses what is not a regular file.
   virtual std::unique_ptr<WritableFile> append(const std::filesystem::path& path,
                                                std::uint64_t keep_bytes);
-  /// The content of a regular file, without a copy. Refuses what is not a regular file, and does
-  /// not wait for a writer when `path` is a FIFO.
+  /// Returns the content of a regular file, without a copy. Refuses what is not a regular file, and
+  /// does not wait for a writer when `path` is a FIFO.
   virtual std::shared_ptr<const FileContent> map(const std::filesystem::path& path) = 0;
-  /// A copy of the content of a regular file. Refuses one longer than `max_bytes`; reads to the end
-  /// also where the size is not known before, as below /proc.
+  /// Returns a copy of the content of a regular file. Refuses one longer than `max_bytes`. Reads to
+  /// the end even where the size is not known beforehand, as below /proc.
   virtual std::string read(const std::filesystem::path& path, std::size_t max_bytes) = 0;
-  /// What is at `path`, symbolic links followed; kind none when there is nothing.
+  /// Returns what is at `path`, following symbolic links; kind none when there is nothing.
   virtual FileStatus status(const std::filesystem::path& path) = 0;
   /// Moves `from` to `to` in one step. Replaces a file at `to`, or an empty directory by a
   /// directory.
@@ -141,34 +141,36 @@ class FileSystem {
   /// Makes `directory` and its missing parents; nothing to do when it exists.
   virtual void create_directories(const std::filesystem::path& directory) = 0;
   /// Removes what is at `path` and, when that is a folder, all that is below it. A symbolic link is
-  /// removed, never followed. False when there was nothing. After a failure a part may be gone.
+  /// removed, never followed. False when there was nothing. After a failure some of it may be gone.
   virtual bool remove_tree(const std::filesystem::path& path);
-  /// Keeps the existing folder `directory` for the caller, against other processes, other machines
-  /// that share it, and other callers in this process. Throws FolderInUse, with who has it, at
-  /// once: it does not wait. While held there is a file ".lock" in the folder.
+  /// Locks the existing folder `directory` against other processes, other machines that share it,
+  /// and other callers in this process. Does not wait: if the folder is locked it throws
+  /// FolderInUse, which names the holder. While locked the folder contains a file ".lock".
   [[nodiscard]] virtual std::unique_ptr<FolderLock> lock(const std::filesystem::path& directory);
 };
 
-/// The operating system's. Stateless.
+/// Returns the operating system's file system. Stateless.
 [[nodiscard]] FileSystem& real_file_system();
 
-/// The same, whose map() gives bytes that may be written: a page that is written becomes this
-/// process's own, and the file stays as it is. What another process cuts away is zeros, of which
-/// check_for_lost_pages() tells.
+/// Returns the operating system's file system with a map() whose bytes may be written. A page that
+/// is written becomes a copy of this process; the file does not change. What another process cuts
+/// off the file reads as zeros, which check_for_lost_pages() reports.
 [[nodiscard]] FileSystem& copy_on_write_file_system();
 
 struct AtomicFileOptions {
-  /// Whether commit waits until the content and the name would survive a power cut. Without, other
-  /// processes still see old or new, never a part; only a power cut may leave an empty file.
+  /// Whether commit waits until the content and the name would survive a power cut. If false, other
+  /// processes still see the old or the new version, never a part. Only a power cut may then leave
+  /// an empty file.
   bool durable = true;
-  /// Whether that goes for the name too. Without, the caller syncs the folder, once for many files.
+  /// Whether a durable commit makes the name durable too. If false, the caller syncs the folder,
+  /// once for many files.
   bool durable_name = true;
 };
 
-/// Writes a new version of the file at `path` aside, in a hidden sibling with a random name, and
-/// puts it in place in commit(). Until then readers see the old version. Without a commit the
-/// destructor removes the sibling; only a killed process leaves it. The new version has the
-/// permissions of the old one. A symbolic link at `path` is replaced, not followed.
+/// Writes a new version of the file at `path` into a hidden sibling with a random name; commit()
+/// puts it in place. Until then readers see the old version. Without a commit the destructor
+/// removes the sibling; only a killed process leaves it. The new version has the permissions of the
+/// old one. A symbolic link at `path` is replaced, not followed.
 class AtomicFile {
  public:
   AtomicFile(FileSystem& files, std::filesystem::path path, AtomicFileOptions options = {});
@@ -177,10 +179,11 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
-  /// The sibling, for write_at and reserve. Not to be closed.
+  /// The sibling, for write_at and reserve. Do not close it.
   [[nodiscard]] WritableFile& file() { return *file_; }
-  /// When this throws, `path` holds the old version, unless it was the very last step that failed
-  /// (sync of the directory): then the new one, which may not survive a power cut.
+  /// Puts the new version in place. When this throws, `path` still holds the old version, unless
+  /// the last step failed (the sync of the directory). Then it holds the new version, which may not
+  /// survive a power cut.
   void commit();
 
  private:
@@ -197,7 +200,7 @@ class AtomicFile {
 void write_file_atomically(FileSystem& files, const std::filesystem::path& path,
                            std::string_view bytes, AtomicFileOptions options = {});
 
-/// FileSystem::read.
+/// Returns what FileSystem::read returns.
 [[nodiscard]] std::string read_file(FileSystem& files, const std::filesystem::path& path,
                                     std::size_t max_bytes);
 

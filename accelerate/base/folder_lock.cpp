@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 class RealFolderLock final : public FolderLock {
  public:
   RealFolderLock(fs::path path, Descriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
-  // Removed while the lock is still held: who waits for the name must look at what it names then. A
-  // fork leaves that to the process that locked.
+  // The file is removed while the lock is still held. Whoever opened it before must check what the
+  // name refers to by then. A forked child leaves the removal to the process that locked.
   ~RealFolderLock() override {
     if (process_ == ::getpid()) ::unlink(path_.c_str());
   }
@@ -41,8 +41,7 @@ std::string own_name() {
   return "process " + std::to_string(::getpid()) + " on host " + host.data();
 }
 
-// O_NOFOLLOW and O_NONBLOCK: whoever else may write here must not lead us to another file or a
-// pipe.
+// O_NOFOLLOW and O_NONBLOCK: others who may write here must not lead us to another file or a pipe.
 Descriptor open_lock_file(const fs::path& path, const fs::path& directory) {
   for (;;) {
     Descriptor fd(
@@ -52,7 +51,7 @@ Descriptor open_lock_file(const fs::path& path, const fs::path& directory) {
   }
 }
 
-// What the holder wrote, printable. It may just have taken the lock and not have written yet.
+// Returns what the holder wrote, made printable. A new holder may not have written yet.
 std::string holder_of(int fd) {
   std::array<char, 256> text{};
   const ssize_t n = ::pread(fd, text.data(), text.size() - 1, 0);
@@ -76,8 +75,8 @@ void take(int fd, const fs::path& directory) {
   }
 }
 
-// A courtesy to whoever comes second: a disk too full for it is no reason to go without the lock. A
-// pipe in its place is one.
+// Writes who holds the lock, a courtesy to whoever finds it locked. A disk too full for that is no
+// reason to refuse the lock. A pipe in place of the lock file is a reason.
 void sign(int fd, const fs::path& path) {
   if (::ftruncate(fd, 0) != 0) throw FileError("write", path, errno);
   (void)write_fully_at(fd, 0, own_name() + "\n");

@@ -9,17 +9,18 @@
 
 namespace accelerate::detail {
 
-/// FileSystem::lock by flock(2) on the file ".lock" in the folder, which holds "process 4711 on
-/// host node1" for whoever comes second. The last holder removes the file; one that was killed
-/// leaves it, unlocked.
+/// Implements FileSystem::lock by flock(2) on the file ".lock" in the folder. The file names its
+/// holder, "process 4711 on host node1", for whoever finds the folder locked. The holder removes
+/// the file in the end; a killed holder leaves it, unlocked.
 [[nodiscard]] std::unique_ptr<FolderLock> lock_folder(const std::filesystem::path& directory);
 
-/// The same for one file of a folder that several use: by flock(2) on the file `lock` beside it.
+/// Locks one file of a folder that several use, by flock(2) on the file `lock` beside it.
 [[nodiscard]] std::unique_ptr<FolderLock> lock_file(const std::filesystem::path& file,
                                                     const std::filesystem::path& lock);
 
-/// A step of both: takes the lock of the file `lock`, which was opened before. Null when that file
-/// has been removed since, by a holder that left: whoever opens the name now would get another.
+/// Does one step of both functions above: locks the file `lock`, which is open as `opened`. Returns
+/// null when a former holder has removed that file since it was opened: whoever opens the name now
+/// would get another file.
 [[nodiscard]] std::unique_ptr<FolderLock> lock_opened(Descriptor opened,
                                                       const std::filesystem::path& file,
                                                       const std::filesystem::path& lock);

@@ -18,11 +18,11 @@ bool keep_freed_memory() {
     return false;
   }
   constexpr int kMiB = 1 << 20;
-  // Small blocks that lie in lists of their own are walls between the large ones that are free
-  // around them: without such lists fine-tuning MiniLM keeps some 20 MiB less.
+  // glibc keeps small freed blocks in lists, unmerged, and they separate the large free blocks
+  // around them. Without these lists fine-tuning MiniLM keeps some 20 MiB less.
   mallopt(M_MXFAST, 0);
-  // Both or neither: either of them ends glibc's own adjustment of both, which alone is better than
-  // one of them. 32 MiB is the most that glibc takes.
+  // Set both or neither: setting one ends glibc's automatic adjustment of both, which is better
+  // than setting only one. 32 MiB is the most that glibc accepts.
   return mallopt(M_MMAP_THRESHOLD, 32 * kMiB) == 1 && mallopt(M_TRIM_THRESHOLD, 64 * kMiB) == 1;
 #else
   return false;

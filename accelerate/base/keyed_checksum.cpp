@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789abcdef";
 
-// Up to eight bytes, lowest first.
+// Reads a number of up to eight bytes, lowest first.
 std::uint64_t number_in(std::string_view bytes) {
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {

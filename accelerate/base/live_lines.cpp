@@ -25,7 +25,7 @@ struct Area {
   std::mutex mutex;
   std::size_t next_id = 1;
   int fd = -1;                     // Where the lines are shown.
-  std::vector<std::size_t> shown;  // The widths of those on the screen now.
+  std::vector<std::size_t> shown;  // The widths of the lines that are on the screen now.
   std::vector<Line> lines;
 
   void redraw(std::string_view above);
@@ -40,8 +40,8 @@ Area& area() {
   return *one;
 }
 
-// Row by row: clearing "to the end of the screen" makes some terminals keep a copy in their
-// history. A terminal made narrower since has wrapped what was shown over several rows.
+// Erases row by row: clearing "to the end of the screen" makes some terminals keep a copy in their
+// history. If the terminal was made narrower since, it has wrapped the lines over several rows.
 std::string erase(const std::vector<std::size_t>& shown, std::size_t columns) {
   if (shown.empty()) return "";
   std::size_t rows = 0;

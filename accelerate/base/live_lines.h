@@ -1,5 +1,5 @@
-// Lines at the bottom of a terminal that are redrawn in place, one for each progress bar, and text
-// that is printed above them without tearing them. One area a process, shared by all threads.
+// Lines at the bottom of a terminal, one for each progress bar, which are redrawn in place. Text
+// that is printed meanwhile passes above them. One area a process, shared by all threads.
 #pragma once
 
 #include <cstddef>

@@ -50,7 +50,7 @@ void send(const LogRecord& record) {
 }
 
 constexpr int kNoLevel = -1;
-std::atomic<int> level_set{kNoLevel};  // By set_log_level().
+std::atomic<int> level_set{kNoLevel};  // Written by set_log_level().
 
 LogLevel level_from_environment() {
   const auto text = env("ACCELERATE_LOG_LEVEL");
@@ -72,7 +72,7 @@ void log_in_order(const ProcessIdentity& identity, const LogRecord& record) {
   }
 }
 
-// Ranks may be threads of one process, so the rank is part of what was said before.
+// Ranks may be threads of one process, so the rank is a part of the key.
 struct SaidOnce {
   std::mutex mutex;
   std::set<std::tuple<int, std::string, std::string>> said;

@@ -22,8 +22,8 @@ enum class LogLevel { debug, info, warning, error, critical };
 /// "DEBUG", "INFO", "WARNING", "ERROR" or "CRITICAL".
 [[nodiscard]] std::string_view log_level_name(LogLevel level);
 
-/// The level of a name, in any case; Python's other names WARN and FATAL count too; nullopt
-/// otherwise.
+/// Reads the name of a level, in any case. Python's other names WARN and FATAL count too. Returns
+/// nullopt for any other text.
 [[nodiscard]] std::optional<LogLevel> parse_log_level(std::string_view name);
 
 struct LogOptions {
@@ -31,18 +31,18 @@ struct LogOptions {
   /// (upstream throws there; a message about a failing start is worth more than the rule).
   bool main_process_only = true;
   /// [collective] Every rank logs, in the order of ranks, with a barrier after each;
-  /// main_process_only does not count then. All ranks must call with the same level set.
+  /// main_process_only is ignored then. All ranks must call with the same level set.
   bool in_order = false;
 };
 
 /// One message on its way to the sink.
 struct LogRecord {
   LogLevel level;
-  std::string_view name;  ///< The logger's.
+  std::string_view name;  ///< The logger's name.
   std::string_view text;  ///< With "[RANK r] " in front where several ranks may log it.
 };
 
-/// A named source of messages with a lowest level that goes through. Cheap to make and copy.
+/// A named source of messages, which drops messages below its level. Cheap to make and copy.
 class Logger {
  public:
   Logger(std::string name, LogLevel level) : name_(std::move(name)), level_(level) {}
@@ -53,7 +53,7 @@ class Logger {
   void warning(std::string_view text, LogOptions options = {}) const;
   void error(std::string_view text, LogOptions options = {}) const;
   void critical(std::string_view text, LogOptions options = {}) const;
-  /// A warning that each rank gives once, however often it is called with the same text.
+  /// Warns once on each rank, however often it is called with the same text.
   /// Cost: remembers every text until set_log_sink() is called, so leave changing numbers out of
   /// it.
   void warning_once(std::string_view text, LogOptions options = {}) const;
@@ -68,23 +68,23 @@ class Logger {
 
   std::string name_;
   LogLevel level_;
-  bool follows_ = false;  // The level of set_log_level().
+  bool follows_ = false;  // Whether set_log_level() overrides level_.
 };
 
-/// From now on `level` is that of every logger that was made without one; nullopt: as
-/// ACCELERATE_LOG_LEVEL says again.
+/// Sets the level of all loggers that were or will be made without a level. nullopt returns to the
+/// level of ACCELERATE_LOG_LEVEL.
 void set_log_level(std::optional<LogLevel> level);
 
-/// The logger called `name` with the level given, else that of ACCELERATE_LOG_LEVEL, else warning.
-/// Throws ConfigError when ACCELERATE_LOG_LEVEL is no level; so do not call it in the initialiser
-/// of a global.
+/// Returns a logger called `name` with the given level, else the level of ACCELERATE_LOG_LEVEL,
+/// else warning. Throws ConfigError when ACCELERATE_LOG_LEVEL is not a level, so do not call it in
+/// the initialiser of a global.
 [[nodiscard]] Logger get_logger(std::string name, std::optional<LogLevel> level = std::nullopt);
 
 using LogSink = std::function<void(const LogRecord&)>;
 
-/// Sends all further messages to `sink` and returns the one before; an empty one restores the
+/// Sends all further messages to `sink` and returns the previous sink. An empty `sink` restores the
 /// default, which writes `format_log_line` to standard error. A sink is called from any thread,
-/// perhaps from several at once.
+/// perhaps from several at the same time.
 LogSink set_log_sink(LogSink sink);
 
 /// "2026-01-31 09:05:00 WARNING accelerate.launch: text\n" in local time. Control characters in the

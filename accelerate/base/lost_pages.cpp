@@ -16,7 +16,8 @@
 
 namespace accelerate {
 
-// A mapping, or room for one. Never freed, since the handler may look at it at any time.
+// A guarded mapping, or a free place for one. Never freed, since the handler may read it at any
+// time.
 struct detail::GuardedRange {
   std::atomic<std::uintptr_t> begin = 0, end = 0;
   std::atomic<bool> lost = false;
@@ -30,7 +31,7 @@ namespace {
 
 using Range = detail::GuardedRange;
 
-std::mutex range_mutex;  // Of all but the atomics.
+std::mutex range_mutex;  // Guards all members but the atomics.
 std::atomic<Range*> ranges = nullptr;
 std::uintptr_t page_bytes = 0;
 struct sigaction handler_before;
@@ -46,10 +47,10 @@ bool replace_page(std::uintptr_t address) {
   return false;
 }
 
-// Runs in a signal handler: atomics and system calls alone.
+// Runs in a signal handler, so it uses only atomics and system calls.
 void on_bus_error(int signal, siginfo_t* info, void* context) {
   const int error = errno;
-  // Not of memory that the machine itself has lost (BUS_MCEERR_AR).
+  // A page that the hardware has lost (BUS_MCEERR_AR) is not replaced.
   const bool beyond_file = info->si_code == BUS_ADRERR;
   if (beyond_file && replace_page(reinterpret_cast<std::uintptr_t>(info->si_addr))) {
     errno = error;
@@ -60,9 +61,9 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
   } else if (handler_before.sa_handler != SIG_DFL && handler_before.sa_handler != SIG_IGN) {
     handler_before.sa_handler(signal);
   } else {
-    // On return the same access ends the process.
+    // On return the access is repeated and ends the process.
     ::signal(SIGBUS, SIG_DFL);
-    if (info->si_code <= 0) ::raise(SIGBUS);  // Sent by a process: there is no access.
+    if (info->si_code <= 0) ::raise(SIGBUS);  // Sent by a process: no access will be repeated.
   }
 }
 
@@ -82,7 +83,7 @@ void install_handler() {
   ::sigaction(SIGBUS, &ours, &handler_before);
 }
 
-// A free one, else a new one. Under the mutex.
+// Returns a free range, else a new one. The caller holds the mutex.
 Range* free_range() {
   for (Range* range = ranges; range != nullptr; range = range->next)
     if (!range->taken) return range;

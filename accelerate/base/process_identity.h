@@ -1,5 +1,5 @@
-// Which rank the current thread is. base/ needs it for logging and progress bars, knows nothing of
-// communication, and so is told by state/ (or by a test that runs ranks as threads).
+// Which rank the current thread is. base/ needs it for logging and progress bars but knows nothing
+// of communication, so state/ sets it (or a test that runs ranks as threads).
 #pragma once
 
 #include <functional>
@@ -18,13 +18,13 @@ struct ProcessIdentity {
   [[nodiscard]] bool is_local_main_process() const { return local_rank == 0; }
 };
 
-/// The identity of the calling thread; threads that were never told share the process's own.
+/// The identity of the calling thread; threads without one share the identity of the process.
 [[nodiscard]] const ProcessIdentity& process_identity();
 
-/// Sets the identity of the process: every thread that has no scope of its own sees it.
+/// Sets the identity of the process: every thread without a ScopedProcessIdentity sees it.
 void set_process_identity(ProcessIdentity identity);
 
-/// Gives the calling thread an identity of its own while alive. Scopes nest.
+/// Gives the calling thread its own identity while alive. Scopes nest.
 class ScopedProcessIdentity {
  public:
   explicit ScopedProcessIdentity(ProcessIdentity identity);

@@ -40,7 +40,7 @@ std::string text_of(const std::vector<PostfixItem>& items) {
 
 }  // namespace
 
-// What is shown, and the rate: an exponential average over the draws, as tqdm's.
+// Holds what is shown, and the rate: an exponential average over the draws, as in tqdm.
 struct ProgressBar::Display {
   using Clock = std::chrono::steady_clock;
 
@@ -63,7 +63,7 @@ struct ProgressBar::Display {
     counted = done;
   }
 
-  // Over the whole time: the truth at the end.
+  // Returns the rate over the whole time, which is what the final state shows.
   [[nodiscard]] double mean_rate(std::uint64_t done) const {
     const double seconds = Seconds(Clock::now() - start).count();
     return seconds > 0 ? static_cast<double>(done - options.initial) / seconds : 0;
@@ -116,7 +116,7 @@ bool ProgressBar::is_due() const {
 
 void ProgressBar::draw_if_due() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || !display_ || !is_due()) return;  // Another thread is at it, or was.
+  if (!lock || !display_ || !is_due()) return;  // Another thread is drawing, or has drawn.
   display_->note(done());
   display_->show(done(), display_->rate);
   due_ns_ = coarse_ns() + nanoseconds(display_->interval());

@@ -29,17 +29,17 @@ namespace accelerate {
 
 struct ProgressOptions {
   std::string description = {};             ///< In front of the bar.
-  std::optional<std::uint64_t> total = {};  ///< Units there are; `progress` fills it in by size().
+  std::optional<std::uint64_t> total = {};  ///< Units in all; `progress` fills it in from size().
   std::uint64_t initial = 0;                ///< Units done before, e.g. when resuming.
   std::string unit = "it";                  ///< What is counted.
   bool unit_scale = false;                  ///< Writes "1.23G" for 1,230,000,000.
-  bool main_process_only = true;            ///< Rank 0 alone shows it, else every rank.
-  std::optional<bool> leave =
-      {};                ///< Whether it stays when done; unset: yes unless inside another.
-  bool disable = false;  ///< Count, but show nothing.
-  int fd = 2;            ///< Where to; standard error.
-  std::chrono::milliseconds redraw_interval{50};   ///< At least, between draws on a terminal.
-  std::chrono::milliseconds line_interval{5'000};  ///< Between lines elsewhere.
+  bool main_process_only = true;            ///< Only rank 0 shows it, else every rank.
+  /// Whether the line stays when done; unset: yes, unless it is below another bar.
+  std::optional<bool> leave = {};
+  bool disable = false;                            ///< Counts, but shows nothing.
+  int fd = 2;                                      ///< Where to write; standard error.
+  std::chrono::milliseconds redraw_interval{50};   ///< Least time between draws on a terminal.
+  std::chrono::milliseconds line_interval{5'000};  ///< Least time between lines elsewhere.
 };
 
 /// A key with a number (shown with three digits), a whole number or a text.
@@ -55,7 +55,7 @@ struct PostfixItem {
   std::variant<double, std::int64_t, std::string> value;
 };
 
-/// Counts units and shows how far it is. Threads: any may call anything; cost of an update that
+/// Counts units and shows the progress. Threads: any may call anything. Cost of an update that
 /// draws nothing: about ten nanoseconds, without a system call.
 class ProgressBar {
  public:
@@ -64,16 +64,15 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  /// `units` more are done.
+  /// Counts `units` more as done.
   void update(std::uint64_t units = 1) {
     done_.fetch_add(units, std::memory_order_relaxed);
     if (shown_ && is_due()) draw_if_due();
   }
-  /// Shown behind the rate, from the next draw on.
+  /// Sets what is shown behind the rate, from the next draw on.
   void set_postfix(std::vector<PostfixItem> items);
   void set_description(std::string description);
-  /// Shows the final state and lets the line go; further updates only count. The destructor calls
-  /// it.
+  /// Shows the final state and ends the line; further updates only count. The destructor calls it.
   void close();
 
   [[nodiscard]] std::uint64_t done() const { return done_.load(std::memory_order_relaxed); }
@@ -85,7 +84,7 @@ class ProgressBar {
   void draw_if_due();
 
   std::atomic<std::uint64_t> done_;
-  std::atomic<std::int64_t> due_ns_{0};  // On the clock of is_due.
+  std::atomic<std::int64_t> due_ns_{0};  // When to draw next, on the clock of is_due.
   std::atomic<bool> shown_;
   std::mutex mutex_;                  // Guards display_.
   std::unique_ptr<Display> display_;  // None when nothing is shown.
@@ -93,7 +92,8 @@ class ProgressBar {
 
 namespace detail {
 
-/// The number of elements of `range`: by size(), which may return an optional; else unknown.
+/// The number of elements of `range` by its size(), which may return an optional; nullopt if
+/// unknown.
 template <typename Range>
 std::optional<std::uint64_t> size_if_known(Range& range) {
   if constexpr (requires { static_cast<std::uint64_t>(std::size(range)); }) {
@@ -118,7 +118,7 @@ class ProgressRange {
    public:
     iterator(Iterator place, ProgressBar& bar) : place_(std::move(place)), bar_(&bar) {}
     decltype(auto) operator*() { return *place_; }
-    // Counted before the step: the next element may be long in coming.
+    // Counts before the step, because the next element may take long to come.
     iterator& operator++() {
       bar_->update();
       ++place_;
@@ -133,7 +133,7 @@ class ProgressRange {
 
   iterator begin() { return {std::begin(range_), bar_}; }
   Sentinel end() { return std::end(range_); }
-  /// For set_postfix and the like.
+  /// Returns the bar, for set_postfix and the like.
   ProgressBar& bar() { return bar_; }
 
  private:
@@ -148,8 +148,8 @@ class ProgressRange {
 
 }  // namespace detail
 
-/// `range`, with a bar that counts the elements as a range-for loop visits them. A range given as
-/// an rvalue is moved in. An early `break` or an exception leaves the bar where it was.
+/// Returns `range` with a bar that counts the elements as a range-for loop visits them. A range
+/// given as an rvalue is moved in. An early `break` or an exception leaves the bar where it was.
 template <typename Range>
 [[nodiscard]] detail::ProgressRange<Range> progress(Range&& range, ProgressOptions options = {}) {
   return {std::forward<Range>(range), std::move(options)};

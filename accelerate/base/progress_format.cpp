@@ -20,7 +20,7 @@ std::string format(const char* pattern, Values... values) {
   return {text.data(), std::min(static_cast<std::size_t>(size), text.size() - 1)};
 }
 
-// Done of total, within 0 and 1. A total of 0 is done.
+// Returns done / total, between 0 and 1. A total of 0 counts as done.
 double fraction(const ProgressView& view) {
   if (*view.total == 0) return 1;
   return std::min(1.0, static_cast<double>(view.done) / static_cast<double>(*view.total));

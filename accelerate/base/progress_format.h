@@ -12,7 +12,7 @@ namespace accelerate::detail {
 struct ProgressView {
   std::string description = {};              ///< In front; "" for none.
   std::uint64_t done = 0;                    ///< Units done.
-  std::optional<std::uint64_t> total = {};   ///< Units there are; unknown when empty.
+  std::optional<std::uint64_t> total = {};   ///< Units in all; unknown when empty.
   std::chrono::duration<double> elapsed{0};  ///< Since the start.
   double units_per_second = 0;               ///< 0 when not known yet.
   std::string unit = "it";                   ///< What is counted.
@@ -20,13 +20,13 @@ struct ProgressView {
   std::string postfix = {};                  ///< "key=value, key=value"; "" for none.
 };
 
-/// "train:  42%|████▏     | 420/1000 [00:10<00:14, 41.9it/s, loss=0.5]" in at most `columns`
-/// columns: the bar takes what the rest leaves, and goes first when there is not enough. Source of
-/// the layout: tqdm.
+/// Returns "train:  42%|████▏     | 420/1000 [00:10<00:14, 41.9it/s, loss=0.5]" in at most
+/// `columns` columns. The bar takes the room that the rest leaves; when room is short it is left
+/// out first. Source of the layout: tqdm.
 [[nodiscard]] std::string format_progress_bar(const ProgressView& view, std::size_t columns,
                                               bool utf8);
 
-/// The same without a bar, for a log: "train: 420/1000 (42%) [00:10<00:14, 41.9it/s, loss=0.5]".
+/// Returns a line without a bar, for a log: "train: 420/1000 (42%) [00:10<00:14, 41.9it/s, …]".
 [[nodiscard]] std::string format_progress_line(const ProgressView& view);
 
 /// "01:05", "1:00:00": minutes and seconds, hours in front where needed.

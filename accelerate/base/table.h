@@ -22,23 +22,23 @@ class Table {
  public:
   explicit Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
 
-  /// Throws UsageError when the number of cells is not that of the columns.
+  /// Throws UsageError when the number of cells differs from the number of columns.
   void add_row(std::vector<std::string> cells);
-  /// A line across, between the rows before and after it. Markdown has none and leaves it out.
+  /// Adds a line across, between the rows before and after it. markdown() leaves it out.
   void add_rule();
 
-  /// With lines around and between, each row ended by a line end; `utf8` false draws with - | and
-  /// +. A line end in a cell becomes a blank.
+  /// Returns the table in a frame, each row ended by a line end. Without `utf8` the frame is drawn
+  /// with - | and +. A line end in a cell becomes a blank.
   [[nodiscard]] std::string box(bool utf8 = true) const;
-  /// As GitHub reads it, padded so that it also reads well as text. `|` in a cell is escaped, a
-  /// line end becomes <br>.
+  /// Returns the table as GitHub reads it, padded so that it also reads well as text. `|` in a cell
+  /// is escaped, a line end becomes <br>.
   [[nodiscard]] std::string markdown() const;
 
  private:
   using Row = std::vector<std::string>;
 
   std::vector<TableColumn> columns_;
-  std::vector<Row> rows_;  // An empty one is a rule.
+  std::vector<Row> rows_;  // An empty row is a rule.
 };
 
 }  // namespace accelerate

@@ -1,4 +1,4 @@
-// A folder for files that are not to stay.
+// A folder for temporary files.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,9 @@
 
 namespace accelerate {
 
-/// A new folder, for this user alone, below the system's folder for temporary files (TMPDIR).
-/// Removed with all that is in it by the destructor; only a killed process leaves it. Throws
-/// ConfigError where there is no such folder, FileError where it cannot be written into.
+/// A new folder, for this user alone, below the system's folder for temporary files (TMPDIR). The
+/// destructor removes it with all that is in it; only a killed process leaves it. Throws
+/// ConfigError where the system's folder does not exist, FileError where it cannot be written into.
 class TemporaryFolder {
  public:
   /// `purpose` is a part of its name: "accelerate-<purpose>-XXXXXX".

@@ -1,11 +1,11 @@
-// What kind of place a file descriptor writes to.
+// What the terminal behind a file descriptor can show.
 #pragma once
 
 #include <cstddef>
 
 namespace accelerate {
 
-/// Whether `fd` is a terminal on which lines can be redrawn (TERM=dumb is none).
+/// Whether `fd` is a terminal on which lines can be redrawn (not where TERM=dumb).
 [[nodiscard]] bool is_redrawable(int fd);
 
 /// Columns of the terminal `fd` now; 80 when it does not say.

@@ -42,7 +42,8 @@ namespace accelerate {
 /// "1 tensor", "2 tensors": `what` is the singular of a regular noun.
 [[nodiscard]] std::string count_of(std::size_t count, std::string_view what);
 
-/// `word` as a shell takes it: in quotes where it holds more than letters, digits and @%+=:,./_-.
+/// Returns `word` as a shell reads it: in quotes when it is empty or holds anything but letters,
+/// digits and @%+=:,./_-.
 [[nodiscard]] std::string shell_word(std::string_view word);
 
 /// "1.61 GB": base 1024, two decimals, units B KB MB GB TB PB, as upstream's `convert_bytes`.

@@ -1,4 +1,4 @@
-// UTF-8: whether text is, and how wide a terminal shows it.
+// UTF-8: whether text is valid, and how wide a terminal shows it.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace accelerate {
 
-/// Takes the first code point off `text`. nullopt, with one byte taken, where the bytes are no
-/// well-formed UTF-8 (overlong forms, surrogates and values above U+10FFFF count as such). `text`
+/// Takes the first code point off `text`. Returns nullopt and takes one byte where the bytes are
+/// not well-formed UTF-8 (overlong forms, surrogates and values above U+10FFFF are not). `text`
 /// must not be empty.
 std::optional<char32_t> take_code_point(std::string_view& text);
 
@@ -25,19 +25,19 @@ std::optional<char32_t> take_code_point(std::string_view& text);
 /// ("\x1b[…m") count none.
 [[nodiscard]] std::size_t display_width(std::string_view text);
 
-/// The longest beginning of `text`, which is UTF-8, of at most so many bytes; a character is never
-/// cut in half.
+/// The longest prefix of `text`, which must be UTF-8, of at most `bytes` bytes. A character is
+/// never cut in half.
 [[nodiscard]] std::string_view fit_bytes(std::string_view text, std::size_t bytes);
 
-/// The longest beginning of `text` that fits into `columns`; a character is never cut in half.
+/// The longest prefix of `text` that fits into `columns`; a character is never cut in half.
 [[nodiscard]] std::string_view fit_columns(std::string_view text, std::size_t columns);
 
-/// `text` in lines of at most `columns`, broken at blanks; a longer word is cut. At least one line,
-/// which may be empty.
+/// Breaks `text` at blanks into lines of at most `columns`; a longer word is cut. Returns at least
+/// one line, which may be empty.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, std::size_t columns);
 
-/// The same as one text: each line behind `indent` blanks, of at most `columns` with them, and with
-/// a line end.
+/// Returns the lines of wrapped() as one text. Each line begins with `indent` blanks, which count
+/// towards `columns`, and ends with a line end.
 [[nodiscard]] std::string indented(std::string_view text, std::size_t indent, std::size_t columns);
 
 }  // namespace accelerate

@@ -15,7 +15,7 @@ constexpr std::size_t kLongBytes = std::size_t{1} << 20;        // Shorter piece
 constexpr std::uint64_t kLargeBytes = std::uint64_t{32} << 20;  // Smaller: not worth a bypass.
 constexpr std::align_val_t kAlignment{WritableFile::kDirectAlignment};
 
-// Slower than this, the cache is no help.
+// A cache that takes fewer bytes a second than this does not help.
 constexpr std::size_t kJudgedBytes = std::size_t{32} << 20;
 constexpr double kLeastBytesPerSecond = 512.0 * (1 << 20);
 
@@ -73,12 +73,13 @@ void WriteBehind::finish() {
   flush();
 }
 
-// Into the cache a copy is all the work there is, so another one before it would double it.
+// A write into the page cache is only a copy, so copying into a buffer first would double the work.
 bool WriteBehind::takes_at_once(std::string_view bytes) const {
   return !options_.durable && !bypasses_ && bytes.size() >= kLongBytes;
 }
 
-// Of the buffer that is being filled. It ends where the file is aligned, as a bypass wants it.
+// Returns the room in the buffer that is being filled. A full buffer ends at an aligned file
+// offset, which a write past the cache needs.
 std::size_t WriteBehind::room() const {
   const std::uint64_t begins = begun_bytes_ % WritableFile::kDirectAlignment;
   return kBufferBytes - begins - filling_->content().size();
@@ -106,7 +107,7 @@ void WriteBehind::await_write() {
   if (write_.valid()) write_.get();
 }
 
-// What will be synced and went into the cache begins its way to the disk now.
+// Writes `bytes`. If the file will be synced, their way to the disk begins now.
 void WriteBehind::put(std::string_view bytes) {
   if (bytes.empty()) return;
   const auto start = Clock::now();

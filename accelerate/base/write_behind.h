@@ -1,4 +1,4 @@
-// A long file from its beginning to its end, written while the caller gets more of it ready.
+// Writes a long file from its beginning to its end while the caller prepares more of it.
 #pragma once
 
 #include <atomic>
@@ -14,29 +14,29 @@
 
 namespace accelerate {
 
-/// Two buffers of 8 MiB: one is filled while a thread writes the other one. Large files that will
-/// be synced anyway go past the page cache. Others go into it, long pieces from where they are,
-/// until it takes less than half a GiB a second, because then finding pages for it costs more than
-/// a disk. Memory: the buffers, as far as
-/// they were filled. Not thread-safe.
+/// Has two buffers of 8 MiB: one is filled while a thread writes the other one. Large files that
+/// will be synced anyway go past the page cache. Other files go into it while it takes at least
+/// half a GiB a second. A slower cache is short of pages, and finding pages costs more than a disk.
+/// Long pieces of a file that will not be synced go into the cache without a copy into a buffer.
+/// Memory: the buffers, as far as they were filled. Not thread-safe.
 class WriteBehind {
  public:
   struct Options {
-    std::uint64_t size_bytes = 0;  ///< Of the whole file.
+    std::uint64_t size_bytes = 0;  ///< Size of the whole file.
     bool durable = true;           ///< Whether it will be synced.
     /// Called with the bytes of each piece that was written, by the thread that wrote.
     std::function<void(std::uint64_t)> counter = {};
   };
 
-  /// Takes the room of the whole file. `file` is new and outlives this.
+  /// Reserves disk space for the whole file. `file` must be new and outlive this.
   WriteBehind(WritableFile& file, Options options);
   ~WriteBehind();
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
-  /// Copies `bytes`, and may wait for room. Throws FileError, of earlier bytes too.
+  /// Copies or writes `bytes`, and may wait for room. Throws FileError, also for earlier bytes.
   void append(std::string_view bytes);
-  /// Returns when all is written. The last call.
+  /// Returns when all bytes are written. Must be the last call.
   void finish();
 
  private:
@@ -54,12 +54,13 @@ class WriteBehind {
   WritableFile& file_;
   Options options_;
   std::unique_ptr<Buffer> filling_, writing_;
-  std::uint64_t begun_bytes_ = 0;  // Written, being written, but not in the buffer that is filled.
-  std::uint64_t written_bytes_ = 0;     // By whoever writes.
-  std::atomic<bool> bypasses_ = false;  // Set by whoever writes.
-  std::size_t judged_bytes_ = 0;        // Since the cache was judged last, and how long they took.
+  std::uint64_t begun_bytes_ = 0;       // Written or being written; not what filling_ holds.
+  std::uint64_t written_bytes_ = 0;     // Used by the writing thread alone.
+  std::atomic<bool> bypasses_ = false;  // Set by the constructor and the writing thread.
+  // Bytes since the cache was last judged, and how long they took.
+  std::size_t judged_bytes_ = 0;
   Clock::duration judged_time_{};
-  std::future<void> write_;  // Last: it is waited for while all that it uses is there.
+  std::future<void> write_;  // Last: its destructor waits for a write that uses all other members.
 };
 
 }  // namespace accelerate

@@ -1,10 +1,10 @@
-// Models that are constructed without memory, or on another device than their code says.
+// Constructs models without memory, or on a device that their code does not name.
 //
 //   Net net = [] {
 //     const auto scope = init_empty_weights();
-//     return Net(config);                        // Any module, unchanged. No memory, no time.
+//     return Net(config);  // Any module, unchanged. It takes no memory and no time.
 //   }();
-//   load_checkpoint_in_model(*net, "weights");   // Or materialise(*net): as the constructor says.
+//   load_checkpoint_in_model(*net, "weights");  // Or materialise(*net): the constructor's values.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,15 +19,16 @@ class FactoryScope;
 }
 
 struct InitOptions {
-  /// Whether buffers are made like parameters. Unset: ACCELERATE_INIT_INCLUDE_BUFFERS, else false.
-  /// false: tensors that require no gradient and are still there when the scope ends get their
-  /// memory and values then, on the CPU; until then nobody can tell a buffer from a parameter to
-  /// be. Frozen parameters count as buffers. For init_on_device of a real device it does not
-  /// matter: everything is made there.
+  /// Whether buffers stay without memory, as parameters do. Default:
+  /// ACCELERATE_INIT_INCLUDE_BUFFERS, else false. If false, a tensor that requires no gradient gets
+  /// its memory and values, on the CPU, when the scope ends. Before that, a buffer cannot be told
+  /// from a future parameter. Frozen parameters count as buffers. The option has no effect on
+  /// init_on_device with a real device, where everything is made immediately.
   std::optional<bool> include_buffers;
 };
 
-/// A scope of this thread, until it is destroyed. Not to be moved.
+/// Redirects the tensors of this thread until it is destroyed. Cannot be moved, and must stay on
+/// its thread.
 class [[nodiscard]] InitScope {
  public:
   InitScope(c10::Device device, const InitOptions& options);
@@ -39,17 +40,18 @@ class [[nodiscard]] InitScope {
   std::unique_ptr<compat::FactoryScope> scope_;
 };
 
-/// While the scope is alive, tensors that this thread makes, and does not name a device for, are on
-/// the meta device: they have a shape and a dtype and no memory. What constructors do to them is
-/// noted and done when they get memory, by materialise or piece by piece by a sharded engine; a
-/// value that a constructor asks for (`item()`) is computed at once. The generator that the
-/// constructors would draw from is put elsewhere, its seed kept: see docs/big_models.md.
-/// Local. Throws ConfigError for a variable that is no boolean. Cost: microseconds an operation
-/// while the scope is alive, some hundred bytes for each that writes, none otherwise.
-/// Source: `init_empty_weights` of Hugging Face Accelerate.
+/// While the scope is alive, this thread's new tensors are on the meta device unless the code names
+/// a device: they have a shape and a dtype, but no memory. What constructors do to them is
+/// recorded. It is done when the tensors get memory, by materialise() or piece by piece by a
+/// sharded engine. A value that a constructor reads (`item()`) is computed immediately. The
+/// constructors draw random numbers from a copy of the generator; see docs/big_models.md for what
+/// happens to the generator. Local. Throws ConfigError if the environment variable is not a
+/// boolean. Cost while the scope is alive: microseconds per operation, and some hundred bytes per
+/// operation that writes. No cost afterwards. Source: `init_empty_weights` of Hugging Face
+/// Accelerate.
 InitScope init_empty_weights(const InitOptions& options = {});
 
-/// The same for `device`: tensors are made there at once. The meta device is init_empty_weights.
+/// As init_empty_weights, but tensors are made on `device`, immediately if it is a real device.
 InitScope init_on_device(c10::Device device, const InitOptions& options = {});
 
 }  // namespace accelerate

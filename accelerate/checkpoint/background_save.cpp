@@ -44,7 +44,7 @@ void BackgroundSave::start(Communicator& ranks, Complete complete) {
       std::async(std::launch::async, [complete = std::move(complete), sigterm = std::move(sigterm),
                                       group, identity = process_identity()]() mutable {
         const ScopedProcessIdentity scope(std::move(identity));
-        // Let go here, whatever happens: the lock on the folder first, then the signal.
+        // Released here in any case: first the lock on the folder, then the signal.
         const auto ends_last = std::move(sigterm);
         const auto work = std::move(complete);
         complete_on(*group, work);
@@ -65,7 +65,7 @@ void BackgroundSave::wait_before(const Communicator& ranks) {
 }
 
 void BackgroundSave::release(const Communicator& ranks) {
-  staging_.release();  // What is under way holds it to its end.
+  staging_.release();  // A save that is under way holds its memory.
   wait_before(ranks);
 }
 

@@ -1,4 +1,4 @@
-// Saving while the training goes on: its memory, its thread, its group of ranks.
+// Saves while the training goes on: its memory, its thread, its group of ranks.
 #pragma once
 
 #include <functional>
@@ -12,34 +12,34 @@
 
 namespace accelerate {
 
-/// At most one save at a time. It speaks to the other ranks through a group of its own, so that its
-/// collectives cannot meet the training's. While it runs, SIGTERM waits for it (DeferredSigterm).
-/// Not thread-safe.
+/// Runs at most one save at a time. It communicates in a separate group of the same ranks, so that
+/// its collectives cannot mix with the training's. While it runs, SIGTERM waits for it
+/// (DeferredSigterm). Not thread-safe.
 class BackgroundSave {
  public:
-  /// Completes a checkpoint; a collective over the group that it is given.
+  /// Completes a checkpoint. [collective] over the group that it is given.
   using Complete = std::function<void(Communicator& ranks)>;
 
   BackgroundSave() = default;
-  /// Waits, and logs what nobody asked for any more: an error.
+  /// Waits, and logs an error that no call has thrown.
   ~BackgroundSave();
   BackgroundSave(BackgroundSave&&) = delete;
   BackgroundSave& operator=(BackgroundSave&&) = delete;
 
-  /// What start() may write: see Staging::copy. None may be under way.
+  /// Copies the files for start() to write; see Staging::copy. No save may be under way.
   [[nodiscard]] std::vector<PlannedFile> copy(std::vector<PlannedFile> planned) {
     return staging_.copy(std::move(planned));
   }
-  /// Runs `complete` on a thread of its own. None may be under way. [collective over `ranks`, the
+  /// Runs `complete` on another thread. No save may be under way. [collective over `ranks`, the
   /// same group each time, which may have been renewed in between]
   void start(Communicator& ranks, Complete complete);
-  /// Returns once it is through; at once when there is none. Throws what it threw, once; a rank
-  /// that was lost meanwhile is a CheckpointError. Local.
+  /// Returns once the save is complete, or immediately if none is under way. Throws the error of
+  /// the save, once. A rank that was lost meanwhile is a CheckpointError. Local.
   void wait();
-  /// As wait(), before the next thing on `ranks`. The error of a save from before `ranks` was
-  /// renewed is logged: it may be one rank's alone, and all are to go on together.
+  /// As wait(), before the next operation on `ranks`. If `ranks` was renewed since the save began,
+  /// the error is logged, not thrown: one rank alone may have it, and all must go on together.
   void wait_before(const Communicator& ranks);
-  /// As wait_before(), and gives the memory of the copy back.
+  /// As wait_before(), and frees the memory of the copy.
   void release(const Communicator& ranks);
 
  private:

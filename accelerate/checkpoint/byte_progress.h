@@ -12,19 +12,19 @@ namespace accelerate {
 
 struct ByteProgressOptions {
   std::string description;                ///< In front of the bar.
-  std::uint64_t total_bytes = 0;          ///< There are.
-  std::chrono::milliseconds delay{2000};  ///< What is through by then shows nothing.
-  int fd = 2;                             ///< Where to; standard error.
+  std::uint64_t total_bytes = 0;          ///< The amount of work.
+  std::chrono::milliseconds delay{2000};  ///< A task that ends sooner shows nothing.
+  int fd = 2;                             ///< Where to draw; standard error.
 };
 
-/// Shows MiB done, of how many, and the rate; on the local main process only, on a terminal only,
-/// and only when it takes longer than the delay. It stands below other bars, and leaves nothing
-/// behind. Local. Threads: one at a time.
+/// Shows the MiB done, the total and the rate. Appears on the local main process only, on a
+/// terminal only, and only if the work takes longer than the delay. It stands below other bars, and
+/// erases itself at the end. Local. Not thread-safe.
 class ByteProgress {
  public:
   explicit ByteProgress(ByteProgressOptions options);
 
-  /// `bytes` more are done.
+  /// Records that `bytes` more are done.
   void operator()(std::uint64_t bytes);
 
  private:
@@ -34,7 +34,7 @@ class ByteProgress {
   bool shown_;
   Clock::time_point due_;
   std::uint64_t done_bytes_ = 0;
-  std::unique_ptr<ProgressBar> bar_;  // Once it is due.
+  std::unique_ptr<ProgressBar> bar_;  // Null before due_.
 };
 
 }  // namespace accelerate

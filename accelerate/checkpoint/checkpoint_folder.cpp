@@ -36,17 +36,17 @@ std::string random_name() {
   return digits;
 }
 
-// Whatever is called so, the next save removes.
+// Every save removes folders with this prefix.
 Path temporary_in(const Path& directory) {
   return directory / (kTemporary + random_name());
 }
 
-// What a rank has to say at the end of a phase.
+// What a rank reports at the end of a phase.
 struct Report {
-  std::string error;  // Empty: all is well.
+  std::string error;  // Empty on success.
   std::vector<ManifestFile> files;
-  int leader = 0;                 // Of the ranks on its disk.
-  std::vector<std::string> said;  // Names, of whatever the phase is about.
+  int leader = 0;                 // Of the ranks that share its disk.
+  std::vector<std::string> said;  // Names; the phase decides of what.
 };
 
 void to_json(nlohmann::json& json, const Report& report) {
@@ -67,8 +67,8 @@ void from_json(const nlohmann::json& json, Report& report) {
                             file.at(2).get<std::uint64_t>()});
 }
 
-// Throws what this rank failed of, of the type that the others throw; `told` is what they were
-// told. Misuse and lost ranks stay what they are.
+// Rethrows this rank's failure as the type its peers throw: a CheckpointError with the text `told`,
+// which they were told. UsageError and CommError keep their types.
 [[noreturn]] void rethrow(const std::exception_ptr& failure, const std::string& told) {
   try {
     std::rethrow_exception(failure);
@@ -83,8 +83,8 @@ void from_json(const nlohmann::json& json, Report& report) {
   }
 }
 
-// Runs `phase` on this rank and hears how it went on all: their reports, or a CheckpointError on
-// every rank when one failed. [collective]
+// Runs `phase` on this rank and learns how it went on all ranks. Returns their reports, or throws
+// on every rank if one failed. [collective]
 std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Report&)>& phase) {
   Report mine;
   std::exception_ptr failure;
@@ -106,7 +106,7 @@ std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Repor
   return reports;
 }
 
-// What an interrupted save left in `directory`; the caller holds the lock.
+// Removes what interrupted saves left in `directory`. The caller holds the lock.
 void remove_leftovers(FileSystem& files, const Path& directory) {
   for (const auto& name : files.list(directory))
     if (name.starts_with(kTemporary)) files.remove_tree(directory / name);
@@ -139,11 +139,11 @@ void check_replaceable(FileSystem& files, const Path& folder) {
 
 namespace {
 
-// Gives the complete `temporary` its name. What had it stays aside.
+// Gives the complete `temporary` its name. A checkpoint that had the name is put aside.
 void put_in_place(FileSystem& files, const Path& temporary, const Path& folder) {
   const Path replaced = replaced_sibling(folder);
   if (files.status(folder).kind == FileKind::directory && !files.list(folder).empty()) {
-    files.remove_tree(replaced);  // Its successor is there.
+    files.remove_tree(replaced);  // The folder that replaced it exists.
     files.rename(folder, replaced);
   }
   try {
@@ -166,7 +166,7 @@ void discard(FileSystem& files, const Path& folder) noexcept {
   }
 }
 
-// Adds what was being done to the error of a step; lost ranks stay what they are.
+// Adds what was being done to the error of a step. A CommError passes unchanged.
 void saving(const Path& folder, const std::function<void()>& step) {
   try {
     step();
@@ -184,8 +184,8 @@ std::uint64_t bytes_of(const Manifest& manifest, const FaultSearch& share) {
   return bytes;
 }
 
-// What may be the checkpoint `folder`: it, and the one that was put aside for it, unless its
-// removal has begun; at least one.
+// Returns the folders that may be the checkpoint `folder`: itself, and the folder that was put
+// aside for it, unless its removal has begun. Returns at least one.
 std::vector<CheckedCheckpoint> candidates_for(FileSystem& files, const Path& folder) {
   const Path replaced = replaced_sibling(folder);
   const bool aside = files.status(replaced).kind == FileKind::directory;
@@ -201,7 +201,7 @@ std::vector<CheckedCheckpoint> candidates_for(FileSystem& files, const Path& fol
   return candidates;
 }
 
-// The first of the candidates that is of a save which every rank has, as `reports` name them.
+// Returns the first candidate whose save every rank has, by the names in `reports`.
 CheckedCheckpoint of_common_save(const std::vector<CheckedCheckpoint>& candidates,
                                  const std::vector<Report>& reports) {
   for (const auto& save : reports.front().said) {
@@ -216,7 +216,7 @@ CheckedCheckpoint of_common_save(const std::vector<CheckedCheckpoint>& candidate
                         "; load an earlier checkpoint that all have, or copy one to all");
 }
 
-// Which files this rank compares: those of its disk are shared out among the ranks there.
+// Returns which files this rank checks: the ranks of a disk divide its files among themselves.
 FaultSearch share_of(int rank, const std::vector<Report>& reports) {
   FaultSearch share{.first = 0, .stride = 0};
   const int leader = reports[static_cast<std::size_t>(rank)].leader;
@@ -230,7 +230,7 @@ FaultSearch share_of(int rank, const std::vector<Report>& reports) {
 
 }  // namespace
 
-// The parts of a save that only the leader of the disk does.
+// The parts of a save that only the leader of a disk does.
 class PendingCheckpoint::Save {
  public:
   Save(FileSystem& files, Path folder) : files_(files), folder_(std::move(folder)) {}
@@ -251,7 +251,7 @@ class PendingCheckpoint::Save {
     temporary_ = temporary;
   }
 
-  /// Of the reports, those of this disk's ranks are its files.
+  /// Takes the files that ranks of this disk reported into the manifest, and writes it.
   void complete(const std::vector<Report>& reports, int leader) {
     Manifest manifest{.num_processes = static_cast<int>(reports.size()), .files = {}};
     for (std::size_t rank = 0; rank < reports.size(); ++rank) {
@@ -278,7 +278,7 @@ class PendingCheckpoint::Save {
   [[nodiscard]] const Path& temporary() const { return temporary_; }
 
  private:
-  // Files that hooks wrote are part of the checkpoint too.
+  // Adds files that hooks wrote to the checkpoint.
   void adopt_others(Manifest& manifest) {
     std::set<std::string> known;
     for (const auto& file : manifest.files) known.insert(file.name);
@@ -323,8 +323,8 @@ void PendingCheckpoint::prepare(Communicator& ranks, const std::function<void()>
   saving(folder_, [&] { on_all_ranks(ranks, step); });
 }
 
-// Each step is through on all disks before the next begins on one: the new checkpoint is whole
-// everywhere before it gets its name anywhere, and has it everywhere before the old one goes.
+// All disks finish a step before any disk begins the next one. So the new checkpoint is complete
+// everywhere before it gets its name anywhere, and has its name everywhere before the old one goes.
 void PendingCheckpoint::complete(Communicator& ranks, const WriteFiles& write) {
   const bool leads = ranks.rank() == leader_;
   saving(folder_, [&] {
@@ -356,7 +356,7 @@ CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const
     mine.leader = leader;
     for (const auto& candidate : candidates) mine.said.push_back(candidate.manifest.save);
   });
-  const auto checked = of_common_save(candidates, reports);  // Alike on all ranks, its error too.
+  const auto checked = of_common_save(candidates, reports);  // Alike on all ranks, even its error.
   in_phase(ranks, [&](Report&) {
     FaultSearch search = share_of(ranks.rank(), reports);
     ByteProgress progress(

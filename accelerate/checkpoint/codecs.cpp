@@ -22,7 +22,8 @@ std::vector<T> numbers(const StateDict::List& list) {
   return all;
 }
 
-// The whole number `key`, from `least` up to one below the greatest, to which one more is added.
+// Returns the count `key`, at least `least`. The greatest integer is refused because counting goes
+// on from it.
 std::int64_t count(const StateDict& value, const std::string& key, std::int64_t least = 0) {
   const auto number = value.to<std::int64_t>();
   if (number >= least && number < std::numeric_limits<std::int64_t>::max()) return number;

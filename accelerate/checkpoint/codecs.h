@@ -1,5 +1,5 @@
-// The states of schedules, loss scalers and loaders as StateDicts, under the keys of docs/formats/
-// checkpoint.md.
+// Converts the states of schedules, loss scalers and loaders to StateDicts, under the keys of
+// docs/formats/checkpoint.md, and back.
 #pragma once
 
 #include "accelerate/data/loader_control.h"
@@ -13,7 +13,7 @@ namespace accelerate {
 [[nodiscard]] StateDict to_state_dict(const GradScalerState& state);
 [[nodiscard]] StateDict to_state_dict(const LoaderState& state);
 
-/// The way back. All throw CheckpointError for what is none.
+/// Convert back. Throw CheckpointError if `state` is not a valid state of that kind.
 [[nodiscard]] SchedulerState scheduler_state_of(const StateDict& state);
 [[nodiscard]] GradScalerState grad_scaler_state_of(const StateDict& state);
 [[nodiscard]] LoaderState loader_state_of(const StateDict& state);

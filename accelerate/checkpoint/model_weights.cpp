@@ -31,7 +31,7 @@ std::string cut_short(std::vector<std::string> names) {
 
 using ByName = std::map<std::string, at::Tensor>;
 
-// The tensors of the model under each of their names, in their order.
+// A tensor of the model and all its names, in the model's order.
 struct Slot {
   at::Tensor tensor;
   std::vector<std::string> names;
@@ -56,8 +56,8 @@ const ByName::value_type* found(const ByName& weights, const Slot& slot) {
   return nullptr;
 }
 
-// Python's writer of safetensors drops empty tensors: all of them are at the address 0, so that it
-// takes them for one tensor under many names.
+// Python's writer of safetensors drops empty tensors. All have the address 0, so it takes them for
+// one tensor with many names.
 bool may_be_absent(const ModuleView& model, const Slot& slot) {
   return slot.tensor.numel() == 0 ||
          detail::is_unsaved_buffer(model, {slot.names.front(), slot.tensor});
@@ -87,8 +87,8 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
   return report;
 }
 
-// Tensors that get values. Those without memory get it, on the CPU and of their own, for what is
-// read may lie in a mapped file; two that are the same part of one memory share it again.
+// Gives tensors their values. A tensor without memory gets new memory on the CPU, since what is
+// read may lie in a mapped file. Two such tensors that viewed the same memory share it again.
 class Filled {
  public:
   void fill(const at::Tensor& to, const at::Tensor& from) {
@@ -102,11 +102,11 @@ class Filled {
 
  private:
   struct First {
-    at::Storage before;  // Keeps the address taken.
+    at::Storage before;  // Keeps its address from being reused.
     at::Tensor tensor;
   };
 
-  // With one that was filled already.
+  // Shares the memory of a tensor that was already filled, if there is one.
   bool share(const at::Tensor& to) {
     if (to.numel() == 0) return false;
     const Place place(to.storage().unsafeGetStorageImpl(), to.storage_offset(), to.sizes().vec(),
@@ -121,7 +121,7 @@ class Filled {
   std::map<Place, First> firsts_;
 };
 
-// The shards in a folder that has no weights in any other layout.
+// Returns the shards in a folder that has no weights in any other layout.
 std::vector<std::filesystem::path> shards_at(const std::filesystem::path& folder) {
   auto& files = real_file_system();
   if (files.status(folder).kind != FileKind::directory) return {};

@@ -1,4 +1,4 @@
-// Weights by name into a model.
+// Loads weights by name into a model.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,26 @@ struct WeightsReport {
   [[nodiscard]] bool fits() const {
     return missing.empty() && unexpected.empty() && mismatched.empty();
   }
-  /// "missing: a, b; unexpected: c": for messages, long lists cut short.
+  /// Describes the differences for messages, long lists cut short: "missing: a, b; unexpected: c".
   [[nodiscard]] std::string describe() const;
 };
 
-/// Compares without changing anything. A tensor under any name of a tied parameter serves all.
+/// Compares without changing anything. A tensor under one name of a tied parameter counts for all
+/// its names.
 [[nodiscard]] WeightsReport compare_weights(const ModuleView& model,
                                             const std::vector<NamedTensor>& weights);
 
 struct LoadWeightsOptions {
-  /// Any difference is a CheckpointError, and then nothing was changed. Else what fits is loaded,
-  /// and the report says what did not.
+  /// If true, any difference is a CheckpointError, and nothing is changed then. If false, what fits
+  /// is loaded, and the report says what did not fit.
   bool strict = true;
 };
 
-/// Loads the weights at `checkpoint` (a file, an index or a folder, see map_weights; or a folder of
-/// shards of ours or of PyTorch's distributed checkpoints) into the model
-/// where it is: its devices and dtypes stay. A tensor without memory (init_empty_weights) gets it,
-/// on the CPU, in the dtype of the model; one that the checkpoint lacks keeps having none, and
-/// materialise(model) gives it its own values. Local: every rank reads. Throws CheckpointError.
+/// Loads the weights at `checkpoint` into the model. `checkpoint` is a file, an index or a folder
+/// (see map_weights), or a folder of shards of ours or of PyTorch's distributed checkpoints. The
+/// model keeps its devices and dtypes. A tensor without memory (init_empty_weights) gets memory on
+/// the CPU, in the model's dtype. If the checkpoint lacks it, it stays without memory, and
+/// materialise(model) gives it its initial values. Local: every rank reads. Throws CheckpointError.
 /// Cost: one copy, from the mapped files into the model, tensor by tensor.
 WeightsReport load_checkpoint_in_model(const ModuleView& model,
                                        const std::filesystem::path& checkpoint,
@@ -54,22 +55,20 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options = {});
 
-/// Copies into the model's own tensors what fits by name and shape, to their devices and dtypes;
-/// to the CPU for tensors that have no memory yet.
-/// Returns how the two differ. Cost: one copy.
+/// Copies the tensors that fit by name and shape into the model's tensors, to their devices and
+/// dtypes. Tensors without memory get it on the CPU. Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
 
-/// Of tensors that are there whole.
+/// Returns a reader of whole tensors in memory.
 [[nodiscard]] WeightReader reader_of(std::vector<NamedTensor> weights);
-/// Of a catalogue.
+/// Returns a reader of the tensors of a catalogue.
 [[nodiscard]] WeightReader reader_of(const std::shared_ptr<const ShardedTensors>& stored);
 
-/// As copy_weights. Of parameters that `shards` have parts of, the parts are read and written, and
-/// nothing else.
+/// As copy_weights. Of a parameter that has a part in `shards`, only the part is read and written.
 WeightsReport copy_weights(const ModuleView& model, const WeightReader& weights,
                            const std::vector<NamedShard>& shards = {});
 
-/// Which of `shards` is of which leaf of `model`, under whichever of its names.
+/// Maps the parameters of `model` to their shards, under any of their names.
 [[nodiscard]] std::map<const at::TensorImpl*, const NamedShard*> shards_by_leaf(
     const ModuleView& model, const std::vector<NamedShard>& shards);
 

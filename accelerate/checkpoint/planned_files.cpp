@@ -16,18 +16,18 @@
 namespace accelerate {
 namespace {
 
-// A new file that grows at its end. Bytes are checksummed just before they are copied for the
-// thread that writes, so that they are read from memory once.
+// A new file that grows at its end. Bytes are checksummed immediately before they are copied for
+// the writing thread, so that they are read from memory once.
 class ChecksummedFile {
  public:
-  /// Takes the room of `size_bytes`.
+  /// Reserves `size_bytes` on disk.
   ChecksummedFile(FileSystem& files, const std::filesystem::path& path, std::uint64_t size_bytes,
                   const ByteCounter& counter)
       : file_(files.create(path)),
         behind_(*file_, {.size_bytes = size_bytes, .counter = counter}) {}
 
   void write(std::string_view bytes) {
-    constexpr std::size_t kPieceBytes = std::size_t{256} << 10;  // Stays in the cache.
+    constexpr std::size_t kPieceBytes = std::size_t{256} << 10;  // Fits into the processor's cache.
     for (; !bytes.empty(); bytes.remove_prefix(std::min(kPieceBytes, bytes.size()))) {
       const auto piece = bytes.substr(0, kPieceBytes);
       checksum_.update(piece);
@@ -36,7 +36,7 @@ class ChecksummedFile {
     }
   }
 
-  /// Syncs and closes it.
+  /// Syncs and closes the file.
   ManifestFile finish(std::string name) {
     behind_.finish();
     file_->sync();
@@ -80,7 +80,7 @@ ManifestFile write_tensors(FileSystem& files, const std::filesystem::path& path,
   return file.finish(planned.name);
 }
 
-// 0 for what has no elements in memory, which the writing refuses by its name.
+// Returns 0 for a tensor without elements in memory, which writing refuses by name.
 std::uint64_t bytes_of(const at::Tensor& tensor) {
   const bool plain = tensor.defined() && !tensor.is_nested() && tensor.layout() == at::kStrided;
   return plain ? tensor.nbytes() : 0;

@@ -1,6 +1,6 @@
-// What a save is going to write, apart from the writing: files as plain data. Planning asks every
-// object for its state and copies nothing; what is planned can then be cut into shards, copied
-// aside for a save in the background, or written right away.
+// What a save is going to write, as plain data. Planning asks every object for its state and copies
+// nothing. Planned files can then be cut into shards, copied for a save in the background, or
+// written immediately.
 #pragma once
 
 #include <cstdint>
@@ -21,43 +21,45 @@ namespace accelerate {
 struct LocalShard {
   std::string name;
   at::Tensor tensor;  ///< The part: any device, any strides, the shape tile.sizes.
-  TensorTile tile;    ///< Where in the whole it lies.
+  TensorTile tile;    ///< Its place in the whole tensor.
   std::vector<std::int64_t> global_shape;
 };
 
-/// A file to be: a text, or tensors as safetensors.
+/// A file to be written: a text, or tensors as safetensors.
 struct PlannedFile {
-  std::string name;       ///< One plain file name, which no other rank uses.
-  std::string text = {};  ///< The whole content; empty when the file is one of tensors.
-  /// Any device, any strides, distinct names; they share their memory with the training.
+  std::string name;       ///< A plain file name, which no other rank uses.
+  std::string text = {};  ///< The whole content; empty if the file holds tensors.
+  /// Any device, any strides, distinct names. They share their memory with the training.
   std::vector<NamedTensor> tensors = {};
-  /// This rank's parts of further tensors of the file, of which other ranks have the rest:
-  /// ShardedPlan makes files of them.
+  /// This rank's parts of further tensors of the file. Other ranks have the rest. ShardedPlan makes
+  /// files of them.
   std::vector<LocalShard> shards = {};
-  /// Gives those of `tensors` that are on the meta device, by name, when their turn comes. Empty:
-  /// such tensors are refused.
+  /// Returns a tensor of `tensors` that is on the meta device, by name, when it is needed. If
+  /// empty, such tensors are refused.
   std::function<at::Tensor(const std::string& name)> fetch = {};
   SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Of a file of tensors.
-  bool is_model = false;                              ///< The weights of a model.
-  bool one_rank = false;  ///< No other rank has planned it: of what each rank has of its own.
+  /// Whether it holds the weights of a model.
+  bool is_model = false;
+  /// Whether only this rank has planned it, for state that each rank has separately.
+  bool one_rank = false;
 };
 
-/// Name, dtype and shape of one of the tensors of `planned`. Throws CheckpointError for one that
+/// Returns the name, dtype and shape of a tensor of `planned`. Throws CheckpointError if the tensor
 /// cannot be written.
 [[nodiscard]] TensorSpec spec_of(const PlannedFile& planned, const NamedTensor& item);
 
-/// One of the tensors of `planned`, fetched when it is to be. Throws what fetch does.
+/// Returns a tensor of `planned`, fetching it if necessary. Throws what `fetch` throws.
 [[nodiscard]] at::Tensor data_of(const PlannedFile& planned, const NamedTensor& item);
 
-/// The bytes of all contents: texts, and elements of tensors.
+/// Returns the bytes of all contents: texts, and elements of tensors.
 [[nodiscard]] std::uint64_t planned_bytes(const std::vector<PlannedFile>& planned);
 
-/// Writes `planned` into the existing `folder` as new files, each synced (the names are not), and
-/// returns what a manifest says of them. Throws CheckpointError; then a part may be there: the
-/// folder is to be given up. Local. Cost: one pass over the data, which is checksummed on its way,
-/// beside a thread that writes; files of 32 MiB and more bypass the page cache where the file
-/// system lets them. Memory: 16 MiB, and up to 16 MiB more for a piece of a tensor that is not
-/// contiguous on the CPU.
+/// Writes `planned` into the existing `folder` as new files and returns their manifest entries.
+/// Each file is synced; the folder is not. Throws CheckpointError; some files may exist then, and
+/// the folder should be deleted. Local. Cost: one pass over the data, checksummed on the way, while
+/// a second thread writes. Files of 32 MiB and more bypass the page cache where the file system
+/// allows it. Memory: 16 MiB, and up to 16 MiB more for a piece of a tensor that is not contiguous
+/// on the CPU.
 [[nodiscard]] std::vector<ManifestFile> write_planned(FileSystem& files,
                                                       const std::filesystem::path& folder,
                                                       const std::vector<PlannedFile>& planned,

@@ -20,18 +20,18 @@ namespace {
 
 using Content = std::shared_ptr<const FileContent>;
 
-// What an entry of a parameter's state is here.
+// The type that an entry of a parameter's state has here.
 enum class As { count, real, tensor, tensors };
 
 struct Field {
   std::string_view name;
   As as;
-  bool may_lack = false;  // Then it is nothing here.
+  bool may_lack = false;  // If absent, it is empty here.
 };
 
 struct KnownClass {
   std::string_view name;
-  std::string_view telling_option;  // That no later class has, but those with betas.
+  std::string_view telling_option;  // No later class has it, except classes with betas.
   std::span<const Field> fields;
 };
 
@@ -73,8 +73,8 @@ constexpr std::array kClasses = {
     KnownClass{"RMSprop", "alpha", kRmsprop},
     KnownClass{"LBFGS", "history_size", kLbfgs}};
 
-// Options that choose how PyTorch computes a step, not what; those of schedules, which keep them in
-// the groups; and names.
+// Options that do not change what a step computes: how PyTorch computes it, what schedules keep in
+// the groups, and names.
 constexpr std::array kIdleOptions = {
     "foreach", "capturable", "differentiable", "fused",        "decoupled_weight_decay",
     "params",  "initial_lr", "max_lr",         "min_lr",       "max_momentum",
@@ -94,8 +94,8 @@ const TorchValue& need(const TorchValue& dict, std::string_view key, const std::
   throw CheckpointError(what + " has no '" + std::string(key) + "'");
 }
 
-// PyTorch's Adam and AdamW tell which they are in newer versions; bitsandbytes' Lion has neither of
-// their flags.
+// Newer versions of PyTorch's Adam and AdamW say which of the two they are. Lion of bitsandbytes
+// has neither of their flags.
 std::string saved_class_with_betas(const TorchValue& group) {
   if (group.find("amsgrad") == nullptr && group.find("maximize") == nullptr) return "Lion";
   const auto* decoupled = group.find("decoupled_weight_decay");
@@ -104,7 +104,7 @@ std::string saved_class_with_betas(const TorchValue& group) {
   return *flag ? "AdamW" : "Adam";
 }
 
-// The class that saved the group, by its options; "" when it is none that is known.
+// Returns the class that saved the group, judged by its options; "" if it is not known.
 std::string saved_class(const TorchValue& group) {
   for (const auto& known : kClasses) {
     if (group.find(known.telling_option) == nullptr) continue;
@@ -135,7 +135,7 @@ void check_class(const TorchValue& group, const KnownClass& own) {
 
 // --- options -------------------------------------------------------------------------------------
 
-// A rate may be a tensor of one element, as capturable optimizers have it.
+// A rate may be a tensor of one element, as in capturable optimizers.
 StateDict option_of(const TorchValue& value, const Content& content, const std::string& place) {
   StateDict option = state_of(value, content, place);
   if (option.holds<at::Tensor>() && option.to<at::Tensor>().numel() == 1)
@@ -145,7 +145,7 @@ StateDict option_of(const TorchValue& value, const Content& content, const std::
 
 bool is_idle(std::string_view option, const TorchValue& value, const KnownClass& own) {
   if (std::ranges::find(kIdleOptions, option) != kIdleOptions.end()) return true;
-  if (option == "eps" && own.name == "Lion") return true;  // Which has none to add it to.
+  if (option == "eps" && own.name == "Lion") return true;  // Lion does not use it.
   const auto* flag = value.as<bool>();
   return option == "maximize" && flag != nullptr && !*flag;
 }
@@ -186,7 +186,7 @@ double number_of(const StateDict& value, const std::string& place) {
   return tensor.item<double>();
 }
 
-// PyTorch counts steps in tensors of fp32.
+// Reads a step count, which PyTorch keeps in an fp32 tensor.
 std::int64_t count_of(const StateDict& value, const std::string& place) {
   const double number = number_of(value, place);
   if (number >= 0 && number < 9e15 && number == std::floor(number))
@@ -245,14 +245,14 @@ StateDict fields_of(const StateDict& saved, const KnownClass& known, const std::
   return fields;
 }
 
-// A parameter without a momentum so far has no state in LibTorch.
+// Whether the parameter has no momentum yet: LibTorch keeps no state for it then.
 bool is_empty(const StateDict& fields, const KnownClass& known) {
   return known.name == "SGD" && fields.at("momentum_buffer").is_null();
 }
 
 // --- parameters ----------------------------------------------------------------------------------
 
-// The numbers of a group's parameters, as many as there are names.
+// Returns the numbers of a group's parameters; there must be as many as names.
 std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
                                      const std::string& place) {
   std::vector<std::int64_t> numbers;
@@ -267,7 +267,7 @@ std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
                         " parameters, that of the optimizer " + std::to_string(names));
 }
 
-// bitsandbytes puts what quantization may give another shape into a dict of its own.
+// Merges the nested dict into which bitsandbytes puts tensors that quantization may reshape.
 StateDict unwrapped(const StateDict& saved) {
   constexpr std::string_view kWrapped = "__bnb_optimizer_quant_state__";
   const auto* inner = saved.find(kWrapped);

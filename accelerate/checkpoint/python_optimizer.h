@@ -1,4 +1,5 @@
-// optimizer.bin of Python Accelerate, and optimizer.pt of Transformers, as a state of ours.
+// Converts optimizer.bin of Python Accelerate, and optimizer.pt of Transformers, to a state of
+// ours.
 #pragma once
 
 #include <memory>
@@ -9,15 +10,15 @@
 
 namespace accelerate {
 
-/// The state_dict() of an optimizer of Python under our keys: parameters by name instead of by
-/// number, counters as whole numbers, options that ours lack left out where they do not change a
-/// step.
-/// `own` is the optimizer_state_dict of the optimizer that is to go on from it: its class, and the
-/// names of its groups' parameters, which must be as many, in the same order. Tensors are views of
-/// `content`. Throws CheckpointError, with the class, group, parameter or key, for a state of
-/// another class or other groups, an option or entry that the class here does not know, and a class
-/// that is none of SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor (of Transformers), Lion (of
-/// bitsandbytes, 32 bits) and ScheduleFreeAdamW (of the package schedulefree).
+/// Converts the state_dict() of a Python optimizer to our keys. Parameters go by name instead of by
+/// number, and counters become whole numbers. Options that ours lack are left out if they do not
+/// change a step. `own` is the optimizer_state_dict of the optimizer that continues from it. It
+/// gives the class and the names of the groups' parameters, which must be as many, in the same
+/// order. Tensors are views of `content`. Throws CheckpointError for a state of another class or
+/// other groups, and for an option or entry that the class here does not know. The error names the
+/// class, group, parameter or key. Known classes: SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS,
+/// Adafactor (of Transformers), Lion (of bitsandbytes, 32 bits) and ScheduleFreeAdamW (of the
+/// package schedulefree).
 [[nodiscard]] StateDict optimizer_state_of_python(const TorchValue& saved,
                                                   const std::shared_ptr<const FileContent>& content,
                                                   const StateDict& own);

@@ -12,7 +12,8 @@ namespace {
 
 using Content = std::shared_ptr<const FileContent>;
 
-// Functions, whose attributes alone Python saves, and what follows from other entries.
+// Whether the entry is left out: functions, of which Python saves only attributes, and values that
+// follow from other entries.
 bool is_pythons_own(const std::string& key) {
   return key == "lr_lambdas" || key == "_schedule_phases" || key == "_scale_fn_custom" ||
          key == "_scale_fn_ref";
@@ -22,7 +23,7 @@ bool is_dict(const TorchValue& value) {
   return value.as<TorchDict>() != nullptr;
 }
 
-// A collections.Counter: element → how often.
+// Lists the elements of a collections.Counter, which maps each element to its count.
 StateDict elements_of(const TorchValue& counter, const std::string& key) {
   constexpr std::int64_t kMost = 1'000'000;
   std::vector<std::int64_t> elements;

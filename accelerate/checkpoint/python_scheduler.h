@@ -1,4 +1,4 @@
-// scheduler.bin of Python Accelerate as a state of ours.
+// Converts scheduler.bin of Python Accelerate to a state of ours.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace accelerate {
 
-/// The state_dict() of a PyTorch schedule, without what only Python can use (functions, None, the
-/// phases that OneCycleLR computes anew), a Counter as the sorted list of its elements, states
-/// within as lists. Throws CheckpointError for what is no dict, and for a value, with its key, that
-/// no schedule has.
+/// Converts the state_dict() of a PyTorch schedule. Leaves out what only Python can use: functions,
+/// None, the phases that OneCycleLR recomputes. A Counter becomes the sorted list of its elements,
+/// and nested states become lists. Throws CheckpointError if `saved` is not a dict, or for a value
+/// that no schedule has, naming its key.
 [[nodiscard]] StateDict scheduler_state_of_python(
     const TorchValue& saved, const std::shared_ptr<const FileContent>& content);
 

@@ -38,7 +38,7 @@ Names names_in(FileSystem& files, const Path& folder) {
 
 // --- which file is whose -------------------------------------------------------------------------
 
-// "optimizer_1" is number 1 of the kind "optimizer", "optimizer" number 0.
+// "optimizer_1" is number 1 of the kind "optimizer"; "optimizer" is number 0.
 struct Stem {
   std::string kind;
   int number = 0;
@@ -56,12 +56,12 @@ std::string numbered(const std::string& name, int number, const std::string& ext
   return name + (number == 0 ? "" : "_" + std::to_string(number)) + extension;
 }
 
-// Whether the folder is of Transformers' Trainer, whose files have names of their own.
+// Whether the Trainer of Transformers wrote the folder; its files have different names.
 bool is_of_trainer(const Names& names) {
   return names.contains("trainer_state.json");
 }
 
-// The file of Python's in which an object of this stem lies; "" for what has none. The Trainer's
+// Returns the Python file that holds the object with this stem; "" if none does. The Trainer's
 // random states are pickled objects, which are not read.
 std::string python_file(const Stem& stem, const Names& names) {
   if (stem.kind == "optimizer" || stem.kind == "scheduler")
@@ -72,7 +72,7 @@ std::string python_file(const Stem& stem, const Names& names) {
   return "";
 }
 
-// "" when it is there in neither form.
+// Returns the weights file of a model; "" if it exists in neither form.
 std::string model_file(const Names& names, int number) {
   for (const auto& name :
        {numbered("model", number, ".safetensors"), numbered("pytorch_model", number, ".bin")}) {
@@ -94,7 +94,7 @@ std::string model_file(const Names& names, int number) {
                         ": it was saved by a training that had prepared or registered less");
 }
 
-// Files of objects beyond those that are here.
+// Throws if there are files of more objects than are here.
 void check_no_more(const Names& names, const TrainingState& training) {
   std::map<std::string, int> here{{"model", static_cast<int>(training.models.size())}};
   for (const auto& part : training.parts) {
@@ -122,7 +122,7 @@ void check_presence(const Names& names, const TrainingState& training) {
   for (const auto& part : training.parts) {
     const Stem stem = parse_stem(part.stem);
     const std::string file = python_file(stem, names);
-    // Without random states the training goes on with its own.
+    // Without random states the training keeps its present ones.
     if (stem.kind != "random_states" && !file.empty() && !names.contains(file))
       absent.push_back(file);
   }
@@ -138,7 +138,8 @@ const TorchValue& need(const TorchArchive& archive, const char* key) {
                         archive.value().describe());
 }
 
-// The generators of LibTorch; Python's own and numpy's have no counterpart here.
+// Reads the states of LibTorch's generators. The generators of Python and numpy have no counterpart
+// here.
 StateDict random_states(const TorchArchive& archive) {
   logger().debug("the random states of Python and numpy in " + archive.path().string() +
                  " are left out");
@@ -149,7 +150,8 @@ StateDict random_states(const TorchArchive& archive) {
   return state;
 }
 
-// Registered objects keep what they are given, so it is not to lie in the file.
+// Copies the tensors, since registered objects keep what they are given and must not depend on the
+// file.
 StateDict custom_state(const TorchArchive& archive, const std::string& name) {
   StateDict state = state_of(archive.value(), archive.content(), name);
   state.for_each_tensor([](const std::string&, at::Tensor& tensor) { tensor = tensor.clone(); });
@@ -166,8 +168,7 @@ StateDict read_part(const TorchArchive& archive, const Stem& stem, const StatePa
   return state_of(archive.value(), archive.content(), part.stem);
 }
 
-// Where the accelerator was: the micro-batches, and the number that the folder has by automatic
-// naming.
+// Reads how far the training was: its micro-batches, and the number in an automatic folder name.
 StateDict progress(FileSystem& files, const Path& folder, const Names& names) {
   StateDict state = {{"step", 0}};
   if (names.contains("random_states_0.pkl")) {
@@ -180,7 +181,7 @@ StateDict progress(FileSystem& files, const Path& folder, const Names& names) {
   return state;
 }
 
-// nullopt: there is nothing for this object to go on from.
+// Returns nullopt if the folder has no state for this object.
 std::optional<StateDict> read_state(FileSystem& files, const Path& folder, const Names& names,
                                     const StatePart& part) {
   if (part.stem == "accelerator") return progress(files, folder, names);
@@ -207,7 +208,8 @@ bool all_begin_with(const std::vector<NamedTensor>& tensors, std::string_view pr
   });
 }
 
-// What wraps a model in Python is in front of its names: DistributedDataParallel, torch.compile.
+// Removes the prefixes that Python wrappers put before names: DistributedDataParallel,
+// torch.compile.
 WeightReader without_wrappers(WeightReader weights, const ModuleView& model) {
   const auto own = state_dict(model);
   std::string wrappers;
@@ -239,7 +241,7 @@ WeightReader read_weights(FileSystem& files, const Path& folder, const Names& na
   return weights;
 }
 
-// The Trainer that reads a Trainer's folder knows from trainer_state.json where to go on.
+// Does not warn for a Trainer's folder: the Trainer learns from trainer_state.json where to go on.
 void warn_of_loaders(const Path& folder, const TrainingState& training, const Names& names) {
   if (is_of_trainer(names)) return;
   for (const auto& part : training.parts) {
@@ -259,7 +261,7 @@ bool is_python_state(FileSystem& files, const Path& folder) {
   constexpr std::array kTelling = {"optimizer.bin",           "scheduler.bin",
                                    "random_states_0.pkl",     "scaler.pt",
                                    "custom_checkpoint_0.pkl", "trainer_state.json"};
-  // A checkpoint of ours that has lost its manifest is damaged, not of Python.
+  // A checkpoint of ours that has lost its manifest is damaged, not one of Python's.
   return !names.contains(Manifest::kName) && !names.contains("accelerator.json") &&
          std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); });
 }

@@ -1,6 +1,5 @@
-// State folders that save_state of Python Accelerate or Transformers' Trainer wrote, read so that
-// the training goes on here.
-// docs/checkpoints.md says what of them is read.
+// Reads state folders that save_state of Python Accelerate or the Trainer of Transformers wrote, so
+// that the training continues here. docs/checkpoints.md says what is read of them.
 #pragma once
 
 #include <filesystem>
@@ -14,16 +13,16 @@ namespace accelerate {
 /// Whether `folder` has files of such a state, and no manifest.json.
 [[nodiscard]] bool is_python_state(FileSystem& files, const std::filesystem::path& folder);
 
-/// What is in it, as a manifest without sizes and checksums: its ranks are those whose random
-/// states are there.
+/// Returns the content of `folder` as a manifest without sizes and checksums. The number of its
+/// ranks is the number of random states in the folder.
 [[nodiscard]] Manifest python_state_manifest(FileSystem& files,
                                              const std::filesystem::path& folder);
 
-/// Reads `training`, which was described for that manifest, from `folder`, as read_training_state
-/// does from ours, and changes nothing. The position of loaders is not in such a folder: they are
-/// left at the beginning of their epoch, with a warning. Nothing that is read is executed. Throws
-/// CheckpointError: files missing or of an object that is not here, weights or states that do not
-/// fit, what is no plain data. Local.
+/// Reads `training`, which was described for `manifest`, from `folder`, as read_training_state
+/// reads a folder of ours. Changes nothing. Such a folder does not hold the position of loaders:
+/// they begin their epoch anew, with a warning. Nothing that is read is executed. Throws
+/// CheckpointError if files are missing, belong to an object that is not here or are not plain
+/// data, or if weights or states do not fit. Local.
 [[nodiscard]] CheckedTraining read_python_state(FileSystem& files,
                                                 const std::filesystem::path& folder,
                                                 const Manifest& manifest,

@@ -47,7 +47,7 @@ ShardCollector::ShardCollector(Communicator& ranks, std::vector<LocalShard> shar
   }
 }
 
-// The first rank that has a part sends it.
+// Records a part. The first rank that has it sends it.
 void ShardCollector::add(int rank, std::size_t index, const NamedTensor& outline, TensorTile tile) {
   const auto [entry, fresh] = numbers_.emplace(outline.name, outlines_.size());
   if (fresh) {
@@ -72,7 +72,7 @@ void ShardCollector::together(const std::function<void()>& step) {
   try {
     step();
   } catch (const CommError&) {
-    throw;  // Nobody is there to be told.
+    throw;  // No rank is left to be told.
   } catch (...) {
     ask(kEnd);
     throw;

@@ -1,5 +1,5 @@
-// Whole tensors of the parts that ranks have, one at a time and where they are wanted: for files
-// and readers that know of no shards.
+// Puts whole tensors together from the ranks' parts, one at a time, for files and readers that know
+// nothing of shards.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,26 +25,28 @@ namespace accelerate {
 ///   });
 class ShardCollector {
  public:
-  /// Tells all ranks who has what; each part is then sent by one of those who have it. [collective]
-  /// `ranks` must outlive it. Throws CheckpointError on all ranks for parts of one tensor that
-  /// disagree about its dtype or shape.
+  /// Tells all ranks who has which part. If several ranks have a part, one of them sends it.
+  /// [collective] `ranks` must outlive the collector. Throws CheckpointError on all ranks if parts
+  /// of one tensor disagree about its dtype or shape.
   ShardCollector(Communicator& ranks, std::vector<LocalShard> shards);
 
   /// All tensors of all ranks, on the meta device; the same on all ranks.
   [[nodiscard]] const std::vector<NamedTensor>& outlines() const { return outlines_; }
 
-  /// Runs `step`: on rank 0 while the other ranks hand over what it collects, on these afterwards.
-  /// [collective] What `step` throws on rank 0 it throws there only. Throws CommError.
+  /// Runs `step`. On rank 0 it runs while the other ranks send what it collects; on the other ranks
+  /// it runs afterwards. [collective] What `step` throws on rank 0 is thrown on rank 0 only. Throws
+  /// CommError.
   void together(const std::function<void()>& step);
 
-  /// The whole tensor, on the CPU. On rank 0, inside together(). Throws CheckpointError for a name
-  /// that there is not. Cost: its bytes on the wire; memory: the tensor and its largest part.
+  /// Returns the whole tensor, on the CPU. Call it on rank 0, inside together(). Throws
+  /// CheckpointError for an unknown name. Cost: its bytes on the wire. Memory: the tensor and its
+  /// largest part.
   [[nodiscard]] at::Tensor collect(const std::string& name);
 
  private:
   struct Part {
     int rank = 0;
-    std::size_t index = 0;  // Of that rank's shards.
+    std::size_t index = 0;  // Among that rank's shards.
     TensorTile tile;
   };
 
@@ -55,14 +57,14 @@ class ShardCollector {
   Communicator& ranks_;
   std::vector<LocalShard> shards_;
   std::vector<NamedTensor> outlines_;
-  std::vector<std::vector<Part>> parts_;  // Of each of the outlines.
+  std::vector<std::vector<Part>> parts_;  // Of each outline.
   std::map<std::string, std::size_t> numbers_;
 };
 
-/// Makes files that ranks have planned with parts of tensors into whole ones, which rank 0 writes:
-/// there each part's tensor becomes one on the meta device that is fetched from the others, so the
-/// files are to be written inside together(). Others keep what is theirs alone. [collective] Throws
-/// as the constructor.
+/// Turns planned files with parts of tensors into whole files, which rank 0 writes. On rank 0 each
+/// part becomes a tensor on the meta device that is fetched from the other ranks, so the files must
+/// be written inside together(). Other ranks keep only files that they alone have planned.
+/// [collective] Throws as the constructor.
 [[nodiscard]] std::shared_ptr<ShardCollector> plan_whole(std::vector<PlannedFile>& planned,
                                                          Communicator& ranks);
 

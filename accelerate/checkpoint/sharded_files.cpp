@@ -28,7 +28,7 @@ bool holds_tensors(const PlannedFile& file) {
   return file.name.ends_with(kExtension);
 }
 
-// Equal on two ranks when the tensors and what they are called are.
+// Equal on two ranks if the file, name, dtype, shape and content of the tensor are equal.
 std::uint64_t digest(const PlannedFile& file, const NamedTensor& item) {
   Checksum sum;
   std::string label = file.name + '\0' + item.name + '\0';
@@ -39,7 +39,7 @@ std::uint64_t digest(const PlannedFile& file, const NamedTensor& item) {
   return sum.value();
 }
 
-// Equal on two ranks when both have this part.
+// Equal on two ranks if both have this part.
 std::uint64_t place_of(const PlannedFile& file, const LocalShard& shard) {
   return checksum(file.name + '\0' + shard.name + '\0' + describe_ranges(shard.tile.ranges()));
 }
@@ -56,7 +56,7 @@ LocalShard whole_shard(const NamedTensor& item) {
   return {item.name, item.tensor, whole_tile(shape), shape};
 }
 
-// A tensor of pairs has another shape here than in files, so it is never cut.
+// A tensor of packed pairs has another shape in files than here, so it is never cut.
 bool may_be_cut(const at::Tensor& tensor) {
   return tensor.scalar_type() != at::kFloat4_e2m1fn_x2;
 }
@@ -154,8 +154,8 @@ std::vector<PlannedFile> ShardedPlan::share() const {
     }
     for (auto& shard : plan_shards(stem_of(file), rank_, share_of(i)))
       share.push_back(std::move(shard));
-    if (file.tensors.empty() && file.shards.empty() &&
-        rank_ == 0)  // Says at least that there was such a model.
+    // The empty file records that there was such a model.
+    if (file.tensors.empty() && file.shards.empty() && rank_ == 0)
       share.push_back({.name = ShardFileName{.stem = stem_of(file)}.text()});
   }
   return share;

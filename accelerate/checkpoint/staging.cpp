@@ -28,7 +28,7 @@ std::size_t bytes_of(const std::vector<PlannedFile>& planned) {
   return bytes;
 }
 
-// Each thread takes one long part: a long memcpy goes past the caches.
+// Each thread takes one long part: a long memcpy bypasses the caches.
 void copy_bytes(std::byte* to, std::span<const std::byte> from) {
   constexpr std::int64_t kLeastPart = std::int64_t{8} << 20;
   at::parallel_for(0, static_cast<std::int64_t>(from.size()), kLeastPart,
@@ -40,8 +40,8 @@ void copy_bytes(std::byte* to, std::span<const std::byte> from) {
 
 }  // namespace
 
-// Of its own rather than from the heap: large pages make the first copy cheaper, and what is given
-// back is given back.
+// Mapped instead of taken from the heap: large pages make the first copy cheaper, and freed memory
+// returns to the system.
 class Staging::Memory {
  public:
   explicit Memory(std::size_t size_bytes) : size_bytes_(size_bytes) {
@@ -74,7 +74,7 @@ std::size_t Staging::size_bytes() const {
 std::vector<PlannedFile> Staging::copy(std::vector<PlannedFile> planned) {
   const std::size_t bytes = bytes_of(planned);
   if (bytes > size_bytes()) {
-    release();  // First: never both.
+    release();  // First, so that both never exist together.
     memory_ = std::make_shared<Memory>(bytes);
   }
   std::size_t offset = 0;

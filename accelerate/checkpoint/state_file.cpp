@@ -17,7 +17,7 @@ namespace accelerate {
 namespace {
 
 constexpr DocumentLimits kLimits{.max_bytes = std::size_t{256} << 20, .max_depth = 64};
-// A map of one of these keys stands for what JSON lacks.
+// A map with one of these keys stands for what JSON lacks.
 constexpr const char* kTensor = "$tensor";
 constexpr const char* kNumber = "$number";
 
@@ -30,8 +30,8 @@ Node special_number(double value) {
   return tagged(kNumber, value > 0 ? "Infinity" : "-Infinity");
 }
 
-// What the reader would refuse is not written. `depth` counts the lists and maps around a value,
-// and it itself when it is one.
+// Refuses what the reader would refuse. `depth` counts the lists and maps around a value, and the
+// value too if it is one.
 void check_depth(int depth, const std::string& place) {
   constexpr std::size_t kShown = 80;
   if (depth <= kLimits.max_depth) return;
@@ -81,7 +81,7 @@ class Flattener {
   std::vector<NamedTensor> tensors;
 
  private:
-  // Too much is refused before the JSON is made of it.
+  // Refuses too much text before the JSON is made.
   std::string text(const std::string& value) {
     check_size(text_bytes_ += value.size());
     if (!is_utf8(value)) throw CheckpointError("a text of the state is not UTF-8");

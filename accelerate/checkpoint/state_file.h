@@ -1,5 +1,5 @@
-// States in files: <stem>.json for the tree, and <stem>.safetensors for the tensors in it, when
-// there are any. docs/formats/state.md has every key.
+// States in files: <stem>.json for the tree, and <stem>.safetensors for its tensors, if any.
+// docs/formats/state.md has every key.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +13,16 @@
 
 namespace accelerate {
 
-/// The files of `state`, by names that begin with `stem`. Throws CheckpointError: a tensor is
-/// undefined, not strided or without data, or has a dtype that safetensors lacks, a key begins with
-/// '$', a text is not UTF-8, lists and dictionaries are nested deeper than 64 levels, or the JSON
-/// is longer than 256 MiB: what read_state_file would refuse is not saved. Cost: tensors are not
-/// copied.
+/// Plans the files of `state`; their names begin with `stem`. Throws CheckpointError for a tensor
+/// that is undefined, not strided, without data, or of a dtype that safetensors lacks. Also throws
+/// it for a key that begins with '$', a text that is not UTF-8, nesting deeper than 64 levels, and
+/// JSON longer than 256 MiB: read_state_file would refuse these. Tensors are not copied.
 [[nodiscard]] std::vector<PlannedFile> plan_state(const std::string& stem, const StateDict& state);
 
-/// Reads it back; tensors are on the CPU, in memory of their own. They lie in `tensor_files`, whole
-/// or in shards (see tensor_files()), which by default is <stem>.safetensors. Of tensors that
-/// `shards` have parts of, and that are shaped as the whole, only the part is read. Trusts nothing.
-/// Throws CheckpointError.
+/// Reads a state; its tensors are on the CPU, in new memory. They lie in `tensor_files`, whole or
+/// in shards (see tensor_files()); by default in <stem>.safetensors. Of a tensor that has a part in
+/// `shards`, and the shape of the whole, only the part is read. Trusts nothing in the files. Throws
+/// CheckpointError.
 [[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,
                                         const std::string& stem);
 [[nodiscard]] StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder,

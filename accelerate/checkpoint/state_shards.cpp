@@ -33,7 +33,7 @@ StateShards::StateShards(const std::vector<NamedShard>& shards) {
   for (const auto& shard : shards) by_name_.emplace(shard.name, shard);
 }
 
-// The longest name that the place begins with: fields may have dots, too.
+// Finds the longest parameter name that the place begins with; fields may contain dots, too.
 const NamedShard* StateShards::find(std::string_view place) const {
   constexpr std::string_view kStates = "state.";
   if (by_name_.empty() || !place.starts_with(kStates)) return nullptr;

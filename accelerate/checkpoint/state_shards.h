@@ -1,5 +1,5 @@
-// Which tensors of a checkpoint are parts, and of what: from the engine's flat ranges to the tiles
-// of files, and back.
+// Finds out which tensors of a checkpoint are parts of which whole. Converts the engine's flat
+// ranges to the tiles of files, and back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,24 +16,25 @@
 
 namespace accelerate {
 
-/// What `elements`, which lie as those of `shard` do, are of a tensor `name` of the whole's shape:
-/// tiles, none when there are none of some. Views, no copies. Throws UsageError for a range that
-/// leaves the whole, and `elements` that have not the shape of shard.local.
+/// Returns the tiles that `elements` cover of a tensor `name` that has the whole's shape.
+/// `elements` lie as the elements of `shard` do; if there are none, there are no tiles. Returns
+/// views, without copies. Throws UsageError for a range that exceeds the whole, and if `elements`
+/// do not have the shape of shard.local.
 [[nodiscard]] std::vector<LocalShard> tiles_of(const NamedShard& shard, const std::string& name,
                                                const at::Tensor& elements);
 
-/// The shards behind the tensors of a state, which are under "state.<parameter>.".
+/// The shards of the tensors of a state, which are named "state.<parameter>.<field>".
 class StateShards {
  public:
   StateShards() = default;
   explicit StateShards(const std::vector<NamedShard>& shards);
 
-  /// Of the tensor at `place`, "state.fc.weight.exp_avg"; null for others.
+  /// Returns the shard of the tensor at `place`, "state.fc.weight.exp_avg"; null for other tensors.
   [[nodiscard]] const NamedShard* find(std::string_view place) const;
 
-  /// The tensors of `file` that are parts become its shards.
+  /// Moves the tensors of `file` that are parts to its shards.
   void divide(PlannedFile& file) const;
-  /// Of the tensors of `state` that are whole, the parts.
+  /// Replaces the whole tensors of `state` that have shards by their parts.
   void cut(StateDict& state) const;
 
  private:

@@ -26,8 +26,8 @@ std::string weights_file(const ModelPart& model) {
   return model.stem + ".safetensors";
 }
 
-// That the checkpoint has a file for every object, and an object for every file of the same kinds:
-// a model, optimizer, … more or less is another training.
+// Checks that the checkpoint has a file for every object, and an object for every file of these
+// kinds. With a model or optimizer more or less, it belongs to another training.
 void check_presence(const Manifest& manifest, const TrainingState& training) {
   std::set<std::string> saved, expected;
   for (const auto& file : manifest.files) {
@@ -61,7 +61,7 @@ void check_presence(const Manifest& manifest, const TrainingState& training) {
   }
 }
 
-// What an object throws is its own: an Error of ours says enough, anything else gets a name.
+// An Error of ours says enough; any other exception of an object gets a sentence with its name.
 StateDict state_of(const StatePart& part) {
   try {
     return part.state_dict();
@@ -73,8 +73,8 @@ StateDict state_of(const StatePart& part) {
   }
 }
 
-// Whatever `step` throws becomes a CheckpointError that says `sentence`; lost ranks stay what they
-// are.
+// Turns whatever `step` throws into a CheckpointError that says `sentence`. A CommError passes
+// unchanged.
 void saying(const std::string& sentence, const std::function<void()>& step) {
   try {
     step();
@@ -109,7 +109,8 @@ void CheckedTraining::add_weights(const ModelPart& model, WeightReader weights) 
   }
 }
 
-// All ranks have the same of these parts, if not of the others: who had gradients has them back.
+// All ranks have the objects that may refuse, so they take these steps together. Other parts may
+// differ between ranks, such as saved gradients.
 void CheckedTraining::load_what_may_refuse(
     const std::function<void(const std::function<void()>& step)>& together) {
   for (const auto& part : parts_) {

@@ -1,5 +1,5 @@
 // What a training consists of, as the files of a checkpoint: models as safetensors, everything else
-// as states. It knows no Accelerator; that one fills it with what it has prepared.
+// as states. It knows no Accelerator; the Accelerator fills it with what it has prepared.
 #pragma once
 
 #include <filesystem>
@@ -23,75 +23,76 @@ namespace accelerate {
 struct ModelPart {
   std::string stem;
   ModuleView view;
-  /// Of the parameters that lie on several ranks, what this one has. Their leaves in `view` show
-  /// names and shapes; their data is neither read nor written.
+  /// This rank's parts of the parameters that are spread over several ranks. Their leaves in `view`
+  /// give names and shapes; their data is neither read nor written.
   std::vector<NamedShard> shards = {};
   /// Runs `write`, which changes the parts, and makes the new values known to all ranks.
-  /// [collective] Empty: just runs it.
+  /// [collective] If empty, `write` is called directly.
   std::function<void(const std::function<void()>& write)> update = {};
 };
 
 /// An object and its state file.
 struct StatePart {
   std::string stem;         ///< "optimizer", "random_states_2".
-  bool every_rank = false;  ///< Each rank saves one of its own, by another stem.
+  bool every_rank = false;  ///< Each rank saves one, under its own stem.
   std::function<StateDict()> state_dict;
-  /// Throws when a state does not fit the object, which stays as it is.
+  /// Throws if a state does not fit the object. Does not change the object.
   std::function<CheckedState(const StateDict&)> check;
-  /// The parameters of which the object has parts and not wholes. Of its tensors under
-  /// "state.<parameter>.", those that are shaped as the part are parts of tensors that are shaped
-  /// as the whole.
+  /// The parameters that the object has only parts of. A tensor of its state under
+  /// "state.<parameter>." that has the part's shape is a part of a tensor that has the whole's
+  /// shape.
   std::vector<NamedShard> shards = {};
 };
 
 struct TrainingState {
   std::vector<ModelPart> models;
   std::vector<StatePart> parts;
-  /// Parts are saved as whole tensors in rank 0's files, fetched one by one; else each rank saves
-  /// its own.
+  /// If true, parts are saved as whole tensors in rank 0's files, fetched one by one. If false,
+  /// each rank saves its parts.
   bool whole = false;
-  /// What a checkpoint holds beside the models is left alone: loading looks at them only.
+  /// When loading, ignores what a checkpoint holds beside the models.
   bool only_models = false;
 
-  /// Whether ranks have parts of tensors: then every rank plans and writes, see ShardedPlan.
+  /// Whether ranks have parts of tensors. Then every rank plans and writes; see ShardedPlan.
   [[nodiscard]] bool is_sharded() const;
 };
 
-/// The file of `model`: what is whole as tensors, this rank's parts as shards. Copies nothing.
-/// Throws CheckpointError. Local.
+/// Plans the file of `model`: whole tensors as tensors, this rank's parts as shards. Copies
+/// nothing. Throws CheckpointError. Local.
 [[nodiscard]] PlannedFile plan_model(const ModelPart& model);
 
-/// This rank's files of `training`: what it has of its own, and with `shared` also what all ranks
-/// have, which the main rank alone writes, or every rank a share of (see ShardedPlan). Asks each
-/// object for its state, and copies no tensor. Throws CheckpointError, also for what an object's
-/// state_dict() throws that is no Error of ours. Local.
+/// Plans this rank's files of `training`: the state that each rank has separately. With `shared`,
+/// also what all ranks have, which the main rank alone writes, or each rank a share of (see
+/// ShardedPlan). Asks each object for its state, and copies no tensor. Throws CheckpointError, also
+/// if an object's state_dict() throws something other than an Error of ours. Local.
 [[nodiscard]] std::vector<PlannedFile> plan_training_state(const TrainingState& training,
                                                            bool shared);
 
-/// A checkpoint that was read and fits a training, of which nothing has changed yet. Ranks take
-/// each step once all have taken the one before: then what one of them cannot load changes nothing
-/// on any, as far as the sentences below go. All throw CheckpointError that names the object, the
-/// folder and what is left, with whatever was thrown nested in it; a CommError passes as it is.
-/// Local. Needs what the training was described with.
+/// A checkpoint that was read and fits a training; nothing of the training has changed yet. Ranks
+/// take each step once all have taken the step before. So if one rank cannot load, nothing changes
+/// on any rank, with the exceptions below. All steps throw a CheckpointError that names the object,
+/// the folder and what remains, with the cause nested in it; a CommError passes unchanged. Local.
+/// The objects that the training was described with must exist.
 class CheckedTraining {
  public:
   explicit CheckedTraining(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   /// Compares `state` with the object of `part`. Changes nothing.
   void add(const StatePart& part, const StateDict& state);
-  /// Takes note of the weights of a model, which have been compared: their names and shapes, and
-  /// where they come from.
+  /// Records the weights of a model: where they come from, and their names and shapes, which have
+  /// already been compared.
   void add_weights(const ModelPart& model, WeightReader weights);
 
-  /// Loads, in their order, the objects that may refuse their states: those of classes of the
-  /// user's. `together` runs each step on all ranks, and throws when one failed: then those before
-  /// it are loaded, it itself where it did not refuse, and all else is as it was.
+  /// Loads, in order, the objects that may refuse their states: objects of user-defined classes.
+  /// `together` runs each step on all ranks, and throws if a rank failed. Then the objects before
+  /// it are loaded, and it is loaded on the ranks where it did not refuse. Everything else is
+  /// unchanged.
   void load_what_may_refuse(const std::function<void(const std::function<void()>& step)>& together);
-  /// Loads all others in their order, the weights last, but not those of models with an update().
-  /// Fails only where a disk or the memory does, and then objects are to be made anew.
+  /// Loads all other objects in order and then the weights, except the weights of models with an
+  /// update(). Fails only if a disk or the memory fails; then all objects must be made anew.
   void load_the_rest();
-  /// Loads the weights of models with an update(). As load_the_rest(). [collective] When one rank
-  /// fails the models' groups end.
+  /// Loads the weights of models with an update(). Fails as load_the_rest(). [collective] If one
+  /// rank fails, the models' groups end.
   void load_updated();
 
  private:
@@ -106,9 +107,9 @@ class CheckedTraining {
   std::vector<Step> parts_, weights_, updates_;
 };
 
-/// Reads `training` from `folder`, in shards or not: all files are read, and presence, names,
-/// shapes and numbers compared. Changes nothing. Throws CheckpointError, CommError. Local. Cost:
-/// the states are in memory twice until they are loaded, the weights not at all.
+/// Reads all files of `training` from `folder`, in shards or not, and compares presence, names,
+/// shapes and numbers. Changes nothing. Throws CheckpointError, CommError. Local. Cost: until they
+/// are loaded, the states are in memory twice; the weights are not in memory.
 [[nodiscard]] CheckedTraining read_training_state(FileSystem& files,
                                                   const std::filesystem::path& folder,
                                                   const Manifest& manifest,

@@ -1,12 +1,12 @@
-// Which call of the user a collective belongs to, for errors and logs: a rank that waits alone in
-// save_state() should read of save_state(), not of the all_gather in it.
+// Which call of the user a collective belongs to, for errors and logs. When a rank waits alone in
+// save_state(), its error should name save_state() and not only the all_gather inside.
 #pragma once
 
 namespace accelerate::detail {
 
-/// While alive, collectives that this thread begins belong to `name`, "save_state()". An inner one
-/// leaves the name of the outermost, which is what the user called. `name` must live as long as
-/// the program; null: of none.
+/// While it lives, collectives that this thread begins belong to `name`, e.g. "save_state()". When
+/// scopes are nested, the name of the outermost stays, because that is what the user called. `name`
+/// must live as long as the program; null names no call.
 class [[nodiscard]] AnnouncedCall {
  public:
   explicit AnnouncedCall(const char* name);
@@ -18,7 +18,7 @@ class [[nodiscard]] AnnouncedCall {
   const char* before_;
 };
 
-/// The call that this thread is in; null outside of any.
+/// Returns the name of the call that this thread is in; null outside of all.
 [[nodiscard]] const char* announced_call();
 
 }  // namespace accelerate::detail

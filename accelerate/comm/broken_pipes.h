@@ -1,4 +1,4 @@
-// Keeps the signal of broken connections away from threads that write to them.
+// Keeps SIGPIPE away from threads that write to connections.
 #pragma once
 
 #include <pthread.h>
@@ -8,10 +8,10 @@
 
 namespace accelerate::detail {
 
-/// While this lives, a write to a connection that the peer has closed does not raise SIGPIPE on the
-/// calling thread, nor ever on the threads that it begins, which inherit the mask. Gloo and c10d's
-/// store report such a write as an error, if the process survives it; Python's ignores the signal,
-/// programs in C++ do not.
+/// While it lives, a write to a connection that the peer has closed does not raise SIGPIPE on the
+/// calling thread. Threads that are started meanwhile inherit the signal mask and never get the
+/// signal. Gloo and c10d's store report such a write as an error if the process survives it. Python
+/// ignores the signal; programs in C++ do not.
 class WithoutBrokenPipes {
  public:
   WithoutBrokenPipes() {

@@ -96,7 +96,8 @@ class C10dCommunicator final : public Communicator {
         [&](std::vector<at::Tensor>& tensors) {
           c10d::ReduceScatterOptions options;
           options.reduceOp = c10d_op(op);
-          // Some engines would have the first dimensions agree; ours need only have the elements.
+          // Some engines want the first dimensions to agree; we ask only for equal numbers of
+          // elements.
           at::Tensor part = out.tensor.view({-1}), whole = tensors[0].view({-1});
           return backend_->_reduce_scatter_base(part, whole, options);
         },
@@ -200,7 +201,7 @@ class C10dCommunicator final : public Communicator {
     try {
       detail::abort_because(*backend_, reason);
     } catch (const std::exception&) {
-      // The connections are as closed as they can be.
+      // Nothing more can be done to close the connections.
     }
     for (const auto& weak : parts_) {
       if (const auto part = weak.lock()) part->abort(reason);
@@ -216,7 +217,7 @@ class C10dCommunicator final : public Communicator {
     let_engine_go();
     group_.store = c10::make_intrusive<c10d::PrefixStore>(
         "renewed" + std::to_string(renewals_++) + "/", first_store_);
-    // A rank may have got further than others before the group was aborted.
+    // Before the group was aborted, some ranks may have counted further than others.
     splits_ = 0;
     collectives_ = 0;
     connect();
@@ -229,8 +230,8 @@ class C10dCommunicator final : public Communicator {
   const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
 
  private:
-  // The destructor of Gloo and of NCCL waits for operations that will never end, so an aborted
-  // engine is left be.
+  // The destructors of Gloo and NCCL wait for operations that will never end, so an aborted engine
+  // is leaked.
   void let_engine_go() {
     if (group_.traits.ends_when_aborted) {
       backend_.reset();
@@ -242,16 +243,16 @@ class C10dCommunicator final : public Communicator {
   [[nodiscard]] std::shared_ptr<C10dCommunicator> joined(C10dGroup sub) {
     try {
       auto part = std::make_shared<C10dCommunicator>(std::move(sub));
-      part->group_.look = nullptr;  // This one may be gone when the part is renewed.
+      part->group_.look = nullptr;  // It uses this group, which may be gone when `part` is renewed.
       return part;
     } catch (const CommError& error) {
-      // The first to know tells the others, who would only see it leave.
+      // Tells the peers why: they would otherwise only see this rank leave.
       if (group_.traits.require_presence_of) detail::abort_because(*backend_, error.what());
       throw;
     }
   }
 
-  // In a forked child: the connections are the parent's, and so are the threads behind them.
+  // For a forked child: the connections and the threads behind them belong to the parent.
   void let_everything_be() {
     (void)backend_.release();
     (void)group_.store.release();
@@ -281,8 +282,8 @@ class C10dCommunicator final : public Communicator {
     if (group_.device.is_cpu()) meet();
   }
 
-  // A rank that left when its own connections stand would break those that others still make. An
-  // engine of devices connects in its first operation.
+  // Waits until all ranks are connected: a rank that left earlier would break the connections that
+  // its peers are still making. An engine of devices connects in its first operation.
   void meet() {
     try {
       barrier_of_hosts(Sentence("meeting the other ranks"));
@@ -293,8 +294,8 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  // It knows better than the store, which may have died with a rank: the system closes the
-  // connections of a process a little before it counts as dead.
+  // Lets the engine throw if it knows which rank died: the store may have died with that rank. Asks
+  // for a while, because a process counts as dead a little after its connections are closed.
   void ask_engine() const {
     if (!group_.look || !group_.traits.require_presence_of) return;
     for (int looks = 0; looks < 25; ++looks) {
@@ -307,7 +308,7 @@ class C10dCommunicator final : public Communicator {
     pending(run(what, [&] { return backend_->barrier(); }), what, kEveryone, nullptr).wait();
   }
 
-  // An engine that only orders streams lets the host run on; reading a result does not.
+  // The wait() of an engine that orders streams does not block the host; reading a result does.
   void barrier_of_devices() {
     const auto one = at::ones({1}, at::TensorOptions().dtype(at::kInt).device(group_.device));
     all_reduce(one, ReduceOp::sum).wait();
@@ -366,7 +367,7 @@ class C10dCommunicator final : public Communicator {
   Work start(const char* what, at::Tensor tensor, Call call, std::function<void()> then = {}) {
     Sentence sentence(what, tensor);
     refuse_when_aborted(sentence);
-    // Empty tensors count as calls where calls are compared; Gloo does not take them.
+    // Engines that compare calls need empty tensors as calls too. Gloo does not accept them.
     if (tensor.numel() == 0 && !group_.traits.moves_every_dtype) return {};
     std::vector<at::Tensor> tensors = {std::move(tensor)};
     auto work = run(sentence, [&] { return call(tensors); });
@@ -396,8 +397,8 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  // `peer`: the other end of a message, or kEveryone. Gloo's send and receive give up for good when
-  // a wait ends early, so they get one long wait.
+  // `peer` is the other end of a message, or kEveryone. A send or receive of Gloo fails when a wait
+  // for it ends early, so it gets one long wait.
   Work pending(c10::intrusive_ptr<c10d::Work> work, Sentence what, int peer,
                std::function<void()> then) {
     const bool is_message = peer != kEveryone;
@@ -412,18 +413,18 @@ class C10dCommunicator final : public Communicator {
   }
 
   C10dGroup group_;
-  c10::intrusive_ptr<c10d::Store> first_store_;  // Of the group before any renewal.
+  c10::intrusive_ptr<c10d::Store> first_store_;  // The group's store before any renewal.
   std::shared_ptr<GroupDiagnosis> diagnosis_;
   c10::intrusive_ptr<c10d::Backend> backend_;
   std::string name_;
-  std::vector<std::weak_ptr<Communicator>> parts_;  // Aborted with this one.
-  std::uint64_t collectives_ = 0;  // Counted alike by all ranks.
+  std::vector<std::weak_ptr<Communicator>> parts_;  // Split-off groups, aborted with this group.
+  std::uint64_t collectives_ = 0;  // Begun so far; the same number on all ranks.
   int splits_ = 0;
   int renewals_ = 0;
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
-// What all ranks of `communicator` are connected by; null for a group of one.
+// Returns the c10d communicator that connects all ranks of `communicator`; null for a group of one.
 const C10dCommunicator* c10d_behind(const Communicator& communicator) {
   const Communicator& engine = detail::engine_behind(communicator);
   const auto* composite = dynamic_cast<const detail::Composite*>(&engine);

@@ -1,4 +1,4 @@
-// The groups that a C10dCommunicator is made over: what each engine can, and how one is made.
+// Makes a C10dCommunicator over each engine: sets what the engine can do and how it is made.
 #include <chrono>
 #include <memory>
 #include <string>

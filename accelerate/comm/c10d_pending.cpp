@@ -32,7 +32,7 @@ void C10dPending::wait() {
   }
 }
 
-// The result of an operation that nobody waits for any more must not come after all.
+// Aborts an operation whose wait has failed, so that its result does not arrive afterwards.
 void C10dPending::report_or_give_up(detail::Waiting& waiting) {
   try {
     waiting.report_or_throw(late_, call());
@@ -65,7 +65,7 @@ bool C10dPending::finished_within(const detail::Waiting& waiting) {
       return false;
     }
     if (work_->isCompleted() && !work_->exception()) return true;
-    // Gloo has a clock of its own, which began with the call.
+    // Gloo measures its own timeout, from the beginning of the call.
     const bool is_late = first_line(error).find("Timed out") != std::string::npos;
     if (is_late || (waiting_.in_one_piece && waiting.is_over())) diagnosis_->throw_timeout(call());
     diagnosis_->throw_failure(call(), error);

@@ -1,4 +1,4 @@
-// What a C10dCommunicator waits for.
+// The pending operations of a C10dCommunicator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,10 +14,10 @@
 
 namespace accelerate::detail {
 
-/// An operation as errors name it, put into words only when there is one.
+/// The name of an operation for errors. The text is made only when an error needs it.
 struct Sentence {
   Sentence(std::string operation) : name(std::move(operation)) {}  // NOLINT: reads as its text
-  /// "all_reduce of Float[4]", "save_state(): all_gather of Long[2]"
+  /// text() is e.g. "all_reduce of Float[4]" or "save_state(): all_gather of Long[2]".
   Sentence(const char* operation, const at::Tensor& tensor)
       : name(operation), has_tensor(true), dtype(tensor.scalar_type()), sizes(tensor.sizes()) {}
 
@@ -30,15 +30,15 @@ struct Sentence {
   at::DimVector sizes = {};
 };
 
-/// One c10d operation under way, with what is needed to say what went wrong.
+/// One c10d operation under way, with all that its error messages need.
 class C10dPending final : public Work::Pending {
  public:
   struct Waiting {
     bool in_one_piece = false;      ///< A wait that ends early would end the operation.
-    bool names_late_ranks = false;  ///< In the error of a wait that ends early.
-    bool orders_streams = false;  ///< The engine's work is ordered behind streams, not waited for.
-    std::uint64_t number = 0;  ///< Among the collectives of the group; 0 for a message.
-    int peer = -1;             ///< Whom a message comes from or goes to.
+    bool names_late_ranks = false;  ///< A wait that ends early throws an error that names them.
+    bool orders_streams = false;  ///< The engine's wait() orders streams and does not block.
+    std::uint64_t number = 0;  ///< Position among the group's collectives; 0 for a message.
+    int peer = -1;             ///< The rank at the other end of a message; -1 for a collective.
   };
 
   C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,
@@ -57,7 +57,7 @@ class C10dPending final : public Work::Pending {
   Sentence what_;
   Waiting waiting_;
   std::shared_ptr<GroupDiagnosis> diagnosis_;
-  std::string late_;  // What the engine says of ranks that have not come.
+  std::string late_;  // What the engine says about ranks that have not begun the operation.
 };
 
 }  // namespace accelerate::detail

@@ -1,5 +1,5 @@
-// What every engine asks of the arguments of a collective, so that a mistake reads the same over
-// each. All local; all throw UsageError.
+// Checks of the arguments of a collective that all engines share, so that a mistake gives the same
+// message over every engine. All are local and throw UsageError.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,13 +8,14 @@
 
 namespace accelerate::detail {
 
-/// `rank` is one of a group of `size`.
+/// Checks that `rank` belongs to a group of `size` ranks.
 void check_peer(int rank, int size);
 
-/// `ranks` are distinct ones of a group of `size`, to be split off.
+/// Checks that the `ranks` to be split off are distinct and belong to a group of `size` ranks.
 void check_members(const std::vector<int>& ranks, int size);
 
-/// `whole` has the dtype of `part` and `size` times its elements. `what` begins the message.
+/// Checks that `whole` has the dtype of `part` and `size` times as many elements. `what` begins the
+/// message.
 void check_parts(const char* what, const at::Tensor& part, const at::Tensor& whole, int size);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,5 @@
-// Long tensors in chunks, and the chunks through stages, so that every stage works at once.
+// Cuts long tensors into chunks and runs the chunks through stages, so that all stages work
+// simultaneously.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +13,8 @@
 
 namespace accelerate::detail {
 
-/// Chunk k is in stage s at time k + s, so that each stage works on another chunk. All ranks walk
-/// through the stages in the same order, and so begin the same operations in the same order.
+/// Runs chunk k in stage s at time k + s, so that each stage works on a different chunk. All ranks
+/// go through the stages in the same order, and so begin the same operations in the same order.
 using Stage = std::function<void(std::int64_t chunk)>;
 template <std::size_t kStages>
 void run_pipeline(std::int64_t chunks, const std::array<Stage, kStages>& stages) {
@@ -25,7 +26,7 @@ void run_pipeline(std::int64_t chunks, const std::array<Stage, kStages>& stages)
   }
 }
 
-/// What the chunks in flight need, one for each stage.
+/// The state of the chunks in flight, of which there is at most one per stage.
 template <typename Slot, std::size_t kStages>
 class Slots {
  public:
@@ -35,7 +36,7 @@ class Slots {
   std::array<Slot, kStages> slots_;
 };
 
-/// The columns of one chunk of a tensor of `length` columns.
+/// Divides `length` columns into chunks of `width` columns; the last chunk may be smaller.
 struct Chunks {
   std::int64_t length;
   std::int64_t width;
@@ -52,7 +53,7 @@ inline Chunks in_chunks(std::int64_t length, std::int64_t bytes_a_column,
   return {length, std::max<std::int64_t>(1, chunk_bytes / bytes_a_column)};
 }
 
-/// The memory of `tensor` in one dimension, without its autograd and inference state.
+/// Returns the memory of `tensor` in one dimension, without its autograd and inference state.
 inline at::Tensor plain(const at::Tensor& tensor) {
   return at::from_blob(
       tensor.data_ptr(), {tensor.numel()}, [keep = tensor](void*) {},

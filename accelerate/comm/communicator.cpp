@@ -23,7 +23,7 @@ namespace {
 
 thread_local double waited_seconds = 0;
 
-// Adds what passes while it lives.
+// Adds its lifetime to waited_seconds.
 class WaitScope {
  public:
   WaitScope() = default;

@@ -1,4 +1,5 @@
-// What a communicator made of others answers when one is asked for what only its parts have.
+// An interface of communicators that are made of several communicators. Functions that need a c10d
+// group reach the parts through it.
 #pragma once
 
 #include "accelerate/comm/communicator.h"
@@ -8,11 +9,11 @@ namespace accelerate::detail {
 class Composite {
  public:
   virtual ~Composite() = default;
-  /// renew() of every part, in the same order on all ranks.
+  /// Calls renew() on every part, in the same order on all ranks.
   virtual void renew_parts() = 0;
-  /// outlive() between this one's parts and `part`, or the parts of that.
+  /// Calls outlive() for the parts of this communicator and `part`, or the parts of `part`.
   virtual void let_parts_go(const Communicator& part) = 0;
-  /// The part that all ranks share.
+  /// The part that contains all ranks.
   [[nodiscard]] virtual const Communicator& of_all() const = 0;
 };
 

@@ -23,17 +23,17 @@ std::vector<uint8_t> to_bytes(const std::string& text) {
   return {text.begin(), text.end()};
 }
 
-// A failing peer announces itself before it closes its connections; a crashed one never does.
+// A peer that fails announces it before it closes its connections; a peer that crashes never does.
 constexpr std::chrono::milliseconds kAnnouncementDelay{20};
-// A rank that ends because a peer gave up lets that peer end first, so that a launcher, which
-// reports the first rank to fail, names the cause.
+// A rank that fails because a peer gave up waits this long, so that the peer ends first. The
+// launcher reports the first rank to fail, which is then the one with the cause.
 constexpr std::chrono::milliseconds kHeadStart{250};
 constexpr std::chrono::milliseconds kPoll{2};
-constexpr std::chrono::milliseconds kOfSlowRanks{30'000};  // And no more, lest one be dead.
+constexpr std::chrono::milliseconds kOfSlowRanks{30'000};  // Limited, because a rank may be dead.
 
 constexpr const char* kSomebodyFailed = "accelerate/failed/somebody";
 
-// Of Gloo and of the system; what else fails is no news of a peer.
+// Whether Gloo or the system reports a lost connection. Other errors say nothing about a peer.
 bool is_about_a_connection(const std::string& reason) {
   for (const char* sign : {"onnection closed", "onnection reset", "onnection refused", "roken pipe",
                            "Read error", "Write error", "reset by peer", "closed by peer"}) {
@@ -101,8 +101,7 @@ void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look
   Waiting waiting([] { return "joining the group"; }, *this);
   try {
     store_->set(key("joined", rank_), to_bytes(own_process_card()));
-    // Asked again and again rather than waited for: a wait that ends early makes c10d print a
-    // warning.
+    // Polls instead of waiting: c10d prints a warning when a wait ends early.
     while (!store_->check(keys)) {
       std::this_thread::sleep_for(kPoll);
       if (look) look();
@@ -130,7 +129,7 @@ void GroupDiagnosis::let_all_find_out() noexcept {
       std::this_thread::sleep_for(kPoll);
     }
   } catch (...) {
-    // What the caller is about to throw says more than a store that is gone.
+    // The store is gone, but the error that the caller is about to throw says more.
   }
 }
 
@@ -138,7 +137,7 @@ void GroupDiagnosis::say_goodbye() noexcept {
   try {
     if (has_store()) store_->set(key("goodbye", rank_), to_bytes("1"));
   } catch (...) {
-    // The store's host has left already; it knows how we ended by our exit code.
+    // The store's host has left already. The launcher knows from our exit code how we ended.
   }
 }
 
@@ -156,7 +155,7 @@ void GroupDiagnosis::announce_failure(const std::string& reason) noexcept {
     store_->set(key("failed", rank_), to_bytes(reason));
     store_->set(kSomebodyFailed, to_bytes("1"));
   } catch (...) {
-    // As above.
+    // The store's host has left already, so nobody can read the reason.
   }
 }
 
@@ -202,7 +201,7 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
       }
     }
     if (peer_gave_up) std::this_thread::sleep_for(kHeadStart);
-  } catch (const CommError& error) {  // The store holds what no rank wrote.
+  } catch (const CommError& error) {  // The store holds a value that no rank wrote.
     text += std::string(" What became of the peers is not known: ") + error.what() + ".";
   } catch (...) {
     text += lost_processes() + kNoStore;
@@ -214,7 +213,7 @@ void GroupDiagnosis::leave_note(const char* kind, const std::string& text) noexc
   try {
     if (has_store()) store_->set(key(kind, rank_), to_bytes(text));
   } catch (...) {
-    // Whoever would read it cannot do so either.
+    // The store is gone, so no peer could read the note either.
   }
 }
 
@@ -277,7 +276,8 @@ void GroupDiagnosis::throw_failure(const std::string& what, const std::exception
   throw_failed(what, error, peer_sentences());
 }
 
-// A peer that gives up closes its connections: then we lose ours to it, and wait for the same rank.
+// A peer that times out closes its connections. We then see a lost connection, though both of us
+// waited for the same late rank.
 void GroupDiagnosis::throw_failure(const CallInGroup& call, const std::exception& error) {
   std::string known = peer_sentences();
   if (known.find(kGaveUpWaiting) != std::string::npos) known += attendance(call);
@@ -298,16 +298,16 @@ void GroupDiagnosis::throw_failed(const std::string& what, const std::exception&
   throw CommError(what + " failed on " + who() + ": " + reason + "." + known);
 }
 
-// The store, when it is silent, is not asked twice: each question lasts as long as the timeout.
+// Does not ask a store twice when it is silent: each query lasts as long as the timeout.
 void GroupDiagnosis::throw_timeout(const CallInGroup& call) {
   say_waiting(call);
-  leave_note("timed out", call.what);  // Others that lose their connection to us find out why.
+  leave_note("timed out", call.what);  // Peers that lose their connection to us find out why.
   const std::string known = peer_sentences();
   throw_late(call.what, known + (known.ends_with(kNoStore) ? "" : attendance(call)));
 }
 
 void GroupDiagnosis::throw_timeout(const std::string& what, const std::string& known) {
-  // A stopped rank 0 answers no questions.
+  // With `known` the store is not asked: its host, rank 0, may be stopped and not answer.
   throw_late(what, known.empty() ? peer_sentences() : " It waits: " + known + ".");
 }
 
@@ -326,7 +326,8 @@ void GroupDiagnosis::throw_late(const std::string& what, const std::string& miss
 Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis)
     : what_(std::move(what)), diagnosis_(diagnosis) {}
 
-// The first is over early enough for the peers to know that we wait before their timeout is over.
+// The first slice is at most a quarter of the timeout. So this rank says that it waits well before
+// the timeout of its peers.
 std::chrono::milliseconds Waiting::next_slice() const {
   constexpr std::chrono::milliseconds kShortest{1};
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);

@@ -12,9 +12,9 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr int kTag = 0x7061;  // Apart from the messages of users, who begin at 0.
+constexpr int kTag = 0x7061;  // Far from the tags of users' messages, which begin at 0.
 
-// Everyone's `mine`, which is equally long everywhere.
+// Returns `mine` of every rank, which has the same length on all ranks.
 std::vector<at::Tensor> exchange_alike(Communicator& communicator, const at::Tensor& mine,
                                        int ranks) {
   std::vector<at::Tensor> all(static_cast<std::size_t>(ranks));
@@ -28,7 +28,8 @@ std::vector<at::Tensor> exchange_alike(Communicator& communicator, const at::Ten
   for (int rank = 0; rank < ranks; ++rank) {
     auto& theirs = all[static_cast<std::size_t>(rank)];
     theirs = rank == communicator.rank() ? mine : at::empty_like(mine);
-    // Engines of devices run these one after the other: one of each two ranks must send first.
+    // Engines of devices run messages one after the other, so one rank of each pair must send
+    // first.
     const bool sends_first = communicator.rank() < rank;
     if (rank == communicator.rank()) continue;
     if (sends_first) pending.push_back(communicator.send(mine, rank, kTag));
@@ -49,7 +50,7 @@ std::vector<at::Tensor> exchange_parcels(Communicator& communicator, const Parce
   for (const at::Tensor& other : exchange_alike(communicator, length, ranks)) {
     longest = std::max(longest, other.item<std::int64_t>());
   }
-  // Each rank's begins where a tensor of any type may lie.
+  // Rounded up, so that the parcel of each rank begins where a tensor of any dtype may lie.
   longest = round_up(longest, 64);
   const at::Tensor bytes = communicator.empty({longest}, at::kByte);
   parcel.pack(bytes);

@@ -1,4 +1,4 @@
-// Parcels between ranks that may be of different size, and not of all ranks.
+// Exchanges parcels between all or some ranks. The parcels may differ in size.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,14 @@
 
 namespace accelerate::detail {
 
-/// The parcels of ranks 0 … `ranks` − 1, in rank order, each with bytes to spare behind its end.
-/// [collective over those ranks; the others must not call] Cost: two rounds, of 8 bytes and of the
-/// longest parcel; when not all ranks take part, from each to each.
+/// Returns the parcels of ranks 0 … `ranks` − 1, in rank order, each padded at its end.
+/// [collective over ranks 0 … `ranks` − 1; other ranks must not call it] Cost: two rounds, of 8
+/// bytes and of the longest parcel per rank. When not all ranks take part, each rank sends to each
+/// of them directly.
 [[nodiscard]] std::vector<at::Tensor> exchange_parcels(Communicator& communicator,
                                                        const ParcelWriter& parcel, int ranks);
 
-/// The values of ranks 0 … `ranks` − 1. As exchange_parcels.
+/// Returns the values of ranks 0 … `ranks` − 1. As exchange_parcels.
 template <Portable T>
 [[nodiscard]] std::vector<T> exchange(Communicator& communicator, T& value, int ranks) {
   std::vector<T> values;

@@ -1,4 +1,4 @@
-// Work in several parts.
+// A Work with a second step.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,8 @@
 
 namespace accelerate {
 
-/// `work`, and `then` after it on the thread that waits; `then` may communicate.
+/// Returns a Work that waits for `work` and then runs `then` on the waiting thread. `then` may
+/// communicate.
 [[nodiscard]] Work followed_by(Work work, std::function<void()> then);
 
 }  // namespace accelerate

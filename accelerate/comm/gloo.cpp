@@ -9,12 +9,12 @@ namespace accelerate::detail {
 namespace {
 
 // c10d's destructor waits for operations in flight, up to their timeout. Closing the connections
-// makes them fail at once, here and at the peers.
+// makes the operations fail immediately, on this rank and on the peers.
 class AbortableGloo final : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
 
-  // The one operation that writes on the caller's thread; the others run on Gloo's.
+  // Only send writes on the caller's thread; other operations run on Gloo's threads.
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& tensors, int destination,
                                       int tag) override {
     const WithoutBrokenPipes quiet;
@@ -36,7 +36,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10
   const auto interface = env("GLOO_SOCKET_IFNAME");
   gloo->devices = {interface ? ProcessGroupGloo::createDeviceForInterface(*interface)
                              : ProcessGroupGloo::createDeviceForHostname(options.address)};
-  // Two threads: a small collective need not wait until a large one before it is through.
+  // With two threads a small collective need not wait for a large one that was issued before it.
   gloo->threads = 2;
   return c10::make_intrusive<AbortableGloo>(store, options.rank, options.size, gloo);
 }

@@ -22,10 +22,10 @@ using detail::describe_tensor;
 using detail::HostLayout;
 using std::chrono::milliseconds;
 
-// How long the destructor lets work in flight go on.
+// How long the destructor waits for work in flight.
 constexpr milliseconds kGrace{2'000};
 
-// Everything that `error` says, on one line without a full stop: peers read it inside a sentence.
+// Returns the whole text of `error` on one line without a full stop, for use inside a sentence.
 std::string on_one_line(const std::exception& error) {
   std::string text = describe(error);
   for (auto end = text.find('\n'); end != std::string::npos; end = text.find('\n', end)) {
@@ -38,9 +38,9 @@ std::string on_one_line(const std::exception& error) {
 
 // The members of a sub-group by host, in the order of the sub-group.
 struct SubGroup {
-  std::vector<int> host_of;       // by rank of the sub-group, numbered anew
+  std::vector<int> host_of;       // by rank of the sub-group; hosts are numbered anew
   std::vector<int> leaders;       // ranks of the whole group
-  std::vector<int> of_this_host;  // places inside this host
+  std::vector<int> of_this_host;  // places of its members inside this host
   bool several_on_a_host = false;
 };
 
@@ -145,8 +145,8 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
     return flat_->receive(std::move(tensor), source, tag);
   }
 
-  // Every rank takes part in the split of its own `inside` and in those of `flat`, also for groups
-  // that it is not in: so all of them split the same groups in the same order.
+  // Every rank takes part in the splits of its `inside` and of `flat`, even if it is not in the new
+  // group. So all ranks split the same groups in the same order.
   std::shared_ptr<Communicator> split(const std::vector<int>& ranks) override {
     detail::check_members(ranks, size());
     const SubGroup sub = sub_group(ranks, levels_.layout);
@@ -167,7 +167,7 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
                                                     std::to_string(size()) +
                                                     " has given up the group: " + reason)));
     } catch (const std::exception&) {
-      // Out of memory: the operations fail by the closed connections.
+      // Out of memory: the operations will fail because their connections are closed.
     }
     end_levels(reason);
   }
@@ -197,7 +197,7 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
   const Communicator& of_all() const override { return *flat_; }
 
  private:
-  // A mean is divided on the way; here it is a sum.
+  // Stages a mean as a sum, because the collectives over both levels divide it.
   [[nodiscard]] detail::Staged stage(const at::Tensor& tensor, ReduceOp op) const {
     return detail::stage_for_reduction(tensor, op == ReduceOp::mean ? ReduceOp::sum : op, size());
   }
@@ -218,7 +218,7 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
     });
   }
 
-  // On the queue's thread, behind what uses `inside` there.
+  // Splits on the queue's thread, after the operations there that use `inside`.
   std::shared_ptr<Communicator> split_inside(const std::vector<int>& places) {
     std::shared_ptr<Communicator> part;
     enqueue("split", [&] {
@@ -236,10 +236,10 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
   detail::Levels levels_;
   std::string name_;
   int exceptions_at_start_ = std::uncaught_exceptions();
-  detail::OperationQueue queue_;  // last: its thread uses the rest
+  detail::OperationQueue queue_;  // last, because its thread uses the other members
 };
 
-// Each part must be what the layout says it is, or ranks would wait for each other in vain.
+// Checks that each part has the ranks that the layout gives it; else ranks would wait in vain.
 void check_parts_fit(const Hierarchy& parts, const HostLayout& layout) {
   const int rank = parts.flat->rank();
   const auto& own = layout.members(layout.host());

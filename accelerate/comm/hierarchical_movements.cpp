@@ -30,7 +30,7 @@ class AllGather {
 
  private:
   struct Slot {
-    at::Tensor own;  // [ranks of the largest host, columns]: rows of this host's ranks
+    at::Tensor own;  // [ranks of the largest host, columns]: the rows of this host's ranks
     at::Tensor all;  // [hosts, ranks of the largest host, columns]
     Work gathered, exchanged, shared;
   };

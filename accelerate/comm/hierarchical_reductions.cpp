@@ -17,17 +17,18 @@ namespace {
 
 using std::int64_t;
 
-// Up to here every leader gets everything and adds it all, in one round trip instead of two.
+// Up to this size every leader receives all sums and adds them up: one round trip instead of two.
 constexpr int64_t kSmallBytes = 16 * 1024;
 
-// 16-bit sums and products are rounded once, at their end.
+// 16-bit sums and products are rounded only once, at the end.
 at::ScalarType accumulation_type(at::ScalarType dtype, ReduceOp op) {
   const bool narrow = dtype == at::kHalf || dtype == at::kBFloat16;
   const bool rounds = op == ReduceOp::sum || op == ReduceOp::mean || op == ReduceOp::product;
   return narrow && rounds ? at::kFloat : dtype;
 }
 
-// What the level inside is asked for: the division of a mean comes at the end, over all ranks.
+// Returns the operation for the level inside. A mean is a sum there, divided at the end by the
+// number of all ranks.
 ReduceOp undivided(ReduceOp op) {
   return op == ReduceOp::mean ? ReduceOp::sum : op;
 }
@@ -59,7 +60,7 @@ void combine(at::Tensor total, const at::Tensor& next, ReduceOp op) {
   }
 }
 
-// The reduction of the rows, one a host, in the order of hosts; it lies in the first row.
+// Reduces the rows, one per host, in the order of hosts. The result is in the first row.
 at::Tensor fold(const at::Tensor& rows, ReduceOp op) {
   for (int64_t host = 1; host < rows.size(0); ++host) combine(rows[0], rows[host], op);
   return rows[0];
@@ -85,9 +86,9 @@ class AllReduce {
  private:
   struct Slot {
     at::Tensor result;  // the chunk in the caller's memory
-    at::Tensor sum;     // the same in dtype_: the chunk itself where it has that
-    at::Tensor heads;   // a slice of every host's sum, one a row; for small chunks all of it
-    at::Tensor tails;   // what is left over when slices are equal
+    at::Tensor sum;     // the chunk in dtype_: `result` itself if it has that dtype
+    at::Tensor heads;   // [hosts, columns]: this leader's slice of every host's sum; else empty
+    at::Tensor tails;   // [hosts, columns]: the rest after equal slices; all of a small chunk
     Work reduced, slices, rest, gathered, shared;
   };
 
@@ -179,7 +180,7 @@ class ReduceScatter {
  private:
   struct Slot {
     at::Tensor sums;        // [hosts, ranks of the largest, columns]: a row for each rank
-    at::Tensor from_hosts;  // as many: the rows of this host's ranks, from every host
+    at::Tensor from_hosts;  // the same shape: the rows of this host's ranks, from every host
     at::Tensor own;         // [ranks of this host, columns] in the caller's dtype
     Work reduced, exchanged, scattered;
   };

@@ -1,4 +1,4 @@
-// c10d's NCCL engine, made from plain C++; absent (no_nccl.cpp) when LibTorch has no CUDA.
+// c10d's NCCL engine, made from plain C++. no_nccl.cpp stands in for it when LibTorch has no CUDA.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -17,14 +17,14 @@ struct NcclOptions {
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};
-  c10::Device device{c10::kCUDA, 0};  ///< Of this rank; no two ranks of a group may share one.
+  c10::Device device{c10::kCUDA, 0};  ///< This rank's GPU; each rank of a group needs its own GPU.
 };
 
 /// Whether this library was compiled with NCCL.
 [[nodiscard]] bool has_nccl();
 
-/// Connects to all peers through `store`. [collective, by the first operation at the latest] Throws
-/// what c10d throws; ConfigError without NCCL.
+/// Makes the engine, which connects to all peers through `store` in the first operation at the
+/// latest. [collective] Throws what c10d throws; ConfigError if compiled without NCCL.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const NcclOptions& options);
 

@@ -1,4 +1,4 @@
-// Stands for nccl.cpp where LibTorch has no CUDA.
+// Replaces nccl.cpp when LibTorch has no CUDA.
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

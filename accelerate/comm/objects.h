@@ -1,5 +1,5 @@
-// Objects between ranks: whatever nlohmann::json carries (numbers, strings, containers, and user
-// types with to_json and from_json). Sent as CBOR; nothing is executed when it is read.
+// Sends objects between ranks: whatever nlohmann::json carries (numbers, strings, containers, and
+// user types with to_json and from_json). They travel as CBOR; reading them executes nothing.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -36,7 +36,7 @@ T from_cbor(const std::string& bytes, int rank) {
 }  // namespace detail
 
 namespace detail {
-// JSON documents, and classes that only JSON knows, can be part of a parcel too.
+// JSON documents, and classes that only have JSON conversions, can be part of a parcel too.
 template <typename T>
 inline constexpr bool kIsDocument = nlohmann::detail::is_basic_json<T>::value;
 template <typename T>
@@ -47,7 +47,8 @@ concept OnlyJson =
       from_json(json, value);
     });
 
-// Of the kind of document that keeps what `T` has: the order of keys, if T is one that has it.
+// The type of document that `T` is sent as: T itself if it is a document, since a document may keep
+// the order of its keys; else nlohmann::json.
 template <typename T>
 using DocumentOf = std::conditional_t<kIsDocument<T>, T, nlohmann::json>;
 
@@ -71,7 +72,7 @@ struct Parcel<T> {
 };
 }  // namespace detail
 
-/// Every rank's `object`, in rank order. [collective]
+/// Returns the `object` of every rank, in rank order. [collective]
 template <typename T>
 [[nodiscard]] std::vector<T> gather_object(Communicator& communicator, const T& object) {
   std::vector<T> objects;
@@ -81,8 +82,8 @@ template <typename T>
   return objects;
 }
 
-/// The ranks' `objects` as one flat list, in rank order; ranks may bring different numbers of them.
-/// [collective]
+/// Returns the `objects` of all ranks as one flat list, in rank order. The numbers of objects may
+/// differ. [collective]
 template <typename T>
 [[nodiscard]] std::vector<T> gather_object(Communicator& communicator,
                                            const std::vector<T>& objects) {
@@ -95,14 +96,14 @@ template <typename T>
   return all;
 }
 
-/// Rank `source`'s `object`. [collective]
+/// Returns the `object` of rank `source`. [collective]
 template <typename T>
 [[nodiscard]] T broadcast_object(Communicator& communicator, const T& object, int source = 0) {
   const auto bytes = communicator.rank() == source ? detail::to_cbor(object) : std::string();
   return detail::from_cbor<T>(broadcast_bytes(communicator, bytes, source), source);
 }
 
-/// `objects` become those of rank `source`, in number too. [collective]
+/// Replaces `objects` by the list of rank `source`, whatever its length. [collective]
 template <typename T>
 void broadcast_object_list(Communicator& communicator, std::vector<T>& objects, int source = 0) {
   objects = broadcast_object(communicator, objects, source);

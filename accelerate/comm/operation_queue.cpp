@@ -20,14 +20,14 @@ namespace accelerate::detail {
 
 struct OperationQueue::Ticket {
   std::function<void()> operation;
-  const char* call = announced_call();  // of the thread that submits
+  const char* call = announced_call();  // the user's call on the thread that submits
   bool done = false;
   std::exception_ptr failure;
 };
 
 struct OperationQueue::State {
   std::function<void(const std::exception&)> on_failure;
-  std::mutex mutex;  // guards all below, and the tickets
+  std::mutex mutex;  // guards all members below, and the tickets
   std::condition_variable changed;
   std::deque<std::shared_ptr<Ticket>> waiting;
   std::shared_ptr<Ticket> running;
@@ -36,19 +36,19 @@ struct OperationQueue::State {
   std::thread thread;
   const pid_t process = getpid();
 
-  // In a child made by fork() the thread does not exist, and the mutex may be held for ever.
+  // In a child made by fork() the thread does not exist, and the mutex may never be released.
   [[nodiscard]] bool is_of_parent() const { return getpid() != process; }
 
   [[nodiscard]] bool idle() const { return waiting.empty() && running == nullptr; }
 
-  // Caller holds the mutex. Closures go too: they keep tensors alive.
+  // The caller holds the mutex. Frees the operation as well, which keeps tensors alive.
   void end(Ticket& ticket, std::exception_ptr why) {
     ticket.done = true;
     ticket.failure = std::move(why);
     ticket.operation = nullptr;
   }
 
-  // Caller holds the mutex.
+  // The caller holds the mutex.
   void fail_waiting(const std::exception_ptr& why) {
     if (!failure) failure = why;
     for (const auto& ticket : waiting) end(*ticket, failure);
@@ -56,7 +56,7 @@ struct OperationQueue::State {
   }
 };
 
-// Outlives the queue, for a Work may.
+// Shares the state with the queue, because a Work may outlive the queue.
 class OperationQueue::Pending final : public Work::Pending {
  public:
   Pending(std::shared_ptr<State> state, std::shared_ptr<Ticket> ticket)
@@ -80,7 +80,7 @@ class OperationQueue::Pending final : public Work::Pending {
 
 namespace {
 
-// What `operation` throws, after `on_failure` was told; null when all is well.
+// Runs `operation`. Returns what it threw, after a call of `on_failure`; null when it succeeded.
 std::exception_ptr outcome_of(const std::function<void()>& operation,
                               const std::function<void(const std::exception&)>& on_failure) {
   try {
@@ -176,7 +176,7 @@ void OperationQueue::run(const std::shared_ptr<State>& state) {
       return outcome_of(ticket->operation, state->on_failure);
     }();
     lock.lock();
-    // One that was told to fail while it ran has failed for that reason, whatever it met then.
+    // If fail() was called while the operation ran, its reason is the cause of whatever was thrown.
     if (failure && state->failure) failure = state->failure;
     state->running = nullptr;
     state->end(*ticket, failure);

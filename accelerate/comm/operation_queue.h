@@ -1,4 +1,4 @@
-// Operations made of several steps, one after the other on a thread of their own.
+// Runs operations of several steps one after the other, on a thread that does nothing else.
 #pragma once
 
 #include <chrono>
@@ -10,34 +10,37 @@
 
 namespace accelerate::detail {
 
-/// Runs operations in the order they were submitted, so that ranks that submit the same operations
-/// run them in the same order, in whatever order they wait. The thread starts with the first one,
-/// takes no signals, computes on one core and has the identity of the thread that submitted first.
+/// Runs operations in the order in which they were submitted. So ranks that submit the same
+/// operations run them in the same order, in whatever order they wait. The thread starts with the
+/// first operation. It takes no signals, computes on one core and has the identity of the thread
+/// that submitted that operation.
 ///
-/// The first operation that throws fails the queue: those behind it fail with the same exception,
-/// for peers do not meet any more. Threads: everything may be called from any thread. In a child
-/// made by fork() the queue is idle for ever, and submit() throws UsageError.
+/// The first operation that throws fails the queue: all later operations fail with the same
+/// exception, because the ranks no longer run the same ones. Every function may be called from any
+/// thread. In a child made by fork() the queue is always idle, and submit() throws UsageError.
 class OperationQueue {
  public:
-  /// `on_failure` is called once with the exception of a failed operation, on the queue's thread
-  /// and before anybody hears of it.
+  /// `on_failure` is called with the exception of a failed operation, on the queue's thread, before
+  /// any wait() throws it.
   explicit OperationQueue(std::function<void(const std::exception&)> on_failure);
-  /// Fails what was not begun and waits for what was.
+  /// Fails the operations that have not begun, and waits for the one under way.
   ~OperationQueue();
   OperationQueue(const OperationQueue&) = delete;
   OperationQueue& operator=(const OperationQueue&) = delete;
 
-  /// Its wait() returns when `operation` has run and throws what it threw.
+  /// Queues `operation`. The wait() of the returned Work returns when `operation` has run, and
+  /// throws what it threw.
   [[nodiscard]] Work submit(std::function<void()> operation);
 
-  /// Fails all operations that have not ended, and later ones, with `failure`. One under way goes
-  /// on until it ends by itself. Nothing happens to a queue that has failed already.
+  /// Fails the operations that have not begun, and later ones, with `failure`. The operation under
+  /// way is not interrupted; if it throws, it fails with `failure` too. A queue that has failed
+  /// keeps its first failure.
   void fail(std::exception_ptr failure);
 
-  /// Whether nothing is left to run, after waiting up to `limit` for that.
+  /// Waits up to `limit` for the queue to become idle. Returns whether it is.
   [[nodiscard]] bool idle_within(std::chrono::milliseconds limit);
 
-  /// Takes operations again after a failure. To be called when idle.
+  /// Accepts operations again after a failure. To be called when the queue is idle.
   void recover();
 
  private:

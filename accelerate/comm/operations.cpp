@@ -28,7 +28,7 @@ std::string text_of(const at::Tensor& bytes) {
   return {data, data + bytes.numel()};
 }
 
-// One row a rank.
+// Returns the ranks' rows as [ranks, elements of a row].
 at::Tensor all_gather_rows(Communicator& communicator, const at::Tensor& row) {
   at::Tensor rows = at::empty({communicator.size(), row.numel()}, row.options());
   communicator.all_gather(rows, row).wait();
@@ -66,7 +66,7 @@ std::size_t common_prefix(const std::vector<std::string>& texts) {
   return length;
 }
 
-// A long text is shown around the place where the ranks begin to differ.
+// Shortens a long text to what is around `place`, where the ranks begin to differ.
 std::string around(const std::string& text, std::size_t place) {
   constexpr std::size_t kShort = 400, kBefore = 120;
   if (text.size() <= kShort) return text;
@@ -83,7 +83,8 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
-// After the handshake: one that only some ranks have is a CommError on all of them by then.
+// Called after the handshake: if only some ranks had an undefined tensor, all ranks have thrown a
+// CommError by then.
 void check_defined(const Tensors& tensors, const char* operation) {
   for (const auto& tensor : tensors) {
     if (!tensor.defined()) {
@@ -103,13 +104,13 @@ at::Tensor pad_one(const at::Tensor& tensor, int64_t dim, int64_t size, const Pa
   return padded;
 }
 
-// The dimension to pad, or -1 for a tensor that has none such.
+// Returns the dimension to pad, or -1 for a tensor without that dimension.
 int64_t pad_dimension(const at::Tensor& tensor, int64_t dim) {
   const int64_t wrapped = dim < 0 ? dim + tensor.dim() : dim;
   return wrapped >= 0 && wrapped < tensor.dim() ? wrapped : -1;
 }
 
-// As describe_all, with the padded dimension left open.
+// As describe_all, but the dimension to pad counts as 0, so that it may differ between ranks.
 std::string describe_for_padding(const Tensors& tensors, int64_t dim) {
   Tensors open;
   for (const auto& tensor : tensors) {

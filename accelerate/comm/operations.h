@@ -1,9 +1,9 @@
 // Collectives on nested values, as a training loop wants them. Before any data moves, the ranks
-// compare operation, dtypes and shapes: a difference is a CommError on every rank that lists what
-// each one brought, never a hang or an abort. Cost of the comparison: one all-gather of 16 bytes a
-// rank. All functions are [collective] and leave their arguments alone; tensors may lie on any
-// device and need not be contiguous. Source of the semantics: accelerate/utils/operations.py of
-// Hugging Face.
+// compare operation, dtypes and shapes. A difference is a CommError on every rank, never a hang or
+// an abort; the error lists what each rank brought. Cost of the comparison: one all-gather of 16
+// bytes per rank. All functions are [collective] and do not change their arguments. Tensors may lie
+// on any device and need not be contiguous. Source of the semantics: accelerate/utils/operations.py
+// of Hugging Face.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,12 +31,13 @@ using Tensors = std::vector<at::Tensor>;
 void require_agreement(Communicator& communicator, const std::string& operation,
                        const std::string& description);
 
-/// All ranks' texts when one brings another than this rank's `mine`; else nothing. The handshake of
-/// all operations here: a rank in another one of them brings that one's. [collective] Cost: an
-/// all-gather of 16 bytes; two more of the texts when they differ.
+/// Compares `mine` among the ranks. Returns the texts of all ranks when they differ; else an empty
+/// list. Every operation here begins with it, so a rank that calls another operation is found out:
+/// it brings the text of that operation. [collective] Cost: an all-gather of 16 bytes; when the
+/// texts differ, two more, of their lengths and of the texts.
 [[nodiscard]] std::vector<std::string> texts_that_differ(Communicator& communicator,
                                                          const std::string& mine);
-/// Throws CommError that lists what each rank brought.
+/// Throws a CommError that lists what each rank brought.
 [[noreturn]] void throw_disagreement(const std::string& operation,
                                      const std::vector<std::string>& all);
 
@@ -48,7 +49,7 @@ void require_agreement(Communicator& communicator, const std::string& operation,
                                            const PadOptions& options);
 [[nodiscard]] Tensors slice(const Tensors& tensors, int64_t begin, int64_t end);
 
-/// `value` with its tensors replaced by those that `transform` makes of them.
+/// Returns `value` with its tensors replaced by the results of `transform`.
 template <Nested T, typename Transform>
 T transform_tensors(T value, Transform transform) {
   const Tensors results = transform(collect_tensors(value));
@@ -58,8 +59,8 @@ T transform_tensors(T value, Transform transform) {
 }
 }  // namespace detail
 
-/// Every tensor [n, …] becomes [size × n, …]: the ranks' tensors one after the other along dim 0,
-/// in rank order. A scalar counts as [1].
+/// Concatenates the ranks' tensors along dim 0, in rank order: every tensor [n, …] becomes
+/// [size × n, …]. A scalar counts as [1].
 template <Nested T>
 [[nodiscard]] T gather(Communicator& communicator, T value) {
   return detail::transform_tensors(std::move(value), [&](const detail::Tensors& tensors) {
@@ -67,7 +68,8 @@ template <Nested T>
   });
 }
 
-/// Every tensor becomes its reduction over the ranks, times `scale`; same shape and dtype.
+/// Reduces every tensor over the ranks and multiplies the result by `scale`. Shapes and dtypes stay
+/// as they are.
 template <Nested T>
 [[nodiscard]] T reduce(Communicator& communicator, T value, ReduceOp op = ReduceOp::mean,
                        double scale = 1.0) {
@@ -76,7 +78,7 @@ template <Nested T>
   });
 }
 
-/// Every tensor becomes that of rank `source`.
+/// Replaces every tensor by the tensor of rank `source`.
 template <Nested T>
 [[nodiscard]] T broadcast(Communicator& communicator, T value, int source = 0) {
   return detail::transform_tensors(std::move(value), [&](const detail::Tensors& tensors) {
@@ -84,8 +86,8 @@ template <Nested T>
   });
 }
 
-/// Every tensor is padded along `options.dim` to the largest size among the ranks; tensors without
-/// that dimension stay as they are. The other dimensions must agree.
+/// Pads every tensor along `options.dim` to the largest size among the ranks. Tensors without that
+/// dimension stay as they are. The other dimensions must agree.
 template <Nested T>
 [[nodiscard]] T pad_across_processes(Communicator& communicator, T value,
                                      const PadOptions& options = {}) {
@@ -94,7 +96,7 @@ template <Nested T>
   });
 }
 
-/// Rows [begin, end) of every tensor (views). Local.
+/// Returns rows [begin, end) of every tensor, as views. Local.
 template <Nested T>
 [[nodiscard]] T slice_tensors(T value, int64_t begin, int64_t end) {
   return detail::transform_tensors(std::move(value), [&](const detail::Tensors& tensors) {
@@ -102,15 +104,15 @@ template <Nested T>
   });
 }
 
-/// The ranks' `bytes` in rank order; they may differ in length.
+/// Returns the `bytes` of all ranks in rank order; they may differ in length.
 [[nodiscard]] std::vector<std::string> gather_bytes(Communicator& communicator,
                                                     const std::string& bytes);
 
-/// Throws UsageError on all ranks when one says why it cannot go on: with its reason, and which
-/// rank it is. Those that can give "". [collective]
+/// Throws UsageError on all ranks when any rank gives a `reason` why it cannot go on. The error
+/// names the first such rank and its reason. A rank that can go on gives "". [collective]
 void refuse_together(Communicator& communicator, const std::string& reason);
 
-/// Rank `source`'s `bytes`.
+/// Returns the `bytes` of rank `source`.
 [[nodiscard]] std::string broadcast_bytes(Communicator& communicator, const std::string& bytes,
                                           int source = 0);
 

@@ -18,7 +18,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-// Numbers of processes mean the same to those who have this in common.
+// Processes of the same realm see each other under the same process IDs.
 std::string realm() {
   return boot_id() + " " + std::to_string(process_namespace());
 }

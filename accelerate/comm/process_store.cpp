@@ -30,7 +30,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr const char* kNumber = "meeting";
-// What c10d gets to greet the host, when connecting took all the time that there was.
+// The least time that c10d gets to greet the host, even if connecting took the whole timeout.
 constexpr milliseconds kLeastGreeting{1'000};
 
 std::string name_of(const RendezvousOptions& options) {
@@ -51,7 +51,7 @@ void report_wait(const RendezvousOptions& options, const std::string& what, mill
 
 c10::intrusive_ptr<c10d::Store> connect(const RendezvousOptions& options,
                                         c10d::TCPStoreOptions store) {
-  const WithoutBrokenPipes quiet;  // The host's thread answers clients that may have gone.
+  const WithoutBrokenPipes quiet;  // The host's thread answers clients that may have left.
   const GreetingLimit limit(options.master_addr, options.master_port, store.timeout);
   try {
     return c10::make_intrusive<c10d::TCPStore>(options.master_addr, store);
@@ -68,17 +68,16 @@ c10::intrusive_ptr<c10d::Store> connect(const RendezvousOptions& options,
   }
 }
 
-// One store and what was done through it.
+// One store, and the number of the last meeting on it.
 class ProcessStore {
  public:
   explicit ProcessStore(const RendezvousOptions& options) : local_address_(options.master_addr) {
     const Deadline deadline(options.timeout);
     c10d::TCPStoreOptions store;
     store.port = static_cast<std::uint16_t>(options.master_port);
-    store.waitWorkers = false;  // we wait ourselves, and say for whom
+    store.waitWorkers = false;  // we wait ourselves, and report which ranks are missing
     store.isServer = options.rank == 0 && !options.store_is_hosted_by_launcher;
-    // Left to itself the store listens on every interface; so it gets a socket that is bound to
-    // one.
+    // By default the store listens on every interface; so it gets a socket that is bound to one.
     if (store.isServer) {
       store.masterListenFd = bind_only(options.master_addr, options.master_port);
     } else {
@@ -89,7 +88,7 @@ class ProcessStore {
     store.timeout = std::max(deadline.left(), kLeastGreeting);
     store_ = c10::make_intrusive<SealedStore>(connect(options, store), options.job_token);
   }
-  // In a forked child the connection is the parent's, and so is the thread behind it.
+  // In a forked child the connection and the thread behind it belong to the parent.
   ~ProcessStore() {
     if (!is_ours()) (void)store_.release();
   }
@@ -110,7 +109,7 @@ class ProcessStore {
   }
 
  private:
-  // Rank 0 counts, as ranks that came in vain may have tried more or less often than others.
+  // Only rank 0 counts meetings: ranks whose attempts failed may have tried more or less often.
   [[nodiscard]] int begin_meeting(c10d::Store& store) const {
     const std::string number = std::to_string(last_meeting_ + 1);
     store.set(kNumber, std::vector<std::uint8_t>(number.begin(), number.end()));
@@ -136,7 +135,7 @@ class ProcessStore {
     }
   }
 
-  // -1 when rank 0 has not begun any.
+  // Returns the number of the last meeting that rank 0 has begun; -1 if none.
   [[nodiscard]] static int announced(c10d::Store& store) {
     if (!store.check({kNumber})) return -1;
     const auto bytes = store.get(kNumber);
@@ -155,7 +154,8 @@ class ProcessStore {
   int last_meeting_ = -1;
 };
 
-// The store of a rank at an address. Each is opened without the lock: a rank waits for its host.
+// Returns the store of a rank at an address. Opens it without the lock, because a rank waits for
+// the host, which may be another thread of this process.
 std::shared_ptr<ProcessStore> store_for(const RendezvousOptions& options) {
   static std::mutex mutex;
   static std::map<std::tuple<std::string, int, int>, std::shared_ptr<ProcessStore>> stores;

@@ -1,4 +1,4 @@
-// The store through which this process meets others.
+// The store through which this process meets the other ranks.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -14,15 +14,15 @@ class Store;
 namespace accelerate::detail {
 
 struct MeetingPlace {
-  c10::intrusive_ptr<c10d::Store> store;  ///< For one meeting: no other one sees its keys.
-  std::string local_address;              ///< From which the store was reached.
+  c10::intrusive_ptr<c10d::Store> store;  ///< For one meeting; other meetings do not see its keys.
+  std::string local_address;              ///< The address from which the store was reached.
 };
 
-/// Opens the store of `options`, as its host or as a guest, and waits for rank 0 to begin a meeting
-/// that this rank has not taken part in. [collective] The store stays open until the process ends,
-/// and later meetings of the same rank and address use it again: a rank that leaves late does not
-/// lose it, and the port is not asked for twice. A rank opens one meeting after the other: the order in
-/// which it does is how ranks know which meeting is which. Throws CommError within options.timeout.
+/// Opens the store of `options`, as its host or as a client, and waits for rank 0 to begin a
+/// meeting that this rank has not taken part in. [collective] The store stays open until the
+/// process ends, and later meetings of the same rank and address use it again. So a rank that
+/// leaves late does not lose it, and the port is bound only once. Meetings are told apart by their
+/// order, so a rank must open them one after the other. Throws CommError within options.timeout.
 [[nodiscard]] MeetingPlace open_meeting(const RendezvousOptions& options);
 
 }  // namespace accelerate::detail

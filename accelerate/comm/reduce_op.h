@@ -1,4 +1,4 @@
-// What a reduction does with two elements. A header of its own, so that the kernels of
+// What a reduction does with two elements. It has a separate header, so that the kernels of
 // comm/shared_memory need no tensors.
 #pragma once
 
@@ -6,11 +6,11 @@
 
 namespace accelerate {
 
-/// The names of c10d. band, bor and bxor are "and", "or" and "exclusive or" of the bits, of
+/// Named as in c10d. band, bor and bxor are the bitwise "and", "or" and "exclusive or", for
 /// integers and bool only.
 enum class ReduceOp { sum, mean, min, max, product, band, bor, bxor };
 
-/// "sum", "mean", …
+/// Returns "sum", "mean", …
 [[nodiscard]] std::string_view to_string(ReduceOp op);
 
 }  // namespace accelerate

@@ -14,7 +14,7 @@
 namespace accelerate {
 namespace {
 
-// Before anybody is met: all ranks fail alike.
+// Called before the ranks meet, so that all ranks fail with the same error.
 std::string checked_backend(const EngineOptions& engine) {
   const bool is_of_cpu = engine.backend == "gloo" || engine.backend == "shared_memory";
   if (is_of_cpu) return engine.backend;

@@ -63,8 +63,8 @@ void SealedStore::set(const std::string& key, const Bytes& value) {
   store_->set(key, sealed(key, value));
 }
 
-// As c10d has it: nothing is expected of a key that is absent, and where another value is expected
-// of such a key, that is what comes back.
+// As in c10d, an absent key counts as empty. If the key is absent and `expected` is not empty, the
+// result is `expected`.
 SealedStore::Bytes SealedStore::compareSet(const std::string& key, const Bytes& expected,
                                            const Bytes& desired) {
   Bytes now = replace(key, [&](const Bytes& before) {

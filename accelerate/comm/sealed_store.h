@@ -1,4 +1,4 @@
-// A store whose values only ranks of the job can have written.
+// A store that accepts only values that ranks of the job have written.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -12,15 +12,16 @@
 
 namespace accelerate::detail {
 
-/// Puts a checksum of key and value, keyed by the token of the job, before each value that it sets,
-/// and takes values with the right one only. A stranger can take values away, which ends
-/// in a timeout, or put others there, which ends in a CommError that names the key; but none that
-/// a rank takes for a peer's. The token is never in the store, whose keys anybody can list. With
-/// a token of zeros the checksum finds accidents only.
+/// Puts a checksum of key and value, keyed by the token of the job, before each value that it sets.
+/// Accepts only values with the right checksum. A stranger can delete values, which ends in a
+/// timeout, or replace them, which ends in a CommError that names the key. But a rank never takes a
+/// stranger's value for a peer's. The token is never in the store, whose keys anybody can list.
+/// With a token of zeros the checksum finds only accidental changes.
 ///
-/// Has what Gloo, NCCL and we ask a store for; add() and append() read and replace until nobody
-/// came between. Queues and lists of keys throw c10's NotImplementedError. Thread-safe as far as the store behind it is. Cost: a
-/// true answer of check() reads what it is about.
+/// Implements what this library, Gloo and NCCL need of a store. add() and append() read and replace
+/// the value, and try again if another rank changed it meanwhile. Queues and lists of keys throw
+/// c10's NotImplementedError. As thread-safe as the store behind it. Cost: a check() that returns
+/// true also reads the values, to verify them.
 class SealedStore final : public c10d::Store {
  public:
   SealedStore(c10::intrusive_ptr<c10d::Store> store, const ChecksumKey& token);
@@ -54,12 +55,12 @@ class SealedStore final : public c10d::Store {
  private:
   using Bytes = std::vector<std::uint8_t>;
 
-  /// What one writes never equals what another writes, so that whoever replaces a value knows
-  /// whether it was the one who did.
+  /// Returns `value` with its checksum and a random mark. The mark makes all written values differ,
+  /// so that a rank that replaces a value can tell whether it was the one that succeeded.
   [[nodiscard]] Bytes sealed(const std::string& key, const Bytes& value) const;
   [[nodiscard]] Bytes opened(const std::string& key, const Bytes& sealed) const;
-  /// Replaces the value, empty when absent, by what `change` makes of it, which may be to leave it.
-  /// Returns the value that is there then.
+  /// Replaces the value, empty when absent, by the result of `change`; nullopt leaves it as it is.
+  /// Returns the value that is then in the store.
   Bytes replace(const std::string& key,
                 const std::function<std::optional<Bytes>(const Bytes&)>& change);
 
@@ -67,7 +68,7 @@ class SealedStore final : public c10d::Store {
   ChecksumKey token_;
 };
 
-/// The store behind all prefixes and seals.
+/// Returns the store behind all prefixes and seals.
 [[nodiscard]] const c10d::Store& innermost(const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,4 @@
-// A second group of the ranks of a first one, for collectives that must not meet that one's.
+// A second group of the same ranks, for collectives that must not mix with the first group's.
 #pragma once
 
 #include <memory>
@@ -7,26 +7,26 @@
 
 namespace accelerate::detail {
 
-/// Splits all ranks off from `communicator`. [collective]
+/// Splits off a group of all ranks of `communicator`. [collective]
 [[nodiscard]] std::shared_ptr<Communicator> split_everyone(Communicator& communicator);
 
-/// Not thread-safe; the groups that it gives are each for one thread.
+/// Keeps a second group beside a first one. Not thread-safe; each group is for one thread.
 class SecondGroup {
  public:
-  /// The second group beside `first`, the same in each call. Groups that were split off end with
-  /// the one that they come from, so after `first` was renewed there is another. [collective over
-  /// `first` when it is new]
+  /// Returns the second group beside `first`, the same in each call. It is aborted together with
+  /// `first`, so after a renewal of `first` a new second group is split off. [collective over
+  /// `first` when the second group is new]
   const std::shared_ptr<Communicator>& beside(Communicator& first);
 
-  /// Whether there is one that no renewal of `first` has ended. Local.
+  /// Whether there is a second group that no renewal of `first` has ended. Local.
   [[nodiscard]] bool is_beside(const Communicator& first) const;
 
-  /// The one given last; null when there was none.
+  /// The group that beside() returned last; null before the first call.
   [[nodiscard]] const std::shared_ptr<Communicator>& last() const { return group_; }
 
  private:
   std::shared_ptr<Communicator> group_;
-  int renewals_ = 0;  // Of the first group, when this one was split off.
+  int renewals_ = 0;  // The renewals of the first group when group_ was split off.
 };
 
 }  // namespace accelerate::detail

@@ -23,7 +23,7 @@ StorePtr part_of(const StorePtr& store, const char* name) {
   return c10::make_intrusive<c10d::PrefixStore>(name, store);
 }
 
-// For what every rank finds.
+// To be called on every rank, for a reason that every rank has found.
 [[noreturn]] void refuse_on_all_ranks(const StorePtr& store, const SelectionOptions& options,
                                       const std::string& reason) {
   GroupDiagnosis(store, options.rank, options.size, options.timeout).let_all_find_out();
@@ -38,7 +38,7 @@ std::string wish_in(const std::vector<std::uint8_t>& bytes, int rank) {
                   ", which no rank does. Does another program write to the store?");
 }
 
-// Before anybody connects, so that ranks of different minds do not wait for each other.
+// Called before any rank connects, so that ranks with different wishes do not wait for each other.
 void require_equal_wishes(const StorePtr& store, const SelectionOptions& options) {
   const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
   const std::string mine = options.wish.empty() ? "nothing" : "'" + options.wish + "'";
@@ -79,7 +79,8 @@ std::string who_is_where(const Hosts& hosts) {
   return text;
 }
 
-// A leader that misses another host says so before the ranks that wait for it miss their leader.
+// A shorter timeout for leaders: a leader that misses another host says so before the ranks that
+// wait for the leader time out.
 std::chrono::milliseconds of_leaders(std::chrono::milliseconds timeout) {
   return timeout - std::min<std::chrono::milliseconds>(timeout / 10, std::chrono::seconds(5));
 }

@@ -1,4 +1,4 @@
-// What ranks on the CPU talk through.
+// Selects what ranks on the CPU communicate through.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -20,17 +20,18 @@ struct SelectionOptions {
   int size = 1;
   std::chrono::milliseconds timeout{};
   std::string address;  ///< Local address that peers on other hosts connect to.
-  /// "gloo" or "shared_memory"; empty: what suits. Must be the same on all ranks.
+  /// "gloo" or "shared_memory"; empty: chosen automatically. Must be the same on all ranks.
   std::string wish;
 };
 
-/// What ACCELERATE_COMM asks for: "gloo", "shared_memory", or empty. Throws ConfigError.
+/// Returns what ACCELERATE_COMM asks for: "gloo", "shared_memory", or empty. Throws ConfigError for
+/// any other value.
 [[nodiscard]] std::string comm_from_env();
 
-/// A group over shared memory where ranks prove to be on one host, over Gloo between hosts. Says
-/// which at level info, and at level warning why memory could not be shared where it should.
-/// [collective] Throws CommError; ConfigError on all ranks: their wishes differ, or shared memory
-/// is wished for and no two ranks have any.
+/// Makes a group that uses shared memory between ranks found to be on one host, and Gloo between
+/// hosts. Logs the choice at level info, and at level warning why memory could not be shared within
+/// a host. [collective] Throws CommError; ConfigError on all ranks when their wishes differ, or
+/// when shared memory is wished for and no two ranks can share any.
 [[nodiscard]] std::shared_ptr<Communicator> connect_on_cpu(
     const c10::intrusive_ptr<c10d::Store>& store, const SelectionOptions& options);
 

@@ -85,7 +85,8 @@ std::string local_address(int fd) {
   return name.data();
 }
 
-// The local address of a connection made within `limit`; nullopt when it was refused or timed out.
+// Returns the local address of a connection made within `limit`; nullopt if it was refused or timed
+// out.
 std::optional<std::string> try_connect(const addrinfo& address, std::chrono::milliseconds limit) {
   const Socket socket(address);
   if (socket.fd() < 0) return std::nullopt;
@@ -110,7 +111,8 @@ int bind_only(const std::string& host, int port) {
   for (const addrinfo* address = addresses.get(); address != nullptr; address = address->ai_next) {
     Socket socket(*address);
     const int yes = 1;
-    // A port in TIME_WAIT of an earlier run is free; one that somebody listens on is not.
+    // With this option a port that an earlier run left in TIME_WAIT counts as free; a port that
+    // somebody listens on does not.
     if (socket.fd() >= 0) setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (socket.fd() >= 0 && bind(socket.fd(), address->ai_addr, address->ai_addrlen) == 0 &&
         listen(socket.fd(), SOMAXCONN) == 0) {

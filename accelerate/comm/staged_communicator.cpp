@@ -77,10 +77,10 @@ class StagedCommunicator final : public Communicator {
   bool is_near(const at::Tensor& tensor) const {
     return !tensor.defined() || tensor.device() == device_;
   }
-  // Copies lie in the engine's own memory, where it has some, so that it does not copy once more.
+  // Puts the copy in the engine's memory, if it has any, so that the engine does not copy again.
   at::Tensor fetch(const at::Tensor& tensor) const {
     if (is_near(tensor)) return tensor;
-    if (!tensor.is_contiguous()) return tensor.to(device_);  // for the engine to refuse
+    if (!tensor.is_contiguous()) return tensor.to(device_);  // the engine will refuse it
     const at::NoGradGuard no_grad;
     return room_for(tensor).copy_(tensor);
   }

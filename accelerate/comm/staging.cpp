@@ -29,8 +29,8 @@ bool gloo_reduces(at::ScalarType dtype) {
   }
 }
 
-// nullopt-free: every dtype has a wider one that Gloo reduces, or is complex (handled by the
-// caller).
+// Returns a wider dtype that Gloo reduces. Every dtype has one, except the complex ones, which the
+// caller handles.
 at::ScalarType wider(at::ScalarType dtype) {
   if (at::isFloatingType(dtype)) return at::kFloat;
   return dtype == at::kShort || dtype == at::kBool ? at::kInt : at::kLong;

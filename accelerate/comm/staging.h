@@ -1,4 +1,4 @@
-// Turns tensors into what a c10d engine takes.
+// Turns tensors into tensors that a c10d engine takes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,31 +14,33 @@ struct ReduceOp;
 
 namespace accelerate::detail {
 
-/// "float[2, 3]".
+/// Returns dtype and sizes, e.g. "Float[2, 3]".
 [[nodiscard]] std::string describe_tensor(const at::Tensor& tensor);
 
-/// Throws UsageError unless `tensor` is defined, contiguous and on a device of type `device`.
+/// Throws UsageError unless `tensor` is defined, contiguous, on a device of type `device` and no
+/// conjugate or negative view.
 void check_communicable(const at::Tensor& tensor, c10::DeviceType device = c10::kCPU);
 
-/// The memory of `tensor` as uint8, so that operations which only move data take every dtype. Keeps
-/// the memory alive.
+/// Returns the memory of `tensor` as uint8, so that operations which only move data take every
+/// dtype. The result keeps the memory alive.
 [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device = c10::kCPU);
 
-/// `tensor` divided by `size` in place: what makes a mean of a sum. Integers round toward zero.
+/// Divides `tensor` by `size` in place, to make a mean of a sum. Integers round toward zero.
 void divide(at::Tensor tensor, int size);
 
-/// What c10d calls `op`. A mean is its sum unless the engine `has_mean`: stage_for_reduction
-/// divides.
+/// Returns c10d's name for `op`. A mean is a sum unless the engine `has_mean`; stage_for_reduction
+/// then divides the sum.
 [[nodiscard]] c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean);
 
 struct Staged {
-  at::Tensor tensor;             ///< What the engine reduces: the tensor itself where it can.
-  std::function<void()> finish;  ///< Copies back and divides; empty when there is nothing to do.
+  at::Tensor tensor;             ///< To be reduced by the engine: the caller's tensor if possible.
+  std::function<void()> finish;  ///< Divides and copies back; empty when there is nothing to do.
 };
 
-/// `tensor` in a dtype that Gloo reduces: bool and the narrow or unsigned integers as a wider
-/// integer, float8 as float, complex as pairs (sum and mean only, else UsageError). Reductions of
-/// bits: integers and bool on the CPU, else UsageError.
+/// Returns `tensor` in a dtype that Gloo reduces. Bool and the narrow or unsigned integers become a
+/// wider integer, float8 becomes float, and complex numbers become pairs. `size` divides a mean; 1
+/// if the engine divides. Throws UsageError for complex numbers unless `op` is sum or mean, and for
+/// a bitwise `op` unless the tensor holds integers or bool on the CPU.
 [[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
                                          c10::DeviceType device = c10::kCPU);
 

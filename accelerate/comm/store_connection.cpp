@@ -27,8 +27,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// "10.0.0.1 29500", also for an IPv4 address that was connected to through IPv6; empty for what is
-// no address of the internet.
+// Returns e.g. "10.0.0.1 29500", also for an IPv4 address mapped to IPv6; empty for an address that
+// is neither IPv4 nor IPv6.
 std::string numeric(const sockaddr* address, socklen_t length) {
   constexpr std::string_view kMapped = "::ffff:";
   std::array<char, NI_MAXHOST> host{};
@@ -69,14 +69,14 @@ void limit_silence(int fd, milliseconds limit) {
   };
   const auto seconds = static_cast<int>(limit.count() / 1000);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
-  const timeval answer{seconds, 0};  // A host that is stopped keeps the connection alive.
+  const timeval answer{seconds, 0};  // The kernel keeps the connection of a stopped host alive.
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &answer, sizeof(answer));
   set(SOL_SOCKET, SO_KEEPALIVE, 1);
   set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(1, seconds / 2));
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(1, seconds / 6));
 }
 
-// This process's descriptors of connections to one of the addresses.
+// Returns this process's descriptors of connections to any of the addresses.
 std::vector<int> connections_to(const std::set<std::string>& wanted) {
   std::vector<int> found;
   std::error_code ignored;
@@ -115,13 +115,13 @@ bool host_has_left(const std::string& host, int port) {
 
 struct GreetingLimit::State {
   std::set<std::string> addresses;
-  std::vector<int> before;  // Connections that others made.
+  std::vector<int> before;  // Connections that existed before, which stay open.
   std::atomic<bool> is_over = false;
   std::mutex mutex;
   std::condition_variable_any wake;
   std::jthread thread;
 
-  // Again and again: c10d connects anew until its own limit is over.
+  // Closes connections repeatedly, because c10d reconnects until its own limit is over.
   void close_after(milliseconds limit, const std::stop_token& stop) {
     constexpr milliseconds kAgain{50};
     std::unique_lock lock(mutex);

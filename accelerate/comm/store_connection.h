@@ -1,4 +1,4 @@
-// The connections of c10d's TCP store, which it keeps to itself.
+// Acts on the connections of c10d's TCP store, which c10d does not expose.
 #pragma once
 
 #include <chrono>
@@ -7,21 +7,22 @@
 
 namespace accelerate::detail {
 
-/// Makes this process's connections to `host`:`port` fail when what was sent is not acknowledged
-/// for `limit` (at least a second, at most a minute), or when the peer is silent that long and does
-/// not answer probes either. Left to itself the kernel goes on for a quarter of an hour, and so
-/// would an error that wants to know from the store what became of the peers. A host that is there
-/// and busy acknowledges all the same. Returns how many connections there are.
+/// Makes this process's connections to `host`:`port` fail after `limit` (at least a second, at most
+/// a minute): when sent data is not acknowledged, when a read gets no answer, or when the peer does
+/// not answer probes. By default the kernel tries for a quarter of an hour. An error that asks the
+/// store about the peers would wait as long. The kernel of a busy host still acknowledges. Returns
+/// the number of connections.
 int notice_lost_host(const std::string& host, int port, std::chrono::milliseconds limit);
 
-/// Whether the peer has closed all connections of this process to `host`:`port`, of which there are
-/// some. A question to a store that is gone fails too, and c10d prints a stack trace for it.
+/// Whether this process has connections to `host`:`port` and the peer has closed all of them. A
+/// query to a store that is gone would fail too, but c10d would print a stack trace.
 [[nodiscard]] bool host_has_left(const std::string& host, int port);
 
-/// While this lives, but for longer than `limit`, the connections to `host`:`port` that this process
-/// has made since are closed, and new ones as well. c10d's store greets its host without a limit,
-/// and for a process that is stopped the kernel accepts connections that nobody answers. Where ranks are
-/// threads of one process, the connections of the other ranks are among them.
+/// If it lives for longer than `limit`, it closes the connections to `host`:`port` that this
+/// process has made since its construction, and all new ones until its end. It is needed because
+/// c10d's store waits without a limit for its host to answer, and the kernel accepts connections
+/// for a stopped process. When ranks are threads of one process, the connections that other ranks
+/// make meanwhile are closed too.
 class GreetingLimit {
  public:
   GreetingLimit(const std::string& host, int port, std::chrono::milliseconds limit);
@@ -29,7 +30,7 @@ class GreetingLimit {
   GreetingLimit(const GreetingLimit&) = delete;
   GreetingLimit& operator=(const GreetingLimit&) = delete;
 
-  /// Whether the limit is over, so that whoever greeted met a closed connection.
+  /// Whether the limit is over. A failed connection attempt was then closed by this object.
   [[nodiscard]] bool is_over() const;
 
  private:

@@ -12,7 +12,7 @@
 namespace accelerate {
 namespace {
 
-// "6 3 4": dtype, then the sizes; empty for an undefined tensor.
+// Returns dtype and sizes, e.g. "6 3 4"; empty for an undefined tensor.
 std::string form_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return "";
   std::string form = std::to_string(static_cast<int>(tensor.scalar_type()));

@@ -1,4 +1,4 @@
-// Collectives that need to know first what the other ranks hold, and a check for debug mode.
+// A collective that first asks which rank holds a tensor, and a check for debug mode.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,9 +15,9 @@ namespace accelerate {
 void require_device(const std::vector<at::Tensor>& tensors, c10::Device device,
                     const std::string& operation);
 
-/// The tensor that one rank has, on all of them; the others pass an undefined one and need to know
-/// neither shape nor dtype. It lies on the CPU where it was not. [collective] Throws CommError on
-/// all ranks when none or several have one.
+/// Copies the tensor of one rank to all ranks. The other ranks pass an undefined tensor and need to
+/// know neither shape nor dtype. The result lies on the CPU. [collective] Throws CommError on all
+/// ranks unless exactly one has a tensor.
 [[nodiscard]] at::Tensor copy_tensor_to_devices(Communicator& communicator,
                                                 const at::Tensor& tensor = {});
 

@@ -8,8 +8,9 @@
 
 namespace accelerate::detail {
 
-/// `text` as a terminal may show it: at most 4,096 bytes, control characters but line ends and tabs
-/// as question marks, and so is every byte beyond ASCII where the text is no UTF-8.
+/// Returns `text` in a form that is safe to print: at most 4,096 bytes, followed by "…" if `text`
+/// is longer. Control characters except line ends and tabs become question marks. If the text is
+/// not valid UTF-8, so does every byte beyond ASCII.
 [[nodiscard]] std::string untrusted_text(std::string_view text);
 [[nodiscard]] std::string untrusted_text(const std::vector<std::uint8_t>& bytes);
 

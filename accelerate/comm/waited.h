@@ -1,10 +1,10 @@
-// How long a rank has waited for others: for who shows where the time of a step goes.
+// How long a rank has waited for its peers, for reports of where the time of a step goes.
 #pragma once
 
 namespace accelerate::detail {
 
-/// Seconds that the calling thread has spent in Work::wait() since it began. What overlaps other
-/// work is not in it. Cost: two looks at the clock a wait.
+/// Returns the seconds that the calling thread has spent in Work::wait() since the thread began.
+/// Communication that overlaps other work does not count. Cost: two clock reads per wait.
 [[nodiscard]] double seconds_waited();
 
 }  // namespace accelerate::detail

@@ -21,7 +21,7 @@ bool is_json(const std::string& name) {
   return name.ends_with(".json");
 }
 
-// " It belongs into the section 'fsdp_config'." when `written` is a key of another section.
+// Returns " It belongs into the section 'fsdp_config'." when `written` is a key of another section.
 std::string home_of(std::string_view written, const std::string& section) {
   std::string home;
   if (!section.empty() && detail::cluster_table().find(written) != nullptr) home = "top level";
@@ -34,7 +34,7 @@ std::string home_of(std::string_view written, const std::string& section) {
   return home.empty() ? "" : " It belongs into the " + home + ".";
 }
 
-// `section`: "" at the top level; `known`: the keys that may stand there.
+// `section`: "" at the top level; `known`: the keys that are allowed there.
 [[noreturn]] void fail_unknown_key(const NodeEntry& entry, const std::string& section,
                                    std::vector<std::string> known, const std::string& file) {
   std::sort(known.begin(), known.end());
@@ -61,7 +61,7 @@ void read_entry(Section& section, const NodeEntry& entry, const KeyTable<Section
   if (entry.key != key->name) section.spellings[key->name] = entry.key;
 }
 
-// One key under two of its names would leave the outcome to chance.
+// Refuses one key under two of its names, because chance would decide which one counts.
 template <typename Section>
 void refuse_twins(const Node& node, const KeyTable<Section>& table, const std::string& file) {
   std::map<const Key<Section>*, const NodeEntry*> seen;

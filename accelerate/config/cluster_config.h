@@ -1,10 +1,10 @@
-// What a configuration file says about where and how to run: pure data, the same keys as Hugging
-// Face Accelerate's `default_config.yaml`, readable and writable by both. docs/config_keys.md
-// explains every key.
+// What a configuration file says about where and how to run, as pure data. The keys are the ones of
+// Hugging Face Accelerate's `default_config.yaml`, and both programs can read and write the file.
+// docs/config_keys.md explains every key.
 //
 // A field is std::optional where "not said" differs from any value; the launcher and the plugins
-// decide then. Reading is strict: an unknown key, a wrong type or a value out of range is a
-// ConfigError that names file, line, key, what is allowed and the nearest known word.
+// then decide. Reading is strict: an unknown key, a wrong type or a value out of range is a
+// ConfigError. It names file, line, key, what is allowed and the nearest known word.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@
 
 namespace accelerate {
 
-/// A key that takes a boolean or a word: `fsdp_reshard_after_forward` is a boolean in FSDP version
+/// A key that takes a boolean or a word. `fsdp_reshard_after_forward` is a boolean in FSDP version
 /// 2 and a sharding strategy in version 1; `downcast_bf16` is written both `false` and `'no'`.
 using BoolOrWord = std::variant<bool, std::string>;
 
-/// Canonical key → the spelling the file used (an alias, or without the section's prefix). Saving
-/// keeps it, so that a round trip changes nothing.
+/// Maps a canonical key to the spelling in the file (an alias, or without the section's prefix).
+/// Saving keeps the spelling, so that a round trip changes nothing.
 using KeySpellings = std::map<std::string, std::string, std::less<>>;
 
 /// Section `fsdp_config`; the keys carry the prefix `fsdp_`, which a file may leave out.
@@ -130,8 +130,8 @@ struct Fp8Config {
   std::optional<std::string> format{};  ///< HYBRID, E4M3 or E5M2.
   std::optional<int> amax_history_len{};
   std::optional<std::string> amax_compute_algo{};  ///< max or most_recent.
-  std::optional<std::vector<bool>>
-      override_linear_precision;  ///< forward, input and weight gradient.
+  /// Higher precision in forward, input gradient and weight gradient.
+  std::optional<std::vector<bool>> override_linear_precision;
   std::optional<bool> use_mxfp8_block_scaling{};
   std::optional<std::string> opt_level{};  ///< O1 or O2.
   std::optional<bool> enable_fsdp_float8_all_gather{};
@@ -140,7 +140,7 @@ struct Fp8Config {
   bool operator==(const Fp8Config&) const = default;
 };
 
-/// Section `dynamo_config`; the keys carry the prefix `dynamo_`. Carried for Python programs.
+/// Section `dynamo_config`; the keys carry the prefix `dynamo_`. Only Python programs use it.
 struct DynamoConfig {
   std::optional<std::string> backend{};
   std::optional<std::string> mode{};
@@ -154,8 +154,8 @@ struct DynamoConfig {
 /// Section `mpirun_config`.
 struct MpirunConfig {
   std::optional<std::string> mpirun_hostfile{};
-  std::optional<std::string>
-      mpirun_ccl;  ///< Written by versions up to 1.x of the original; carried.
+  /// Written by versions of the original up to 1.x; kept, but not used.
+  std::optional<std::string> mpirun_ccl;
   KeySpellings spellings{};
   bool operator==(const MpirunConfig&) const = default;
 };
@@ -166,7 +166,7 @@ struct ClusterConfig {
   DistributedType distributed_type = DistributedType::NO;
   std::optional<MixedPrecision> mixed_precision{};  ///< "no" at launch when absent.
   bool use_cpu = false;                             ///< CPU even where a GPU is present.
-  bool debug = false;                               ///< Check collectives across ranks.
+  bool debug = false;                               ///< Check tensors' devices in collectives.
 
   int num_processes = -1;  ///< Ranks on all machines together; -1: the command line must say.
   int machine_rank = 0;
@@ -200,12 +200,12 @@ struct ClusterConfig {
   bool operator==(const ClusterConfig&) const = default;
 };
 
-/// `accelerate/default_config.yaml` below $HF_HOME, $XDG_CACHE_HOME/huggingface or
-/// ~/.cache/huggingface, the first that is set. The file may be absent.
+/// Returns `accelerate/default_config.yaml` below the first of $HF_HOME,
+/// $XDG_CACHE_HOME/huggingface and ~/.cache/huggingface that is set. The file may be absent.
 [[nodiscard]] std::filesystem::path default_config_file();
 
-/// `flag`, what was given as --config_file. Throws ConfigError when it is empty, as an unset shell
-/// variable leaves it: taking that for the default file, or for none, would hide the mistake.
+/// Returns `flag`, the value of --config_file. Throws ConfigError when it is empty, as it is when a
+/// shell variable is unset. To take the default file then, or none, would hide the mistake.
 [[nodiscard]] std::filesystem::path named_config_file(const std::string& flag);
 
 /// Reads a configuration file: JSON when the name ends in `.json`, YAML (of which JSON is a part)
@@ -213,26 +213,28 @@ struct ClusterConfig {
 /// Throws ConfigError, naming file and line.
 [[nodiscard]] ClusterConfig load_cluster_config(const std::filesystem::path& file);
 
-/// As load_cluster_config on a text. `name` stands for the file in messages; a `.json` ending
-/// decides the format as above.
+/// Reads a configuration from `text` as load_cluster_config does from a file. `name` stands for the
+/// file in messages; a `.json` ending decides the format as above.
 [[nodiscard]] ClusterConfig parse_cluster_config(const std::string& text, const std::string& name);
 
-/// The YAML text the original would write: sorted keys, absent values and empty sections left out.
+/// Returns the YAML text that the original would write: sorted keys, without absent values and
+/// empty sections.
 [[nodiscard]] std::string to_yaml(const ClusterConfig& config);
 
-/// As to_yaml in JSON, two blanks of indentation.
+/// Returns the keys and values of to_yaml as JSON, indented by two blanks.
 [[nodiscard]] std::string to_json(const ClusterConfig& config);
 
-/// Where a configuration that is called `file` is written: behind symbolic links, which stay, also
-/// where they lead to nothing yet. Throws ConfigError for links that lead in a circle.
+/// Returns the path that a configuration called `file` is written to. Symbolic links are followed,
+/// even to a file that does not exist yet, so that saving keeps them. Throws ConfigError for links
+/// that lead in a circle.
 [[nodiscard]] std::filesystem::path config_target(const std::filesystem::path& file);
 
 /// Writes `config` atomically to config_target(file), as JSON when the name ends in `.json`, as
-/// YAML otherwise; folders on the way are made. Throws ConfigError when the file cannot be written.
+/// YAML otherwise. Makes missing folders. Throws ConfigError when the file cannot be written.
 void save_cluster_config(const ClusterConfig& config, const std::filesystem::path& file);
 
-/// Writes `text`, a configuration in the form that the name of `file` asks for, as
-/// save_cluster_config does.
+/// Writes `text` as save_cluster_config writes a configuration. It must be JSON when the name of
+/// `file` ends in `.json`, YAML otherwise.
 void save_config_text(const std::string& text, const std::filesystem::path& file);
 
 /// One key as documentation, flags and menus need it.
@@ -241,22 +243,23 @@ struct ConfigKey {
   std::string name;                  ///< As written in the file, with its prefix.
   std::vector<std::string> aliases;  ///< Other spellings that are read.
   std::string type;                  ///< "boolean", "integer", "number", "text", "list", …
-  std::vector<std::string> choices;  ///< Allowed words; empty when open.
+  std::vector<std::string> choices;  ///< Allowed words; empty when any text is allowed.
   std::string doc;                   ///< What it means, one sentence.
 };
 
 /// Every key of every section, in the order of the tables.
 [[nodiscard]] const std::vector<ConfigKey>& config_keys();
 
-/// Sets the key called `name` (a flag's name without dashes, `-` and `_` alike: "num_processes",
-/// "fsdp_offload_params", "zero_stage") from `text`, checked as in a file. `where` is the start of
-/// a message, e.g. "--num_processes". Throws ConfigError on an unknown name or a bad value.
+/// Sets the key called `name` from `text`, checked as in a file. `name` is a flag's name without
+/// dashes, `-` and `_` alike: "num_processes", "fsdp_offload_params", "zero_stage". `where` is the
+/// start of a message, e.g. "--num_processes". Throws ConfigError on an unknown name or a bad
+/// value.
 void set_config_key(ClusterConfig& config, std::string_view name, const std::string& text,
                     const std::string& where);
 
-/// The value of the key called `name` as a command line or environment variable would say it (true
-/// and false in lower case, lists joined by commas); nullopt when absent. Throws ConfigError on an
-/// unknown name.
+/// Returns the value of the key called `name` as it is written on a command line or in an
+/// environment variable: true and false in lower case, lists joined by commas. nullopt when absent.
+/// Throws ConfigError on an unknown name.
 [[nodiscard]] std::optional<std::string> config_key_text(const ClusterConfig& config,
                                                          std::string_view name);
 

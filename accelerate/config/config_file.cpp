@@ -1,4 +1,4 @@
-// Where configuration files live, and getting them in and out of the file system.
+// Finds, reads and writes configuration files.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ std::filesystem::path home_directory() {
   return user->pw_dir;
 }
 
-// "~" and "~/x" as a shell reads them.
+// Expands "~" and "~/x" as a shell does.
 std::filesystem::path expand_user(const std::string& path) {
   if (path == "~") return home_directory();
   if (path.starts_with("~/")) return home_directory() / path.substr(2);
@@ -68,7 +68,7 @@ ClusterConfig load_cluster_config(const std::filesystem::path& file) {
 }
 
 std::filesystem::path config_target(const std::filesystem::path& file) {
-  constexpr int kMostLinks = 40;  // As the system follows.
+  constexpr int kMostLinks = 40;  // As many as the system follows.
   std::error_code error;
   std::filesystem::path target = std::filesystem::absolute(file, error);
   for (int links = 0; std::filesystem::is_symlink(target, error); ++links) {

@@ -1,4 +1,4 @@
-// Single keys by name: what flags, environment variables, menus and the documentation need.
+// Single keys by name, for flags, environment variables, menus and the documentation.
 #include <algorithm>
 
 #include "accelerate/base/error.h"

@@ -77,8 +77,8 @@ int stage_of(const DeepSpeedConfig& config) {
   throw ConfigError("zero_stage is " + std::to_string(stage) + "; allowed are 0 to 3");
 }
 
-// ZeRO knows no units, and cuts by size; but the layers that it is told to leave in one piece,
-// where each rank may take experts of its own, are a unit each.
+// ZeRO knows no units, so units are cut by size. But each layer that DeepSpeed has to leave in one
+// piece, because ranks may choose different experts in it, is a unit.
 void decide_units(const DeepSpeedConfig& config, FsdpSettings& settings) {
   for (const auto& part : split(config.deepspeed_moe_layer_cls_names.value_or(""), ',')) {
     if (const auto name = trim(part); !name.empty()) {

@@ -1,5 +1,6 @@
-// ZeRO as `accelerate launch --use_deepspeed` asks for it, in the terms of the sharded engine. Keys
-// and variables are those of Hugging Face Accelerate 1.15; DeepSpeed itself is not used.
+// Translates the ZeRO settings of `accelerate launch --use_deepspeed` into settings of the sharded
+// engine. Keys and variables have the names of Hugging Face Accelerate 1.15; DeepSpeed itself is
+// not used.
 #pragma once
 
 #include "accelerate/config/cluster_config.h"
@@ -8,24 +9,27 @@
 namespace accelerate {
 
 /// Whether the launcher asked for DeepSpeed: ACCELERATE_USE_DEEPSPEED. Throws ConfigError when the
-/// variable is no boolean.
+/// variable is not a boolean.
 [[nodiscard]] bool use_deepspeed();
 
-/// The section `deepspeed_config` as the launcher handed it to this rank. What was not said, or is
-/// "auto" or "none", is absent. `gradient_accumulation_steps` is for the training loop.
-/// Throws ConfigError, which names the variable, for a value that a file could not hold either.
+/// Returns the section `deepspeed_config` as the launcher handed it to this rank. A key is absent
+/// when its variable is unset, "auto" or "none". `gradient_accumulation_steps` is for the training
+/// loop. Throws ConfigError, which names the variable, for a value that a file could not hold
+/// either.
 [[nodiscard]] DeepSpeedConfig deepspeed_config_from_env();
 
-/// The sharding that a ZeRO stage is: 0 NO_SHARD; 1 and 2 SHARD_GRAD_OP, where parameters stay
-/// whole between forward and backward while optimizer state, and gradients from their reduction on,
-/// are sharded; 3 FULL_SHARD; 2 when absent. ZeRO knows no units, so units of a million parameters
-/// or more are cut by size; with `deepspeed_moe_layer_cls_names` each layer of those classes is a
-/// unit, and the rest of the model one. Rank 0's parameters go to all ranks at the start, as
-/// DeepSpeed's do.
-/// Warns of what has no effect: `zero3_init_flag`, and `zero3_save_16bit_model` under mixed
-/// precision. Throws ConfigError for what this version does not have: DeepSpeed's own JSON file,
-/// clipping by `gradient_clipping` (0 is none), and offload to disk; and for offloaded parameters
-/// without stage 3.
+/// Translates a ZeRO stage into sharding. Stage 0 is NO_SHARD. Stages 1 and 2 are SHARD_GRAD_OP:
+/// parameters stay whole between forward and backward; optimizer state is sharded, and so are
+/// gradients from their reduction on. Stage 3 is FULL_SHARD. An absent stage means 2.
+///
+/// ZeRO knows no units, so the model is cut into units of a million parameters or more. With
+/// `deepspeed_moe_layer_cls_names` each layer of those classes is a unit instead, and the rest of
+/// the model is one. Rank 0's parameters go to all ranks at the start, as in DeepSpeed.
+///
+/// Warns of keys without effect: `zero3_init_flag`, the folders for offload to disk, and
+/// `zero3_save_16bit_model` under mixed precision. Throws ConfigError for what this version does
+/// not have: DeepSpeed's own JSON file, clipping by `gradient_clipping` (0 is none), and offload to
+/// disk. Throws it for offloaded parameters without stage 3 too.
 [[nodiscard]] FsdpSettings settings_of(const DeepSpeedConfig& config,
                                        MixedPrecision mixed_precision);
 

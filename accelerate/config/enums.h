@@ -1,5 +1,5 @@
 // The closed sets of words that configuration files, flags and environment variables use.
-// Enumerators are spelled as users write them, so that documentation of the original reads as ours.
+// Enumerators are spelled as users write them, so that the original's documentation fits ours.
 //
 //   to_string(MixedPrecision::bf16)            → "bf16"
 //   parse_enum<DistributedType>("fsdp")        → DistributedType::FSDP  (any case)
@@ -42,8 +42,8 @@ enum class AutoWrapPolicy { TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP, NO_WRAP };
 enum class BackwardPrefetch { BACKWARD_PRE, BACKWARD_POST, NO_PREFETCH };
 enum class StateDictType { FULL_STATE_DICT, LOCAL_STATE_DICT, SHARDED_STATE_DICT };
 
-/// Where the whole parameters of a sharded model are while they are used (ours): in buffers that
-/// each rank gathers, or in memory that all ranks of a host map.
+/// Where the whole parameters of a sharded model are while they are used (not in PyTorch): in
+/// buffers that each rank gathers, or in memory that all ranks of a host map.
 enum class FullParametersHome { automatic, gathered, shared_pages };
 
 namespace detail {
@@ -90,7 +90,7 @@ concept WordedEnum = requires { EnumWords<Enum>::values; };
 
 }  // namespace detail
 
-/// The word users write for `value`.
+/// The word that users write for `value`.
 template <detail::WordedEnum Enum>
 [[nodiscard]] constexpr std::string_view to_string(Enum value) {
   for (const auto& [enumerator, word] : detail::EnumWords<Enum>::values) {

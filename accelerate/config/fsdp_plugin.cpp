@@ -28,7 +28,7 @@ int version_of(const Plugin& plugin) {
                     std::to_string(version) + "; allowed are 1 and 2");
 }
 
-// --- How units come about ------------------------------------------------------------------------
+// --- Units ---------------------------------------------------------------------------------------
 
 std::vector<std::string> class_names(const Plugin& plugin) {
   if (plugin.transformer_cls_names_to_wrap) return *plugin.transformer_cls_names_to_wrap;
@@ -97,7 +97,7 @@ void decide_prefetch(const Plugin& plugin, FsdpSettings& settings) {
   settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
 }
 
-// Who says that rank 0's values stay with rank 0, in words; "" when nobody does.
+// Names what forbids sending rank 0's values to all ranks; "" if nothing does.
 std::string refusal_to_sync(const Plugin& plugin) {
   if (plugin.sync_module_states)
     return *plugin.sync_module_states ? "" : "sync_module_states is false";

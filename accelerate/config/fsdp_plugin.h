@@ -1,16 +1,18 @@
-// What a program and its launcher say about sharded training, and the same with everything decided.
+// What a program and its launcher say about sharded training, and the settings that follow.
 //
-//   FullyShardedDataParallelPlugin plugin{.auto_wrap_policy =
-//   AutoWrapPolicy::TRANSFORMER_BASED_WRAP,
-//                                         .transformer_cls_names_to_wrap = {{"BertLayer"}}};
+//   FullyShardedDataParallelPlugin plugin{
+//       .auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP,
+//       .transformer_cls_names_to_wrap = {{"BertLayer"}}};
 //   const FsdpSettings settings = resolve(plugin, MixedPrecision::bf16);
 //
-// A field is decided by the first that speaks: the program, the variable FSDP_<X> that
-// `accelerate launch` sets from `fsdp_config`, upstream's default. docs/config_keys.md says what
-// each key does here. Source: `FullyShardedDataParallelPlugin` of Hugging Face Accelerate 1.15; its
-// fields that hold objects of PyTorch (`state_dict_config`, `optim_state_dict_config`,
-// `param_init_fn`) have no counterpart: files are written shard by shard from every rank, and
-// accelerate/big_model fills modules of the meta device.
+// The first of these that sets a field decides it: the program; the variable FSDP_<X>, which
+// `accelerate launch` sets from `fsdp_config`; upstream's default. docs/config_keys.md says what
+// each key does here.
+//
+// Source: `FullyShardedDataParallelPlugin` of Hugging Face Accelerate 1.15. Its fields that hold
+// objects of PyTorch (`state_dict_config`, `optim_state_dict_config`, `param_init_fn`) have no
+// counterpart. Instead files are written shard by shard from every rank, and accelerate/big_model
+// fills modules of the meta device.
 #pragma once
 
 #include <cstdint>
@@ -24,57 +26,65 @@
 
 namespace accelerate {
 
-/// Element types under sharded training: f16, bf16 or f32; absent: as the model has them.
+/// Element types under sharded training: f16, bf16 or f32. An absent type is the model's own.
 struct MixedPrecisionPolicy {
-  std::optional<DType> param_dtype{};   ///< Of gathered parameters, so of forward and backward.
-  std::optional<DType> reduce_dtype{};  ///< In which gradients travel.
-  std::optional<DType> buffer_dtype{};  ///< Of floating buffers (version 1).
-  std::optional<DType> output_dtype{};  ///< Of what the model returns (version 2).
+  std::optional<DType> param_dtype{};   ///< Gathered parameters, and so forward and backward.
+  std::optional<DType> reduce_dtype{};  ///< Gradients while they travel between ranks.
+  std::optional<DType> buffer_dtype{};  ///< Floating-point buffers (version 1).
+  std::optional<DType> output_dtype{};  ///< What the model returns (version 2).
   bool operator==(const MixedPrecisionPolicy&) const = default;
 };
 
-/// What a program says: upstream's names in upstream's order, then ours. A field that is left out
-/// is the launcher's to say.
+/// What a program says: upstream's names in upstream's order, then ours. The launcher decides the
+/// fields that are left out.
 struct FullyShardedDataParallelPlugin {
-  std::optional<int> fsdp_version{};  ///< Names, defaults and rules of PyTorch's FSDP 1 or 2; 1.
-  std::optional<ShardingStrategy> sharding_strategy{};  ///< Version 1; FULL_SHARD.
+  /// Names, defaults and rules of PyTorch's FSDP 1 or 2; default 1.
+  std::optional<int> fsdp_version{};
+  std::optional<ShardingStrategy> sharding_strategy{};  ///< Version 1; default FULL_SHARD.
   /// Version 2: true frees whole parameters between forward and backward (FULL_SHARD), false keeps
-  /// them (SHARD_GRAD_OP); true. Version 1: another name of sharding_strategy.
+  /// them (SHARD_GRAD_OP); default true. Version 1: another name of sharding_strategy.
   std::optional<std::variant<bool, ShardingStrategy>> reshard_after_forward{};
-  std::optional<BackwardPrefetch> backward_prefetch{};  ///< Version 1; NO_PREFETCH.
-  /// A word ("fp16", "bf16", "fp32", or "fp8", which is bf16) or types one by one; when absent the
-  /// Accelerator's mixed precision decides.
+  std::optional<BackwardPrefetch> backward_prefetch{};  ///< Version 1; default NO_PREFETCH.
+  /// A word ("fp16", "bf16", "fp32", or "fp8", which means bf16), or a type for each use. When
+  /// absent the Accelerator's mixed precision decides.
   std::optional<std::variant<std::string, MixedPrecisionPolicy>> mixed_precision_policy{};
-  std::optional<AutoWrapPolicy> auto_wrap_policy{};  ///< How modules become units; NO_WRAP.
-  std::optional<bool> cpu_offload{};  ///< Shards and optimizer state in host memory; false.
-  /// Regular expressions (ECMAScript); a module whose whole name matches one, and all below it, is
-  /// not sharded: every rank has its parameters. None.
+  std::optional<AutoWrapPolicy> auto_wrap_policy{};  ///< How modules become units; default NO_WRAP.
+  /// Keeps shards and optimizer state in host memory; default false.
+  std::optional<bool> cpu_offload{};
+  /// Regular expressions (ECMAScript); default none. A module whose whole name matches one is not
+  /// sharded, nor is anything below it: every rank has its parameters.
   std::optional<std::vector<std::string>> ignored_modules{};
-  std::optional<StateDictType> state_dict_type{};  ///< FULL_STATE_DICT; version 2 SHARDED_….
-  bool limit_all_gathers = true;             ///< Accepted: only one unit is ever gathered ahead.
-  std::optional<bool> use_orig_params{};     ///< Version 1; accepted: parameters stay the user's.
-  std::optional<bool> sync_module_states{};  ///< Version 1: rank 0's values to all; false.
-  std::optional<bool> forward_prefetch{};    ///< Version 1: gather ahead in forward too; false.
+  /// Default FULL_STATE_DICT; in version 2 SHARDED_STATE_DICT.
+  std::optional<StateDictType> state_dict_type{};
+  bool limit_all_gathers = true;  ///< No effect: only one unit is ever gathered ahead.
+  /// Version 1. No effect: parameters stay the user's in any case.
+  std::optional<bool> use_orig_params{};
+  std::optional<bool> sync_module_states{};  ///< Version 1: rank 0's values to all; default false.
+  /// Version 1: gathers ahead in forward too; default false.
+  std::optional<bool> forward_prefetch{};
   std::optional<bool> activation_checkpointing{};          ///< true is refused, see resolve().
-  std::optional<bool> activation_checkpointing_offload{};  ///< As activation_checkpointing.
-  std::optional<bool> cpu_ram_efficient_loading{};         ///< Only rank 0 reads weights; false.
+  std::optional<bool> activation_checkpointing_offload{};  ///< true is refused too.
+  /// Only rank 0 reads weights; default false.
+  std::optional<bool> cpu_ram_efficient_loading{};
   /// Class names without namespace and `Impl`, for TRANSFORMER_BASED_WRAP.
   std::optional<std::vector<std::string>> transformer_cls_names_to_wrap{};
-  std::optional<std::int64_t> min_num_params{};  ///< For SIZE_BASED_WRAP; 0, which wraps nothing.
+  /// For SIZE_BASED_WRAP; default 0, which wraps nothing.
+  std::optional<std::int64_t> min_num_params{};
 
-  /// Ours. Ranks that share one replica; 0: those of one host. For HYBRID_SHARD and
-  /// HYBRID_SHARD_ZERO2; with version 2 a value above 0 chooses them.
+  /// Ours. How many ranks share one replica; 0 means the ranks of one host. For HYBRID_SHARD and
+  /// HYBRID_SHARD_ZERO2; in version 2 a value above 0 chooses these strategies.
   /// Variable: ACCELERATE_FSDP_SHARD_GROUP_SIZE.
   std::optional<int> shard_group_size{};
-  /// Ours. Variable: ACCELERATE_FSDP_FULL_PARAMETERS; automatic.
+  /// Ours; default automatic. Variable: ACCELERATE_FSDP_FULL_PARAMETERS.
   std::optional<FullParametersHome> full_parameters{};
 };
 
-/// Every field decided and checked: what the engine gets. Meanings as above.
+/// Every field decided and checked, as the engine gets it. Fields mean what they mean in the
+/// plugin.
 struct FsdpSettings {
   int version = 1;
   ShardingStrategy sharding_strategy = ShardingStrategy::FULL_SHARD;
-  /// Under version 2 BACKWARD_PRE: what FSDP 2 does by itself.
+  /// BACKWARD_PRE under version 2, as FSDP 2 always does.
   BackwardPrefetch backward_prefetch = BackwardPrefetch::NO_PREFETCH;
   std::optional<DType> param_dtype{};
   std::optional<DType> reduce_dtype{};
@@ -85,7 +95,7 @@ struct FsdpSettings {
   std::vector<std::string> ignored_modules{};
   StateDictType state_dict_type = StateDictType::FULL_STATE_DICT;
   bool limit_all_gathers = true;
-  bool use_orig_params = false;  ///< Under version 2 true: what FSDP 2 does by itself.
+  bool use_orig_params = false;  ///< True under version 2, as FSDP 2 always does.
   /// True whenever cpu_ram_efficient_loading is; under version 2 only then.
   bool sync_module_states = false;
   bool forward_prefetch = false;
@@ -97,16 +107,17 @@ struct FsdpSettings {
   bool operator==(const FsdpSettings&) const = default;
 };
 
-/// Whether the launcher asked for sharded training: ACCELERATE_USE_FSDP. A program that hands a
-/// plugin to its Accelerator asks by that. Throws ConfigError when the variable is no boolean.
+/// Whether the launcher asked for sharded training: ACCELERATE_USE_FSDP. A program asks by handing
+/// a plugin to its Accelerator. Throws ConfigError when the variable is not a boolean.
 [[nodiscard]] bool use_fsdp();
 
-/// Decides every field of `plugin`, reading the environment for those that it leaves out.
+/// Decides every field of `plugin`, reading the environment for the fields that it leaves out.
 /// `mixed_precision` is the Accelerator's: fp16 and bf16 set all types of the version, fp8 counts
-/// as bf16, `no` sets none. Warns of what a version ignores. Throws ConfigError, which says what
-/// was found, where, what is allowed and the cure: for a word or number out of range, fields that
-/// contradict one another or the version, a bad regular expression, and activation checkpointing,
-/// which this version does not have.
+/// as bf16, `no` sets none. Warns of fields that the version ignores.
+///
+/// Throws ConfigError for a word or number out of range, for fields that contradict one another or
+/// the version, and for a bad regular expression. Throws it for activation checkpointing too, which
+/// this version does not have. The error says what was found, where, what is allowed and the cure.
 [[nodiscard]] FsdpSettings resolve(const FullyShardedDataParallelPlugin& plugin,
                                    MixedPrecision mixed_precision);
 

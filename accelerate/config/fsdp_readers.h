@@ -1,4 +1,4 @@
-// Fields of the sharding plugin that the program leaves out, read from the launcher's variables.
+// Reads fields of the sharding plugin that the program leaves out from the launcher's variables.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace accelerate::detail {
 
-/// "FULL_SHARD (1), SHARD_GRAD_OP (2)": the first `numbered` words also go by their number.
+/// Lists the allowed words: "FULL_SHARD (1), SHARD_GRAD_OP (2)". The first `numbered` words have a
+/// number too.
 template <typename Enum>
 [[nodiscard]] std::string allowed_words(std::size_t numbered) {
   std::vector<std::string> words = enum_names<Enum>();
@@ -24,7 +25,7 @@ template <typename Enum>
   return join(words, ", ");
 }
 
-/// The word that `text` is, or the number of; nothing when it is neither.
+/// Returns the enumerator whose word or number is `text`; nullopt if none.
 template <typename Enum>
 [[nodiscard]] std::optional<Enum> find_word(const std::string& text, std::size_t numbered) {
   if (const auto word = parse_enum<Enum>(text)) return word;
@@ -33,7 +34,7 @@ template <typename Enum>
   return EnumWords<Enum>::values[static_cast<std::size_t>(*number) - 1].first;
 }
 
-/// `text`, the value of `variable`, as a word or number. Throws ConfigError.
+/// Reads `text`, the value of `variable`, as a word or number. Throws ConfigError.
 template <typename Enum>
 [[nodiscard]] Enum word_of(const char* variable, const std::string& text, std::size_t numbered) {
   if (const auto word = find_word<Enum>(text, numbered)) return *word;
@@ -41,7 +42,7 @@ template <typename Enum>
                     allowed_words<Enum>(numbered) + "." + did_you_mean(text, enum_names<Enum>()));
 }
 
-/// What the program said, else what the variable says, else `fallback`. Throws ConfigError.
+/// Returns what the program said, else what the variable says, else `fallback`. Throws ConfigError.
 template <typename Enum>
 [[nodiscard]] Enum word_or_env(const std::optional<Enum>& said, const char* variable, Enum fallback,
                                std::size_t numbered = 0) {
@@ -50,12 +51,13 @@ template <typename Enum>
   return text ? word_of<Enum>(variable, *text, numbered) : fallback;
 }
 
-/// The same of a boolean; false when nobody speaks.
+/// Returns what the program said, else the boolean in the variable, else false. Throws ConfigError.
 [[nodiscard]] inline bool flag_or_env(const std::optional<bool>& said, const char* variable) {
   return said ? *said : env_flag(variable, false);
 }
 
-/// The same of a whole number of at least `low`, and at most what Integer holds.
+/// Returns the whole number that the program said, else the one in the variable, else `fallback`.
+/// Throws ConfigError unless it is at least `low` and fits into Integer.
 template <typename Integer>
 [[nodiscard]] Integer number_or_env(const std::optional<Integer>& said, const char* field,
                                     const char* variable, Integer fallback, Integer low) {

@@ -8,14 +8,14 @@ namespace {
 
 using Plugin = FullyShardedDataParallelPlugin;
 
-constexpr std::size_t kNumberedStrategies = 5;  // All, as PyTorch counts them.
+constexpr std::size_t kNumberedStrategies = 5;  // All of them, with PyTorch's numbers.
 
 void warn(const std::string& text) {
   get_logger("accelerate.fsdp").warning(text);
 }
 
-// What FSDP_RESHARD_AFTER_FORWARD says in version 1: a strategy, or version 2's boolean, which the
-// launcher always sets, by default to true.
+// Returns the strategy in FSDP_RESHARD_AFTER_FORWARD for version 1. nullopt for version 2's
+// boolean, which the launcher always sets, by default to true.
 std::optional<ShardingStrategy> renamed_strategy_in_env() {
   const auto text = env("FSDP_RESHARD_AFTER_FORWARD");
   const auto word = text ? parse_enum<ShardingStrategy>(*text) : std::nullopt;
@@ -27,7 +27,8 @@ std::optional<ShardingStrategy> renamed_strategy_in_env() {
                     did_you_mean(*text, enum_names<ShardingStrategy>()));
 }
 
-// The strategy that version 1 calls reshard_after_forward, as its configuration files do.
+// Returns the strategy that was given as reshard_after_forward, as configuration files of version 1
+// do.
 std::optional<ShardingStrategy> renamed_strategy(const Plugin& plugin) {
   if (plugin.reshard_after_forward) {
     if (const auto* strategy = std::get_if<ShardingStrategy>(&*plugin.reshard_after_forward)) {
@@ -41,7 +42,7 @@ std::optional<ShardingStrategy> renamed_strategy(const Plugin& plugin) {
   return plugin.sharding_strategy ? std::nullopt : renamed_strategy_in_env();
 }
 
-// A false in version 1 asks for ZeRO 2, and neither PyTorch nor we hear it there.
+// Warns of a false in version 1. It asks for ZeRO 2, but version 1 ignores it, in PyTorch too.
 void warn_of_unheard_false(const Plugin& plugin, ShardingStrategy strategy) {
   const bool program = plugin.sharding_strategy || plugin.reshard_after_forward;
   const auto text = env("FSDP_RESHARD_AFTER_FORWARD");
@@ -54,8 +55,8 @@ void warn_of_unheard_false(const Plugin& plugin, ShardingStrategy strategy) {
       "HYBRID_SHARD_ZERO2), or fsdp_version to 2.");
 }
 
-// The launcher always sets FSDP_SHARDING_STRATEGY, by default to FULL_SHARD, so that word of its
-// does not count against the other key; any other does.
+// The launcher always sets FSDP_SHARDING_STRATEGY, by default to FULL_SHARD. So FULL_SHARD from the
+// launcher does not contradict the other key; any other word does.
 ShardingStrategy strategy_of_version_1(const Plugin& plugin) {
   const bool from_env = !plugin.sharding_strategy && !plugin.reshard_after_forward;
   const auto renamed = renamed_strategy(plugin);
@@ -96,7 +97,8 @@ ShardingStrategy strategy_of_version_2(const Plugin& plugin, bool hybrid) {
   return reshard ? ShardingStrategy::FULL_SHARD : ShardingStrategy::SHARD_GRAD_OP;
 }
 
-// The launcher always sets the variable, by default to FULL_SHARD, which says nothing.
+// Warns of a strategy that version 2 ignores. FULL_SHARD says nothing: it is the launcher's
+// default.
 void warn_of_unheard_strategy(const Plugin& plugin, ShardingStrategy strategy) {
   const auto text = env("FSDP_SHARDING_STRATEGY");
   if (plugin.sharding_strategy || plugin.reshard_after_forward || !text) return;

@@ -1,18 +1,18 @@
-// Which strategy a plugin and the launcher's variables mean, under the names of either version.
+// Decides which strategy a plugin and the launcher's variables mean, by the names of each version.
 #pragma once
 
 #include "accelerate/config/fsdp_plugin.h"
 
 namespace accelerate::detail {
 
-/// Decides `sharding_strategy`, `shard_group_size` and `full_parameters`; `settings.version` is
-/// decided. Warns of words of the launcher that the version does not read and that ask for
-/// something else than what comes out. Throws ConfigError as resolve() does.
+/// Decides `sharding_strategy`, `shard_group_size` and `full_parameters`; `settings.version` must
+/// be set. Warns when the launcher gives a word that the version does not read and that asks for
+/// something other than the result. Throws ConfigError as resolve() does.
 void decide_strategy(const FullyShardedDataParallelPlugin& plugin, FsdpSettings& settings);
 
-/// Ranks share models in groups.
+/// Whether ranks share models in groups.
 [[nodiscard]] bool is_hybrid(ShardingStrategy strategy);
-/// Whole parameters go after a forward, and come again in backward.
+/// Whether whole parameters are freed after a forward and gathered again in backward.
 [[nodiscard]] bool reshards_after_forward(ShardingStrategy strategy);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,4 @@
-// One table a section says everything about its keys: name, aliases, member, type, choices,
+// One table for each section says everything about its keys: name, aliases, member, type, choices,
 // meaning. Reading, writing, flags, suggestions and the documentation all come from it, so a new
 // key is one line in section_tables.cpp.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace accelerate::detail {
 
-/// Strips std::optional: a key that may be absent reads and writes as its value does.
+/// Strips std::optional: a key that may be absent is read and written like its value.
 template <typename T>
 struct Plain {
   using type = T;
@@ -37,10 +37,10 @@ struct Key {
   std::function<std::optional<Node>(const Section&)> write;
 };
 
-/// The node with synonyms replaced.
+/// Returns `node`, or a node with today's word when it holds a synonym.
 [[nodiscard]] Node modern_word(const Node& node, const KeyRules& rules);
 
-/// A line of a table.
+/// Makes a line of a table.
 template <typename Section, typename T>
 [[nodiscard]] Key<Section> key(std::string name, T Section::* member, std::string doc,
                                KeyRules rules = {}) {
@@ -70,8 +70,8 @@ template <typename Section, typename T>
 
 template <typename Section>
 struct KeyTable {
-  std::string name;    ///< Of the section in a file; "" for the top level.
-  std::string prefix;  ///< Of its keys, which a file may leave out.
+  std::string name;    ///< The section's name in a file; "" for the top level.
+  std::string prefix;  ///< The prefix of its keys, which a file may leave out.
   std::vector<Key<Section>> keys;
 
   /// `text` without the prefix.
@@ -79,7 +79,8 @@ struct KeyTable {
     return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
   }
 
-  /// The key that a file calls `written`: by name or alias, with or without the prefix.
+  /// Finds the key that a file calls `written`: by name or alias, with or without the prefix. Null
+  /// if none.
   [[nodiscard]] const Key<Section>* find(std::string_view written) const {
     for (const auto& line : keys) {
       if (bare(line.name) == bare(written)) return &line;
@@ -90,12 +91,13 @@ struct KeyTable {
     return nullptr;
   }
 
-  /// The key that a flag calls `flag`: there the prefix tells the sections apart.
+  /// Finds the key that a flag calls `flag`. A flag needs the prefix, which tells the sections
+  /// apart.
   [[nodiscard]] const Key<Section>* find_flag(std::string_view flag) const {
     return flag.starts_with(prefix) ? find(flag) : nullptr;
   }
 
-  /// Names and aliases, for suggestions.
+  /// The names of all keys, for suggestions.
   [[nodiscard]] std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& line : keys) all.push_back(line.name);

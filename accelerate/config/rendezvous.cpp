@@ -33,7 +33,7 @@ void check_one_machine_or_address(const RendezvousOptions& options) {
   }
 }
 
-// The value stays out of the message: logs are read by others.
+// The value stays out of the message, because others may read the logs.
 ChecksumKey job_token_from_env() {
   const auto digits = env("ACCELERATE_JOB_TOKEN");
   if (!digits) return {};

@@ -15,20 +15,20 @@ struct RendezvousOptions {
   int local_world_size = 1;               ///< LOCAL_WORLD_SIZE.
   std::string master_addr = "127.0.0.1";  ///< MASTER_ADDR: where rank 0's store listens.
   int master_port = 29500;                ///< MASTER_PORT.
-  bool store_is_hosted_by_launcher =
-      false;              ///< TORCHELASTIC_USE_AGENT_STORE: rank 0 only connects.
+  /// TORCHELASTIC_USE_AGENT_STORE: rank 0 only connects.
+  bool store_is_hosted_by_launcher = false;
   int restart_count = 0;  ///< TORCHELASTIC_RESTART_COUNT: keeps attempts apart.
-  /// ACCELERATE_JOB_TOKEN: what the ranks of the job know and nobody else. Values in the store bear
-  /// a checksum that it keys. Zeros where there is none: then the checksum finds accidents only.
+  /// ACCELERATE_JOB_TOKEN: a secret of the job's ranks. It is the key of the checksum that values
+  /// in the store bear. Zeros if there is no token; then the checksum finds accidents only.
   ChecksumKey job_token{};
-  std::chrono::milliseconds timeout{
-      std::chrono::minutes(30)};  ///< Of meeting and of each collective.
+  /// Limit for the ranks to meet, and for each collective.
+  std::chrono::milliseconds timeout{std::chrono::minutes(30)};
 };
 
-/// The options that the environment describes; those of a single process when it describes none.
-/// ACCELERATE_TIMEOUT (seconds) sets the timeout. Throws ConfigError that names the variable: ranks
-/// out of range, a world of several machines without MASTER_ADDR, a port or a token that is none.
-/// Fallbacks as upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
+/// Returns the options that the environment describes, or the options of a single process if it
+/// describes none. ACCELERATE_TIMEOUT (seconds) sets the timeout. Throws ConfigError, which names
+/// the variable, for ranks out of range, several machines without MASTER_ADDR, and a bad port or
+/// token. Fallbacks as upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
 [[nodiscard]] RendezvousOptions rendezvous_options_from_env();
 
 }  // namespace accelerate

@@ -1,5 +1,5 @@
-// The keys of a configuration file. docs/config_keys.md says for each what it does here and which
-// test sees it; a test holds the two together. Source of names, types and choices: the launch
+// The keys of a configuration file. docs/config_keys.md says what each key does here and which test
+// covers it; a test compares it with these tables. Source of names, types and choices: the launch
 // parser, the questionnaire and the data classes of Hugging Face Accelerate 1.15.
 #include "accelerate/config/key_table.h"
 

@@ -1,5 +1,4 @@
-// How a value of each C++ type is written in a configuration file: what is accepted, what is said
-// when it is not, and what is written back.
+// Reads and writes a value of each C++ type in a configuration file, and says what is allowed.
 #pragma once
 
 #include <cmath>
@@ -27,7 +26,8 @@ struct KeyRules {
   std::optional<std::int64_t> min{};   ///< Smallest integer.
   std::optional<std::int64_t> max{};   ///< Largest integer.
   bool not_zero = false;               ///< Zero is refused although it lies within the range.
-  /// Words of old files, or of PyYAML where it reads a boolean → the word they stand for.
+  /// Maps words of old files, and words that PyYAML turned into booleans, to the words they stand
+  /// for.
   std::vector<std::pair<std::string, std::string>> synonyms{};
 };
 
@@ -57,7 +57,7 @@ struct KeyValue<bool> {
   static Node write(bool value) { return Node::boolean(value); }
 };
 
-/// "2", "-1", and "1e8" because people write it, although YAML 1.1 calls it text.
+/// Reads "2" and "-1", and "1e8", which people write although YAML 1.1 calls it text.
 [[nodiscard]] inline std::optional<std::int64_t> read_integer(const std::string& text) {
   if (const auto value = parse_int(text)) return value;
   constexpr double kExact = 9007199254740992.0;  // 2^53: beyond, a double skips integers.

@@ -1,5 +1,5 @@
-// Where a pass gets its batches from: by index (indexed_feed.h), from a stream (stream_feed.h), or
-// from rank 0 (dispatch_feed.h).
+// The sources from which a pass gets its batches: by index (indexed_feed.h), from a stream
+// (stream_feed.h), or from rank 0 (dispatch_feed.h).
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace accelerate::detail {
 
-/// A batch on its way to the loop, and what the loop is to be told with it.
+/// A batch on its way to the loop, with the progress that the loop is told.
 template <typename Batch>
 struct Fed {
   Batch batch;
   LoaderProgress progress;
-  std::shared_ptr<Arrival> arrival = nullptr;  ///< To wait for before use; null: it is there.
+  std::shared_ptr<Arrival> arrival = nullptr;  ///< To wait for before use; null: already there.
 };
 
 /// The batches of one pass, in order. Used by one thread at a time.
@@ -28,21 +28,22 @@ template <typename Batch>
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
-  /// The next batch; nullopt after the last one. After an exception the feed is at its end.
+  /// Returns the next batch, or nullopt after the last one. After an exception the feed is at its
+  /// end.
   virtual std::optional<Fed<Batch>> next() = 0;
 };
 
 /// Where a pass begins.
 struct PassStart {
   std::int64_t epoch = 0;
-  std::size_t batch = 0;  ///< Batches of the epoch before it are left out.
+  std::size_t batch = 0;  ///< Leaves out the batches of the epoch before this one.
 };
 
-/// What is done to a batch once it has been read, on the thread that read it.
+/// What the thread that has read a batch does to it next.
 template <typename Batch>
 struct Finish {
   bool pin = false;                              ///< Page-lock its tensors.
-  std::shared_ptr<DeviceMover> mover = nullptr;  ///< Start its way to the device.
+  std::shared_ptr<DeviceMover> mover = nullptr;  ///< Starts the copy to the device; null: none.
 
   void operator()(Fed<Batch>& fed) const {
     if constexpr (Nested<Batch>) {
@@ -59,14 +60,14 @@ template <typename Batch>
 class DatasetReader {
  public:
   virtual ~DatasetReader() = default;
-  /// The batches of `plan`'s rank from `start` on. The feed may outlive the reader's other passes,
-  /// and the reader.
+  /// Opens the batches of `plan`'s rank, from `start` on. The feed stays valid when other passes
+  /// end, and when the reader is destroyed.
   [[nodiscard]] virtual std::unique_ptr<BatchFeed<Batch>> open(const LoaderPlan& plan,
                                                                PassStart start,
                                                                Finish<Batch> finish) = 0;
-  /// Whether a later batch can be opened without reading those before it.
+  /// Whether a later batch can be opened without reading the batches before it.
   [[nodiscard]] virtual bool seekable() const = 0;
-  /// The generator that the dataset draws from, if it has one.
+  /// Returns the generator that the dataset draws from, if it has one.
   [[nodiscard]] virtual std::optional<at::Generator> generator() const { return std::nullopt; }
 };
 

@@ -27,7 +27,7 @@ std::string text_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-// Whether the rows of both can stand in one tensor.
+// Whether the rows of both tensors fit into one tensor.
 bool alike(const at::Tensor& one, const at::Tensor& other) {
   if (!one.defined() || !other.defined()) return one.defined() == other.defined();
   return one.scalar_type() == other.scalar_type() && one.dim() == other.dim() &&

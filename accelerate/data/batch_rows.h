@@ -1,7 +1,7 @@
-// A batch as rows: its tensors, and its vectors of what is no tensor (collated strings), are
-// columns whose first dimension counts samples, also in a user's struct (tensor/fields.h). Joining
-// and cutting works column by column; everything else of a batch (numbers, scalars {}, undefined
-// tensors) belongs to all of its samples.
+// A batch as rows. Its columns are its tensors and its vectors of anything else (collated strings),
+// also inside a user's struct (tensor/fields.h). The first dimension of a column counts samples.
+// Batches are joined and cut column by column. Everything else in a batch (numbers, scalars {},
+// undefined tensors) belongs to all of its samples.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,9 +23,9 @@
 
 namespace accelerate::detail {
 
-/// A column of a batch, wherever it lies in its structure.
+/// A column of a batch, at any depth of its structure. Either `tensor` or `list` is set.
 struct Column {
-  /// What can be done with a vector of any type.
+  /// Operations on a vector whose type has been erased.
   struct ListOperations {
     std::size_t (*size)(const void* list);
     void (*append)(void* to, const void* from);
@@ -53,11 +53,11 @@ inline constexpr Column::ListOperations kListOperations{
 template <typename T>
 void add_columns(T& value, ColumnList& columns);
 
-/// What is known of the columns of a type.
+/// What is known at compile time about the columns of a type.
 struct ColumnFacts {
-  bool lists = false;  ///< Some are no tensors.
-  bool sent = true;    ///< A parcel has all of them.
-  bool seen = true;    ///< No user class may hold others, which nobody can see.
+  bool lists = false;  ///< Some columns are vectors, not tensors.
+  bool sent = true;    ///< A parcel (tensor/parcel.h) carries all columns.
+  bool seen = true;    ///< False for a user's class that may hold columns which cannot be found.
 
   friend constexpr ColumnFacts operator+(ColumnFacts one, ColumnFacts other) {
     return {one.lists || other.lists, one.sent && other.sent, one.seen && other.seen};
@@ -67,7 +67,8 @@ struct ColumnFacts {
 template <typename T>
 struct Parts;
 
-/// Of a type that consists of `Part`s, and whose parcel is theirs when all of them can be sent.
+/// Facts of a type that consists of `Part`s. With vectors, it is sent whole only if all parts are
+/// Portable.
 template <typename... Part>
 inline constexpr ColumnFacts kFactsOfParts = [] {
   ColumnFacts facts = (ColumnFacts() + ... + Parts<Part>::kFacts);
@@ -81,7 +82,7 @@ template <typename... Field>
 inline constexpr ColumnFacts kFactsOfFields<std::tuple<Field&...>> =
     kFactsOfParts<std::remove_cv_t<Field>...>;
 
-// A user's struct, or what has no columns.
+// Facts of a user's struct, or of a type that has no columns.
 template <typename T>
 constexpr ColumnFacts facts_of_whole() {
   if constexpr (!Nested<T> || std::is_same_v<T, at::Tensor> || kOnlyTensorsTravel<T>) {
@@ -93,7 +94,7 @@ constexpr ColumnFacts facts_of_whole() {
   }
 }
 
-// Only types with parts are listed; others have no columns.
+// Types with parts have a specialization below; any other type is a struct or has no columns.
 template <typename T>
 struct Parts {
   static constexpr ColumnFacts kFacts = facts_of_whole<T>();
@@ -107,7 +108,7 @@ struct Parts {
   }
 
  private:
-  // visit_tensors has named the tensors, and may have left some out.
+  // visit_tensors has named the tensors, and may have left some out on purpose.
   template <typename Field>
   static void add_lists(Field& field, ColumnList& columns) {
     ColumnList own;
@@ -181,7 +182,7 @@ struct Parts<torch::data::Example<Data, Target>> {
   }
 };
 
-/// Throws UsageError: the batch of a DataCollatorWithFlattening has no rows.
+/// Throws UsageError: a batch of DataCollatorWithFlattening has no rows.
 [[noreturn]] void throw_flattened();
 
 template <>
@@ -193,7 +194,7 @@ struct Parts<Inputs> {
   }
 };
 
-/// Whether a type has columns that are no tensors.
+/// Whether some columns of a type are vectors, not tensors.
 template <typename T>
 inline constexpr bool kHasLists = Parts<T>::kFacts.lists;
 
@@ -202,7 +203,7 @@ void add_columns(T& value, ColumnList& columns) {
   Parts<T>::add(value, columns);
 }
 
-/// The columns of `value`, which they point into.
+/// Returns the columns of `value`. They point into `value`.
 template <typename T>
 [[nodiscard]] ColumnList columns_of(T& value) {
   ColumnList columns;
@@ -210,27 +211,28 @@ template <typename T>
   return columns;
 }
 
-/// The number of rows of a batch: all its columns must have as many. Throws DataError when they
-/// differ, or when there are no columns.
+/// Returns the number of rows of a batch. Throws DataError when its columns differ in their number
+/// of rows, or when no column has rows.
 [[nodiscard]] std::int64_t rows_of(const ColumnList& columns);
 
-/// The number of rows of the first column that has any. Throws DataError as rows_of.
+/// Returns the number of rows of the first column that has rows. Throws DataError when there is no
+/// such column.
 [[nodiscard]] std::int64_t first_rows_of(const ColumnList& columns);
 
-/// Appends the rows of `more` to `all`; new memory. Throws DataError when dtypes, trailing shapes
-/// or the numbers of columns differ.
+/// Appends the rows of `more` to `all`, in new memory. Throws DataError when dtypes, trailing
+/// shapes or the numbers of columns differ.
 void append_rows(const ColumnList& all, const std::vector<ColumnList>& more);
 
-/// Leaves the rows [begin, end) of every column; tensors become views.
+/// Keeps only the rows [begin, end) of every column. Tensors become views.
 void cut_rows(const ColumnList& columns, std::int64_t begin, std::int64_t end);
 
-/// Gives every tensor with rows memory of its own.
+/// Copies every tensor with rows into memory of its own.
 void own_rows(const ColumnList& columns);
 
-/// Throws DataError: batch `place` of those to be joined has other keys than the first.
+/// Throws DataError: batch `place` of the batches to join has other keys than batch 0.
 [[noreturn]] void throw_other_keys(std::size_t place);
 
-/// The batches one after the other. Throws as append_rows, and when their keys differ.
+/// Joins the batches, one after the other. Throws as append_rows, and when keys differ.
 template <typename Batch>
 [[nodiscard]] Batch join_batches(std::vector<Batch> batches) {
   std::vector<ColumnList> more;
@@ -242,7 +244,7 @@ template <typename Batch>
   return std::move(batches.front());
 }
 
-/// The rows [begin, end) of a batch.
+/// Returns the rows [begin, end) of a batch.
 template <typename Batch>
 [[nodiscard]] Batch slice_batch(Batch batch, std::int64_t begin, std::int64_t end) {
   cut_rows(columns_of(batch), begin, end);

@@ -27,7 +27,7 @@ void check_shard(const ShardOptions& options) {
 }
 
 std::size_t checked_stride(std::size_t width, std::size_t shards) {
-  // Far from any real step, and far enough from the limits of size_t for the arithmetic below.
+  // Far more than any real step, and far enough below the limit of size_t for the arithmetic below.
   constexpr std::size_t kMaxStride = std::size_t{1} << 62;
   std::size_t stride = 0;
   if (!__builtin_mul_overflow(width, shards, &stride) && stride <= kMaxStride) return stride;
@@ -80,7 +80,7 @@ std::int64_t BatchSamplerShard::count_remainder() const {
   return samples;
 }
 
-// A unit past the end is one of the first step again.
+// Maps a unit past the end to a unit of the first step.
 std::size_t BatchSamplerShard::wrapped(std::size_t unit) const {
   return unit < units_ ? unit : (unit - units_) % std::min(units_, shape_.stride);
 }

@@ -1,4 +1,4 @@
-// A dataset, erased: whatever it is, a loader sees a size and batches by index.
+// The type-erased dataset: a loader sees only its size and batches by index.
 #pragma once
 
 #include <c10/core/GradMode.h>
@@ -12,8 +12,8 @@
 
 namespace accelerate {
 
-/// A source of batches over a dataset of known size. Sources are used by one thread at a time; what
-/// several of them share must stand concurrent reads.
+/// A source of batches over a dataset of known size. Each source is used by one thread at a time.
+/// Data that several sources share must allow concurrent reads.
 template <typename Batch>
 class BatchSource {
  public:
@@ -22,17 +22,18 @@ class BatchSource {
   /// The number of samples.
   [[nodiscard]] virtual std::size_t size() const = 0;
 
-  /// The batch of the samples `indices`, in that order; each is below size(). Throws what the
-  /// dataset throws, or SampleError when it knows which sample was at fault.
+  /// Returns the batch of the samples `indices`, in that order; each index is below size(). Throws
+  /// what the dataset throws, or SampleError when the source knows which sample was at fault.
   virtual Batch fetch(std::span<const std::size_t> indices) = 0;
 
-  /// A source over the same samples for one more thread.
+  /// Returns another source over the same samples, for another thread.
   [[nodiscard]] virtual std::unique_ptr<BatchSource> for_worker() const = 0;
 };
 
 namespace detail {
 
-/// The first of `indices` that fails alone; nullopt when none does. Reads them again, one by one.
+/// Returns the first of `indices` that fails alone, or nullopt if none does. Reads the samples
+/// again, one by one.
 template <typename Batch>
 std::optional<std::size_t> find_culprit(BatchSource<Batch>& source,
                                         std::span<const std::size_t> indices) {
@@ -46,8 +47,8 @@ std::optional<std::size_t> find_culprit(BatchSource<Batch>& source,
   return std::nullopt;
 }
 
-/// source.fetch(indices) without building an autograd graph. Throws SampleError, the original
-/// nested.
+/// Calls source.fetch(indices) without building an autograd graph. Throws SampleError with the
+/// original exception nested.
 template <typename Batch>
 Batch fetch_batch(BatchSource<Batch>& source, std::span<const std::size_t> indices,
                   BatchPlace place) {

@@ -1,12 +1,12 @@
-// Samples into a batch, as PyTorch's `default_collate` does it:
+// Collates samples into a batch, as PyTorch's `default_collate` does:
 //
 //   tensor                    → tensor with a new first dimension
 //   integer, bool, floating   → 1-d tensor (int64, bool, float32 for float, float64 for double)
 //   string                    → vector of strings
-//   pair, tuple, Example      → the same of the collated parts
+//   pair, tuple, Example      → pair, tuple or Example of the collated parts
 //   anything visit_tensors knows (map, array, vector of tensors, a user struct)
-//                             → the same type with each tensor stacked; other members are the
-//                             first's
+//                             → the same type with each tensor stacked; other members are copied
+//                               from the first sample
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,24 +27,24 @@
 namespace accelerate {
 namespace detail {
 
-/// A new tensor {n, …} of n tensors of equal shape. Throws c10::Error when shapes differ.
+/// Stacks n tensors of equal shape into a new tensor {n, …}. Throws c10::Error when shapes differ.
 [[nodiscard]] at::Tensor stack_tensors(const std::vector<at::Tensor>& tensors);
 
-/// A 1-d CPU tensor with a copy of `count` values.
+/// Copies `count` values into a 1-d CPU tensor.
 [[nodiscard]] at::Tensor tensor_of_values(const void* values, std::size_t count,
                                           at::ScalarType type);
 
-/// The rows `indices` of `tensor`, in that order: shape {indices.size(), …}, memory of its own.
+/// Copies the rows `indices` of `tensor`, in that order. Shape {indices.size(), …}, new memory.
 [[nodiscard]] at::Tensor gather_rows(const at::Tensor& tensor,
                                      std::span<const std::size_t> indices);
 
-/// Throws DataError unless every tensor has the same number of rows; returns it.
+/// Returns the number of rows. Throws DataError unless every tensor has as many rows.
 [[nodiscard]] std::size_t common_rows(const std::vector<at::Tensor>& columns);
 
-/// Throws DataError: sample `place` of a batch does not have what sample 0 has.
+/// Throws DataError: sample `place` of a batch has other keys or tensors than sample 0.
 [[noreturn]] void throw_unlike_samples(std::size_t place);
 
-/// The k-th tensors of all samples, in visiting order, stacked into the first sample. Throws
+/// Stacks the k-th tensors of all samples, in visiting order, into the first sample. Throws
 /// DataError when samples differ in keys, lengths or their number of tensors.
 template <Nested Sample>
 void stack_into_first(std::vector<Sample>& samples) {
@@ -71,11 +71,11 @@ struct Collate;
 template <typename T>
 using Collated = typename Collate<T>::Batch;
 
-/// A type that default_collate knows.
+/// A type whose samples default_collate can make into a batch.
 template <typename T>
 concept Collatable = requires { typename Collate<T>::Batch; };
 
-// The parts of a tuple, pair or Example, one column each.
+// Collates one part of a tuple, pair or Example.
 template <typename Part, typename Sample, typename Get>
 Collated<Part> collate_part(std::vector<Sample>& samples, Get get) {
   std::vector<Part> column;
@@ -93,7 +93,7 @@ inline constexpr bool kCollatedByParts<std::tuple<Part...>> = true;
 template <typename Data, typename Target>
 inline constexpr bool kCollatedByParts<torch::data::Example<Data, Target>> = true;
 
-// Structures that are their own batch type.
+// Structures whose batch has the same type as a sample.
 template <Nested Sample>
   requires(!kCollatedByParts<Sample>)
 struct Collate<Sample> {
@@ -116,7 +116,7 @@ struct Collate<T> {
   using Batch = at::Tensor;
   using Value = std::conditional_t<std::integral<T> && !std::same_as<T, bool>, std::int64_t, T>;
   static Batch make(const std::vector<T>& samples) {
-    // vector<bool> has no data(); one byte a value is what a bool tensor holds.
+    // vector<bool> has no data(). A bool tensor stores one byte a value.
     using Stored = std::conditional_t<std::same_as<T, bool>, std::uint8_t, Value>;
     const std::vector<Stored> values(samples.begin(), samples.end());
     return tensor_of_values(values.data(), values.size(), c10::CppTypeToScalarType<Value>::value);
@@ -175,9 +175,9 @@ struct Collate<torch::data::Example<Data, void>> {
 
 }  // namespace detail
 
-/// The batch of `samples`, at least one. Throws c10::Error when tensors to stack differ in shape,
-/// DataError when samples differ in keys or in their number of tensors.
-/// Source: `torch.utils.data.default_collate`.
+/// Makes a batch of one or more `samples`. Throws c10::Error when tensors to stack differ in shape.
+/// Throws DataError when samples differ in keys or in their number of tensors. Source:
+/// `torch.utils.data.default_collate`.
 template <typename Sample>
   requires detail::Collatable<Sample>
 [[nodiscard]] detail::Collated<Sample> default_collate(std::vector<Sample> samples) {

@@ -1,12 +1,12 @@
 // Batches of a dataset, for one process or for the ranks of a group.
 //
-//   auto batches = make_data_loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers =
-//   4}); for (auto& batch : batches) { … }             // alone, as one process auto loader =
-//   accelerator.prepare(batches);   // this rank's share, on this rank's device
+//   auto batches =
+//       make_data_loader(dataset, {.batch_size = 64, .shuffle = true, .num_workers = 4});
+//   for (auto& batch : batches) { … }            // as a single process
+//   auto loader = accelerator.prepare(batches);  // this rank's share, on this rank's device
 //
 // Loaders are handles: a copy goes through the same epochs over the same dataset. A loader belongs
-// to one thread; the worker threads behind it are its own affair. docs/data_loading.md has the
-// semantics.
+// to one thread and manages its worker threads. Semantics: docs/data_loading.md.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@
 namespace accelerate {
 namespace detail {
 
-/// What both kinds of loader can do.
+/// Members that DataLoader and PreparedLoader share.
 template <typename BatchType>
 class Loader {
  public:
@@ -38,9 +38,10 @@ class Loader {
 
   /// Starts a pass over the current epoch and reads its first batch. The epoch is counted when a
   /// pass reaches its end; after an early `break` the same epoch comes again. Passes are
-  /// independent of one another, also when they overlap. Throws SampleError when the dataset
-  /// throws, UsageError when it can only be read by one pass at a time and another one does.
-  /// [collective] where the loader dispatches or rng_types names a generator, else local.
+  /// independent of each other, even when they overlap. Throws SampleError when the dataset throws.
+  /// Throws UsageError when only one pass at a time can read the dataset, and another pass is
+  /// reading it. [collective] where the loader dispatches or rng_types names a generator, else
+  /// local.
   [[nodiscard]] LoaderIterator<Batch> begin() const { return LoaderIterator<Batch>(core_); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
 
@@ -51,7 +52,7 @@ class Loader {
   /// Samples that all ranks together consume in a step; 0 when a batch sampler decides.
   [[nodiscard]] std::int64_t total_batch_size() const { return core_.plan.total_batch_size(); }
 
-  /// The number of samples of the dataset, of all ranks together. Throws DataError as size().
+  /// The number of samples of the whole dataset, not of a rank's share. Throws DataError as size().
   [[nodiscard]] std::size_t total_dataset_length() const { return core_.plan.known_samples(); }
 
   /// The epoch that the next pass goes through, counted from 0. The order of samples is a function
@@ -59,15 +60,15 @@ class Loader {
   [[nodiscard]] std::int64_t epoch() const { return core_.plan.epoch(); }
   void set_epoch(std::int64_t epoch) { core_.plan.set_epoch(epoch); }
 
-  /// The seed of the order. Ranks must have the same.
+  /// The seed of the order. It must be equal on all ranks.
   [[nodiscard]] std::uint64_t seed() const { return core_.plan.seed(); }
 
-  /// Where the loader is in the data: within a loop after the batch that the loop has; of several
-  /// passes under way, that of the newest. Local. Cost: none.
+  /// Returns the loader's position in the data. Within a loop, it is the position after the loop's
+  /// current batch. Of several passes under way, the newest counts. Local. Costs nothing.
   [[nodiscard]] LoaderState state_dict() const { return core_.plan.state(); }
-  /// The next pass gives what came after `state`: the rest of its epoch, perhaps nothing. Samples
-  /// before it are not read, except from an iterable dataset, which knows no other way. The number
-  /// of workers may be another, and so may that of ranks if total_batch_size() is the same.
+  /// Makes the next pass continue after `state`, with the rest of its epoch, which may be empty.
+  /// Samples before it are not read, except from an iterable dataset, which cannot seek. The number
+  /// of workers may differ. The number of ranks may differ if total_batch_size() is the same.
   /// Throws CheckpointError when the state is of a loader with another total_batch_size or dataset.
   void load_state_dict(const LoaderState& state) { core_.plan.load(state); }
 
@@ -80,37 +81,39 @@ class Loader {
 
 }  // namespace detail
 
-/// A loader as make_data_loader returns it: all batches, where the dataset makes them.
+/// A loader as make_data_loader returns it: all batches, on the device where the dataset makes
+/// them.
 template <typename Batch>
 class DataLoader : public detail::Loader<Batch> {
  public:
   using detail::Loader<Batch>::Loader;
 
-  /// As above. In a group of several ranks it warns, once, that each of them reads all samples.
+  /// Starts a pass as Loader::begin. In a group of several ranks, warns once that each rank reads
+  /// all samples.
   [[nodiscard]] detail::LoaderIterator<Batch> begin() const {
     this->core().plan.warn_if_undivided();
     return detail::Loader<Batch>::begin();
   }
 };
 
-/// A loader as Accelerator::prepare returns it: this rank's batches on this rank's device. While it
-/// is iterated, the GradientState knows whether this is the last batch, and the remainder.
+/// A loader as Accelerator::prepare returns it: this rank's batches on this rank's device. During a
+/// pass, the GradientState knows the remainder and whether this is the last batch.
 template <typename Batch>
 class PreparedLoader : public detail::Loader<Batch> {
  public:
   using detail::Loader<Batch>::Loader;
 
-  /// Whether the next pass repeats samples in its last step so that all ranks get as many as one
-  /// another. Shared by all copies of this loader; set it alike on all ranks.
+  /// Whether the next pass repeats samples in its last step, so that all ranks get equally many.
+  /// All copies of this loader share the setting. Set it alike on all ranks.
   [[nodiscard]] bool even_batches() const { return control()->even_batches(); }
   void set_even_batches(bool even_batches) { control()->set_even_batches(even_batches); }
 
-  /// Whether rank 0 reads for all.
+  /// Whether rank 0 reads for all ranks.
   [[nodiscard]] bool dispatch_batches() const { return this->core().plan.dispatches(); }
-  /// Where batches lie; none: where the dataset makes them.
+  /// The device of the batches; if none, they stay on the device where the dataset makes them.
   [[nodiscard]] const std::optional<c10::Device>& device() const { return this->core().device; }
 
-  /// What all copies of this loader share.
+  /// State that all copies of this loader share.
   [[nodiscard]] const std::shared_ptr<LoaderControl>& control() const {
     return this->core().plan.control();
   }
@@ -132,13 +135,13 @@ DataLoader<Batch> loader_of(std::shared_ptr<StreamSource<Batch>> source,
 }
 }  // namespace detail
 
-/// A loader over `dataset`, which is taken by value; pass a shared_ptr to share it instead. What
-/// counts as a dataset, and which threads call it, is said in accelerate/data/dataset_source.h for
-/// map-style and in accelerate/data/stream_dataset.h for iterable ones. Samples become batches by
-/// default_collate (accelerate/data/collate.h); batches that a map-style dataset makes itself, e.g.
-/// by `.map(torch::data::transforms::Stack<>())`, stay as they are. Throws ConfigError when an
-/// option is out of range or does not fit an iterable dataset, DataError when a map-style dataset
-/// has no size.
+/// Returns a loader over `dataset`, which is taken by value; pass a shared_ptr to share it instead.
+/// accelerate/data/dataset_source.h says what counts as a map-style dataset and which threads call
+/// it; accelerate/data/stream_dataset.h says so for iterable datasets. default_collate
+/// (accelerate/data/collate.h) makes batches of samples. Batches that a map-style dataset makes
+/// itself, e.g. by `.map(torch::data::transforms::Stack<>())`, stay as they are. Throws ConfigError
+/// when an option is out of range or does not fit an iterable dataset. Throws DataError when a
+/// map-style dataset has no size.
 template <typename Dataset>
 [[nodiscard]] auto make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   using Pointee = detail::Pointee<Dataset>;
@@ -158,8 +161,9 @@ template <typename Dataset>
   }
 }
 
-/// As above with a collate function: `collate(std::vector<Sample>) -> Batch`, or from whatever
-/// get_batch returns to Batch. It is copied for every worker thread and every pass.
+/// As above, with a collate function: `collate(std::vector<Sample>) -> Batch`. With a get_batch
+/// dataset, its argument is what get_batch returns. The function is copied for every worker thread
+/// and every pass.
 template <typename Dataset, typename Collate>
 [[nodiscard]] auto make_data_loader(Dataset dataset, DataLoaderOptions options, Collate collate) {
   using Pointee = detail::Pointee<Dataset>;
@@ -180,10 +184,11 @@ template <typename Dataset, typename Collate>
   }
 }
 
-/// The share of one rank in `loader`, from the loader's current epoch on. Local: nothing is sent,
-/// so all ranks must pass loaders of equal options, seed and dataset. `functions` matter to loaders
-/// that dispatch. Throws ConfigError when split_batches does not divide batch_size by the number of
-/// ranks, UsageError when batches are to be dispatched but cannot be sent, or by nobody.
+/// Returns the share of one rank in `loader`, from the loader's current epoch on. Local: nothing is
+/// sent, so all ranks must pass loaders of equal options, seed and dataset. `functions` matter only
+/// to loaders that dispatch. Throws ConfigError when split_batches does not divide batch_size by
+/// the number of ranks. Throws UsageError when batches are to be dispatched but their type cannot
+/// be sent, or `context` has no communicator.
 template <typename Batch>
 [[nodiscard]] PreparedLoader<Batch> prepare_data_loader(const DataLoader<Batch>& loader,
                                                         const LoaderContext& context,
@@ -203,9 +208,9 @@ template <typename Batch>
                                 .dispatch = std::move(functions)});
 }
 
-/// `loader` without the first `count` batches of an epoch, which are not even read (an iterable
-/// dataset is read from its beginning nevertheless). To resume in the middle of an epoch iterate
-/// the result once, then `loader`: both count the same epochs.
+/// Returns `loader` without the first `count` batches of an epoch. These batches are not read,
+/// except from an iterable dataset, which is read from its beginning. To resume in the middle of an
+/// epoch, iterate the result once, then `loader`: both count the same epochs.
 template <template <typename> typename LoaderType, typename Batch>
 [[nodiscard]] LoaderType<Batch> skip_first_batches(const LoaderType<Batch>& loader,
                                                    std::size_t count) {

@@ -1,16 +1,17 @@
-// From a user's dataset to a BatchSource. A dataset is, by what it can do and in this order:
+// Makes a BatchSource of a user's dataset. The first row that fits a type decides how it is read:
 //
-//   get_batch(ArrayRef<size_t>), size()     a torch::data dataset, mapped ones too (no iterable
-//   ones) get(index) or [index], and size()       any type of samples: a user's class, a vector
-//   tensors of equal first dimension        a tensor, or a tuple, Example, map or struct of them
+//   get_batch(ArrayRef<size_t>), size()     a torch::data dataset, also a mapped one (not an
+//                                           iterable one)
+//   get(index) or [index], and size()       any type of samples: a user's class, a vector
+//   tensors of equal first dimension        a tensor, or a tuple, Example, map or struct of tensors
 //
-// and each also behind a shared_ptr, which is then shared and not copied.
+// Each may also come as a shared_ptr. The dataset is then shared, not copied.
 //
-// Threads. A dataset that can be read through a const reference is shared by all workers, by the
-// rule of the standard library: const access must be safe from several threads. One that cannot
+// Threads. A dataset that can be read through a const reference is shared by all workers. As in the
+// standard library, const access must then be safe from several threads. A dataset that cannot
 // (torch::data declares get_batch non-const) is copied for each worker, as torch::data's own loader
-// does; copies of tensors share memory. Behind a shared_ptr it cannot be copied: all workers then
-// call it one at a time.
+// does; copies of tensors share memory. Behind a shared_ptr it cannot be copied, so workers take
+// turns to call it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,7 +46,7 @@ template <typename D>
 concept Getter = requires(D& dataset, std::size_t index) { dataset.get(index); };
 template <typename D>
 concept Subscript = requires(D& dataset, std::size_t index) { dataset[index]; };
-// Maps count and are subscripted too, but what they hold are columns with names.
+// Maps have size() and [] too, but they hold named columns, not samples.
 template <typename T>
 inline constexpr bool kNamed = false;
 template <typename Key, typename T, typename C, typename A>
@@ -70,7 +71,7 @@ decltype(auto) read_sample(D& dataset, std::size_t index) {
   }
 }
 
-/// The number of samples, if the dataset knows; torch::data declares an optional one.
+/// Returns the number of samples if the dataset knows it. torch::data declares it as optional.
 template <typename D>
 std::optional<std::size_t> known_size(const D& dataset) {
   if constexpr (requires { dataset.size().has_value(); }) {
@@ -83,7 +84,7 @@ std::optional<std::size_t> known_size(const D& dataset) {
   }
 }
 
-/// The number of samples. Throws DataError when the dataset does not know.
+/// Returns the number of samples. Throws DataError when the dataset does not know it.
 template <typename D>
 std::size_t samples_of(const D& dataset) {
   if (const auto size = known_size(dataset)) return *size;
@@ -106,12 +107,12 @@ struct DefaultCollate {
   }
 };
 
-// A dataset as one thread sees it. D is const when all threads may read the same object.
+// One thread's access to a dataset. D is const when all threads may read the same object.
 template <typename D>
 struct Access {
   std::shared_ptr<D> dataset;
-  std::shared_ptr<std::mutex>
-      turn;  // Taken for every read of an object that is shared and not const.
+  // Held during every read of an object that is shared and not const.
+  std::shared_ptr<std::mutex> turn;
 
   [[nodiscard]] std::unique_lock<std::mutex> lock() const {
     return turn ? std::unique_lock(*turn) : std::unique_lock<std::mutex>();
@@ -163,7 +164,7 @@ class DatasetSource final : public BatchSource<Batch> {
   Collation collate_;
 };
 
-/// One index_select for each tensor of a batch.
+/// Reads columns of tensors: a batch takes the same rows of each tensor.
 template <Nested Batch>
 class ColumnSource final : public BatchSource<Batch> {
  public:
@@ -204,7 +205,7 @@ std::shared_ptr<BatchSource<Batch>> make_source(std::shared_ptr<D> dataset, bool
   }
 }
 
-// What collate gets: the samples of a batch, or what get_batch returns.
+// The argument of collate: the samples of a batch, or what get_batch returns.
 template <typename D>
 struct Raw {
   using Sample = std::remove_cvref_t<decltype(read_sample(std::declval<D&>(), 0))>;
@@ -226,7 +227,7 @@ auto source_with(std::shared_ptr<D> dataset, bool owned, Collation collate) {
   return make_source<Batch>(std::move(dataset), owned, std::move(collate));
 }
 
-/// The source of a dataset without a collate function of its own.
+/// Returns the source of a dataset for which the user gave no collate function.
 template <typename D>
 auto source_of(std::shared_ptr<D> dataset, bool owned) {
   if constexpr (Columns<D>) {

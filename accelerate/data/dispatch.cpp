@@ -33,7 +33,7 @@ void pad_to_longest(const std::vector<std::vector<at::Tensor*>>& batches, std::i
   for (std::size_t place = 0; place < batches.front().size(); ++place) {
     std::int64_t longest = 0;
     for (const auto& tensors : batches) {
-      if (place >= tensors.size()) return;  // Joining them tells what is wrong.
+      if (place >= tensors.size()) return;  // Joining the batches reports the error.
       if (!has_dimension(*tensors[place], dim)) continue;
       longest = std::max(longest, tensors[place]->size(dim));
     }

@@ -10,8 +10,7 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr std::int64_t kMark =
-    0x706574735f636361;  // "acc_step", so that nothing else passes for it
+constexpr std::int64_t kMark = 0x706574735f636361;  // "acc_step": tells a header from other bytes.
 constexpr std::int64_t kMaxReasonBytes = 1 << 16;
 
 at::Tensor bytes(std::int64_t count) {
@@ -25,7 +24,7 @@ struct DispatchChannel::Header {
   std::int64_t mark = kMark;
   std::int64_t step = 0;
   std::int64_t kind = kDealt;
-  std::int64_t bytes = 0;  // Of each part, or of the reason.
+  std::int64_t bytes = 0;  // Size of each part, or of the reason.
   std::int64_t last = 0;
   std::int64_t remainder = -1;
   std::int64_t step_samples = -1;
@@ -59,7 +58,7 @@ void DispatchChannel::deal(const std::vector<ParcelWriter>& parts, const LoaderP
         .remainder = progress.remainder,
         .step_samples = progress.step_samples,
         .step_ranks = progress.step_ranks});
-  // One after the other, in memory that the ranks can take them from.
+  // The parts lie one after the other, in memory that the ranks can take them from.
   const auto all = communicator_->empty({static_cast<std::int64_t>(parts.size()), size}, at::kByte);
   const std::vector<at::Tensor> parcels = all.unbind();
   for (std::size_t rank = 1; rank < parts.size(); ++rank) parts[rank].pack(parcels[rank]);

@@ -1,5 +1,5 @@
-// Batches that rank 0 reads and deals out: step by step it joins what it has read, cuts it into one
-// part a rank and sends each rank its own.
+// Batches that rank 0 reads and deals out. In each step it joins the batches it has read, cuts them
+// into one part a rank, and sends each rank its part.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,9 @@ class Communicator;
 
 namespace accelerate::detail {
 
-/// What rank 0 tells the others, step by step. A step costs two collectives: a broadcast of 64
-/// bytes and a scatter of the parts. All functions are [collective].
+/// Carries what rank 0 tells the other ranks, step by step. A step costs two collectives: a
+/// broadcast of 64 bytes and a scatter of the parts. All functions are [collective], except rank()
+/// and size().
 class DispatchChannel {
  public:
   explicit DispatchChannel(std::shared_ptr<Communicator> communicator);
@@ -34,19 +35,19 @@ class DispatchChannel {
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 
-  /// On rank 0: sends part r to rank r and tells all of `progress`. Part 0 is not sent.
+  /// On rank 0: sends part r to rank r, and `progress` to all ranks. Part 0 is not sent.
   void deal(const std::vector<ParcelWriter>& parts, const LoaderProgress& progress);
-  /// On rank 0: there is nothing more.
+  /// On rank 0: says that there are no more steps.
   void finish();
-  /// On rank 0: reading failed; the other ranks throw DataError with `reason`.
+  /// On rank 0: says that reading failed. The other ranks throw DataError with `reason`.
   void fail(const std::string& reason);
 
   struct Received {
     at::Tensor parcel;
     LoaderProgress progress;
   };
-  /// On the other ranks: what rank 0 has dealt; nullopt when it has finished. Throws DataError when
-  /// it has failed, CommError when what came is no step.
+  /// On the other ranks: returns what rank 0 has dealt, or nullopt when rank 0 has finished. Throws
+  /// DataError when rank 0 has failed, CommError when the message is not the step that is due.
   std::optional<Received> receive();
 
  private:
@@ -59,21 +60,22 @@ class DispatchChannel {
 
 [[noreturn]] void throw_not_portable();
 
-/// Inside a `catch` block: says how batches are made to fit together.
+/// Inside a `catch` block: throws DataError that says how batches are made to fit together.
 [[noreturn]] void throw_unlike_batches();
 
-/// Source of the parts: `DataLoaderDispatcher` of Hugging Face Accelerate.
+/// Deals out what rank 0 reads. Source of the parts: `DataLoaderDispatcher` of Hugging Face
+/// Accelerate.
 template <typename Batch>
   requires Portable<Batch>
 class DispatchFeed final : public BatchFeed<Batch> {
  public:
   struct Settings {
-    /// On rank 0: the batches that one process would read, from the given one on.
+    /// On rank 0: opens the batches that a single process would read, starting with batch `from`.
     std::function<std::unique_ptr<BatchFeed<Batch>>(std::size_t from)> open = nullptr;
-    bool seekable = false;     ///< Whether to open from a later batch is cheaper than to read on.
-    std::size_t skip = 0;      ///< Steps left out.
-    std::size_t per_step = 1;  ///< Batches of a step.
-    bool drop_last = false;    ///< A step takes all of them or none.
+    bool seekable = false;     ///< Whether opening at a later batch is cheaper than reading on.
+    std::size_t skip = 0;      ///< Steps to leave out.
+    std::size_t per_step = 1;  ///< Batches in a step.
+    bool drop_last = false;    ///< Leaves out a last step with fewer than per_step batches.
     DispatchFunctions<Batch> functions = {};
   };
   DispatchFeed(std::shared_ptr<Communicator> communicator, Settings settings)
@@ -121,7 +123,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
     return Fed<Batch>{std::move(parts.front()), progress};
   }
 
-  // Within the first step, so that what goes wrong here reaches the other ranks. The first rows of
+  // Runs within the first step, so that an error here reaches the other ranks. The first rows of
   // the epoch are needed even where its first steps are left out.
   void begin() {
     base_ = settings_.open(0);
@@ -134,7 +136,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
     }
   }
 
-  // With drop_last, whether this is the last step is only known when the next one has been read.
+  // With drop_last, a step is known to be the last one only after an attempt to read the next step.
   std::optional<Step> take_step() {
     if (!base_) begin();
     if (error_) std::rethrow_exception(error_);
@@ -201,7 +203,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
     return rows;
   }
 
-  // As many rows as there are ranks. Batches without rows are of no use to fill_up.
+  // Keeps as many rows as there are ranks. fill_up cannot use batches without rows.
   void keep_first(const std::vector<Batch>& batches) {
     std::int64_t missing = channel_.size();
     for (const Batch& batch : batches) {
@@ -215,8 +217,8 @@ class DispatchFeed final : public BatchFeed<Batch> {
     }
   }
 
-  // Repeats the first rows of the epoch so that all ranks get equally many. Before padding, as
-  // these rows may be of another length.
+  // Repeats the first rows of the epoch, so that all ranks get equally many. Runs before padding,
+  // because these rows may have another length.
   void fill_up(std::vector<Batch>& batches, std::int64_t missing) {
     for (std::size_t next = 0; missing > 0; next = (next + 1) % first_.size()) {
       batches.push_back(slice_batch(first_[next], 0, missing));

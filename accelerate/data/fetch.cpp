@@ -22,7 +22,7 @@ void run_worker(std::size_t number, const std::function<void()>& work) {
   work();
 }
 
-// "4, 9, 17, …": enough to find the batch, not all of a thousand.
+// Lists the first indices: "4, 9, 17, …". That is enough to find the batch.
 std::string list_of(std::span<const std::size_t> indices) {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> parts;
@@ -37,7 +37,7 @@ std::string text_of(BatchPlace place) {
   return "batch " + std::to_string(place.batch) + " of epoch " + std::to_string(place.epoch);
 }
 
-// Inside a `catch` block, as throw_with_context for an error that carries indices.
+// Inside a `catch` block: as throw_with_context, for an error that carries indices.
 [[noreturn]] void rethrow_with(const std::string& sentence, Indices indices) {
   std::throw_with_nested(SampleError(sentence + current_causes(), std::move(indices)));
 }

@@ -1,4 +1,4 @@
-// What surrounds the reading of a batch: errors that name the sample, and the state of worker
+// What surrounds the reading of a batch: errors that name the sample, and the setup of worker
 // threads.
 #pragma once
 
@@ -14,13 +14,14 @@
 
 namespace accelerate {
 
-/// The dataset (or the collate function) threw while a batch was read. The original exception is
-/// nested, and what() tells both.
+/// Thrown when the dataset (or the collate function) threw while a batch was read. The original
+/// exception is nested, and what() includes its message.
 class SampleError : public DataError {
  public:
   SampleError(const std::string& message, Indices indices)
       : DataError(message), indices_(std::move(indices)) {}
-  /// The sample at fault; all samples of the batch when none of them fails alone.
+  /// The sample at fault, or all samples of the batch if none fails alone. Empty if samples of an
+  /// iterable dataset could not be collated.
   [[nodiscard]] const Indices& indices() const { return indices_; }
 
  private:
@@ -35,23 +36,23 @@ struct BatchPlace {
   std::int64_t epoch = 0;
 };
 
-/// Inside a `catch` block: throws SampleError that names one sample, with the current exception
+/// Inside a `catch` block: throws a SampleError that names one sample. The current exception is
 /// nested.
 [[noreturn]] void throw_sample_error(std::size_t index);
 
-/// Inside a `catch` block: the same, with the batch in which it happened. `culprit` is the sample
-/// that fails alone; without one the message names all `indices`.
+/// Inside a `catch` block: throws a SampleError that also names the batch. `culprit` is the sample
+/// that fails alone; without one, the message names `indices`. The current exception is nested.
 [[noreturn]] void throw_batch_error(std::span<const std::size_t> indices,
                                     std::optional<std::size_t> culprit, BatchPlace place);
 
-/// Inside a `catch` block: throws SampleError for a batch of an iterable dataset, whose samples
-/// could be read but not collated, with the current exception nested.
+/// Inside a `catch` block: throws a SampleError for a batch of an iterable dataset whose samples
+/// were read but could not be collated. The current exception is nested.
 [[noreturn]] void throw_collate_error(BatchPlace place);
 
-/// Does `work` as worker `number` of a loader: the thread is named, takes the given identity (so
-/// that it logs as the rank it works for), runs its operators unobserved by profiler and engine
-/// callbacks, and computes on one core, because workers and the training step would otherwise fight
-/// for them.
+/// Runs `work` as worker `number` of a loader. The thread gets a name and the remembered identity,
+/// so that it logs as the rank it works for. Profilers and other RecordFunction callbacks do not
+/// see its operators. It computes on one core; otherwise workers and the training step would
+/// compete for cores.
 class WorkerEnvironment {
  public:
   /// Remembers the identity of the calling thread.

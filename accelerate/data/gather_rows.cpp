@@ -10,8 +10,8 @@
 namespace accelerate::detail {
 namespace {
 
-// Rows of up to a cache line or so are fetched one by one; while one is copied the memory brings
-// the next ones.
+// Rows that are not 1, 2, 4 or 8 bytes long are copied one by one. While one is copied, the memory
+// fetches the next ones.
 constexpr std::size_t kAhead = 8;
 constexpr std::size_t kCacheLine = 64;
 
@@ -21,7 +21,7 @@ void prefetch_row(const char* row, std::size_t bytes) {
   }
 }
 
-// A compiler turns copies of a known size into loads and stores, wherever the rows lie.
+// A compiler turns copies of a known size into loads and stores, however the rows are aligned.
 template <std::size_t kBytes>
 void copy_words(char* to, const char* from, std::span<const std::size_t> indices) {
   for (std::size_t index : indices) {
@@ -53,14 +53,14 @@ void copy(char* to, const char* from, std::span<const std::size_t> indices, std:
   }
 }
 
-// Plain memory, of which rows are consecutive bytes.
+// Whether rows are consecutive bytes in plain memory.
 bool is_plain(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == at::kStrided && tensor.is_contiguous() &&
          !tensor.is_conj() && !tensor.is_neg() && !tensor.is_quantized();
 }
 
 at::Tensor select(const at::Tensor& tensor, std::span<const std::size_t> indices) {
-  // index_select only reads the indices; the tensor around them does not outlive this call.
+  // index_select only reads the indices, and the tensor around them does not outlive this call.
   auto* data = const_cast<std::size_t*>(indices.data());
   at::Tensor rows = at::from_blob(data, {static_cast<std::int64_t>(indices.size())}, at::kLong);
   if (!tensor.device().is_cpu()) rows = rows.to(tensor.device());

@@ -1,4 +1,4 @@
-// Batches read by index: in the loop itself, or ahead of it by worker threads.
+// Batches read by index, either in the loop itself or ahead of it by worker threads.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace accelerate::detail {
 
-/// The dataset of a loader, and the sources of worker threads that are waiting for the next epoch:
-/// a worker's copy of a dataset lives as long as the loader, with whatever state it has.
+/// The dataset of a loader, with the workers' sources that wait for the next epoch. A worker's copy
+/// of a dataset lives as long as the loader, and keeps its state.
 template <typename Batch>
 class SourcePool {
  public:
@@ -36,7 +36,7 @@ class SourcePool {
     return taken;
   }
   void give_back(std::vector<std::unique_ptr<Source>> sources) {
-    // In reverse, so that worker 0 gets its own again.
+    // In reverse, so that worker 0 gets the same source again.
     std::move(sources.rbegin(), sources.rend(), std::back_inserter(idle_));
   }
 
@@ -103,8 +103,8 @@ class IndexedFeed final : public BatchFeed<Batch> {
     return fed;
   }
 
-  // The end is announced with the last batch: how many there are is known beforehand, so no batch
-  // needs to be read ahead to find out.
+  // The last batch announces the end. The number of batches is known beforehand, so no batch needs
+  // to be read ahead for that.
   [[nodiscard]] LoaderProgress progress(std::size_t position) const {
     const BatchSamplerShard::Step step = batches_.step(position);
     const bool last = position + 1 == batches_.size();
@@ -128,7 +128,7 @@ class IndexedFeed final : public BatchFeed<Batch> {
   std::optional<OrderedPrefetch<Fed<Batch>>> prefetch_;
 };
 
-/// A map-style dataset.
+/// Reads a map-style dataset.
 template <typename Batch>
 class IndexedReader final : public DatasetReader<Batch> {
  public:

@@ -1,4 +1,4 @@
-// What all copies of a loader have in common, whatever the type of its batches.
+// State that all copies of a loader share, whatever the type of its batches.
 #pragma once
 
 #include <cstddef>
@@ -9,63 +9,65 @@
 
 namespace accelerate {
 
-/// Where a loader is in the data: numbers only, to be saved by any means. With the dataset and the
-/// loader's options it determines everything that is still to come, whatever the number of workers.
+/// A loader's position in the data. It holds only numbers, so any format can save it. Together with
+/// the dataset and the loader's options it determines all batches to come. The number of workers
+/// does not matter.
 struct LoaderState {
-  std::int64_t epoch = 0;             ///< The pass that is under way, or the next one.
-  std::int64_t batches = 0;           ///< Batches of it that this rank has been given.
-  std::int64_t samples = 0;           ///< Samples of it that all ranks together have consumed.
-  std::uint64_t seed = 0;             ///< Of the order.
-  std::int64_t total_batch_size = 0;  ///< Samples a step of all ranks; 0: a batch sampler decides.
-  std::int64_t dataset_length = -1;   ///< Samples of the dataset; -1: it does not know.
+  std::int64_t epoch = 0;             ///< The epoch that is under way, or the next one.
+  std::int64_t batches = 0;           ///< Batches of the epoch that this rank has been given.
+  std::int64_t samples = 0;           ///< Samples of the epoch that all ranks together consumed.
+  std::uint64_t seed = 0;             ///< Seed of the order.
+  std::int64_t total_batch_size = 0;  ///< Samples in a step of all ranks; 0 with a batch sampler.
+  std::int64_t dataset_length = -1;   ///< Samples of the dataset; -1: unknown.
   std::int64_t num_processes = 1;     ///< Ranks that shared the batches.
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
 
-/// Where a loader is in its epochs, and what may be changed between its passes. Copies of a loader
-/// and its skip_first_batches views share one; an Accelerator keeps those of the loaders it
-/// prepared. Belongs to the thread of the loop.
+/// A loader's position in its epochs, and the settings that may change between its passes. Copies
+/// of a loader and its skip_first_batches views share one control. An Accelerator keeps the
+/// controls of the loaders it prepared. Belongs to the thread of the loop.
 class LoaderControl {
  public:
   LoaderControl() = default;
-  /// `always_even`: rank 0 reads and deals out equal parts (dispatch_batches), so that even_batches
-  /// decides nothing.
+  /// `always_even`: rank 0 reads and deals out equal parts (dispatch_batches), so even_batches has
+  /// no effect.
   LoaderControl(bool even_batches, bool always_even)
       : even_batches_(even_batches), always_even_(always_even) {}
 
   /// The epoch that the next pass goes through, counted from 0.
   [[nodiscard]] std::int64_t epoch() const { return place_.epoch; }
-  /// The next pass goes through `epoch`, from its first batch.
+  /// Makes the next pass go through `epoch`, from its first batch.
   void set_epoch(std::int64_t epoch);
 
-  /// Whether the last step repeats samples so that all ranks get as many as one another. A change
-  /// is seen by the next pass; it must be the same on all ranks.
+  /// Whether the last step repeats samples so that all ranks get equally many. A change takes
+  /// effect in the next pass. It must be the same on all ranks.
   [[nodiscard]] bool even_batches() const { return even_batches_; }
   void set_even_batches(bool even_batches) { even_batches_ = even_batches; }
   [[nodiscard]] bool always_even() const { return always_even_; }
 
-  /// Batches of the epoch that the next pass leaves out.
+  /// The number of batches of its epoch that the next pass leaves out.
   [[nodiscard]] std::size_t resumes_at() const { return resumes_ ? place_.batches : 0; }
 
-  /// A place in the data: batches of an epoch that have been handed out or left out.
+  /// A position in the data: `batches` of `epoch` have been handed out or left out.
   struct Place {
     std::int64_t epoch = 0;
     std::size_t batches = 0;
   };
-  /// Of the newest pass that is under way; else where the last one ended, or the next one begins.
+  /// Returns the place of the newest pass under way. If no pass is under way, returns where the
+  /// last one ended or the next one begins.
   [[nodiscard]] Place place() const { return passes_.empty() ? place_ : passes_.back().place; }
-  /// The next pass goes through `epoch` without its first `batches`.
+  /// Makes the next pass go through `epoch` without its first `batches`.
   void resume(std::int64_t epoch, std::size_t batches);
 
-  // A pass reports where it is.
-  /// Begins a pass, once its dataset is open; returns its number.
+  // The functions below are called by a pass.
+  /// Begins a pass, after its dataset was opened. Returns the number of the pass.
   std::int64_t begin_pass();
-  /// `batches` of the epoch have been handed out or left out.
+  /// Records that `batches` of the epoch have been handed out or left out.
   void report(std::int64_t pass, std::size_t batches);
-  /// A pass has reached the end of its epoch.
+  /// Records that a pass has reached the end of its epoch.
   void finish_epoch() { set_epoch(epoch() + 1); }
-  /// A pass is over, whether or not it reached the end.
+  /// Records that a pass is over, whether or not it reached the end.
   void end_pass(std::int64_t pass) noexcept;
 
  private:
@@ -74,15 +76,16 @@ class LoaderControl {
     Place place;
   };
   Place place_;
-  bool resumes_ = false;  // The next pass starts at place_ and not at the beginning.
+  bool resumes_ = false;  // The next pass starts at place_, not at the beginning of an epoch.
   bool even_batches_ = true;
   bool always_even_ = false;
   std::int64_t passes_begun_ = 0;
   std::vector<Pass> passes_;  // Under way, the newest last.
 };
 
-/// Sets even_batches of some loaders for as long as it lives, then puts back what each had. Loaders
-/// that are always even stay as they are, with one warning in the log. Local; every rank needs one.
+/// Sets even_batches of some loaders for its lifetime, then restores the value that each had.
+/// Loaders that are always even stay as they are; turning even_batches off for them logs one
+/// warning. Local; every rank needs one.
 class [[nodiscard]] EvenBatchesScope {
  public:
   EvenBatchesScope(std::vector<std::shared_ptr<LoaderControl>> loaders, bool even_batches);

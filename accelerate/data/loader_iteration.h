@@ -20,7 +20,7 @@
 
 namespace accelerate::detail {
 
-/// What a loader is made of. A value; copies share the dataset and the count of epochs.
+/// The parts of a loader. A value type; copies share the dataset and the count of epochs.
 template <typename Batch>
 struct LoaderCore {
   LoaderPlan plan;
@@ -41,7 +41,7 @@ struct LoaderCore {
  private:
   [[nodiscard]] std::optional<at::Generator> generator() const { return dataset->generator(); }
 
-  // A mover works beside the loop, so there must be something beside the loop.
+  // A mover is useful only if workers read ahead: the copies then overlap with the loop.
   [[nodiscard]] Finish<Batch> finish() const {
     const bool ahead = plan.options().num_workers > 0;
     return {.pin = plan.options().pin_memory && device && device->is_cuda(),
@@ -68,8 +68,8 @@ struct LoaderCore {
   }
 };
 
-/// The pass itself. Its progress is on the GradientState's stack from construction until its end,
-/// which is the step after the last batch, an exception, or destruction, whichever comes first.
+/// One pass. Its progress is on the GradientState's stack from construction until the pass ends. It
+/// ends at the step after the last batch, at an exception, or at destruction.
 template <typename Batch>
 class LoaderIteration {
  public:
@@ -83,17 +83,17 @@ class LoaderIteration {
   LoaderIteration(const LoaderIteration&) = delete;
   LoaderIteration& operator=(const LoaderIteration&) = delete;
 
-  /// Reads the next batch; false when there is none.
+  /// Reads the next batch. Returns false if none is left.
   bool advance() {
     if (ended_) return false;
-    batch_.reset();  // Its memory is free for the next one.
+    batch_.reset();  // Frees its memory for the next batch.
     try {
       if (read()) return true;
     } catch (...) {
       end();
       throw;
     }
-    control().finish_epoch();  // Also without a batch: all ranks go through the same epochs.
+    control().finish_epoch();  // Also without a batch: all ranks must count the same epochs.
     end();
     return false;
   }
@@ -142,7 +142,7 @@ class LoaderIteration {
   std::unique_ptr<BatchFeed<Batch>> feed_;
 };
 
-/// A single-pass iterator that owns its pass: leaving a loop early, by `break` or by an exception,
+/// A single-pass iterator that owns its pass. Leaving a loop early, by `break` or by an exception,
 /// ends the pass and its threads.
 template <typename Batch>
 class LoaderIterator {
@@ -156,10 +156,10 @@ class LoaderIterator {
     pass_->advance();
   }
 
-  /// The batch; it is the loop's to change or move from.
+  /// The current batch. The loop may change it or move from it.
   Batch& operator*() const { return pass_->batch(); }
   Batch* operator->() const { return &pass_->batch(); }
-  /// Reads the next batch. Throws SampleError when the dataset throws; the pass is then at its end.
+  /// Reads the next batch. Throws SampleError when the dataset throws; the pass has then ended.
   LoaderIterator& operator++() {
     pass_->advance();
     return *this;

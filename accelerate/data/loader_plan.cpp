@@ -35,7 +35,7 @@ void check_iterable(const DataLoaderOptions& options) {
   }
 }
 
-// Steps of an epoch; as many as can be counted where nobody knows.
+// Returns the number of steps in an epoch, or the largest that can be counted if it is unknown.
 std::int64_t most_batches(const LoaderState& loader) {
   const std::int64_t step = std::max<std::int64_t>(loader.total_batch_size, 1);
   if (loader.total_batch_size == 0 || loader.dataset_length < 0) {
@@ -101,7 +101,7 @@ LoaderPlan LoaderPlan::prepared(const LoaderContext& context) const {
   plan.shard_ = {.num_shards = context.world_size,
                  .shard_index = context.rank,
                  .split_batches = config.split_batches};
-  // Refuses here, and not in the first loop, what does not fit together.
+  // Throws here, and not in the first loop, if options do not fit together.
   static_cast<void>(plan.step_shape());
   return plan;
 }
@@ -121,7 +121,7 @@ LoaderPlan LoaderPlan::undivided() const {
 
 ShardOptions LoaderPlan::shard() const {
   ShardOptions shard = shard_;
-  // One process keeps its last batch as it is: with no other to be equal to, nothing is repeated.
+  // A single process keeps its last batch as it is: there are no other ranks to match.
   shard.even_batches = (dispatches_ || control_->even_batches()) && shard.num_shards > 1;
   return shard;
 }
@@ -160,7 +160,7 @@ void LoaderPlan::warn_if_undivided() const {
 }
 
 std::size_t LoaderPlan::size() const {
-  // How many there are does not depend on their order, so no permutation is drawn.
+  // The number of batches does not depend on their order, so no permutation is drawn.
   const std::size_t all = options_.batch_sampler
                               ? batches(epoch()).size()
                               : uniform_batches(SampleOrder(known_samples())).size();
@@ -222,7 +222,7 @@ void LoaderPlan::check(const LoaderState& state) const {
                           " batches of an epoch have been consumed, but there are at most " +
                           std::to_string(most_batches(mine)) + ".");
   }
-  // Steps of equally many samples are the same steps on any number of ranks.
+  // With a fixed number of samples, steps are the same on any number of ranks.
   if (mine.total_batch_size == 0 && state.num_processes != mine.num_processes) {
     throw_other_loader("number of processes", state.num_processes, mine.num_processes);
   }

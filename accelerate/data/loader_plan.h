@@ -13,71 +13,73 @@
 
 namespace accelerate::detail {
 
-/// What a loader must know of a dataset.
+/// What a loader must know about a dataset.
 struct DatasetShape {
-  std::optional<std::size_t> samples;  ///< None: the dataset does not know.
+  std::optional<std::size_t> samples;  ///< None: unknown.
   bool iterable = false;               ///< Read from its beginning, not by index.
 };
 
-/// Throws ConfigError when an option is out of range, or options exclude each other or an iterable
-/// dataset.
+/// Throws ConfigError when an option is out of range, when options exclude each other, or when an
+/// option does not fit an iterable dataset.
 void check_options(const DataLoaderOptions& options, bool iterable);
 
-/// The seed of a loader: its own, else the configuration's, else that of the CPU's default
-/// generator.
+/// Returns the seed of a loader: its own, else the configuration's, else the seed of the CPU's
+/// default generator.
 [[nodiscard]] std::uint64_t choose_seed(const DataLoaderOptions& options,
                                         const DataLoaderConfiguration& config);
 
-/// Which samples each batch of each epoch has. A value; copies share the LoaderControl, so that a
-/// loader and its skipping view go through the epochs together.
+/// Decides which samples each batch of each epoch has. A value type. Copies share the
+/// LoaderControl, so a loader and its skip_first_batches view go through the epochs together.
 class LoaderPlan {
  public:
-  /// A loader that is used alone, as one process. Throws as check_options.
+  /// Makes the plan of a loader that a single process uses. Throws as check_options.
   LoaderPlan(DatasetShape dataset, DataLoaderOptions options);
 
-  /// The same samples and options as one rank of a group, with epochs of its own. Throws
-  /// ConfigError as BatchSamplerShard.
+  /// Returns the plan for one rank of a group, with a LoaderControl of its own. Throws ConfigError
+  /// as BatchSamplerShard. Throws UsageError when it dispatches but `context` has no communicator.
   [[nodiscard]] LoaderPlan prepared(const LoaderContext& context) const;
 
-  /// The same loader with the first `batches` of every epoch left out, together with those left out
-  /// already.
+  /// Returns a plan that also leaves out the first `batches` of every epoch, after those it already
+  /// leaves out.
   [[nodiscard]] LoaderPlan skipping(std::size_t batches) const;
 
-  /// What one process would read: for the rank that reads for all.
+  /// Returns the plan of a single process, for rank 0 when it reads for all ranks.
   [[nodiscard]] LoaderPlan undivided() const;
 
-  /// This rank's batches of an epoch of a map-style dataset. Cost: that of the permutation when
-  /// shuffled, unless it is that of the last call.
+  /// Returns this rank's batches of an epoch of a map-style dataset. Cost: drawing the permutation
+  /// when shuffled, unless the last call asked for the same seed and epoch.
   [[nodiscard]] BatchSamplerShard batches(std::int64_t epoch) const;
 
-  /// Samples of one rank and of all ranks in a step; batches where a batch sampler decides.
+  /// Returns the samples of one rank and of all ranks in a step. With a batch sampler, counts
+  /// batches.
   [[nodiscard]] StepShape step_shape() const;
 
-  /// Which part is ours, with even_batches as it is now.
+  /// Returns which part is this rank's, with the current even_batches.
   [[nodiscard]] ShardOptions shard() const;
 
-  /// Number of batches of this rank in the current epoch, less those skipped. Free of cost, except
-  /// with a batch sampler, which has to be called. Throws DataError when the dataset has no size.
+  /// Returns the number of this rank's batches in the current epoch, without the skipped ones.
+  /// Costs nothing, except with a batch sampler, which has to be called. Throws DataError when the
+  /// dataset has no size.
   [[nodiscard]] std::size_t size() const;
 
-  /// Samples that all ranks consume in a step; 0 when batches differ in size.
+  /// Samples that all ranks together consume in a step; 0 with a batch sampler.
   [[nodiscard]] std::int64_t total_batch_size() const;
 
-  /// Warns, once for each number of samples, when ranks of a group each read what one process
-  /// would: to be called where a loader that was not prepared is iterated.
+  /// Warns when each rank of a group reads all samples, once for each number of samples. Called
+  /// when a loader that was not prepared is iterated.
   void warn_if_undivided() const;
 
-  /// Whether rank 0 reads for all. Never so for one process.
+  /// Whether rank 0 reads for all ranks; always false for one process.
   [[nodiscard]] bool dispatches() const { return dispatches_; }
   /// Whether the dataset is read from its beginning, not by index.
   [[nodiscard]] bool iterable() const { return dataset_.iterable; }
 
-  /// Where the loader is in the data.
+  /// Returns the loader's position in the data.
   [[nodiscard]] LoaderState state() const;
-  /// The next pass goes on from there. Throws CheckpointError when `state` is not that of a loader
-  /// like this.
+  /// Makes the next pass go on from `state`. Throws CheckpointError when `state` does not fit this
+  /// loader.
   void load(const LoaderState& state) const;
-  /// Throws as load(), and changes nothing.
+  /// Throws as load(), without changing anything.
   void check(const LoaderState& state) const;
 
   [[nodiscard]] const std::optional<std::size_t>& samples() const { return dataset_.samples; }
@@ -91,7 +93,7 @@ class LoaderPlan {
   void set_epoch(std::int64_t epoch) const { control_->set_epoch(epoch); }
   [[nodiscard]] const std::shared_ptr<LoaderControl>& control() const { return control_; }
 
-  /// Gives the plan for as long as there is a loader that goes by it, afterwards nothing.
+  /// Returns a function that gives the plan while a loader still uses it, and nullopt afterwards.
   [[nodiscard]] std::function<std::optional<LoaderPlan>()> watch() const;
 
  private:
@@ -103,7 +105,7 @@ class LoaderPlan {
   ShardOptions shard_;
   bool dispatches_ = false;
   std::size_t skipped_ = 0;
-  // Shared by copies, as the seed may be that of a loaded state.
+  // Shared by copies, because load() replaces the seed.
   std::shared_ptr<std::uint64_t> seed_;
   std::shared_ptr<EpochOrders> orders_;
   std::shared_ptr<LoaderControl> control_ = std::make_shared<LoaderControl>();

@@ -1,4 +1,4 @@
-// Items made ahead of use by several threads and handed out in order. Needs no LibTorch, so that it
+// Makes items ahead of use in several threads and hands them out in order. Needs no LibTorch, so it
 // can be tested under ThreadSanitizer.
 #pragma once
 
@@ -15,23 +15,23 @@
 namespace accelerate::detail {
 
 struct PrefetchOptions {
-  std::size_t count = 0;     ///< Items in all.
+  std::size_t count = 0;     ///< Total number of items.
   std::size_t workers = 1;   ///< Threads.
-  std::size_t capacity = 1;  ///< Items that may be made or in the making and not yet taken.
+  std::size_t capacity = 1;  ///< Items being made, or made and not yet taken, at any time.
 };
 
-/// Makes items 0 … count - 1 by `produce(worker, item)` on its own threads, at most `capacity`
-/// ahead of the consumer. Item k waits in slot k mod capacity, so order costs no sorting and memory
-/// is bounded. One thread consumes. `produce` runs on many threads at once, each with its own
-/// `worker` number.
+/// Makes items 0 … count - 1 with `produce(worker, item)` on its own threads, at most `capacity`
+/// ahead of the consumer. Item k waits in slot k mod capacity, so keeping the order needs no
+/// sorting, and memory is bounded. Only one thread may consume. `produce` runs on many threads
+/// simultaneously, each with its own `worker` number.
 template <typename T>
 class OrderedPrefetch {
  public:
   using Produce = std::function<T(std::size_t worker, std::size_t item)>;
-  /// Called once on each thread with what the thread is to do; may surround it with guards.
+  /// Called once on each thread with that thread's work. It may set up guards around the work.
   using AroundWorker = std::function<void(std::size_t worker, const std::function<void()>& work)>;
 
-  /// Starts the threads. Throws std::system_error when the system refuses one.
+  /// Starts the threads. Throws std::system_error when the system refuses to start one.
   OrderedPrefetch(PrefetchOptions options, Produce produce, AroundWorker around = nullptr)
       : options_(options),
         produce_(std::move(produce)),
@@ -47,14 +47,14 @@ class OrderedPrefetch {
     }
   }
 
-  /// Begins no further item and waits for those in the making.
+  /// Starts no further item and waits for items being made.
   ~OrderedPrefetch() { stop(); }
 
   OrderedPrefetch(const OrderedPrefetch&) = delete;
   OrderedPrefetch& operator=(const OrderedPrefetch&) = delete;
 
-  /// The next item, waiting for it if need be; nullopt after the last. An exception that `produce`
-  /// threw for this item is rethrown here, in its turn.
+  /// Returns the next item, waiting for it if necessary, or nullopt after the last. An exception
+  /// that `produce` threw for this item is rethrown here, in its turn.
   std::optional<T> next() {
     std::unique_lock lock(mutex_);
     if (taken_ == options_.count) return std::nullopt;
@@ -82,15 +82,15 @@ class OrderedPrefetch {
     around_ ? around_(worker, work) : work();
   }
 
-  // The number of an item to make, once there is room for it; nullopt when there is nothing left to
-  // do.
+  // Waits until there is room for another item and returns its number. Returns nullopt if no work
+  // is left.
   std::optional<std::size_t> claim() {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [this] {
       return stopping_ || claimed_ == options_.count || claimed_ < taken_ + options_.capacity;
     });
     if (stopping_ || claimed_ == options_.count) return std::nullopt;
-    // The worker that claims the last item lets the idle ones go home.
+    // The worker that claims the last item wakes the idle workers, so that they end.
     if (++claimed_ == options_.count) room_.notify_all();
     return claimed_ - 1;
   }

@@ -9,7 +9,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Written against c10's device-independent interface, so that it compiles without CUDA.
+// Uses only c10's device-independent interface, so it compiles without CUDA.
 class StreamArrival final : public Arrival {
  public:
   StreamArrival(c10::Device device, const c10::Stream& copies)
@@ -20,7 +20,7 @@ class StreamArrival final : public Arrival {
     const c10::Stream computation = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
     event_.block(computation);
     for (const at::Tensor& tensor : tensors) {
-      // Its memory belongs to the copying stream; it must not be given away while we compute.
+      // The memory belongs to the copying stream. It must not be reused while this stream computes.
       if (tensor.defined() && tensor.device() == device_) tensor.record_stream(computation);
     }
   }
@@ -50,7 +50,7 @@ class StreamMover final : public DeviceMover {
   c10::Stream stream_;
 };
 
-// "cuda" without a number is the current GPU of the thread that asks; workers have another.
+// "cuda" without a number means the current GPU of the calling thread. Workers have another one.
 c10::Device numbered(c10::Device device) {
   if (device.has_index()) return device;
   return c10::impl::VirtualGuardImpl(device.type()).getDevice();
@@ -60,7 +60,7 @@ c10::Device numbered(c10::Device device) {
 
 void move_to_device(at::Tensor& tensor, c10::Device device, bool non_blocking) {
   if (!tensor.defined() || tensor.device() == device) return;
-  // "cuda" without a number is the current one; `to` knows which that is.
+  // "cuda" without a number is the current GPU; `to` resolves it.
   const bool waits = !non_blocking && !(device.is_cuda() && tensor.is_cpu() && tensor.is_pinned());
   tensor = tensor.to(device, /*non_blocking=*/!waits);
 }

@@ -42,8 +42,8 @@ RandomSampler::RandomSampler(std::size_t size, std::uint64_t seed)
     : size_(size), seed_(seed), generator_(generator_of(seed)) {}
 
 SampleOrder RandomSampler::order() {
-  // Python's iterator first draws a seed for its workers, and its sampler, at the end, a second
-  // permutation of which it needs nothing.
+  // Python's iterator first draws a seed for its workers. At its end, its sampler draws a second
+  // permutation and uses nothing of it.
   static_cast<void>(at::empty({}, at::kLong).random_(generator_));
   Indices indices = permutation(size_, generator_);
   static_cast<void>(permutation(size_, generator_));

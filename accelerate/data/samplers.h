@@ -1,6 +1,5 @@
-// The order in which samples are visited, and its cut into batches. Everything is computed by
-// position: any batch of an epoch can be asked for, by any thread, without going through those
-// before it.
+// The order in which samples are visited, and how it is cut into batches. Everything is computed by
+// position: any thread can ask for any batch of an epoch without computing the batches before it.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -18,13 +17,13 @@ namespace accelerate {
 /// thread.
 class SampleOrder {
  public:
-  /// 0, 1, …, size - 1. Costs nothing.
+  /// The order 0, 1, …, size - 1. Costs nothing.
   explicit SampleOrder(std::size_t size) : size_(size) {}
-  /// The given indices, in their order.
+  /// The given indices, in the given order.
   explicit SampleOrder(Indices indices);
 
   [[nodiscard]] std::size_t size() const { return size_; }
-  /// The index at `position`, which must be below size().
+  /// Returns the index at `position`, which must be below size().
   [[nodiscard]] std::size_t operator[](std::size_t position) const {
     return indices_ ? (*indices_)[position] : position;
   }
@@ -34,7 +33,7 @@ class SampleOrder {
   std::shared_ptr<const Indices> indices_;
 };
 
-/// Every sample once, in the dataset's order.
+/// Visits every sample once, in the dataset's order.
 class SequentialSampler {
  public:
   explicit SequentialSampler(std::size_t size) : size_(size) {}
@@ -45,9 +44,9 @@ class SequentialSampler {
   std::size_t size_;
 };
 
-/// Every sample once, in an order that is a function of (seed, epoch) alone: the same on every
-/// rank, and bit for bit that of PyTorch (`torch.randperm(size)` by a CPU generator seeded with
-/// seed + epoch). Source: `SeedableRandomSampler` of Hugging Face Accelerate.
+/// Visits every sample once, in an order that depends on (seed, epoch) only, so it is equal on all
+/// ranks. It is bit for bit the order of PyTorch (`torch.randperm(size)` by a CPU generator seeded
+/// with seed + epoch). Source: `SeedableRandomSampler` of Hugging Face Accelerate.
 class SeedableRandomSampler {
  public:
   SeedableRandomSampler(std::size_t size, std::uint64_t seed) : size_(size), seed_(seed) {}
@@ -57,8 +56,9 @@ class SeedableRandomSampler {
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
   void set_epoch(std::int64_t epoch) { epoch_ = epoch; }
 
-  /// The permutation of the current epoch. The default generator is not touched.
-  /// Cost: 8 bytes a sample; 15 ns a sample while they fit the cache, 100 ns when millions do not.
+  /// Returns the permutation of the current epoch. Does not touch the default generator. Cost: 8
+  /// bytes a sample; 15 ns a sample while the indices fit the cache, 100 ns for millions that do
+  /// not.
   [[nodiscard]] SampleOrder order() const;
 
  private:
@@ -67,9 +67,9 @@ class SeedableRandomSampler {
   std::int64_t epoch_ = 0;
 };
 
-/// Every sample once, in orders that one generator, seeded once, draws epoch after epoch: those of
-/// a Python `DataLoader(shuffle=True, generator=torch.Generator().manual_seed(seed))` that is
-/// iterated to its end each time.
+/// Visits every sample once an epoch. One generator, seeded once, draws the orders of all epochs in
+/// turn. They are the orders of a Python `DataLoader(shuffle=True,
+/// generator=torch.Generator().manual_seed(seed))` that is iterated to its end in every epoch.
 class RandomSampler {
  public:
   RandomSampler(std::size_t size, std::uint64_t seed);
@@ -77,7 +77,8 @@ class RandomSampler {
   [[nodiscard]] std::uint64_t seed() const { return seed_; }
   /// The epoch that the next call of order() draws.
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
-  /// The permutation of the next epoch. Cost: as SeedableRandomSampler, twice.
+  /// Returns the permutation of the next epoch. Costs twice as much as
+  /// SeedableRandomSampler::order.
   [[nodiscard]] SampleOrder order();
 
  private:
@@ -87,13 +88,13 @@ class RandomSampler {
   at::Generator generator_;
 };
 
-/// The orders of all epochs of a loader, by number. Remembers the last one, so that passes over one
-/// epoch share it. Belongs to the thread of the loop.
+/// The orders of a loader's epochs, by epoch number. Remembers the last one, so that passes over
+/// the same epoch share it. Belongs to the thread of the loop.
 class EpochOrders {
  public:
   struct Kind {
     bool shuffle = false;
-    bool seedable = true;  ///< SeedableRandomSampler, else RandomSampler.
+    bool seedable = true;  ///< true: SeedableRandomSampler; false: RandomSampler.
   };
   EpochOrders(std::size_t size, Kind kind) : size_(size), kind_(kind) {}
 
@@ -116,23 +117,23 @@ class EpochOrders {
 /// Cuts an order into batches of one size, or holds batches of any size that the user made.
 class BatchSampler {
  public:
-  /// Batches of `batch_size` consecutive positions; the last may be smaller unless `drop_last`.
-  /// Throws ConfigError when batch_size is below 1.
+  /// Makes batches of `batch_size` consecutive positions. The last may be smaller, unless
+  /// `drop_last` leaves it out. Throws ConfigError when batch_size is below 1.
   BatchSampler(SampleOrder order, std::int64_t batch_size, bool drop_last = false);
 
-  /// The given batches. `drop_last` matters to a shard only: whether the last, incomplete round of
-  /// batches is left out. Throws DataError when a batch is empty.
+  /// Takes the given batches. `drop_last` matters only to a BatchSamplerShard: it leaves out the
+  /// last, incomplete step. Throws DataError when a batch is empty.
   explicit BatchSampler(BatchList batches, bool drop_last = false);
 
   /// The number of batches.
   [[nodiscard]] std::size_t size() const;
-  /// The sample indices of batch `position`, which must be below size().
+  /// Returns the sample indices of batch `position`, which must be below size().
   [[nodiscard]] Indices batch(std::size_t position) const;
-  /// How many they are.
+  /// Returns the number of samples in batch `position`.
   [[nodiscard]] std::size_t samples_in(std::size_t position) const;
 
   [[nodiscard]] bool drop_last() const { return drop_last_; }
-  /// Samples of a full batch; nullopt when the user made the batches.
+  /// The number of samples of a full batch; nullopt when the user made the batches.
   [[nodiscard]] std::optional<std::size_t> batch_size() const;
   /// All samples in their order, before they are cut; empty when the user made the batches.
   [[nodiscard]] const SampleOrder& order() const { return order_; }

@@ -1,20 +1,19 @@
-// From a user's iterable dataset to a StreamSource. A dataset is iterable when it cannot be read by
-// index (accelerate/data/dataset_source.h) and, in this order, has
+// Makes a StreamSource of a user's iterable dataset. A dataset is iterable when it cannot be read
+// by index (accelerate/data/dataset_source.h) and has one of these, tried in this order:
 //
-//   next()                    returns optional<Sample> (or a pointer); empty at the end
-//   get_batch(size_t)         a torch::data StreamDataset or StatefulDataset: a vector of samples,
-//   or
-//                             an optional of one; empty at the end
-//   begin() and end()         any range: a list, a view, a class of the user's
+//   next()              returns optional<Sample> (or a pointer); empty at the end
+//   get_batch(size_t)   a torch::data StreamDataset or StatefulDataset: returns a vector of
+//                       samples, or an optional vector; empty at the end
+//   begin() and end()   any range: a list, a view, a user's class
 //
-// Before every pass set_epoch(epoch) is called where the dataset has it; else its `generator`, a
-// member or a function that is an at::Generator, is seeded with the epoch. size(), if there is one,
-// tells how many samples there are.
+// Before every pass set_epoch(epoch) is called, if the dataset has it. Otherwise its `generator` (a
+// member or a function that is an at::Generator) is seeded with the epoch. size(), if it exists,
+// gives the number of samples.
 //
-// Readers (the first two kinds) have a position, so every pass gets a copy of the dataset as it was
-// given. One that cannot be copied, or lies behind a shared_ptr, is read by one pass at a time;
-// reset() is called before a pass where it exists, else the next pass goes on where the last one
-// ended.
+// Datasets of the first two kinds have a position, so every pass reads a copy of the dataset as it
+// was given. A dataset that cannot be copied, or lies behind a shared_ptr, is read by one pass at a
+// time. reset() is called before such a pass, if it exists; otherwise the next pass goes on where
+// the last one ended.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -61,7 +60,7 @@ T& block_of(T& block) {
   return block;
 }
 
-// A place in a dataset, from which one sample after the other is read.
+// A place in a dataset, from which samples are read one after the other.
 template <typename D>
 class Cursor;
 
@@ -114,8 +113,8 @@ class Cursor<D> {
   explicit Cursor(std::shared_ptr<D> dataset)
       : dataset_(std::move(dataset)), next_(dataset_->begin()), end_(dataset_->end()) {}
   std::optional<Sample> next() {
-    // An iterator of single pass has the next element only once it is asked to go there: so go when
-    // asked, and not ahead.
+    // A single-pass iterator reads the next element when it is incremented. So increment only when
+    // the next sample is asked for, not ahead.
     if (std::exchange(started_, true) && next_ != end_) ++next_;
     if (!(next_ != end_)) return std::nullopt;
     return std::optional<Sample>(*next_);
@@ -128,7 +127,7 @@ class Cursor<D> {
   bool started_ = false;
 };
 
-/// The window of one pass.
+/// The window of one pass over a dataset.
 template <typename Batch, typename D, typename Collation>
 class DatasetStream final : public SampleStream<Batch> {
  public:
@@ -163,7 +162,7 @@ class DatasetStream final : public SampleStream<Batch> {
   }
 
  private:
-  std::shared_ptr<void> turn_;  // While we live, nobody else reads the dataset.
+  std::shared_ptr<void> turn_;  // While this lives, no other pass reads the dataset.
   Cursor<D> cursor_;
   Collation collate_;
   std::deque<Sample> window_;
@@ -234,7 +233,7 @@ auto stream_with(std::shared_ptr<D> dataset, bool owned, Collation collate) {
       std::move(dataset), owned, std::move(collate)));
 }
 
-/// The stream of a dataset without a collate function of its own.
+/// Returns the stream of a dataset for which the user gave no collate function.
 template <typename D>
 auto stream_of(std::shared_ptr<D> dataset, bool owned) {
   static_assert(Collatable<typename Cursor<D>::Sample>,

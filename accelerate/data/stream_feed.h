@@ -1,5 +1,5 @@
-// Batches of an iterable dataset. Every rank reads the whole stream, a step of all ranks at a time,
-// and makes a batch of its own part of it.
+// Batches of an iterable dataset. Every rank reads the whole stream, one step of all ranks at a
+// time, and makes a batch of its part of the step.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace accelerate::detail {
 
-/// Source of the sequences: `IterableDatasetShard` of Hugging Face Accelerate, which however
-/// repeats samples also where even_batches is off.
+/// Source of the sequences: `IterableDatasetShard` of Hugging Face Accelerate. Unlike here, it
+/// repeats samples even if even_batches is off.
 template <typename Batch>
 class StreamFeed final : public BatchFeed<Batch> {
  public:
@@ -51,7 +51,7 @@ class StreamFeed final : public BatchFeed<Batch> {
   }
 
  private:
-  // Reads until `count` samples wait, or the stream ends.
+  // Reads until the window holds `count` samples, or the stream ends.
   void fill(std::size_t count) {
     while (!ended_ && waiting_ < count) {
       try {
@@ -69,7 +69,7 @@ class StreamFeed final : public BatchFeed<Batch> {
     }
   }
 
-  // Whether there is a step with something for us.
+  // Reads the next step. Returns whether it has something for this rank.
   bool fill_step() {
     fill(shape_.stride);
     if (waiting_ < needed_) return false;
@@ -100,8 +100,8 @@ class StreamFeed final : public BatchFeed<Batch> {
     }
   }
 
-  // To know whether this batch is the last one, the beginning of the next step must be read. What
-  // goes wrong there belongs to the next batch.
+  // The beginning of the next step must be read to know whether this batch is the last one. An
+  // error there belongs to the next batch.
   bool another_follows() {
     try {
       fill(step_ + needed_);
@@ -126,21 +126,22 @@ class StreamFeed final : public BatchFeed<Batch> {
   ShardOptions shard_;
   StepShape shape_;
   bool drop_last_;
-  std::size_t first_;   // Our first sample of a step.
-  std::size_t needed_;  // Samples without which a step has nothing for us.
+  std::size_t first_;   // This rank's first sample of a step.
+  std::size_t needed_;  // A step with fewer samples has nothing for this rank.
   std::int64_t epoch_;
   std::size_t to_skip_;
   std::unique_ptr<SampleStream<Batch>> stream_;
   Finish<Batch> finish_;
-  std::size_t waiting_ = 0;  // Samples in the window: this step's and what was read of the next.
-  std::size_t step_ = 0;     // Those of this step.
+  std::size_t waiting_ = 0;  // Samples in the window: this step's, and those read ahead of the next
+                             // step.
+  std::size_t step_ = 0;     // Samples of this step.
   std::size_t batch_ = 0;
   std::size_t read_ = 0;
   bool ended_ = false;
   std::exception_ptr error_;
 };
 
-/// Another feed, read ahead by a thread of its own.
+/// Another feed, read ahead by one thread.
 template <typename Batch>
 class ReadAheadFeed final : public BatchFeed<Batch> {
  public:
@@ -166,8 +167,8 @@ class ReadAheadFeed final : public BatchFeed<Batch> {
   OrderedPrefetch<std::optional<Fed<Batch>>> prefetch_;  // Ends first: its thread reads the feed.
 };
 
-/// An iterable dataset. One thread reads ahead, however many workers are asked for: a stream has
-/// one position only.
+/// Reads an iterable dataset. Only one thread reads ahead, whatever num_workers says, because a
+/// stream has only one position.
 template <typename Batch>
 class StreamReader final : public DatasetReader<Batch> {
  public:

@@ -1,4 +1,4 @@
-// Datasets whose rows a seed chooses.
+// Functions that choose rows by a seed.
 #include <algorithm>
 #include <deque>
 #include <memory>
@@ -28,7 +28,8 @@ std::vector<std::int64_t> classes_of(const Dataset& dataset, const std::string& 
   return classes;
 }
 
-// The generator of a pass: the first takes the seed itself, others a draw from it and their number.
+// Returns the generator of a pass. The first pass uses the seed itself; a later pass uses a seed
+// drawn by it and changed by the number of the pass.
 detail::NumpyGenerator generator_of_pass(std::uint64_t seed, std::size_t epoch) {
   detail::NumpyGenerator random(seed);
   if (epoch == 0) return random;
@@ -38,7 +39,7 @@ detail::NumpyGenerator generator_of_pass(std::uint64_t seed, std::size_t epoch) 
   return detail::NumpyGenerator(static_cast<std::uint64_t>(drawn) & kMost);
 }
 
-// Rows that wait. When there are enough they are shuffled; half of them leave.
+// Collects rows until there are enough, shuffles them, and lets half of them leave.
 class ShuffleBuffer {
  public:
   ShuffleBuffer(IterableDataset::Next next, detail::NumpyGenerator random, std::size_t size)

@@ -4,7 +4,7 @@
 
 namespace accelerate {
 
-// The template parameters are named: otherwise these functions would call themselves.
+// The template arguments are explicit, because otherwise these functions would call themselves.
 DataLoader<Inputs> make_data_loader(Dataset dataset, DataLoaderOptions options,
                                     DataCollator collator) {
   return make_data_loader<Dataset, DataCollator>(std::move(dataset), std::move(options),

@@ -1,4 +1,4 @@
-// Loaders over datasets of rows.
+// Data loaders over datasets of rows.
 #pragma once
 
 #include "accelerate/data/data_loader.h"
@@ -8,8 +8,8 @@
 
 namespace accelerate {
 
-/// Batches of `dataset` as `collator` makes them of its rows, in the workers of the loader.
-/// Otherwise as make_data_loader() of accelerate/data/data_loader.h.
+/// Returns a loader whose workers read rows of `dataset` and make them into batches by `collator`.
+/// Otherwise as make_data_loader() in accelerate/data/data_loader.h.
 [[nodiscard]] DataLoader<Inputs> make_data_loader(Dataset dataset, DataLoaderOptions options = {},
                                                   DataCollator collator = default_data_collator);
 [[nodiscard]] DataLoader<Inputs> make_data_loader(IterableDataset dataset,

@@ -44,7 +44,7 @@ Features features_of_rows(const std::vector<Row>& rows) {
   return features;
 }
 
-// Rows of `column` in the order of `rows`; stretches that stand together are copied at once.
+// Returns rows of `column` in the order of `rows`. Copies consecutive rows together.
 detail::ColumnChunk gathered(const Table& table, std::size_t column, const Feature& feature,
                              const std::vector<std::uint64_t>& rows) {
   detail::ColumnBuilder builder(feature);
@@ -236,7 +236,7 @@ Dataset Dataset::sort(std::string_view column, const SortOptions& options) const
   const auto values = this->column(column);
   std::vector<std::uint64_t> rows(size());
   std::iota(rows.begin(), rows.end(), std::uint64_t{0});
-  // As Arrow does: NaN stands between the numbers and what is missing, in both orders.
+  // As in Arrow: NaN stands between the numbers and missing values, in both orders.
   const auto distance_from_numbers = [](const Value& value) {
     if (value.is_missing()) return 2;
     return value.holds<double>() && std::isnan(value.number()) ? 1 : 0;
@@ -322,8 +322,8 @@ Dataset Dataset::class_encode_column(std::string_view name) const {
   }
   const Feature label = Feature::class_label({words.begin(), words.end()});
   const std::size_t place = columns_[place_of_column(name)];
-  // The other columns are shared, wherever they lie. Rows that this dataset leaves out have no
-  // class.
+  // The other columns share memory with this dataset. Rows that this dataset leaves out may have
+  // values without a class; these become missing.
   std::vector<detail::Chunk> chunks = table_->chunks();
   for (detail::Chunk& chunk : chunks) {
     detail::ColumnBuilder codes(label);

@@ -26,17 +26,18 @@ class DatasetDict;
 
 /// Options of Dataset::map().
 struct MapOptions {
-  /// Keeps the result on disk, under a key of the dataset's content, these options and this name;
-  /// the next map of that key maps the file. Change the name when the function changes: a function
-  /// has no content to look at. Empty: the result stays in memory.
+  /// Keeps the result on disk, under a key made of the dataset's content, these options and this
+  /// name. The next map() with an equal key maps the file into memory. Change the name when the
+  /// function changes, because the content of a function cannot be compared. Empty: the result
+  /// stays in memory.
   std::string name = {};
-  std::size_t batch_size = 1000;  ///< Rows that a batched function gets; the last may be fewer.
-  std::size_t num_proc = 1;       ///< Threads that call the function, several at a time.
+  std::size_t batch_size = 1000;  ///< Rows that a batched function gets, except in the last batch.
+  std::size_t num_proc = 1;       ///< Threads that call the function concurrently.
   std::vector<std::string> remove_columns = {};
-  /// The types of the result; else those of the first batch's result.
+  /// The types of the result. Default: the types of the first batch's result.
   std::optional<Features> features = {};
-  bool load_from_cache_file = true;      ///< Otherwise computes anew.
-  std::filesystem::path cache_dir = {};  ///< Else datasets_cache_folder().
+  bool load_from_cache_file = true;      ///< false: computes the result again.
+  std::filesystem::path cache_dir = {};  ///< Default: datasets_cache_folder().
 };
 
 struct ShuffleOptions {
@@ -45,32 +46,33 @@ struct ShuffleOptions {
 
 struct SortOptions {
   bool reverse = false;
-  bool nulls_at_end = true;  ///< Where rows without a value go.
+  bool nulls_at_end = true;  ///< Whether rows without a value go to the end or to the beginning.
 };
 
 struct TrainTestSplitOptions {
-  /// A share below 1, or a number of rows; 0.25 when neither size is given.
+  /// A share below 1, or a number of rows. If neither size is given, test_size is 0.25.
   std::optional<double> test_size = {}, train_size = {};
   bool shuffle = true;
   std::uint64_t seed = 0;
-  /// A column of class labels: both parts get each class in the same share.
+  /// A column of class labels. Each class gets the same share in both parts.
   std::string stratify_by_column = {};
 };
 
-/// ACCELERATE_DATASETS_CACHE, else HF_DATASETS_CACHE/accelerate, else datasets/accelerate below
-/// hugging_face_home(). Expands "~" and $VARIABLES. An empty variable does not count.
+/// Returns ACCELERATE_DATASETS_CACHE, else HF_DATASETS_CACHE/accelerate, else datasets/accelerate
+/// below hugging_face_home(). Expands "~" and $VARIABLES. Ignores empty variables.
 [[nodiscard]] std::filesystem::path datasets_cache_folder();
 
-/// A value handle: copies share the rows. Immutable but for set_format(): every other function
-/// gives a new dataset. Several threads may read one. Rows are views of a table: select(),
-/// shuffle(), sort() and the like only keep row numbers.
+/// Rows with typed columns. A value handle: copies share the rows. Immutable except for
+/// set_format(): every other function returns a new dataset. Several threads may read a dataset.
+/// Rows are views of a table: select(), shuffle(), sort() and similar functions only keep row
+/// numbers.
 class Dataset {
  public:
   Dataset() = default;
-  /// Column by column. Throws UsageError for columns of unequal length.
+  /// Makes a dataset of columns. Throws UsageError for columns of unequal length.
   [[nodiscard]] static Dataset from_columns(const RowBatch& columns);
-  /// Throws DataError, with the number of the row, for a row with other columns or types than those
-  /// before.
+  /// Makes a dataset of rows. Throws DataError, with the number of the row, when a row has other
+  /// columns or types than the rows before it.
   [[nodiscard]] static Dataset from_rows(const std::vector<Row>& rows,
                                          std::optional<Features> features = {});
   [[nodiscard]] static Dataset of_table(std::shared_ptr<const detail::Table> table);
@@ -79,26 +81,30 @@ class Dataset {
   [[nodiscard]] const Features& features() const { return features_; }
   [[nodiscard]] std::vector<std::string> column_names() const;
   [[nodiscard]] bool has_column(std::string_view name) const;
-  /// Throws UsageError for a name that is not there, with the nearest one.
+  /// Returns the type of a column. Throws UsageError for an unknown name, and suggests the nearest
+  /// name.
   [[nodiscard]] const Feature& feature(std::string_view name) const;
 
-  /// Row `index`, with the columns of set_format(). Throws UsageError at the end or behind it.
+  /// Returns row `index`, with the columns of set_format(). Throws UsageError unless index <
+  /// size().
   [[nodiscard]] Row operator[](std::size_t index) const;
   [[nodiscard]] Row get(std::size_t index) const { return (*this)[index]; }
-  /// All of a column. Cost: a copy.
+  /// Returns all values of a column. Cost: a copy.
   [[nodiscard]] std::vector<Value> column(std::string_view name) const;
-  /// Rows [begin, end) as columns.
+  /// Returns rows [begin, end) as columns. Throws UsageError for rows that do not exist.
   [[nodiscard]] RowBatch batch(std::size_t begin, std::size_t end) const;
 
   class Iterator;
   [[nodiscard]] Iterator begin() const;
   [[nodiscard]] Iterator end() const;
 
-  /// Calls `function` for each row or batch, and puts what it gives into the row or in the place of
-  /// the batch: columns of the same name change, others are added. A function of a Row gives a Row,
-  /// a function of a RowBatch a RowBatch, which may have another number of rows if all old columns
-  /// are removed or replaced. With several threads it must be safe to call at once. Throws what
-  /// `function` throws, with the rows; DataError for a result of another type than the first one's.
+  /// Calls `function` for each row or batch and merges its result into the row or batch. Columns of
+  /// the same name are replaced, other columns are added. A function of a Row returns a Row; a
+  /// function of a RowBatch returns a RowBatch. That RowBatch may have another number of rows if
+  /// all old columns are removed or replaced. With several threads, `function` must be safe to call
+  /// concurrently. Throws DataError, with the rows and the nested cause, when `function` throws an
+  /// accelerate::Error; other exceptions of `function` pass through. Throws DataError when a result
+  /// has another type than the first result.
   template <typename Function>
   [[nodiscard]] Dataset map(Function function, const MapOptions& options = {}) const {
     if constexpr (std::is_invocable_r_v<Row, Function, const Row&>) {
@@ -110,23 +116,26 @@ class Dataset {
       return map_batches(std::move(function), options);
     }
   }
-  /// The rows for which `keeps` is true. With several threads it must be safe to call at once.
+  /// Returns the rows for which `keeps` is true. With num_proc > 1, `keeps` must be safe to call
+  /// concurrently.
   [[nodiscard]] Dataset filter(const std::function<bool(const Row&)>& keeps,
                                std::size_t num_proc = 1) const;
 
-  /// Those rows, in that order, each as often as it comes. Throws UsageError for a row behind the
-  /// end.
+  /// Returns the given rows, in the given order; rows may repeat. Throws UsageError for a row that
+  /// does not exist.
   [[nodiscard]] Dataset select(const std::vector<std::uint64_t>& rows) const;
-  /// Rows [begin, end).
+  /// Returns rows [begin, end). Throws UsageError for rows that do not exist.
   [[nodiscard]] Dataset slice(std::size_t begin, std::size_t end) const;
-  /// The order that Python `datasets` gives for this seed.
+  /// Returns all rows in the order that Python `datasets` gives for this seed.
   [[nodiscard]] Dataset shuffle(const ShuffleOptions& options = {}) const;
-  /// By a column of numbers, booleans or strings (by bytes); equal values keep their order.
+  /// Sorts by a column of numbers, booleans or strings (compared by bytes). Equal values keep their
+  /// order. Throws UsageError for a column of lists.
   [[nodiscard]] Dataset sort(std::string_view column, const SortOptions& options = {}) const;
-  /// "train" and "test", with the rows that Python `datasets` chooses for this seed. Throws
-  /// UsageError for sizes that leave one empty.
+  /// Returns the splits "train" and "test", with the rows that Python `datasets` chooses for this
+  /// seed. Throws UsageError for sizes that are out of range or leave a split empty.
   [[nodiscard]] DatasetDict train_test_split(const TrainTestSplitOptions& options = {}) const;
-  /// Every `num_shards`-th row from `index` on, or with `contiguous` the index-th stretch.
+  /// With `contiguous`, returns the index-th of `num_shards` stretches of rows. Without it, returns
+  /// every `num_shards`-th row from `index` on.
   [[nodiscard]] Dataset shard(std::size_t num_shards, std::size_t index,
                               bool contiguous = true) const;
 
@@ -135,33 +144,36 @@ class Dataset {
       const std::vector<std::pair<std::string, std::string>>& names) const;
   [[nodiscard]] Dataset remove_columns(const std::vector<std::string>& names) const;
   [[nodiscard]] Dataset select_columns(const std::vector<std::string>& names) const;
-  /// Strings, integers or booleans become class labels, the names sorted as strings. Throws
-  /// UsageError for a column of floats or lists.
+  /// Makes strings, integers or booleans into class labels. Class names are sorted as strings.
+  /// Throws UsageError for a column of floats, lists or class labels, and for a column without
+  /// values.
   [[nodiscard]] Dataset class_encode_column(std::string_view name) const;
-  /// Which columns [index] shows from now on; empty: all. Other functions still see all. A dataset
-  /// with other columns, as map() and select_columns() make, shows all.
-  /// Not of dict["train"], which is a copy: of a dataset that has a name, or of the whole dict.
+  /// Sets the columns that [index] shows from now on; empty: all columns. Other functions still see
+  /// all columns. Datasets that map() or select_columns() make show all columns. Call it on a named
+  /// dataset or on the whole dict: dict["train"] is a temporary copy.
   void set_format(const std::vector<std::string>& columns = {}) &;
 
-  /// Writes all columns to a Parquet file, which Python `datasets` and load_dataset() read with the
-  /// same rows and features, class labels too. The file appears whole or not at all, and replaces
-  /// another of its name; its folder must exist. Throws FileError for what the system refuses,
-  /// ConfigError in a build without Arrow, DataError for a row with 2^31 bytes of text or entries
-  /// of lists in a column. Cost: a row group in memory, about 16 MiB or one longer row.
+  /// Writes all columns to a Parquet file. Python `datasets` and load_dataset() read it with the
+  /// same rows and features, class labels included. The file appears whole or not at all, and
+  /// replaces an existing file. Its folder must exist. Throws FileError when the system refuses to
+  /// write, and ConfigError in a build without Arrow. Throws DataError when a column has a row of
+  /// 2^31 or more bytes of text or list entries. Cost: memory for one row group, about 16 MiB or
+  /// one longer row.
   void to_parquet(const std::filesystem::path& file) const;
-  /// DatasetDict::push_to_hub() of one split.
+  /// Pushes this dataset as one split. See DatasetDict::push_to_hub().
   CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {},
                          const std::string& split = "train") const;
 
-  /// Equal only for equal rows, names and types. Of files that load_dataset() keeps in its cache it
-  /// stands for their paths, sizes and times instead of their content.
+  /// Returns a hash that is equal only for equal rows, names and types. For files that
+  /// load_dataset() keeps in its cache, their paths, sizes and times of change stand for their
+  /// content.
   [[nodiscard]] std::string fingerprint() const;
   [[nodiscard]] const std::shared_ptr<const detail::Table>& table() const { return table_; }
-  /// The table's rows that this shows; nullptr: all.
+  /// The rows of the table that this dataset shows; nullptr: all rows.
   [[nodiscard]] const std::shared_ptr<const std::vector<std::uint64_t>>& rows() const {
     return rows_;
   }
-  /// Where each of features() is in the table.
+  /// The place of each of features() among the columns of the table.
   [[nodiscard]] const std::vector<std::size_t>& table_columns() const { return columns_; }
 
  private:
@@ -180,7 +192,7 @@ class Dataset {
   std::shared_ptr<const detail::Table> table_;
   std::shared_ptr<const std::vector<std::uint64_t>> rows_;
   Features features_;
-  /// Where each feature is in the table, and which ones [index] shows.
+  /// The place of each feature in the table, and the features that [index] shows.
   std::vector<std::size_t> columns_, shown_;
 };
 
@@ -211,8 +223,8 @@ inline Dataset::Iterator Dataset::end() const {
   return {this, size()};
 }
 
-/// The rows of all, one dataset behind the other. Throws UsageError when their columns differ in
-/// name or type; the order of the first one's columns counts.
+/// Returns the rows of all datasets, one dataset after the other. Columns have the order of the
+/// first dataset. Throws UsageError when the datasets differ in column names or types.
 [[nodiscard]] Dataset concatenate_datasets(const std::vector<Dataset>& datasets);
 
 }  // namespace accelerate

@@ -12,12 +12,12 @@
 
 namespace accelerate {
 
-/// Splits in order: "train", "test", …
+/// Datasets by split, in order: "train", "test", …
 class DatasetDict : public detail::Splits<Dataset> {
  public:
   using detail::Splits<Dataset>::Splits;
 
-  /// The same of every split; see Dataset.
+  /// Calls the Dataset function of the same name for every split.
   template <typename Function>
   [[nodiscard]] DatasetDict map(const Function& function, const MapOptions& options = {}) const {
     return each([&](const Dataset& dataset) { return dataset.map(function, options); });
@@ -30,12 +30,12 @@ class DatasetDict : public detail::Splits<Dataset> {
   [[nodiscard]] DatasetDict select_columns(const std::vector<std::string>& names) const;
   [[nodiscard]] DatasetDict class_encode_column(std::string_view name) const;
   void set_format(const std::vector<std::string>& columns = {}) &;
-  /// Writes data/<split>-00000-of-0000N.parquet, of about 500 MB each, into a dataset's repository
-  /// of the hub, made if there is none, in one commit. Earlier files of these splits go, other
-  /// splits stay. A repository without README.md gets one that names the files. Python `datasets`
-  /// and load_dataset() read it. Throws UsageError for a split whose name is not of letters,
-  /// digits, '.', '_', what to_parquet(), create_repo() and upload_folder() throw. Cost: the files
-  /// in a temporary folder.
+  /// Writes data/<split>-00000-of-0000N.parquet, of about 500 MB each, into a dataset repository of
+  /// the hub, in one commit. Creates the repository if it does not exist. Replaces earlier files of
+  /// these splits; other splits stay. A repository without README.md gets one that names the files.
+  /// Python `datasets` and load_dataset() can read the repository. Throws UsageError for a split
+  /// whose name has other characters than letters, digits, '.' and '_'. Throws what to_parquet(),
+  /// create_repo() and upload_folder() throw. Cost: a temporary folder with the files.
   CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {}) const;
 
  private:

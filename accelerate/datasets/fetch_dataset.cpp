@@ -18,7 +18,7 @@ constexpr std::size_t kMostOfCard = 16U << 20;
 constexpr const char* kCard = "README.md";
 constexpr const char* kStandaloneYaml = ".huggingface.yaml";
 
-// A folder on the disk, or one in the cache into which files are fetched.
+// A dataset repository: a local folder, or a folder of the cache into which files are fetched.
 class DatasetRepository {
  public:
   DatasetRepository(std::string name, HubOptions hub)
@@ -30,7 +30,7 @@ class DatasetRepository {
     }
     RepositoryListing listing = list_repo_files(name_, hub_);
     files_ = std::move(listing.files);
-    hub_.revision = listing.commit;  // The branch may move on.
+    hub_.revision = listing.commit;  // Pins the commit, because the branch may move on.
   }
 
   [[nodiscard]] const std::vector<std::string>& files() const { return files_; }
@@ -45,7 +45,7 @@ class DatasetRepository {
   }
 
  private:
-  // Patterns that match these names alone.
+  // Returns patterns that match only these files.
   static std::vector<std::string> files_by_name(const std::vector<std::string>& files) {
     std::vector<std::string> patterns;
     for (const std::string& file : files) patterns.push_back(pattern_of(file));

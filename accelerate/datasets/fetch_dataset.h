@@ -1,4 +1,4 @@
-// The files of a dataset's repository, from wherever they are.
+// Fetches the files of a dataset repository, which may be a local folder or on the hub.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace accelerate::detail {
 
-/// What choose_files() chooses, for one split where LoadDatasetOptions::split names one. The paths
-/// are those of files on the disk. Throws UsageError for a split that is not there, what
-/// choose_files() and fetch_folder() throw.
+/// Fetches the files that choose_files() chooses; if LoadDatasetOptions::split names a split, only
+/// its files. The returned paths are files on the disk. Throws UsageError for an unknown split.
+/// Throws what choose_files() and fetch_folder() throw.
 [[nodiscard]] RepositoryFiles fetch_dataset(const std::string& name_or_folder,
                                             const LoadDatasetOptions& options);
 

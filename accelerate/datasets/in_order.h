@@ -13,16 +13,16 @@
 
 namespace accelerate::detail {
 
-/// Results that may wait for an earlier one, for each thread.
+/// How many results a thread may be ahead of the next result that put() needs.
 inline constexpr std::size_t kResultsAhead = 4;
-/// More are of use on no machine.
+/// The most threads to start; no machine profits from more.
 inline constexpr std::size_t kMostThreads = 1024;
 
-/// Computes work(0) … work(count - 1) on `threads` threads, or as many as there is work for and the
-/// system gives, of which the caller's is one, and gives
-/// the results to put() in this order, one call at a time, on whichever thread has the next one. A
-/// thread that is too far ahead waits. After a failure no new work begins; throws what the first
-/// call that failed threw, first in the order, not in time.
+/// Computes work(0) … work(count - 1) on at most `threads` threads, including the caller's, and
+/// passes the results to put() in this order. Uses fewer threads if there is less work, or if the
+/// system refuses to start more. Calls of put() do not overlap; the thread that has the next result
+/// makes the call. A thread that is too far ahead waits. After a failure no new work begins.
+/// Rethrows the failure with the lowest index, even if another one happened earlier.
 template <typename Work, typename Put>
 void in_order(std::size_t count, std::size_t threads, const Work& work, const Put& put) {
   threads = std::min({threads, count, kMostThreads});
@@ -35,7 +35,7 @@ void in_order(std::size_t count, std::size_t threads, const Work& work, const Pu
   bool is_putting = false;
   std::exception_ptr failure;
 
-  // Holds the lock.
+  // Requires that the lock is held.
   const auto fail = [&](std::size_t i) {
     if (i >= failed) return;
     failed = i;
@@ -83,7 +83,7 @@ void in_order(std::size_t count, std::size_t threads, const Work& work, const Pu
     try {
       for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(run);
     } catch (const std::system_error&) {
-      // The threads that there are do the work.
+      // The threads that were started do the work.
     }
     run();
   }

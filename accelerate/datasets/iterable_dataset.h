@@ -1,4 +1,4 @@
-// Rows that are read as they are needed.
+// Rows that are read when they are needed.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +18,33 @@
 
 namespace accelerate {
 
-/// A source of rows that is read from its beginning, as often as begin() is called. A value handle;
-/// for one thread at a time. make_data_loader takes it.
+/// A source of rows, read from its beginning at each begin(). A value handle, for one thread at a
+/// time. make_data_loader accepts it.
 class IterableDataset {
  public:
-  /// Gives the next row, nullopt at the end.
+  /// Returns the next row; nullopt at the end.
   using Next = std::function<std::optional<Row>()>;
-  /// Begins a pass; gets its epoch.
+  /// Begins a pass of the given epoch.
   using Begin = std::function<Next(std::size_t epoch)>;
 
   explicit IterableDataset(Begin begin, std::optional<Features> features = {})
       : begin_(std::move(begin)), features_(std::move(features)) {}
 
-  /// Unknown behind map().
+  /// The types of the columns; nullopt after map().
   [[nodiscard]] const std::optional<Features>& features() const { return features_; }
 
   [[nodiscard]] IterableDataset map(std::function<Row(const Row&)> function,
                                     std::vector<std::string> remove_columns = {}) const;
   [[nodiscard]] IterableDataset filter(std::function<bool(const Row&)> keeps) const;
-  /// Gathers so many rows, shuffles them, gives half, and fills up: the order that Python
-  /// `datasets` gives rows that come one by one. set_epoch() chooses another order.
+  /// Reads `buffer_size` rows, shuffles them, gives half of them, and fills up again. This is the
+  /// order that Python `datasets` gives for rows that arrive one by one. Each epoch (set_epoch())
+  /// has another order.
   [[nodiscard]] IterableDataset shuffle(std::uint64_t seed, std::size_t buffer_size = 1000) const;
   [[nodiscard]] IterableDataset take(std::size_t count) const;
   [[nodiscard]] IterableDataset skip(std::size_t count) const;
 
-  /// The epoch of the passes that begin from now on, counted from 0. A loader calls it before each
-  /// of its passes. Of this handle alone: copies keep their own.
+  /// Sets the epoch, counted from 0, of passes that begin from now on. A loader calls it before
+  /// each pass. Affects only this handle: copies keep their epochs.
   void set_epoch(std::int64_t epoch) { epoch_ = static_cast<std::size_t>(epoch); }
 
   class Iterator;

@@ -33,7 +33,7 @@ Open opener_of(std::string_view format) {
   return detail::read_parquet;
 }
 
-// The files that a pattern names, in order.
+// Returns the files that match a pattern, sorted by name.
 Files matched(const std::string& pattern) {
   const std::filesystem::path path(pattern);
   if (pattern.find_first_of("*?") == std::string::npos) return {path};
@@ -83,7 +83,8 @@ FilesBySplit splits_of(const LoadDatasetOptions& options) {
   return splits;
 }
 
-// Path, size and time of change: equal ones are taken for the same content.
+// Returns path, size and time of change of each file. If they are equal, so is the content,
+// presumably.
 std::string state_of(const Files& files) {
   std::string state;
   for (const auto& file : files) {
@@ -113,8 +114,8 @@ detail::ReaderOptions reader_options(const LoadDatasetOptions& options) {
   return {.csv = options.csv, .json = options.json, .features = options.features};
 }
 
-// Gives the chunks of `reader` to `take`. A thread reads ahead, so that rows are parsed while those
-// before are written.
+// Passes the chunks of `reader` to `take`. A thread reads ahead, so that parsing and writing
+// overlap.
 template <typename Take>
 void each_chunk(detail::ChunkReader& reader, const Take& take) {
   constexpr std::size_t kChunksAhead = 4;
@@ -139,11 +140,11 @@ std::shared_ptr<const detail::Table> read_all(Open open, const Files& files,
   for (const auto& file : files) {
     auto reader = open(file, settings);
     const bool is_empty = reader->features().empty();
-    // Without columns, the next file may have them.
+    // A file without columns may be followed by a file that has columns.
     if (is_empty && &file != &files.back()) continue;
     if (!builder) {
       builder.emplace(reader->features(), std::move(sink));
-      // Files behind the first one have its types.
+      // Later files have the types of the first file.
       settings.features = reader->features();
     }
     each_chunk(*reader,
@@ -180,7 +181,7 @@ Dataset load(std::string_view format, const Files& files, const LoadDatasetOptio
   return Dataset::of_table(std::move(table));
 }
 
-// Goes through files, batch by batch.
+// Reads files row by row.
 class Stream {
  public:
   Stream(Open open, Files files, detail::ReaderOptions options)
@@ -218,7 +219,7 @@ class Stream {
   std::size_t next_ = 0, file_ = 0;
 };
 
-// What is to be read, and how.
+// The files to read, and how to read them.
 struct Source {
   std::string format;
   FilesBySplit splits;

@@ -1,4 +1,4 @@
-// Files as datasets.
+// Loads files as datasets.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,9 @@
 
 namespace accelerate {
 
-/// Files by split: one path, several, or several by the name of their split. A path may have '*'
-/// and '?' in its last part; the files that match are taken in the order of their names.
+/// Files by split: one path, several paths, or several splits with paths. Files without the name of
+/// a split are "train". The last part of a path may contain '*' and '?'; matching files are read in
+/// the order of their names.
 class DataFiles {
  public:
   using Paths = std::vector<std::string>;
@@ -43,34 +44,34 @@ class DataFiles {
 
 struct LoadDatasetOptions {
   DataFiles data_files = {};
-  std::string split = {};                 ///< Leaves this one in the result.
-  std::optional<Features> features = {};  ///< Else found in the first 10,000 rows.
+  std::string split = {};                 ///< The only split to load; empty: all.
+  std::optional<Features> features = {};  ///< Default: found in the first 10,000 rows.
   CsvOptions csv = {};
   JsonOptions json = {};
-  /// Otherwise rows are kept in the cache of datasets and mapped, so that they may be more than
-  /// memory holds.
+  /// Keeps rows in memory. Otherwise rows go to the cache of datasets and are mapped, so they may
+  /// exceed the memory.
   bool keep_in_memory = false;
-  bool load_from_cache_file = true;      ///< Otherwise reads the files anew.
-  std::filesystem::path cache_dir = {};  ///< Else datasets_cache_folder().
-  std::string name = {};      ///< The configuration of a repository; its default when empty.
-  std::string data_dir = {};  ///< Of a repository: the folder in which its files are looked for.
-  HubOptions hub = {};        ///< Of a repository. It is a dataset whatever .type says.
+  bool load_from_cache_file = true;      ///< false: reads the files again.
+  std::filesystem::path cache_dir = {};  ///< Default: datasets_cache_folder().
+  std::string name = {};      ///< The configuration of a repository; empty: its default one.
+  std::string data_dir = {};  ///< The folder of a repository in which files are looked for.
+  HubOptions hub = {};        ///< How to reach a repository; .type is ignored: it is a dataset.
 };
 
-/// Reads "csv", "json", "text" or "parquet" files, or those of a repository: a dataset of the hub,
-/// or a folder that is laid out as one. A repository's card says by `configs` which files are in
-/// which split; without it the names of the files say it. .data_files are then patterns in the
-/// repository. Only files that are needed are fetched; scripts are never run. The first time rows
-/// are written to the cache; later the cache is mapped, as long as path, size and time of every
-/// file are the same. Throws UsageError for a split that is not there, ConfigError for a name that
-/// is nothing of these and for a configuration that is unknown or must be chosen, what
-/// fetch_folder() throws, FileError for files that cannot be opened, DataError with file, line and
-/// column for damaged ones and for a file that changes while it is read. Cost: one pass over the
-/// files; memory for 10,000 rows and for 16 MiB that are written at a time, and of a JSON file with
-/// .field for all of it.
+/// Reads "csv", "json", "text" or "parquet" files, or the files of a repository: a dataset of the
+/// hub, or a folder with the same layout. The `configs` in a repository's card say which files
+/// belong to which split; without `configs`, the names of the files decide. For a repository,
+/// .data_files are patterns in it. Only the files that are needed are fetched; scripts are never
+/// run. The first call writes rows to the cache. Later calls map the cache, as long as path, size
+/// and time of change of every file are the same. Throws UsageError for an unknown split. Throws
+/// ConfigError for a name that is neither a format nor a repository, and for a configuration that
+/// is unknown or must be named. Throws what fetch_folder() throws, and FileError for files that
+/// cannot be opened. Throws DataError, with file, line and column, for damaged files, and for a
+/// file that changes while it is read. Cost: one pass over the files; memory for 10,000 rows and
+/// for 16 MiB that are written at a time. A JSON file with .field is held in memory whole.
 [[nodiscard]] DatasetDict load_dataset(std::string_view format, const LoadDatasetOptions& options);
 
-/// As load_dataset(), but reads while rows are asked for, and keeps nothing.
+/// As load_dataset(), but reads files only when rows are asked for, and writes no cache.
 [[nodiscard]] IterableDatasetDict stream_dataset(std::string_view format,
                                                  const LoadDatasetOptions& options);
 

@@ -1,4 +1,4 @@
-// Dataset::map() and filter(): a function over rows, on several threads, its results in order.
+// Dataset::map() and filter(): call a function on several threads and collect its results in order.
 #include <algorithm>
 
 #include "accelerate/base/error.h"
@@ -15,7 +15,7 @@ namespace {
 
 using BatchFunction = std::function<RowBatch(const RowBatch&)>;
 
-// A batch behind the function: the columns that stay, and what it gave.
+// Returns the columns of `batch` that stay, and the columns of the function's result.
 RowBatch updated(const RowBatch& batch, const RowBatch& result,
                  const std::vector<std::string>& removed) {
   RowBatch whole;
@@ -24,7 +24,7 @@ RowBatch updated(const RowBatch& batch, const RowBatch& result,
       whole.set_column(name, feature, column);
   }
   const bool keeps_some = !whole.columns().empty();
-  // In the place that a column had.
+  // Columns of `batch` keep their places.
   RowBatch ordered;
   for (const auto& named : batch.columns()) {
     for (const RowBatch* source : std::initializer_list<const RowBatch*>{&whole, &result}) {
@@ -45,7 +45,7 @@ RowBatch updated(const RowBatch& batch, const RowBatch& result,
   return ordered;
 }
 
-// Fills a builder, which it makes when the first batch says what the columns are.
+// Fills a table builder, which it makes when the first batch arrives with its columns.
 class Collector {
  public:
   Collector(const MapOptions& options, std::unique_ptr<detail::ChunkSink> sink)

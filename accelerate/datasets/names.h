@@ -7,11 +7,11 @@
 
 namespace accelerate::detail {
 
-/// "there is no column 'txt'; there are: text, label. Did you mean 'text'?"
+/// Returns a message: "there is no column 'txt'; there are: text, label. Did you mean 'text'?"
 [[nodiscard]] std::string no_such(std::string_view kind, std::string_view name,
                                   const std::vector<std::string>& names);
 
-/// The first of each pair, such as a column's name.
+/// Returns the first member of each pair, e.g. the names of columns.
 template <typename Pairs>
 [[nodiscard]] std::vector<std::string> names_of(const Pairs& pairs) {
   std::vector<std::string> names;

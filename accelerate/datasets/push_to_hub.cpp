@@ -25,7 +25,7 @@ void check_split(const std::string& split) {
                    "' cannot be a file's name; allowed are letters, digits, '.' and '_'");
 }
 
-// How many files: by the size of the first rows.
+// Estimates the number of files from the size of the first rows.
 std::size_t shards_of(const Dataset& dataset, const fs::path& folder) {
   if (dataset.size() <= kSampleRows) return 1;
   const fs::path sample = folder / "sample.parquet";

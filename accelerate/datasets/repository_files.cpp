@@ -15,13 +15,13 @@
 namespace accelerate {
 namespace {
 
-// What a card can make this library hold and compute, at most.
+// Limits for what a card can make this library hold and compute.
 constexpr std::size_t kMostFiles = 1'000'000;
 constexpr std::size_t kMostGlobs = 1'000;
 
 enum class Keep { all, data_files };
 
-// The order of the steps, and what each sees, is that of HubDatasetModuleFactory.get_module().
+// The order of the steps, and the input of each step, follow HubDatasetModuleFactory.get_module().
 class Repository {
  public:
   Repository(const std::vector<std::string>& files, std::string_view card,
@@ -60,8 +60,8 @@ class Repository {
   }
 
  private:
-  // Which patterns find the files that tell the format: those of the first configuration, whichever
-  // is chosen.
+  // Returns the patterns of the files that tell the format. They are those of the first
+  // configuration, even if another one is chosen.
   RepositorySplits patterns_for_format() const {
     if (!options_.data_files.empty()) return options_.data_files;
     if (configs_.empty() || !base_.empty() || !configs_.front().names_data_files)
@@ -132,7 +132,8 @@ class Repository {
     }
   }
 
-  // nullptr if the card has no configurations, or if the caller names files or a folder instead.
+  // Returns nullptr if the card has no configurations, or if the caller names files or a folder
+  // instead.
   const detail::CardConfig* chosen() const {
     const auto found = std::find_if(configs_.begin(), configs_.end(), [&](const auto& config) {
       return options_.config.empty() ? is_default(config) : config.name == options_.config;
@@ -161,7 +162,7 @@ class Repository {
   std::vector<detail::CardConfig> configs_;
   RepositorySplits files_for_format_;
   detail::FileFormat format_;
-  std::vector<RepositorySplits> patterns_;  // Of each configuration.
+  std::vector<RepositorySplits> patterns_;  // Patterns of each configuration.
 };
 
 }  // namespace

@@ -18,19 +18,19 @@ class Row {
   Row() = default;
   Row(std::initializer_list<std::pair<std::string, Value>> cells) : cells_(cells) {}
 
-  /// Throws UsageError, with the names that are there, for another one.
+  /// Throws UsageError for an unknown name, and lists the names that exist.
   [[nodiscard]] const Value& operator[](std::string_view name) const;
   [[nodiscard]] bool contains(std::string_view name) const { return find(name) != nullptr; }
-  /// nullptr if there is none. Looks at the place `likely` first: rows of one source have their
-  /// columns in one order.
+  /// Returns nullptr if the row has no such value. Looks at place `likely` first, because rows of
+  /// one source have their columns in the same order.
   [[nodiscard]] const Value* find(std::string_view name, std::size_t likely = 0) const;
-  /// Changes a value or adds it behind the others.
+  /// Changes a value, or appends it.
   void set(std::string_view name, Value value);
-  /// Adds a value behind the others, whose name none of them has. Cost: does not look for it.
+  /// Appends a value whose name the row does not have yet. Cost: does not check this.
   void add(std::string name, Value value) {
     cells_.emplace_back(std::move(name), std::move(value));
   }
-  /// Whether it was there.
+  /// Removes a value. Returns whether it existed.
   bool erase(std::string_view name);
 
   [[nodiscard]] std::size_t size() const { return cells_.size(); }

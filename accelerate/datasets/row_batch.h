@@ -1,4 +1,4 @@
-// Several rows at once, as columns.
+// Several rows, stored as columns.
 #pragma once
 
 #include <cstddef>
@@ -17,46 +17,46 @@
 
 namespace accelerate {
 
-/// What a batched map() takes and gives. All columns have as many rows.
+/// Input and result of a batched map(). All columns have the same number of rows.
 class RowBatch {
  public:
-  /// What a column may be given as.
+  /// The types of values from which a column can be made.
   using Values = std::variant<std::vector<std::int64_t>, std::vector<double>, std::vector<bool>,
                               std::vector<std::string>, std::vector<std::vector<std::int64_t>>,
                               std::vector<std::vector<double>>, std::vector<Value>>;
 
   RowBatch() = default;
-  /// {{"text", texts}, {"label", labels}}
+  /// Example: {{"text", texts}, {"label", labels}}
   RowBatch(std::initializer_list<std::pair<std::string, Values>> columns);
-  /// Every column of `encoding`, so that a function of map() may return what a tokenizer made.
+  /// Takes every column of `encoding`, so that a function of map() may return a tokenizer's result.
   RowBatch(const BatchEncoding& encoding) { set(encoding); }  // NOLINT
 
-  /// Rows.
+  /// The number of rows.
   [[nodiscard]] std::size_t size() const {
     return columns_.empty() ? 0 : columns_.front().column.size();
   }
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] bool contains(std::string_view name) const;
 
-  // Copies of a column. Each throws UsageError for a name that is not there, for another type, and
-  // for a value that is missing.
+  // Return a copy of a column. Each throws UsageError for an unknown name, for another type and for
+  // a missing value.
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;
   [[nodiscard]] std::vector<double> numbers(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view name) const;
-  /// Of any type.
+  /// Returns a column of any type; values may be missing. Throws UsageError for an unknown name.
   [[nodiscard]] std::vector<Value> values(std::string_view name) const;
   [[nodiscard]] Row row(std::size_t index) const;
 
-  // Replace a column or add one.
+  // Each replaces a column or adds one.
   void set(std::string_view name, const std::vector<std::int64_t>& values);
   void set(std::string_view name, const std::vector<double>& values);
   void set(std::string_view name, const std::vector<bool>& values);
   void set(std::string_view name, const std::vector<std::string>& values);
   void set(std::string_view name, const std::vector<std::vector<std::int64_t>>& values);
   void set(std::string_view name, const std::vector<std::vector<double>>& values);
-  /// The type is what holds all of them. Throws UsageError when none does.
+  /// The column gets the type that holds all values. Throws UsageError if no type does.
   void set(std::string_view name, const std::vector<Value>& values);
-  /// Every column of `encoding`.
+  /// Sets every column of `encoding`.
   void set(const BatchEncoding& encoding);
   void set_column(std::string_view name, const Feature& feature, detail::ColumnChunk column);
 

@@ -14,8 +14,8 @@
 
 namespace accelerate::detail {
 
-/// Handles, given by value, so that a loop over load_dataset(…).only() has something to hold.
-/// Splits in order: "train", "test", …
+/// Datasets by split, in order: "train", "test", … Datasets are handles and are returned by value,
+/// so that a loop over load_dataset(…).only() does not outlive its dataset.
 template <typename Dataset>
 class Splits {
  public:
@@ -23,14 +23,14 @@ class Splits {
   explicit Splits(std::vector<std::pair<std::string, Dataset>> splits)
       : splits_(std::move(splits)) {}
 
-  /// Throws UsageError, with the names that are there, for another one.
+  /// Throws UsageError for an unknown split, and lists the splits that exist.
   [[nodiscard]] Dataset operator[](std::string_view split) const {
     const auto found = find(split);
     if (found == splits_.end()) throw UsageError(no_such("split", split, keys()));
     return found->second;
   }
   [[nodiscard]] bool contains(std::string_view split) const { return find(split) != splits_.end(); }
-  /// Changes a split or adds it behind the others.
+  /// Changes a split, or appends it.
   void set(std::string_view split, Dataset dataset) {
     const auto found = find(split);
     if (found == splits_.end()) {
@@ -39,7 +39,7 @@ class Splits {
       splits_[static_cast<std::size_t>(found - splits_.begin())].second = std::move(dataset);
     }
   }
-  /// The one split. Throws UsageError when there are several or none.
+  /// Returns the only split. Throws UsageError if there are several splits or none.
   [[nodiscard]] Dataset only() const {
     if (splits_.size() == 1) return splits_.front().second;
     throw UsageError(

@@ -1,4 +1,4 @@
-// What a cell of a dataset holds.
+// A cell of a dataset.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,9 @@
 
 namespace accelerate {
 
-/// An integer, a float, a boolean, a string, a list of them, a list of lists, or nothing. Lists
-/// whose entries are alike and not missing are vectors of their type; other lists are of Values.
-/// Throws UsageError for an integer of more than 63 bits.
+/// An integer, a float, a boolean, a string, a list of these, a list of lists, or nothing. A list
+/// whose entries have one type and are not missing is a vector of this type; any other list is a
+/// vector of Values. Throws UsageError for an integer of more than 63 bits.
 class Value {
  public:
   using List = std::vector<Value>;
@@ -45,19 +45,19 @@ class Value {
     return std::holds_alternative<T>(data_);
   }
 
-  // Each throws UsageError "a string is there; allowed is an integer" for another type.
+  // Each throws UsageError for another type: "a string is there; allowed is an integer".
   [[nodiscard]] std::int64_t integer() const;
-  /// Of an integer too.
+  /// Also accepts an integer.
   [[nodiscard]] double number() const;
   [[nodiscard]] bool boolean() const;
   [[nodiscard]] const std::string& text() const;
   [[nodiscard]] const std::vector<std::int64_t>& integers() const;
   [[nodiscard]] const std::vector<double>& numbers() const;
   [[nodiscard]] const std::vector<std::string>& texts() const;
-  /// The entries of any list, as Values. Cost: copies them.
+  /// Returns the entries of any list, as Values. Cost: copies them.
   [[nodiscard]] List list() const;
 
-  /// "an integer", "a list of strings", … as messages have it.
+  /// Describes the type for messages: "an integer", "a list of strings", …
   [[nodiscard]] std::string description() const;
   [[nodiscard]] bool operator==(const Value&) const = default;
 

@@ -57,7 +57,7 @@ ManifestFile file_of(const Node& node) {
   return {name.text, static_cast<std::uint64_t>(integer(node, "size_bytes", 0)), checksum_of(node)};
 }
 
-// Only a checkpoint that every machine has on its own disk has these.
+// Reads `ranks` and `save`. Only a checkpoint that every machine has on its own disk has them.
 void read_place(const Node& node, Manifest& manifest) {
   if (node.find("ranks") == nullptr) return;
   for (const Node& rank : entry(node, "ranks").items) {
@@ -107,7 +107,7 @@ std::uint64_t counted_checksum(std::span<const std::byte> bytes, const ByteCount
   return sum.value();
 }
 
-// Whose disk or backup to look at.
+// Says which rank wrote the file, so that the user knows whose disk or backup to look at.
 std::string writer_of(const std::string& name) {
   const auto shard = ShardFileName::parse(name);
   return shard ? " (rank " + std::to_string(shard->writer - 1) + " wrote it)" : "";

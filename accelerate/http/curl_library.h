@@ -1,5 +1,5 @@
-// The functions of libcurl that are used, from the shared library, opened when they are first asked
-// for. Linking it would cost each program 5 ms at its start: it brings twenty libraries.
+// The functions of libcurl that we use. The shared library is opened when they are first asked for.
+// Linking it would add 5 ms to the start of each program, because it brings twenty libraries.
 #pragma once
 
 #include <curl/curl.h>
@@ -22,7 +22,7 @@ struct CurlLibrary {
   std::string fault;  ///< Why it cannot be used; "" when it can.
 };
 
-/// Opened and initialised in the first call. Threads: any.
+/// Returns the functions. The first call opens and initialises the library. Threads: any.
 [[nodiscard]] const CurlLibrary& curl_library();
 
 }  // namespace accelerate::detail

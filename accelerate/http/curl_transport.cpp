@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMostHeaders = 256;
 constexpr std::int64_t kMostSecondsToWait = 600;
-constexpr long kBufferBytes = 512L << 10;  // 16 KiB, the default, costs a system call each.
+constexpr long kBufferBytes = 512L << 10;  // The default, 16 KiB, makes too many system calls.
 
 struct Headers {
   curl_slist* list = nullptr;
@@ -36,7 +36,7 @@ struct Exchange {
   const HttpRequest& request;
   HttpResponse response;
   Descriptor file;
-  std::uint64_t read_bytes = 0;  // Of HttpRequest::file.
+  std::uint64_t read_bytes = 0;  // Bytes of HttpRequest::file that were read.
   CURL* handle = nullptr;
   std::exception_ptr failure;  // What a callback threw.
 };
@@ -61,7 +61,7 @@ void take_piece(Exchange& exchange, std::string_view piece) {
   response.body.append(piece);
 }
 
-// libcurl is C: an exception waits in the exchange.
+// libcurl is C, so an exception must not pass through it. It waits in the exchange.
 template <typename Body>
 std::size_t guarded(Exchange& exchange, std::size_t failed, Body body) noexcept {
   try {
@@ -81,7 +81,7 @@ std::size_t take_body(char* data, std::size_t, std::size_t size, void* target) {
 }
 
 void take_line(HttpResponse& response, std::string_view line) {
-  if (line.starts_with("HTTP/")) response = {};  // After an interim answer the real one begins.
+  if (line.starts_with("HTTP/")) response = {};  // The real answer follows an interim one.
   const auto colon = line.find(':');
   if (colon == std::string_view::npos || response.headers.size() == kMostHeaders) return;
   std::string name = lower(trim(line.substr(0, colon)));
@@ -158,7 +158,7 @@ class CurlTransport final : public HttpTransport {
 };
 
 void CurlTransport::set_limits(const HttpRequest& request) {
-  set(CURLOPT_NOSIGNAL, 1L);  // Time limits by signals are not for a library with threads.
+  set(CURLOPT_NOSIGNAL, 1L);  // Time limits by signals are not safe with threads.
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout.count()));
   set(CURLOPT_TIMEOUT_MS, static_cast<long>(options_.timeout.count()));
   const auto stall = std::chrono::ceil<std::chrono::seconds>(
@@ -241,7 +241,7 @@ HttpResponse CurlTransport::send(const HttpRequest& request) {
   Exchange exchange(request);
   exchange.handle = handle_;
   Headers headers;
-  curl_library().easy_reset(handle_);  // Options go, the connection stays open.
+  curl_library().easy_reset(handle_);  // Resets the options; the connection stays open.
   set_limits(request);
   set_credentials(headers);
   for (const auto& line : request.headers) headers.add(line);

@@ -22,10 +22,10 @@ struct HttpResponse {
   int status = 0;
   std::string body = {};                                 ///< At most HttpRequest::most_body_bytes.
   std::optional<std::chrono::seconds> retry_after = {};  ///< At most ten minutes.
-  /// In order of arrival, names in lower case. At most 256 are kept.
+  /// In order of arrival, with names in lower case. At most 256 are kept.
   std::vector<std::pair<std::string, std::string>> headers = {};
 
-  /// The last header of this name, which is in lower case; nullopt if none.
+  /// The last header called `name`, which must be in lower case; nullopt if none.
   [[nodiscard]] std::optional<std::string> header(std::string_view name) const;
 };
 
@@ -40,36 +40,38 @@ struct HttpRequest {
   std::string method = "GET";  ///< GET, HEAD, POST, PUT, DELETE
   std::string url = {};        ///< http or https
   std::string body = {};
-  std::string content_type = "application/json";  ///< Of the body; "" sends no such header.
+  std::string content_type = "application/json";  ///< Type of the body; "" sends no such header.
   std::vector<std::string> headers = {};          ///< "Name: value"
   std::optional<HttpFile> file = {};              ///< Sent instead of `body`, without a copy.
   /// Called for each piece of the body of an answer with status 200 or 206, instead of keeping it.
   /// `head` has the status and the headers. An exception ends the exchange and leaves send().
   std::function<void(const HttpResponse& head, std::string_view piece)> receive = {};
-  /// Opens a connection for this request. On one that is kept it might be sent twice: a server that
-  /// closes it without an answer may have taken the request, and libcurl sends it again.
+  /// Opens a new connection for this request, so that it is never sent twice. On a kept connection
+  /// libcurl sends it again when the server closes without an answer. Yet the server may have taken
+  /// the request.
   bool is_sent_once = false;
   std::size_t most_body_bytes = 4 << 20;  ///< A longer answer is a NetworkError.
-  /// Instead of HttpOptions::stall_timeout.
+  /// Replaces HttpOptions::stall_timeout for this request.
   std::optional<std::chrono::milliseconds> stall_timeout = {};
-  /// Called with the bytes of the body that were handed to the network since the last call.
+  /// Called with the bytes of `file` that were handed to the network since the last call.
   std::function<void(std::uint64_t bytes)> sent = {};
 };
 
 class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
-  /// Any status is a response. Throws NetworkError when there is none: no name, no connection, a
-  /// time limit passed. Throws FileError when HttpRequest::file cannot be read. Redirects are not
-  /// followed, so that credentials stay with their host.
+  /// Sends `request` and returns the answer, whatever its status. Throws NetworkError when there is
+  /// no answer (no name, no connection, a time limit passed) or it is too long. Throws FileError
+  /// when HttpRequest::file cannot be read. Redirects are not followed, so that credentials stay
+  /// with their host.
   virtual HttpResponse send(const HttpRequest& request) = 0;
-  /// Makes a send() that is under way on another thread end soon, and those to come.
+  /// Soon ends a send() that is under way on another thread, and every later one.
   virtual void cancel() {}
 };
 
 struct HttpOptions {
   std::chrono::milliseconds connect_timeout{5000};
-  std::chrono::milliseconds timeout{20'000};  ///< Of a whole exchange; 0 for none.
+  std::chrono::milliseconds timeout{20'000};  ///< For a whole exchange; 0 for none.
   /// Ends an exchange in which no byte moved for this long; 0 for none. Rounded up to seconds.
   std::chrono::milliseconds stall_timeout{0};
   std::string bearer_token = {};             ///< Sent with every request; "" for none.
@@ -80,10 +82,10 @@ struct HttpOptions {
   std::string user_agent = {};  ///< "" for none.
 };
 
-/// Over libcurl. Null where has_http_transport() is false. Proxies come from the environment:
-/// http_proxy, https_proxy, all_proxy, no_proxy.
+/// Makes a transport over libcurl; null where has_http_transport() is false. Proxies come from the
+/// environment: http_proxy, https_proxy, all_proxy, no_proxy.
 [[nodiscard]] std::unique_ptr<HttpTransport> make_http_transport(const HttpOptions& options);
-/// Whether this build knows libcurl and the system has it.
+/// Whether this build was made with libcurl and the system has it.
 [[nodiscard]] bool has_http_transport();
 /// Why has_http_transport() is false, with the cure; "" where it is true.
 [[nodiscard]] std::string why_no_http_transport();

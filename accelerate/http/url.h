@@ -7,10 +7,10 @@
 
 namespace accelerate::detail {
 
-/// `text` for a path or query of a URL; `keep` are characters that stay as they are.
+/// Escapes `text` for a path or query of a URL. The characters in `keep` stay as they are.
 [[nodiscard]] std::string url_escape(std::string_view text, std::string_view keep = "");
 
-/// Where a URL leads: equal origins are one server.
+/// The server that a URL leads to; equal origins are one server.
 struct Origin {
   std::string scheme;  ///< "http" or "https"
   std::string host;    ///< In lower case; an IPv6 address in its brackets.
@@ -18,16 +18,16 @@ struct Origin {
   bool operator==(const Origin&) const = default;
 };
 
-/// nullopt for what is no http or https URL with a host, has a user or password in it, or holds
-/// spaces or control characters.
+/// The origin of an http or https URL; nullopt for any other text. Also nullopt when there is no
+/// host, when there is a user or password, or for spaces, control characters and backslashes.
 [[nodiscard]] std::optional<Origin> origin_of(std::string_view url);
 
-/// The URL that the header Location `target` names in an answer to `url`: `target` itself, or `url`
-/// with another path. nullopt when that is no URL that origin_of() knows.
+/// Resolves the header Location `target` of an answer to `url`: `target` may be a whole URL, or a
+/// path relative to `url`. Returns nullopt when the result is not a URL that origin_of() knows.
 [[nodiscard]] std::optional<std::string> resolve_location(std::string_view url,
                                                           std::string_view target);
 
-/// `url` without its query, which may hold a signature: for messages.
+/// Returns `url` without its query, which may hold a signature. For messages.
 [[nodiscard]] std::string without_query(std::string_view url);
 
 }  // namespace accelerate::detail

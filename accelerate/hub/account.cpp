@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The text at the end of `keys`; "" where there is none.
+// Returns the text at the end of the path `keys`; "" if there is none.
 std::string text_at(const Json& object, std::initializer_list<const char*> keys) {
   const Json* at = &object;
   for (const char* key : keys) {

@@ -50,7 +50,7 @@ std::future<CommitInfo> BackgroundUploads::upload_folder(std::string repo_id,
                                                          std::filesystem::path folder,
                                                          HubOptions options,
                                                          UploadFolderOptions upload) {
-  options.show_progress = false;  // Its lines would mix with the bars of what goes on meanwhile.
+  options.show_progress = false;  // Its lines would mix with the caller's progress bars.
   std::packaged_task<CommitInfo()> task([repo_id = std::move(repo_id), folder = std::move(folder),
                                          options = std::move(options), upload = std::move(upload)] {
     return accelerate::upload_folder(repo_id, folder, options, upload);

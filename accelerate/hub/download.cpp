@@ -29,7 +29,7 @@ bool is_file(const fs::path& path) {
   return real_file_system().status(path).kind == FileKind::file;
 }
 
-// A power cut may leave a file shorter than it was.
+// Whether a file exists and has its full size: a power cut may leave it shorter.
 bool is_whole(const fs::path& path, std::optional<std::uint64_t> size_bytes) {
   const FileStatus status = real_file_system().status(path);
   return status.kind == FileKind::file && (!size_bytes || status.size_bytes == *size_bytes);
@@ -39,8 +39,8 @@ bool uses_network(const HubOptions& options) {
   return !options.local_files_only && !is_offline();
 }
 
-// Whether what the cache has may stand in. A revision or file that the hub says not to exist does
-// not become one that exists by being cached.
+// Whether the cache may stand in for the hub. It may not if the hub says that a revision or file
+// does not exist.
 bool may_use_cache(const NetworkError& error) {
   const auto* refusal = dynamic_cast<const HubError*>(&error);
   return refusal == nullptr || (refusal->reason() != HubReason::revision_not_found &&
@@ -53,13 +53,13 @@ void warn_of_cache(const HubSubject& subject, const NetworkError& error) {
                " is used, since " + error.what());
 }
 
-// What a HEAD request tells of a file.
+// The facts about a file that a HEAD request returns.
 struct FileFacts {
   std::string commit;
   BlobSource source;
 };
 
-// `"abc"` and `W/"abc"` are abc.
+// Returns abc for `"abc"` and `W/"abc"`.
 std::string plain_etag(std::string etag) {
   if (etag.starts_with("W/")) etag.erase(0, 2);
   std::erase(etag, '"');
@@ -91,19 +91,19 @@ FileFacts facts_of(const detail::HttpResponse& response, const HubSubject& subje
 
 FileFacts ask_for_facts(HubClient& client, const HubSubject& subject) {
   const std::string url = client.file_url(subject);
-  // Where it leads to another host, this answer has the facts. The signed URL there is not kept:
-  // it would no longer hold when an interrupted download goes on.
+  // If the URL leads to another host, this answer still has the facts. The signed URL on that host
+  // is not kept: it could expire before an interrupted download continues.
   const auto response =
       client.send({.method = "HEAD", .url = url, .headers = {"Accept-Encoding: identity"}},
                   {.subject = subject, .redirects = detail::Redirects::own_host});
   FileFacts facts = facts_of(response, subject, url);
-  // The branch may move on: what is fetched is what these facts are of.
+  // The branch may move meanwhile, so the file is fetched at the commit of these facts.
   facts.source.subject.revision = facts.commit;
   facts.source.url = client.file_url(facts.source.subject);
   return facts;
 }
 
-// Fetches a content unless it is in the cache, and makes it a file of the commit.
+// Downloads a content unless it is in the cache, and makes it a file of the commit.
 void fetch_file(HubClient& client, const RepositoryCache& cache, const BlobSource& source,
                 const std::string& commit) {
   const fs::path blob = cache.blob(source.etag);
@@ -140,7 +140,7 @@ fs::path download_file(const HubSubject& subject, const RepositoryCache& cache,
   return pointer;
 }
 
-// The file that the cache has; throws what says that it has none.
+// Returns the file in the cache. Throws FileError if the cache lacks it.
 fs::path cached_file(const HubSubject& subject, const HubOptions& options) {
   HubOptions cached = options;
   cached.cache_dir = detail::cache_folder_of(options);
@@ -178,7 +178,7 @@ void fetch_files(const HubOptions& options, const RepositoryCache& cache,
                  const HubSubject& at_commit, const std::vector<RepositoryFile>& files) {
   const auto threads = static_cast<std::size_t>(options.max_workers);
   detail::for_each_parallel(files.size(), threads, [&](const auto& next) {
-    HubClient client(options);  // A connection each.
+    HubClient client(options);  // Each thread has its own connection.
     while (const auto i = next())
       fetch_file(client, cache, source_of(client, at_commit, files[*i]), at_commit.revision);
   });
@@ -209,7 +209,7 @@ fs::path download_snapshot(const HubSubject& subject, const RepositoryCache& cac
   }
   fetch_files(options, cache, missing.at_commit, missing.files);
   fs::path snapshot = cache.snapshot(commit);
-  real_file_system().create_directories(snapshot);  // Also of a repository without such files.
+  real_file_system().create_directories(snapshot);  // Even if no file matches.
   cache.set_commit(subject.revision, commit);
   return snapshot;
 }
@@ -218,7 +218,7 @@ void check_complete(const HubSubject& subject, const RepositoryCache& cache,
                     const fs::path& snapshot, const FilePatterns& patterns,
                     const HubOptions& options) {
   const auto files = detail::cached_tree(cache, snapshot.filename().string());
-  if (!files) return;  // Nobody knows.
+  if (!files) return;  // It is not known which files there should be.
   std::vector<std::string> missing;
   for (const RepositoryFile& file : wanted_of(*files, patterns)) {
     if (!is_file(snapshot / file.path)) missing.push_back(file.path);
@@ -237,7 +237,7 @@ struct OnlineParts {
   Fetch fetch;
 };
 
-// What `cached` finds; "" where the cache has nothing.
+// Returns what `cached` returns; "" if the cache has nothing.
 template <typename Cached>
 fs::path found_in_cache(const Cached& cached) {
   try {
@@ -247,8 +247,9 @@ fs::path found_in_cache(const Cached& cached) {
   }
 }
 
-// Asks the hub by `ask`, then gives its answer to `fetch`; or takes what the cache has where there
-// is no network or the hub does not answer. Who has it does not wait for tries that may all fail.
+// Asks the hub with `ask`, then passes the answer to `fetch`. Uses the cache if there is no network
+// or the hub does not answer. With a copy in the cache, the hub is asked only once, without
+// retries.
 template <typename Ask, typename Fetch, typename Cached>
 fs::path online_or_cached(const HubSubject& subject, const HubOptions& options,
                           const OnlineParts<Ask, Fetch>& online, const Cached& cached) {
@@ -273,7 +274,7 @@ fs::path online_or_cached(const HubSubject& subject, const HubOptions& options,
   return online.fetch(*answer);
 }
 
-// `check` refuses what the cache has, if need be.
+// `check` may throw if the cached snapshot is not good enough.
 template <typename Check>
 fs::path online_or_cached_snapshot(const std::string& repo_id, const HubOptions& options,
                                    const FilePatterns& patterns, const Check& check) {
@@ -318,7 +319,7 @@ fs::path snapshot_download(const std::string& repo_id, const HubOptions& options
 }
 
 RepositoryListing list_repo_files(const std::string& repo_id, const HubOptions& options) {
-  // Nothing is called by this pattern: only the list is fetched.
+  // This pattern ignores every file, so only the list is downloaded.
   const fs::path snapshot = snapshot_download(repo_id, options, {.ignore = {"*"}});
   RepositoryListing listing{.commit = snapshot.filename().string(), .files = {}};
   const auto tree = detail::cached_tree(RepositoryCache(repo_id, options), listing.commit);
@@ -333,7 +334,7 @@ RepositoryListing list_repo_files(const std::string& repo_id, const HubOptions& 
 fs::path fetch_folder(const std::string& name_or_folder, const HubOptions& options,
                       const FilePatterns& patterns) {
   if (detail::is_local(name_or_folder)) return name_or_folder;
-  // Whoever reads the folder knows which of the files are needed.
+  // The reader of the folder knows which files are needed.
   return online_or_cached_snapshot(name_or_folder, options, patterns, [](const auto&...) {});
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The file in the cache; empty if it is not there.
+// Returns the file in the cache; "" if it is not there.
 fs::path cached_file(const std::string& id, const std::string& name, const HubOptions& options) {
   const detail::RepositoryCache cache(id, options);
   const auto commit = cache.known_commit(options.revision);
@@ -31,7 +31,7 @@ std::string start_of(const fs::path& path, std::size_t bytes) {
   return text;
 }
 
-// Ends an exchange with a server that sends more than it was asked for.
+// Thrown to end the transfer from a server that sends more than it was asked for.
 struct Enough {};
 
 }  // namespace
@@ -50,7 +50,7 @@ std::string read_file_start(const std::string& repo_id, const std::string& filen
   detail::HttpRequest request{.url = client.file_url(subject)};
   request.headers = {"Range: bytes=0-" + std::to_string(bytes - 1)};
   request.receive = [&](const detail::HttpResponse& from, std::string_view piece) {
-    if (head != &from) text.clear();  // What a try before this one received.
+    if (head != &from) text.clear();  // Drops what an earlier try received.
     head = &from;
     text.append(piece.substr(0, bytes - text.size()));
     if (text.size() == bytes && from.status != 206) throw Enough();
@@ -58,7 +58,7 @@ std::string read_file_start(const std::string& repo_id, const std::string& filen
   try {
     (void)client.send(std::move(request), {.subject = subject});
   } catch (const Enough&) {
-    // The server does not know ranges.
+    // The server does not support ranges.
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// The first bytes of a file on the hub: what its header says, without the rest.
+// The first bytes of a file on the hub: reads a header without the rest.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,9 @@
 
 namespace accelerate {
 
-/// Returns the first `bytes` of `filename` in the repository `repo_id`, fewer where it has fewer;
-/// of a file in the cache without a request. Nothing goes into the cache. Throws what
-/// hf_hub_download() throws. Cost: one request, and another where the content is elsewhere.
+/// Returns the first `bytes` of `filename` in the repository `repo_id`, or fewer if the file is
+/// shorter. A file in the cache is read without a request. Nothing is added to the cache. Throws
+/// what hf_hub_download() throws. Cost: one request, and another if the content is on another host.
 [[nodiscard]] std::string read_file_start(const std::string& repo_id, const std::string& filename,
                                           std::size_t bytes, const HubOptions& options = {});
 

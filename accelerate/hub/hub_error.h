@@ -1,4 +1,4 @@
-// What the hub says no to.
+// Refusals of the hub.
 #pragma once
 
 #include <chrono>
@@ -11,28 +11,28 @@
 namespace accelerate {
 
 enum class HubReason {
-  unauthorized,          ///< 401: the token is not known.
+  unauthorized,          ///< 401: the hub does not know the token.
   forbidden,             ///< 403: the token lacks a right.
   gated,                 ///< The repository's conditions must be accepted first.
-  repository_not_found,  ///< There is none of this name, or it is private.
+  repository_not_found,  ///< No repository has this name, or it is private.
   revision_not_found,
   file_not_found,
   bad_request,     ///< 400, for example a model card with invalid metadata.
   conflict,        ///< 409: it exists already. 412: the parent commit is no longer the newest.
-  rate_limited,    ///< 429, again and again.
-  server_failure,  ///< 5xx or 408, again and again.
+  rate_limited,    ///< 429, after all retries.
+  server_failure,  ///< 5xx or 408, after all retries.
   other
 };
 
-/// What the hub's answer says beside its reason.
+/// The details of the hub's answer.
 struct HubAnswer {
   int status = 0;
-  std::optional<std::chrono::seconds> retry_after = {};  ///< How long it asks to wait.
-  std::string commit = {};  ///< The commit that was looked at; "" if it does not say.
-  std::string body = {};    ///< The answer's text.
+  std::optional<std::chrono::seconds> retry_after = {};  ///< How long the hub asks to wait.
+  std::string commit = {};  ///< The commit that was looked up; "" if unknown.
+  std::string body = {};    ///< The text of the answer.
 };
 
-/// The hub answered, and refused. The message has the status, the server's words and the cure, and
+/// The hub answered and refused. The message has the status, the hub's words and a remedy, and
 /// never a token. A failure of the network itself is a plain NetworkError.
 class HubError : public NetworkError {
  public:

@@ -23,7 +23,7 @@ bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
 }
 
-// How a field may be filled.
+// What a field may contain.
 enum class Rule { any_text, one_line };
 
 void check(std::string_view field, const std::string& text, Rule rule) {
@@ -38,7 +38,7 @@ void check(std::string_view field, const std::string& text, Rule rule) {
 // Adds the fields of one map. Empty optional fields are left out.
 class MapWriter {
  public:
-  /// `prefix` begins the fields' names in messages: "eval_results[2].".
+  /// `prefix` begins the names of fields in messages: "eval_results[2].".
   explicit MapWriter(std::string prefix = "") : prefix_(std::move(prefix)) {}
 
   void text(const char* key, const char* field, const std::string& text, Rule rule) {
@@ -106,7 +106,7 @@ Node metric_of(const EvalResult& result, const std::string& prefix) {
   return metric.take();
 }
 
-// Results that agree in this share an entry of `model-index`. Source: `unique_identifier`.
+// Results with an equal identity share an entry of `model-index`. Source: `unique_identifier`.
 auto identity_of(const EvalResult& result) {
   return std::tie(result.task_type, result.dataset_type, result.dataset_config,
                   result.dataset_split, result.dataset_revision);
@@ -120,13 +120,13 @@ struct Group {
   Node metrics = Node::sequence();
 };
 
-// In the order in which the groups first appear.
+// Returns the groups in the order in which they first appear.
 std::vector<Group> groups_of(const std::vector<EvalResult>& results) {
   std::vector<Group> groups;
   for (std::size_t i = 0; i < results.size(); ++i) {
     const EvalResult& result = results[i];
     const std::string prefix = "eval_results[" + std::to_string(i) + "].";
-    Node task = task_of(result, prefix);  // Checks the names that a later result would lose, too.
+    Node task = task_of(result, prefix);  // Checks names that are not written, too.
     Node dataset = dataset_of(result, prefix);
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& other) {
       return identity_of(*other.first) == identity_of(result);

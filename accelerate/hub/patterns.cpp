@@ -10,7 +10,7 @@ namespace {
 
 using Text = std::u32string;
 
-// A byte that is no UTF-8 counts as a character that no code point is.
+// Decodes UTF-8. A byte that is not UTF-8 becomes a value that no code point has.
 Text code_points(std::string_view bytes) {
   constexpr char32_t kNoCodePoint = 0x110000;
   Text text;
@@ -21,11 +21,12 @@ Text code_points(std::string_view bytes) {
   return text;
 }
 
-// Where the set that begins at `open` ends: the place of its ']'. nullopt where '[' is only itself.
+// Returns the position of the ']' of the set that begins at `open`; nullopt if the '[' only stands
+// for itself.
 std::optional<std::size_t> end_of_set(const Text& pattern, std::size_t open) {
   std::size_t from = open + 1;
   if (from < pattern.size() && pattern[from] == U'!') ++from;
-  if (from < pattern.size() && pattern[from] == U']') ++from;  // At the front it is a member.
+  if (from < pattern.size() && pattern[from] == U']') ++from;  // A leading ']' belongs to the set.
   const std::size_t close = pattern.find(U']', from);
   return close == Text::npos ? std::nullopt : std::optional(close);
 }
@@ -43,7 +44,7 @@ bool is_in_set(char32_t c, std::u32string_view set) {
   return is_member != is_negated;
 }
 
-// The length of the element of the pattern at `at` if it matches `c`; 0 if it does not.
+// Returns the length of the pattern's element at `at` if it matches `c`; 0 if it does not.
 std::size_t matched_length(const Text& pattern, std::size_t at, char32_t c) {
   if (pattern[at] == U'?') return 1;
   if (pattern[at] != U'[') return pattern[at] == c ? 1 : 0;
@@ -53,11 +54,11 @@ std::size_t matched_length(const Text& pattern, std::size_t at, char32_t c) {
   return is_in_set(c, set) ? *close - at + 1 : 0;
 }
 
-// Goes back to the last star only: what an earlier one took need not change.
+// Backtracks only to the last star: the text that earlier stars took need not change.
 bool matches_all(const Text& text, const Text& pattern) {
   std::size_t t = 0;
   std::size_t p = 0;
-  std::optional<std::pair<std::size_t, std::size_t>> star;  // Behind it; where its text ends.
+  std::optional<std::pair<std::size_t, std::size_t>> star;  // Position after it; end of its text.
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == U'*') {
       star = {++p, t};

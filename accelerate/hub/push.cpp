@@ -30,7 +30,7 @@ std::string owned_repo_id(const std::string& repo_id, const HubOptions& options)
 
 CommitInfo detail::push(const std::string& repo_id, const Push& push,
                         const PushToHubOptions& options) {
-  // First what may be refused, then what takes time.
+  // Steps that may be refused come first, steps that take time afterwards.
   const std::string id = owned_repo_id(repo_id, options.hub);
   create_repo(id, options.hub, {.is_private = options.is_private, .exist_ok = true});
   const TemporaryFolder folder("push");

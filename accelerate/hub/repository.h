@@ -1,4 +1,4 @@
-// Which repository of the hub, at which revision, and how it may be reached.
+// Identifies a repository of the hub and a revision of it, and says how to reach it.
 #pragma once
 
 #include <chrono>
@@ -12,21 +12,23 @@ namespace accelerate {
 
 enum class RepoType { model, dataset };
 
-/// Which version of a repository, where, and with which rights. Local folders need none of it.
+/// Which version of a repository, where, and with which rights. Local folders need none of these
+/// options.
 struct HubOptions {
   std::string revision = "main";    ///< A branch, a tag, "refs/pr/N" or a commit of 40 hex digits.
-  RepoType type = RepoType::model;  ///< Models and datasets may have equal names.
+  RepoType type = RepoType::model;  ///< A model and a dataset may have the same name.
   std::filesystem::path cache_dir = {};  ///< hub_cache_folder() when empty. "~" is expanded.
   /// Sent to the endpoint and to no other host. get_token() when unset; "" sends none.
   std::optional<std::string> token = {};
   std::string endpoint = {};      ///< hub_endpoint() when empty.
-  bool local_files_only = false;  ///< Takes what is in the cache and uses no network.
-  bool force_download = false;    ///< Fetches files anew that are in the cache.
+  bool local_files_only = false;  ///< Uses only the cache, and no network.
+  bool force_download = false;    ///< Downloads files even if they are in the cache.
   bool show_progress = true;      ///< A line a file on standard error, on rank 0.
-  int max_workers = 8;            ///< Files at once, 1 to 64.
-  int max_retries = 5;  ///< How often a request is sent again when the network or the hub fails.
-  /// The wait before the first retry. It doubles each time, up to eight times this. An answer's
-  /// Retry-After wins.
+  int max_workers = 8;            ///< Files transferred at the same time, 1 to 64.
+  /// How often a request is repeated when the network or the hub fails.
+  int max_retries = 5;
+  /// The wait before the first retry. It doubles each time, up to eight times this value. If an
+  /// answer has Retry-After, that is used instead.
   std::chrono::milliseconds retry_wait{1000};
 };
 
@@ -35,47 +37,49 @@ struct HubOptions {
 /// or ".." and does not end in ".git". Source: `validate_repo_id` of huggingface_hub.
 [[nodiscard]] bool is_repo_id(std::string_view text);
 
-/// Returns HF_ENDPOINT without slashes at its end, else "https://huggingface.co". Throws
-/// ConfigError when HF_ENDPOINT is no http or https URL.
+/// Returns HF_ENDPOINT without trailing slashes, or "https://huggingface.co" if it is not set.
+/// Throws ConfigError when HF_ENDPOINT is not an http or https URL.
 [[nodiscard]] std::string hub_endpoint();
 
 namespace detail {
 
-/// What an id is, to go on from "… is no " or "… nor ".
+/// The rule for ids, as the end of a sentence that begins "… is no " or "… nor ".
 inline constexpr const char* kRepoIdRule =
     "a repository's id on the hub. An id is 'name' or 'organization/name'. Each part is 1 to 96 of "
     "A-Z a-z 0-9 _ - . and neither begins nor ends with - or . ; the id has no '--' or '..' and "
     "does not end in '.git'. Pass a folder that exists, or an id such as "
     "'google-bert/bert-base-uncased'";
 
-/// A commit is 40 lower-case hexadecimal digits.
+/// Whether `text` is a commit: 40 lower-case hexadecimal digits.
 [[nodiscard]] bool is_commit(std::string_view text);
-/// Throws ConfigError, which says the rule, when `id` is no repository's id.
+/// Throws ConfigError, which states the rule, when `id` is not a repository's id.
 void check_repo_id(const std::string& id);
-/// Throws ConfigError when `path` is empty, absolute or leads out by "..". `what` begins the
-/// sentence: "the revision".
+/// Throws ConfigError when `path` is empty, absolute, or has a "..". `what` begins the sentence:
+/// "the revision".
 void check_safe(std::string_view what, const std::string& path);
 
-/// Whether a variable has one of the words 1, on, yes and true, in any case, which huggingface_hub
-/// takes for yes. Every other value means no.
+/// Whether the value of a variable is 1, on, yes or true, in any case, as in huggingface_hub. Every
+/// other value means no.
 [[nodiscard]] bool is_on(const std::optional<std::string>& value);
 
-/// "model", "dataset".
+/// Returns "model" or "dataset".
 [[nodiscard]] std::string word_of(RepoType type);
-/// "the model 'google/bert'"
+/// Returns "the model 'google/bert'".
 [[nodiscard]] std::string label_of(const std::string& id, RepoType type);
-/// The repository's folder in a cache: "models--google--bert".
+/// Returns the name of the repository's folder in a cache: "models--google--bert".
 [[nodiscard]] std::string folder_name_of(const std::string& id, RepoType type);
 
-/// Safe to print: control characters, and bytes that are no UTF-8, become '?'.
+/// Returns text that is safe to print: control characters, and bytes that are not UTF-8, become
+/// '?'.
 [[nodiscard]] std::string safe_text(std::string_view text);
-/// In quotes, safe to print and of bearable length.
+/// Returns the text in quotes, safe to print and shortened if it is long.
 [[nodiscard]] std::string shown(std::string_view text);
-/// At most eight of them, and how many more there are.
+/// Returns at most eight of the texts, and how many more there are.
 [[nodiscard]] std::string shown(const std::vector<std::string>& texts);
-/// As shown(), but of a URL with a user or password only that it has them.
+/// Like shown(), but a URL with an '@', which may hold a password, is only described.
 [[nodiscard]] std::string shown_url(std::string_view url);
-/// "organization/name --repo-type dataset --revision v1 …": the end of a command that fetches it.
+/// Returns the end of a command that downloads the repository: "organization/name --repo-type
+/// dataset --revision v1 …".
 [[nodiscard]] std::string command_words(const std::string& id, const HubOptions& options);
 
 }  // namespace detail

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::string_view kTokenKey = "hf_token = ";
 
-// `source` says where it is from. The token itself is never in a message.
+// `source` says where the text comes from. The token itself is never in a message.
 std::optional<std::string> cleaned(std::string text, const std::string& source) {
   std::erase_if(text, [](char c) { return c == '\r' || c == '\n'; });
   const std::string token(trim(text));
@@ -46,7 +46,8 @@ fs::path stored_tokens_file() {
   return token_file().parent_path() / "stored_tokens";
 }
 
-// Readable by its owner from its first byte on; the old content or the new, never a part.
+// Writes a file that only its owner can read from the first byte on. A reader finds the old or the
+// new content, never a part.
 void write_secret(const fs::path& path, const std::string& content) {
   const fs::path sibling = path.string() + "." + std::to_string(::getpid()) + ".tmp";
   Descriptor file(
@@ -62,7 +63,7 @@ void write_secret(const fs::path& path, const std::string& content) {
   real_file_system().rename(sibling, path);
 }
 
-// Only a folder that is made here is closed to others: HF_HOME may be shared on purpose.
+// Only a folder that is created here is closed to other users: HF_HOME may be shared on purpose.
 void make_private_folder(const fs::path& folder) {
   if (folder.empty() || real_file_system().status(folder).kind == FileKind::directory) return;
   if (folder.has_parent_path()) real_file_system().create_directories(folder.parent_path());
@@ -70,7 +71,7 @@ void make_private_folder(const fs::path& folder) {
     throw FileError("create", folder, errno);
 }
 
-// The entries of an INI file: "[name]" and its lines.
+// An entry of an INI file: "[name]" and the lines below it.
 struct Entry {
   std::string name;
   std::vector<std::string> lines;

@@ -30,7 +30,7 @@ const std::string& path_of(const CommitOperation& operation) {
                     operation);
 }
 
-// What goes into JSON.
+// Throws ConfigError for text that is not UTF-8, which JSON cannot hold.
 void check_text(const std::string& what, const std::string& text) {
   if (!is_utf8(text))
     throw ConfigError(what + " is " + detail::shown(text) + ", which is not UTF-8");
@@ -88,11 +88,11 @@ std::string messages_in(const Json& answer, const char* key) {
   return join(texts, "; ");
 }
 
-// Fails before anything is sent, not after an hour of it.
+// Checks the card before anything is sent, rather than after an hour of uploading.
 void validate_card(HubClient& client, const HubSubject& subject, const CommitFile& card) {
   const Json request = {{"content", detail::text_of(card)},
                         {"repoType", detail::word_of(subject.type)}};
-  // The answer that refuses has the reasons in its body, so any status is taken here.
+  // An answer that refuses has the reasons in its body.
   try {
     const Json answer = Json::parse(
         client.post(client.endpoint() + "/api/validate-yaml", request.dump(), {}), nullptr, false);
@@ -143,7 +143,7 @@ std::string text_in(const Json& object, const char* key) {
   return value.is_string() ? value.get<std::string>() : "";
 }
 
-// One commit on its way.
+// Makes one commit.
 class Commit {
  public:
   Commit(HubClient& client, HubSubject subject, const std::vector<CommitOperation>& operations,
@@ -214,7 +214,7 @@ CommitInfo Commit::newest() {
   return {.commit_url = url_of(commit), .oid = commit, .is_new = false};
 }
 
-// Whether the branch already is as this commit would make it: its answer was lost.
+// Whether the branch already has everything in this commit: it was made, but its answer was lost.
 bool Commit::was_made() {
   if (!files_.empty()) detail::ask_how_to_send(client_, subject_, false, files_);
   const auto is_there = [](const CommitFile& file) {
@@ -255,14 +255,15 @@ CommitInfo Commit::make() {
   prepare();
   if (!changes_anything()) return newest();
   HubSubject store = subject_;
-  // Who may only read may open a pull request: the store is not to ask for the right to the branch.
+  // A pull request may be opened without the right to write, so the store must not check the right
+  // to the branch.
   if (options_.create_pr) store.revision.clear();
   detail::upload_large_files(client_, store, files_);
   for (int tries = 1;; ++tries) {
     try {
       return send();
     } catch (const NetworkError& error) {
-      // A pull request that was opened unheard would be opened twice.
+      // A pull request is not retried: if its answer was lost, a second one would be opened.
       if (options_.create_pr || !client_.wait_for_retry(tries, error)) throw;
       if (!was_made()) continue;
       CommitInfo info = newest();
@@ -346,7 +347,7 @@ std::string create_repo(const std::string& repo_id, const HubOptions& options,
   } catch (const HubError& error) {
     if (!create.exist_ok) throw;
     if (error.reason() == HubReason::conflict) return there;
-    // Who may not make it may still write to it, once it exists.
+    // A user without the right to create it may still write to it, if it exists.
     if (error.status() < 401 || error.status() > 403) throw;
     try {
       (void)client.get(client.api_url(subject), subject);

@@ -1,11 +1,11 @@
-// Models and datasets into repositories of Hugging Face's hub: a commit at a time, large files by
-// Git LFS. What the hub has already is not sent again, so that an upload that was interrupted goes
-// on with the files that are missing.
+// Uploads models and datasets to repositories of Hugging Face's hub, one commit at a time, large
+// files by Git LFS. Content that the hub already has is not sent again, so an interrupted upload
+// continues with the missing files.
 //
 //   create_repo("me/bert-finetuned", {}, {.exist_ok = true});
 //   upload_folder("me/bert-finetuned", "out");
 //
-// Errors: as in hub/download.h. Threads: any number at once.
+// Errors: as in hub/download.h. Threads: any number at the same time.
 #pragma once
 
 #include <filesystem>
@@ -23,29 +23,29 @@ namespace accelerate {
 
 struct CreateRepoOptions {
   std::optional<bool> is_private = {};  ///< The account's or organization's default when unset.
-  bool exist_ok = false;                ///< One that exists is none too many.
+  bool exist_ok = false;                ///< Accepts a repository that already exists.
 };
 
-/// Makes an empty repository and returns its URL. Throws HubError with HubReason::conflict when it
-/// exists and CreateRepoOptions::exist_ok is false.
+/// Creates an empty repository and returns its URL. Throws HubError with HubReason::conflict when
+/// it already exists and CreateRepoOptions::exist_ok is false.
 std::string create_repo(const std::string& repo_id, const HubOptions& options = {},
                         const CreateRepoOptions& create = {});
 
-/// Puts a file into a commit: one on the disk, or bytes.
+/// Adds a file to a commit: a file on the disk, or bytes.
 struct CommitOperationAdd {
   std::string path_in_repo;
   std::variant<std::filesystem::path, std::string> content;  ///< A path, or the bytes themselves.
 };
 
-/// Takes a file, or a folder with all that is in it, out of the repository.
+/// Removes a file, or a folder with all its files, from the repository.
 struct CommitOperationDelete {
-  std::string path_in_repo;  ///< A folder's ends in '/'.
+  std::string path_in_repo;  ///< The path of a folder ends in '/'.
 };
 
 using CommitOperation = std::variant<CommitOperationAdd, CommitOperationDelete>;
 
 struct CommitOptions {
-  std::string commit_message = {};  ///< The first line; each function has its own when empty.
+  std::string commit_message = {};  ///< The first line; if empty, each function has a default.
   std::string commit_description = {};
   /// The newest commit must be this one (5 to 40 hex digits), else HubReason::conflict.
   std::string parent_commit = {};
@@ -54,40 +54,42 @@ struct CommitOptions {
 
 struct CommitInfo {
   std::string commit_url;
-  std::string oid;          ///< The commit's.
+  std::string oid;          ///< Id of the commit.
   std::string pr_url = {};  ///< "" unless CommitOptions::create_pr.
-  bool is_new = true;       ///< False when nothing had changed and no commit was made.
+  bool is_new = true;       ///< False if nothing changed and no commit was made.
 };
 
-/// Changes the branch HubOptions::revision by one commit. Files whose content the hub has at their
-/// path are left out; without a change there is no commit, and the newest one is returned. A file
-/// that changes while it is sent is an error. When the answer to the commit is lost, the hub is
-/// asked whether it was made. Throws ConfigError for paths that leave the repository, two
-/// operations on one path, an empty message, and a model card that the hub finds invalid.
-/// Memory: small files of the commit, up to 10 MiB each. Cost: reads large files twice, the first
-/// time for their checksum.
+/// Changes the branch HubOptions::revision with one commit. Files that the hub already has, with
+/// equal content at the same path, are left out. If nothing changes, no commit is made, and the
+/// newest commit is returned. If the answer to the commit is lost, the hub is asked whether the
+/// commit was made.
+///
+/// Throws ConfigError for paths that leave the repository, two operations on one path, an empty
+/// message, and a model card that the hub finds invalid. Throws FileError for a file that changes
+/// while it is sent. Memory: the small files of the commit, at most 64 MiB each; the hub asks for
+/// LFS beyond 10 MiB. Cost: reads large files twice, the first time for their checksum.
 CommitInfo create_commit(const std::string& repo_id, const std::vector<CommitOperation>& operations,
                          const HubOptions& options, const CommitOptions& commit);
 
-/// create_commit() of one file. The message is "Upload <path_in_repo>".
+/// Calls create_commit() for one file. The default message is "Upload <path_in_repo>".
 CommitInfo upload_file(const std::string& repo_id, const CommitOperationAdd& file,
                        const HubOptions& options = {}, const CommitOptions& commit = {});
 
 struct UploadFolderOptions {
-  std::string path_in_repo = {};                  ///< A folder there; its root when empty.
-  FilePatterns patterns = {};                     ///< By the paths below the folder.
-  std::vector<std::string> delete_patterns = {};  ///< Files there that go, unless they are sent.
+  std::string path_in_repo = {};                  ///< A folder in the repository; "" for its root.
+  FilePatterns patterns = {};                     ///< Match the paths below the folder.
+  std::vector<std::string> delete_patterns = {};  ///< Remote files to delete unless sent.
   CommitOptions commit = {};
 };
 
-/// create_commit() of the files below `folder`, links followed, without ".git" and
-/// ".cache/huggingface". The message is "Upload folder". Source: `upload_folder` of
+/// Calls create_commit() for the files below `folder`, links followed, without ".git" and
+/// ".cache/huggingface". The default message is "Upload folder". Source: `upload_folder` of
 /// huggingface_hub.
 CommitInfo upload_folder(const std::string& repo_id, const std::filesystem::path& folder,
                          const HubOptions& options = {}, const UploadFolderOptions& upload = {});
 
-/// Uploads in the background, one after the other in the order in which they were asked for. The
-/// destructor waits for them.
+/// Uploads in the background, one upload after the other, in the order of the calls. The destructor
+/// waits for all of them.
 class BackgroundUploads {
  public:
   BackgroundUploads();
@@ -95,13 +97,13 @@ class BackgroundUploads {
   BackgroundUploads(const BackgroundUploads&) = delete;
   BackgroundUploads& operator=(const BackgroundUploads&) = delete;
 
-  /// upload_folder(). The folder must not change until the future is ready; the future throws what
-  /// the upload throws.
+  /// Calls accelerate::upload_folder() in the background. The folder must not change until the
+  /// future is ready. The future throws what the upload throws.
   std::future<CommitInfo> upload_folder(std::string repo_id, std::filesystem::path folder,
                                         HubOptions options = {}, UploadFolderOptions upload = {});
-  /// Whether none is under way and none waits.
+  /// Whether no upload is running or waiting.
   [[nodiscard]] bool is_idle() const;
-  /// Returns when none is under way and none waits.
+  /// Waits until no upload is running or waiting.
   void wait();
 
  private:

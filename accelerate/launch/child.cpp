@@ -14,8 +14,8 @@
 namespace accelerate::detail {
 namespace {
 
-// Everything execve needs, laid out before the fork: between fork and exec nothing may allocate,
-// for another thread may have held the allocator's lock.
+// Everything that execve needs, laid out before the fork. Between fork and exec nothing may
+// allocate, because another thread may have held the allocator's lock.
 struct Image {
   std::vector<std::string> assignments;
   std::vector<char*> argv;
@@ -44,9 +44,9 @@ void read_nothing() {
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
 }
 
-// In a copy of a process without other threads, where all may be called.
+// Runs in a copy of a process without other threads, where all functions may be called.
 [[noreturn]] void run_body(const ChildOptions& options, int failure) {
-  close(failure);  // As a program that is executed does.
+  close(failure);  // Executing a program closes it too.
   for (const int fd : options.closed_by_body) close(fd);
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action{};
@@ -64,7 +64,7 @@ void read_nothing() {
                          int failure) {
   setsid();
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(128 + SIGKILL);  // it died before the line above took hold
+  if (getppid() != parent) _exit(128 + SIGKILL);  // the parent died before prctl took effect
   if (!options.reads_input) read_nothing();
   if (options.binding && options.binding->apply()) options.binding->prefer_memory();
   sigaction(SIGPIPE, &options.on_broken_pipe, nullptr);

@@ -1,4 +1,4 @@
-// Starting one process so that nothing of the launcher leaks into it and it cannot outlive the
+// Starts one process so that nothing of the launcher leaks into it and it cannot outlive the
 // launcher.
 #pragma once
 
@@ -41,32 +41,31 @@ class FileDescriptor {
 };
 
 struct ChildOptions {
-  const std::vector<std::string>* argv;  ///< argv[0] is the path executed.
-  std::function<int()> body = {};        ///< Called instead of it; returns the exit code.
-  std::vector<int> closed_by_body = {};  ///< Descriptors of the launcher's that no copy may keep.
-  Environment environment;               ///< On top of the caller's.
-  bool reads_input = false;              ///< Standard input is the caller's, else /dev/null.
+  const std::vector<std::string>* argv;  ///< argv[0] is the path to execute.
+  std::function<int()> body = {};        ///< Called instead of executing; returns the exit code.
+  std::vector<int> closed_by_body = {};  ///< Descriptors of the launcher, closed before `body`.
+  Environment environment;               ///< Added to the caller's environment.
+  bool reads_input = false;              ///< Reads the caller's standard input, else /dev/null.
   sigset_t signal_mask;                  ///< Mask the program starts with.
   struct sigaction on_broken_pipe;       ///< What SIGPIPE does in the program.
-  /// Cores that it is bound to, so that every thread it will ever start is.
+  /// Cores that the process is bound to, and with it every thread that it will ever start.
   std::optional<CpuBinding> binding = {};
 };
 
-/// A process on its way to becoming the program.
+/// A process that is about to become the program.
 struct Child {
   pid_t pid = -1;
   FileDescriptor exec_failure;  ///< Yields the errno of a failed execve, nothing when it worked.
 };
 
-/// Forks a process that leads a session of its own (so its descendants can be ended as one group,
-/// and it may still read and write the terminal: job control is a matter of the terminal's own
-/// session), is killed by the kernel when the calling thread ends, and executes the program.
-/// Returns before that is known to have worked. Throws LaunchError when there can be no further
-/// process.
+/// Forks a process that executes the program. The process leads its own session, so its descendants
+/// can be ended as one group. It may still read and write the terminal, because job control only
+/// applies to the terminal's own session. The kernel kills it when the calling thread ends. Returns
+/// before the program is known to run. Throws LaunchError when no process can be started.
 [[nodiscard]] Child start_child(const ChildOptions& options);
 
-/// Waits until the program runs; the errno of execve otherwise, 0 when all is well. Cost: the time
-/// of the exec.
+/// Waits until the program runs or has failed to. Returns 0, or the errno of execve. Cost: the time
+/// of the execution.
 [[nodiscard]] int exec_error(Child& child);
 
 }  // namespace accelerate::detail

@@ -30,7 +30,8 @@ CoreShare share_of(Cores::const_iterator first, Cores::const_iterator last, bool
   return share;
 }
 
-// Equal to one core, the first ones richer.
+// Divides `cores` into shares that differ by at most one core; the first shares are the larger
+// ones.
 void divide_evenly(const Cores& cores, int ranks, bool several_nodes,
                    std::vector<CoreShare>& shares) {
   const int each = static_cast<int>(cores.size()) / ranks;
@@ -49,8 +50,8 @@ std::map<int, Cores> by_node(const Cores& cores) {
   return nodes;
 }
 
-// One rank after the other goes where it would find most cores, the lowest such node. No node is
-// ever given more ranks than it has cores while there are cores for all.
+// Returns the number of ranks for each node. Each rank in turn goes to the node where it gets most
+// cores, the lowest such node. While there are cores for all, no node gets more ranks than cores.
 std::map<int, int> ranks_by_node(const std::map<int, Cores>& nodes, int ranks) {
   std::map<int, int> given;
   for (const auto& [node, cores] : nodes) given[node] = 0;
@@ -63,7 +64,7 @@ std::map<int, int> ranks_by_node(const std::map<int, Cores>& nodes, int ranks) {
   return given;
 }
 
-// The beginning of every task's number below /proc/self/task.
+// Returns the thread numbers below /proc/self/task.
 std::vector<pid_t> threads_of_this_process() {
   std::vector<pid_t> threads;
   std::error_code ignored;
@@ -75,7 +76,7 @@ std::vector<pid_t> threads_of_this_process() {
   return threads;
 }
 
-// Zeros where the kernel does not answer; long enough for any kernel.
+// Returns zeros where the kernel does not answer. The mask is long enough for any kernel.
 std::array<unsigned long, 1024> mask_of(pid_t thread) {
   std::array<unsigned long, 1024> mask{};
   sched_getaffinity(thread, sizeof mask, reinterpret_cast<cpu_set_t*>(mask.data()));

@@ -1,4 +1,4 @@
-// The rows themselves. Names, defaults and choices are upstream's (accelerate 1.15.0,
+// The rows of the table. Names, defaults and choices are upstream's (accelerate 1.15.0,
 // commands/launch.py); a test compares them with its parser. The sentences are ours.
 #include "accelerate/launch/flags.h"
 

@@ -1,5 +1,5 @@
 // The flags of `accelerate launch`, one row each. Parsing, --help, the merge with the configuration
-// file and the environment that ranks are given all read this table, so they cannot disagree.
+// file and the environment of the ranks all read this table, so they cannot disagree.
 #pragma once
 
 #include <span>
@@ -22,8 +22,8 @@ enum class FlagKind {
   bits,     ///< Three booleans separated by commas, written "1" or "0" each.
 };
 
-/// Which part of the launch a flag belongs to: the heading it has in --help, and when it is
-/// exported.
+/// The part of the launch that a flag belongs to. It decides the heading in --help, and when the
+/// flag is exported.
 enum class FlagGroup {
   general,
   hardware,
@@ -46,7 +46,7 @@ enum class FlagStatus {
   carried,    ///< Handed to the ranks in their environment; the launcher itself does not use it.
   no_effect,  ///< Accepted because upstream has it; there is nothing here for it to change.
   later,      ///< Any value but the default is refused: what it asks for is not built yet.
-  not_applicable,  ///< Refused: it is about hardware or services this project does not serve.
+  not_applicable,  ///< Refused: it is about hardware or services this project does not support.
 };
 
 struct Flag {
@@ -57,7 +57,7 @@ struct Flag {
   std::string help;      ///< One sentence, without the default.
   FlagStatus status = FlagStatus::works;
   std::vector<std::string> choices = {};  ///< For FlagKind::choice.
-  char letter = '\0';                     ///< -q for --quiet.
+  char letter = '\0';                     ///< Short form: 'q' for -q.
   std::string variable = "";  ///< Environment variable, where it does not follow from the name.
 };
 
@@ -67,11 +67,11 @@ struct Flag {
 /// The flag called `name`; nullptr when there is none.
 [[nodiscard]] const Flag* find_flag(std::string_view name);
 
-/// "FSDP (with --use_fsdp)": the heading of a group.
+/// The heading of a group: "FSDP (with --use_fsdp)".
 [[nodiscard]] std::string_view heading(FlagGroup group);
 
-/// `text` as this flag's value is written in the environment. Throws ConfigError that names `where`
-/// ("--num_processes"), the text and what is allowed.
+/// Checks `text` and returns it as this flag's value is written in the environment. Throws
+/// ConfigError, which names `where` ("--num_processes"), the text and what is allowed.
 [[nodiscard]] std::string checked_value(const Flag& flag, const std::string& text,
                                         const std::string& where);
 

@@ -18,8 +18,8 @@ namespace {
 
 constexpr pid_t kGoHome = 0;
 
-// Keeps the pipe as descriptor 0 and nothing else: a terminal, a log file or the reader of a shell
-// pipeline must not wait for the guardian.
+// Keeps only the pipe, as descriptor 0: a terminal, a log file or the reader of a shell pipeline
+// must not wait for the guardian.
 void keep_only(int pipe) {
   dup2(pipe, 0);
   close_range(1, ~0U, 0);
@@ -71,7 +71,8 @@ void Guardian::guard(pid_t leader) {
   send(leader);
 }
 
-// A guardian that was killed by hand reads nothing; SIGPIPE is ignored meanwhile, so that is all.
+// If the guardian was killed by hand, nobody reads the word. SIGPIPE is ignored meanwhile, so the
+// failed write has no consequence.
 void Guardian::send(pid_t word) {
   [[maybe_unused]] const ssize_t sent = write(pipe_.get(), &word, sizeof word);
 }

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of "key:   value" in one of the kernel's text tables.
+// Returns the value of "key:   value" in one of the kernel's text tables.
 std::string field(const fs::path& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -25,7 +25,8 @@ std::string field(const fs::path& path, std::string_view key) {
   return {};
 }
 
-// The driver has a folder a GPU, named by its PCI address: sorted, that is CUDA's PCI_BUS_ID order.
+// The driver has a folder for each GPU, named by its PCI address. Sorted, the folders are in CUDA's
+// PCI_BUS_ID order.
 std::vector<Gpu> gpus_of_driver(const fs::path& proc) {
   std::vector<fs::path> folders;
   std::error_code ignored;
@@ -55,7 +56,7 @@ std::vector<Gpu> gpus_of_device_files(const fs::path& dev) {
   return gpus;
 }
 
-// CUDA takes a position or the beginning of a UUID.
+// Finds a GPU as CUDA does, by a position or the beginning of a UUID.
 const Gpu* find_gpu(const std::vector<Gpu>& gpus, const std::string& word) {
   if (const auto index = parse_int(word)) {
     const bool exists = *index >= 0 && *index < static_cast<std::int64_t>(gpus.size());
@@ -91,7 +92,7 @@ int gpu_count() {
 }
 
 int physical_cores(const HardwareRoots& roots) {
-  // Another root is another machine: our affinity mask does not speak of it.
+  // Another root stands for another machine, to which our affinity mask does not apply.
   const bool own = roots.sys == HardwareRoots{}.sys;
   auto cores = static_cast<int>(cpu_cores(roots, own ? allowed_cpus() : std::nullopt).size());
   if (cores == 0) cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -1,6 +1,6 @@
-// What this machine has, found in milliseconds and without LibTorch or a driver call: the files
-// that the kernel shows are enough. The launcher needs the counts for its defaults, `accelerate
-// env` the names, `accelerate config default` both.
+// Finds what this machine has, in milliseconds and without LibTorch or a driver call: the kernel's
+// files are enough. The launcher needs the counts for its defaults, `accelerate env` the names,
+// `accelerate config default` both.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace accelerate {
 
-/// Where to look; a test points these at folders of its own.
+/// Where to look; a test points these at its own folders.
 struct HardwareRoots {
   std::filesystem::path proc = "/proc";
   std::filesystem::path dev = "/dev";
@@ -25,16 +25,17 @@ struct Gpu {
   std::string bus = "";  ///< PCI address, "0000:18:00.0"; empty when the driver does not say.
 };
 
-/// The NVIDIA GPUs that a program started now would see, in the order it would see them:
-/// those the driver shows, filtered by CUDA_VISIBLE_DEVICES. As CUDA does, the list ends at the
+/// Returns the NVIDIA GPUs that a program started now would see, in the order it would see them.
+/// They are the driver's GPUs, filtered by CUDA_VISIBLE_DEVICES. As in CUDA, the list ends at the
 /// first entry that names no GPU, so an empty variable or "-1" hides all of them.
 [[nodiscard]] std::vector<Gpu> visible_gpus(const HardwareRoots& roots = {});
 
 /// visible_gpus().size().
 [[nodiscard]] int gpu_count();
 
-/// Physical cores this process may run on: hyper-threads count once, cores outside the affinity
-/// mask and beyond the CPU quota of the control group do not count. At least 1.
+/// The number of physical cores that this process may run on, at least 1. Hyper-threads of a core
+/// count once. Cores outside the affinity mask, or beyond the control group's CPU quota, do not
+/// count.
 [[nodiscard]] int physical_cores(const HardwareRoots& roots = {});
 
 /// Installed memory; 0 when the kernel does not say.

@@ -89,7 +89,7 @@ void check_options(const NotebookLauncherOptions& options) {
 
 using Replacements = std::initializer_list<std::pair<std::string, std::string>>;
 
-// Each first text by its second, in their order.
+// Replaces each first text by its second, in the order given.
 std::string replaced(std::string text, const Replacements& replacements) {
   for (const auto& [from, to] : replacements)
     for (std::size_t at = text.find(from); at != std::string::npos;
@@ -98,7 +98,7 @@ std::string replaced(std::string text, const Replacements& replacements) {
   return text;
 }
 
-// What the launcher calls by the names of its flags, by those of our options.
+// Replaces the names of the launcher's flags by the names of our options.
 std::string in_own_words(const std::string& text) {
   return replaced(text, {{"--main_process_port", "use_port"},
                          {"main_process_port", "use_port"},
@@ -139,7 +139,7 @@ std::string with_rank(const std::string& text, const std::string& rank) {
   return replaced(text, {{"${rank}", rank}, {"${local_rank}", rank}, {"${role_name}", "default"}});
 }
 
-// A process beside the rank that puts a prefix before each line of what the rank writes to `fd`.
+// A process beside the rank that puts a prefix before each line that the rank writes to `fd`.
 class PrefixedOutput {
  public:
   PrefixedOutput(int fd, const std::string& prefix) : fd_(fd) {
@@ -148,7 +148,7 @@ class PrefixedOutput {
     const Descriptor from(ends[0]), into(ends[1]);
     writer_ = ::fork();
     if (writer_ == 0) {
-      ::signal(SIGTERM, SIG_IGN);  // The rank may still have something to say.
+      ::signal(SIGTERM, SIG_IGN);  // The rank may still write.
       ::signal(SIGINT, SIG_IGN);
       ::close(into.get());
       for (const int other : {STDOUT_FILENO, STDERR_FILENO})
@@ -158,7 +158,8 @@ class PrefixedOutput {
     }
     if (writer_ > 0) ::dup2(into.get(), fd);
   }
-  // What the rank has started may keep the pipe open: then the launcher ends it with the group.
+  // Waits a second at most. What the rank has started may keep the pipe open; then the launcher
+  // ends the writer with the group.
   ~PrefixedOutput() {
     ::close(fd_);
     constexpr int kLooks = 200;
@@ -169,7 +170,7 @@ class PrefixedOutput {
   PrefixedOutput& operator=(const PrefixedOutput&) = delete;
 
  private:
-  // Until the end of the pipe, or until the rank is gone and nothing comes.
+  // Copies until the pipe ends, or until the rank is gone and nothing comes.
   static void copy_lines(int from, int to, const std::string& prefix) {
     constexpr int kPatience = 100;
     const pid_t rank = ::getppid();
@@ -196,10 +197,10 @@ class PrefixedOutput {
   pid_t writer_ = -1;
 };
 
-// The first byte that a rank leaves. A rank that left by exit() leaves none.
+// The first byte of what a rank leaves. A rank that ended by exit() leaves none.
 constexpr char kReturned = 'R', kThrew = 'E';
 
-// Where each rank leaves what it returned, or what it threw.
+// Holds what each rank returned or threw.
 class Results {
  public:
   explicit Results(std::size_t ranks) {
@@ -212,7 +213,7 @@ class Results {
 
   void write(int rank, char kind, const std::string& text) {
     const int file = files_[static_cast<std::size_t>(rank)].get();
-    // The byte last: without it nothing counts.
+    // The byte is written last: a result without it does not count.
     if (write_fully_at(file, 1, text) == 0) (void)write_fully_at(file, 0, std::string(1, kind));
   }
   [[nodiscard]] std::string read(int rank) const {
@@ -285,7 +286,7 @@ std::vector<std::string> detail::run_in_forks(const std::function<std::string()>
     LaunchPlan plan = plan_of(options);
     Results results(plan.ranks.size());
     std::cout << std::flush;
-    std::fflush(nullptr);  // What is buffered would be written by each copy.
+    std::fflush(nullptr);  // Otherwise each copy would write what is buffered.
     plan.body = [&](int rank) {
       return run_rank(body, results, rank, options.log_line_prefix_template);
     };

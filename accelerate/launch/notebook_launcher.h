@@ -1,9 +1,9 @@
-// Ranks started from inside a program: a function of the caller's runs in processes that are copies
-// of the caller's, as from a notebook's cell or a test.
+// Starts ranks from inside a program, as from a notebook's cell or a test: a function of the caller
+// runs in copies of the caller's process.
 //
 //   auto losses = notebook_launcher([&] { return train(data); }, {.num_processes = 4});
 //
-// The names are the original's. `accelerate launch` is for programs of their own.
+// The names are the original's. To start separate programs use `accelerate launch`.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +17,21 @@
 namespace accelerate {
 
 struct NotebookLauncherOptions {
-  /// Default: one a GPU, or one on the CPU.
+  /// Default: one for each GPU, or one on the CPU.
   std::optional<int> num_processes = {};
   std::string mixed_precision = "no";     ///< no, fp16 or bf16.
-  int use_port = 0;                       ///< Where ranks meet; 0: a free one.
+  int use_port = 0;                       ///< The port where ranks meet; 0: a free one.
   std::string master_addr = "127.0.0.1";  ///< The address that rank 0 listens on.
-  int num_nodes = 1;                      ///< Others are a ConfigError, and so is a node_rank.
+  int num_nodes = 1;                      ///< Only 1, with node_rank 0; else ConfigError.
   int node_rank = 0;
-  std::string rdzv_backend = "static";  ///< The only one. The three below are a ConfigError.
+  std::string rdzv_backend = "static";  ///< Only static. The three below must be empty.
   std::string rdzv_endpoint = {};
   std::string rdzv_conf = {};
   std::string rdzv_id = {};
-  int max_restarts = 0;           ///< How often all ranks begin again after a failure.
+  int max_restarts = 0;           ///< How often all ranks are started again after a failure.
   double monitor_interval = 0.1;  ///< No effect: nothing is polled.
-  /// Before each line that a rank writes, with ${rank}, ${local_rank} and ${role_name}; "": none.
+  /// Written before each line of a rank, with ${rank}, ${local_rank} and ${role_name} replaced. ""
+  /// for none.
   std::string log_line_prefix_template = {};
   bool cpu = false;  ///< Train on the CPU even where there are GPUs.
 };
@@ -62,25 +63,28 @@ auto launch_function(Fn& fn, const NotebookLauncherOptions& options) {
 }
 }  // namespace detail
 
-/// Calls `fn()` in options.num_processes processes, each a copy of this one that is told its rank
-/// as `accelerate launch` tells it, and waits for all. What `fn` captures is there in each; what it
-/// changes is lost but for what it returns. Returns nothing for a void function, else a vector of
-/// what each rank returned, in their order: of any type that nlohmann::json converts.
+/// Calls `fn()` in options.num_processes copies of this process, and waits for all. Each copy
+/// learns its rank as under `accelerate launch`. It has everything that `fn` captures. Its changes
+/// are lost, except what `fn` returns. Returns nothing for a void function, else a vector of the
+/// ranks' results in the order of ranks, of any type that nlohmann::json converts.
 ///
-/// A process is copied with one thread and no GPU in use. Throws UsageError, with nothing started,
-/// where this one has more threads (LibTorch starts them with its first large operation; until then
-/// at::set_num_threads(1) avoids them), has used CUDA, has an Accelerator, or is a rank itself:
-/// create the Accelerator, and what computes, inside `fn`. Signals that this process handles are
-/// the system's in ranks. Throws LaunchError, with the rank and its text, when `fn` throws, calls
-/// exit() or is killed; the others are then ended, as by `accelerate launch`. Throws ConfigError
-/// for options that are not allowed. To be called from the thread that stays. Cost: about a
-/// millisecond a rank, and memory that ranks change.
+/// The process must have one thread and must not have used a GPU. So create the Accelerator, and
+/// compute, inside `fn`. LibTorch starts threads with its first large operation; until then
+/// at::set_num_threads(1) avoids them. Signals that this process handles have their default effect
+/// in ranks.
+///
+/// Throws UsageError, with nothing started, where this process has more threads, has used CUDA, has
+/// an Accelerator, or is a rank itself. Throws LaunchError, with the rank and its text, when `fn`
+/// throws, calls exit() or is killed; the other ranks are then ended, as by `accelerate launch`.
+/// Throws ConfigError for options that are not allowed. Cost: about a millisecond a rank, and
+/// memory that ranks change.
 template <typename Fn>
 auto notebook_launcher(Fn fn, const NotebookLauncherOptions& options = {}) {
   return detail::launch_function(fn, options);
 }
 
-/// The same on the CPU, to see whether `fn` works on several ranks.
+/// Calls `fn()` as notebook_launcher does, but on the CPU, to see whether it works on several
+/// ranks.
 template <typename Fn>
 auto debug_launcher(Fn fn, int num_processes = 2) {
   return detail::launch_function(fn, {.num_processes = num_processes, .cpu = true});

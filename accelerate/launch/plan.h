@@ -17,16 +17,16 @@ using Environment = std::map<std::string, std::string>;
 struct LaunchPlan {
   /// argv[0] is the path that is executed; it is not searched for in PATH again.
   std::vector<std::string> argv;
-  /// Instead of a program: what each rank, a copy of the calling process, runs. It takes the rank
-  /// and returns the exit code. The calling process may have no other threads then.
+  /// Instead of a program: what each rank, a copy of the calling process, runs. Takes the rank and
+  /// returns the exit code. The calling process may have no other threads then.
   std::function<int(int rank)> body = {};
   /// Set for every rank, on top of the environment of the calling process.
   Environment shared;
   /// One entry a rank, in the order of local ranks, on top of `shared`.
   std::vector<Environment> ranks;
-  /// Cores that each rank is bound to from its first instruction on; empty: none is bound.
+  /// Cores that each rank is bound to from its first instruction on; empty if none is bound.
   std::vector<CoreShare> cores = {};
-  /// What ranks get between SIGTERM and SIGKILL when the group is ended.
+  /// Time that ranks get between SIGTERM and SIGKILL when the group is ended.
   std::chrono::milliseconds grace_period{30'000};
 };
 

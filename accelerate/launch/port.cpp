@@ -29,7 +29,8 @@ int port_of(int socket) {
                                           : reinterpret_cast<sockaddr_in*>(&name)->sin_port);
 }
 
-// SO_REUSEADDR as the ranks' store has it: connections of a run that has just ended do not count.
+// Sets SO_REUSEADDR as the ranks' store does, so that connections of a run that has just ended do
+// not count.
 Bound bind_to(const addrinfo& where) {
   Bound bound;
   bound.socket = detail::FileDescriptor(

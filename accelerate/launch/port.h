@@ -5,12 +5,12 @@
 
 namespace accelerate {
 
-/// A port that nobody listens on at `address` now; the kernel's choice. Between this call and rank
-/// 0 binding it another program may take it: rank 0 then says so. Throws LaunchError when none can
-/// be had.
+/// Returns a port, chosen by the kernel, on which nobody listens at `address` now. Another program
+/// may take it before rank 0 binds it; rank 0 then says so. Throws LaunchError when there is no
+/// free port, ConfigError when `address` does not belong to this machine.
 [[nodiscard]] int free_port(const std::string& address);
 
-/// Whether rank 0 could listen on `port` (1 to 65535) of `address` now.
+/// Whether `port` (1 to 65535) of `address` is free now.
 [[nodiscard]] bool port_is_free(const std::string& address, int port);
 
 }  // namespace accelerate

@@ -5,12 +5,12 @@
 
 namespace accelerate::detail {
 
-/// Whether a process of the group of `leader` still runs; zombies do not count, for in a container
-/// without an init process nobody may ever collect them.
+/// Whether a process of the group of `leader` still runs. Zombies do not count, because in a
+/// container without an init process nobody may ever collect them.
 [[nodiscard]] bool group_runs(pid_t leader);
 
-/// Sends `signal` to every process of the group. One that is stopped (Ctrl-Z, SIGSTOP) is continued
-/// when `signal` asks it to end, or it would never hear of it.
+/// Sends `signal` to every process of the group. When `signal` asks to end, stopped processes
+/// (Ctrl-Z, SIGSTOP) are continued too, or they would never receive it.
 void signal_group(pid_t leader, int signal);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,4 @@
-// From the words after our flags to what execve is given.
+// Turns the words after our flags into what execve is given.
 #pragma once
 
 #include <filesystem>
@@ -28,11 +28,11 @@ struct ProgramOptions {
   bool no_python = false;  ///< A .py file is executed itself.
 };
 
-/// The command for `words`, a program and its arguments. A name with a slash is a path, one without
-/// is searched for in PATH. A file that ends in `.py` (in the working folder too) is handed to the
-/// `python3` found in PATH, so that an active virtual environment counts, unbuffered. The result's
-/// first word is the path to execute. Throws ProgramError that says what was found and the cure,
-/// ConfigError when both options are set.
+/// Returns the command for `words`, a program and its arguments. Its first word is the path to
+/// execute. A name with a slash is a path; a name without one is searched for in PATH. A file that
+/// ends in `.py` (in the working folder too) is handed to python3, with unbuffered output. python3
+/// is searched for in PATH, so that an active virtual environment counts. Throws ProgramError,
+/// which says what was found and the cure; throws ConfigError when both options are set.
 [[nodiscard]] std::vector<std::string> resolve_program(const std::vector<std::string>& words,
                                                        const ProgramOptions& options);
 

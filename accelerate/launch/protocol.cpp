@@ -22,13 +22,14 @@ std::string upper(std::string text) {
   return text;
 }
 
-// The variable of a flag: its own, or its name in capitals, after ACCELERATE_ for fp8.
+// Returns the variable of a flag: Flag::variable, or its name in capitals, after ACCELERATE_ for
+// fp8.
 std::string variable_of(const Flag& flag) {
   if (!flag.variable.empty()) return flag.variable;
   return (flag.group == FlagGroup::fp8 ? "ACCELERATE_" : "") + upper(flag.name);
 }
 
-// Upstream lowers the truth values of FSDP and all words of DeepSpeed but names and paths.
+// Upstream writes FSDP's booleans and DeepSpeed's words in lower case, except names and paths.
 std::string value_of(const Flag& flag, const std::string& value) {
   const bool lowered = flag.kind == FlagKind::truth || flag.name == "fsdp_reshard_after_forward" ||
                        flag.name == "offload_optimizer_device" ||
@@ -119,8 +120,8 @@ void export_fp8(const LaunchSettings& settings, Environment& environment) {
   }
 }
 
-// Fresh for each launch, so that no other job of the machine, not even one that was started from
-// the same shell, has it.
+// Makes a fresh token for each launch. So no other job of the machine has it, not even one that was
+// started from the same shell.
 std::string new_token() {
   if (auto token = random_digits()) return *token;
   throw LaunchError("the system gives no random bits (getrandom) for the token of the job");
@@ -153,10 +154,10 @@ std::chrono::milliseconds grace_period(const LaunchSettings& settings) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-// Gradients are freed in every step and wanted again in the next. Left to itself glibc gives the
-// end of the heap back to the system each time, 64 MiB at the latest, and what the system lends
-// anew it clears first. The second is glibc's greatest; both are fixed as soon as one is set.
-// Whoever tunes the allocator has reasons.
+// Gradients are freed in every step and allocated again in the next. By default glibc returns the
+// end of the heap to the system each time, at 64 MiB at the latest. The system clears the pages
+// that it lends again, which takes time. The second value is the largest that glibc accepts.
+// Setting either fixes both. A user who tunes the allocator has reasons, so then neither is set.
 Environment memory_that_stays() {
   for (const char* name : {"GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
                            "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
@@ -207,7 +208,8 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
       {"TORCHELASTIC_RUN_ID", "none"},
       {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
-      // Rank 0 hosts the store. "False" and not absent: we may run below a torchrun that said True.
+      // Rank 0 hosts the store. "False" rather than unset: we may run below a torchrun that said
+      // True.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;

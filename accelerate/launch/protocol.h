@@ -1,5 +1,6 @@
-// The environment through which a launcher speaks to its ranks: the contract with Python Accelerate
-// and with torchrun. docs/environment.md has the list; names and formats are upstream's.
+// The environment variables by which a launcher tells its ranks what they need. They work with
+// Python Accelerate and torchrun too. docs/environment.md has the list; names and formats are
+// upstream's.
 #pragma once
 
 #include <string>
@@ -14,24 +15,25 @@ namespace accelerate {
 struct MeetingPoint {
   std::string address = "127.0.0.1";
   int port = 0;
-  /// What the ranks know and nobody else: 32 hexadecimal digits; empty: they are told none.
+  /// A secret of the job's ranks, 32 hexadecimal digits; empty if they are told none.
   std::string token = {};
 };
 
-/// What every rank is told: precision, compiler, threads, and the sections of the paradigm chosen.
+/// Returns what every rank is told: precision, compiler, threads, and the sections of the chosen
+/// paradigm.
 [[nodiscard]] Environment shared_environment(const LaunchSettings& settings);
 
-/// Who rank `rank` is, where rank 0 listens, the token of the job, and how much freed memory it
-/// keeps. Empty for a process that is alone.
+/// Returns what rank `rank` is told: who it is, where rank 0 listens, the token of the job, and how
+/// much freed memory it keeps. Empty for a process that is alone.
 [[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
                                            const MeetingPoint& meeting);
 
-/// The plan without a program. Throws as below.
+/// Makes the plan without a program. Throws ConfigError and LaunchError.
 [[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings);
 
-/// The whole plan: settings, program, a port and a fresh token. A port asked for that is taken is
-/// replaced by a free one, which `settings.warnings` then says. Throws ConfigError, ProgramError,
-/// LaunchError.
+/// Makes the whole plan: settings, program, a port and a fresh token. If the requested port is
+/// taken, a free one replaces it, and `settings.warnings` says so. Throws ConfigError, ProgramError
+/// and LaunchError.
 [[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings,
                                    const std::vector<std::string>& program);
 

@@ -8,20 +8,20 @@
 
 namespace accelerate {
 
-/// "SIGSEGV"; "signal 42" for one without a name.
+/// The name of a signal: "SIGSEGV", or "signal 42" for one without a name.
 [[nodiscard]] std::string signal_name(int signal);
 
 /// "rank 1 (pid 4242) was killed by SIGSEGV (Segmentation fault) after 0.2 s".
 [[nodiscard]] std::string describe_rank(const RankResult& rank);
 
-/// The cause that a way of dying often has, as a sentence; "" when there is none to name.
+/// Names, in a sentence, what often ends a rank like this; "" if there is nothing to name.
 [[nodiscard]] std::string likely_cause(const RankResult& rank);
 
 /// "0, 2-5, 9" for {0, 2, 3, 4, 5, 9}.
 [[nodiscard]] std::string ranges(const std::vector<int>& ranks);
 
-/// What became of the ranks beside the first failure, a line each kind, each ended; empty when
-/// there is nothing to tell.
+/// Says what became of the ranks other than the first failure, in lines that end with a line end.
+/// Empty when there is nothing to tell.
 [[nodiscard]] std::string describe_others(const LaunchResult& result);
 
 }  // namespace accelerate

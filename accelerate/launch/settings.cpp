@@ -25,7 +25,7 @@ const std::set<std::string>& names_of_config_keys() {
   return names;
 }
 
-// Where the value of `name` came from, as the beginning of a sentence.
+// Says where the value of `name` came from, as the beginning of a sentence.
 std::string where(const LaunchRequest& request, const std::string& name) {
   if (request.flags.contains(name) || !request.config) return "--" + name;
   return "'" + name + "' in " + request.config_file.string();
@@ -48,7 +48,7 @@ void check_exclusive_flags(const LaunchRequest& request) {
   }
 }
 
-// A file's booleans under a flag that takes words, as upstream's Python writes them.
+// Writes a file's booleans as upstream's Python does, for flags that take words.
 std::string python_words(const std::string& text) {
   std::vector<std::string> words = split(text, ',');
   for (auto& word : words) {
@@ -58,7 +58,8 @@ std::string python_words(const std::string& text) {
   return join(words, ",");
 }
 
-// Flags and keys of the file share their names; `debug` and the rest of the top level too.
+// Takes from the file what the command line left out. Flags and keys share their names, also at the
+// top level.
 void take_from_file(const LaunchRequest& request, LaunchSettings& settings) {
   for (const auto& flag : launch_flags()) {
     if (settings.has(flag.name) || !names_of_config_keys().contains(flag.name)) continue;
@@ -84,7 +85,7 @@ bool mode_was_given(const LaunchRequest& request) {
   return std::ranges::any_of(names, [&](const char* n) { return request.flags.contains(n); });
 }
 
-// The file's distributed_type stands for the mode flag that was not given.
+// Takes the mode from the file's distributed_type when no mode flag was given.
 void take_mode_from_file(const LaunchRequest& request, LaunchSettings& settings) {
   if (mode_was_given(request)) return;
   const auto& config = *request.config;
@@ -175,7 +176,7 @@ void refuse_what_is_not_built(const LaunchRequest& request, const LaunchSettings
   }
 }
 
-// An integer setting that must lie in [least, most]; nullopt when it has no value.
+// Returns an integer setting that must lie within `range`; nullopt when it has no value.
 std::optional<int> ranged(const LaunchRequest& request, const LaunchSettings& settings,
                           const std::string& name, std::pair<std::int64_t, std::int64_t> range) {
   const auto value = parse_int(settings.text(name));
@@ -218,8 +219,8 @@ void choose_processes(const LaunchRequest& request, const Machine& machine,
   }
 }
 
-// What was asked for: a flag wins over the file, the file over ACCELERATE_CPU_AFFINITY. A false in
-// the file says nothing: the original's questionnaire writes it into every file.
+// Returns what was asked for. A flag wins over the file, the file over ACCELERATE_CPU_AFFINITY. A
+// false in the file says nothing: the original's questionnaire writes it into every file.
 std::optional<bool> asked_affinity(const LaunchSettings& settings) {
   if (settings.is_on("no_cpu_affinity")) return false;
   if (settings.is_on("enable_cpu_affinity")) return true;
@@ -227,7 +228,7 @@ std::optional<bool> asked_affinity(const LaunchSettings& settings) {
   return env_flag("ACCELERATE_CPU_AFFINITY", false);
 }
 
-// Why ranks are not bound; "" when they are to be.
+// Says why ranks are not bound; "" when they are to be bound.
 std::string reason_not_to_bind(const Machine& machine, const LaunchSettings& settings) {
   const auto asked = asked_affinity(settings);
   if (asked == false) return "that was asked for";
@@ -241,7 +242,7 @@ std::string reason_not_to_bind(const Machine& machine, const LaunchSettings& set
          (cores == 1 ? " core" : " cores") + " would wait for each other";
 }
 
-// On GPUs the ranks bind themselves, when asked to: only they know which GPU they take.
+// On GPUs the ranks bind themselves when asked to, because only they know which GPU they take.
 void choose_cores(const Machine& machine, LaunchSettings& settings) {
   const std::string reason = reason_not_to_bind(machine, settings);
   if (!reason.empty()) {
@@ -258,7 +259,7 @@ void choose_cores(const Machine& machine, LaunchSettings& settings) {
   }
 }
 
-// Threads of each rank that nobody set: its cores, or its part of them.
+// The threads of each rank when nobody sets them: its bound cores, or its part of all cores.
 std::int64_t default_threads(const Machine& machine, const LaunchSettings& settings) {
   if (!settings.on_cpu) return 1;
   const std::int64_t part = machine.cores / settings.num_processes;
@@ -273,8 +274,8 @@ void choose_threads(const LaunchRequest& request, const Machine& machine,
       std::max<std::int64_t>(outer.value_or(default_threads(machine, settings)), 1)));
 }
 
-// What the ranks would refuse is refused before they start: a flag takes what its key in a file
-// does.
+// Refuses before the start what the ranks would refuse. A flag takes the same values as its key in
+// a file.
 void check_words_of_sharding(const LaunchRequest& request, const LaunchSettings& settings) {
   ClusterConfig scratch;
   for (const auto& [name, text] : request.flags) {
@@ -291,7 +292,7 @@ void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
       (!settings.is_on("use_fsdp") || settings.text("fsdp_version") != "2")) {
     throw ConfigError("--use_parallelism_config needs --use_fsdp and --fsdp_version 2.");
   }
-  // Version 2 has one key for both.
+  // In version 2 fsdp_cpu_ram_efficient_loading decides both.
   if (settings.is_on("use_fsdp") && settings.text("fsdp_version") != "2" &&
       settings.is_on("fsdp_cpu_ram_efficient_loading") &&
       !settings.is_on("fsdp_sync_module_states")) {
@@ -302,14 +303,14 @@ void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
   }
 }
 
-// Flags of a mode that is off reach nobody, and neither do the keys of its section.
+// A mode, and the group of flags that has no effect while the mode is off.
 struct ModeOfFlags {
   FlagGroup group;
   const char* needs;
   bool is_on;
 };
 
-// What `names` do without `mode`: nothing.
+// Says that `names` have no effect without `mode`.
 std::string idle(const std::vector<std::string>& names, const std::string& mode) {
   return join(names, ", ") + (names.size() == 1 ? " has" : " have") + " no effect without " + mode;
 }
@@ -349,7 +350,7 @@ void warn_of_idle_sections(const LaunchRequest& request, LaunchSettings& setting
   }
 }
 
-// The other settings of torch.compile change nothing where nothing is compiled.
+// Warns of the other settings of torch.compile where nothing is compiled.
 void warn_of_idle_compiler(const LaunchRequest& request, LaunchSettings& settings) {
   const auto backend = lower(settings.text("dynamo_backend"));
   if (!backend.empty() && backend != "no") return;
@@ -362,8 +363,8 @@ void warn_of_idle_compiler(const LaunchRequest& request, LaunchSettings& setting
   if (!names.empty()) settings.warnings.push_back(idle(names, "a dynamo_backend") + ".");
 }
 
-// What is accepted because the original has it. The defaults that `accelerate config` writes into
-// every file are nobody's wish.
+// Warns of what is accepted only because the original has it. Defaults do not count, because
+// `accelerate config` writes them into every file.
 void warn_of_what_has_no_effect(const LaunchRequest& request, LaunchSettings& settings) {
   std::vector<std::string> names;
   for (const auto& flag : launch_flags()) {
@@ -383,7 +384,7 @@ void warn_of_what_has_no_effect(const LaunchRequest& request, LaunchSettings& se
                                 " no effect here.");
 }
 
-// Whoever names neither a file nor a number of ranks may not know what they get.
+// A user who names neither a file nor a number of ranks may not know what they get.
 void tell_defaults(const LaunchRequest& request, LaunchSettings& settings) {
   if (request.config || request.flags.contains("num_processes")) return;
   std::string block = "nobody said how to run this, so these defaults hold:\n  --num_processes " +

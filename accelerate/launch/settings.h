@@ -1,5 +1,5 @@
-// Flags and configuration file, merged: the command line wins over the file, the file over the
-// defaults, for every key alike.
+// Merges flags and configuration file. For every key the command line wins over the file, and the
+// file over the defaults.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,12 @@
 
 namespace accelerate {
 
-/// What the machine offers; a plan for another machine can be made from a struct like this.
+/// What a machine offers. To plan for another machine, fill in such a struct.
 struct Machine {
   int gpus = 0;
-  int cores = 1;  ///< Physical ones, at most what the control group grants time for.
-  /// Where they are, see cpu_cores; empty when that is not known: then no rank is bound to cores.
+  int cores = 1;  ///< Physical cores, at most what the control group grants time for.
+  /// The single cores, see cpu_cores. Empty when they are not known; then no rank is bound to
+  /// cores.
   std::vector<Core> layout = {};
 };
 
@@ -33,9 +34,9 @@ struct LaunchSettings {
   std::map<std::string, std::string> values;
   int num_processes = 1;
   int threads_per_process = 1;
-  bool use_cpu = false;  ///< Asked for: --cpu, use_cpu or MULTI_CPU.
-  bool on_cpu = false;   ///< Asked for, or there is no GPU.
-  /// One process, told nothing of ranks: it runs as if it had been started by hand.
+  bool use_cpu = false;  ///< The CPU was asked for: --cpu, use_cpu or MULTI_CPU.
+  bool on_cpu = false;   ///< The CPU was asked for, or there is no GPU.
+  /// Whether there is one process that is told nothing of ranks. It runs as if started by hand.
   bool alone = false;
   /// Values that only a file can set, by key: fsdp_ignored_modules, fp8_use_mxfp8_block_scaling.
   std::map<std::string, std::string> file_only;
@@ -43,8 +44,8 @@ struct LaunchSettings {
   std::vector<std::string> deepspeed_file_fields;
   /// The cores of each rank on the CPU; empty when ranks are not bound, which `notes` explains.
   std::vector<CoreShare> cores;
-  std::vector<std::string> warnings;  ///< For the user, a sentence or block each.
-  std::vector<std::string> notes;     ///< For a user who asks for detail, a line each.
+  std::vector<std::string> warnings;  ///< For the user; each is a sentence or a block.
+  std::vector<std::string> notes;     ///< For a user who asks for detail; each is a line.
 
   [[nodiscard]] bool has(const std::string& name) const { return values.contains(name); }
   /// The value of a flag; "" when it has none.
@@ -53,20 +54,20 @@ struct LaunchSettings {
   [[nodiscard]] bool is_on(const std::string& name) const;
 };
 
-/// This machine: gpu_count(), physical_cores() and where the allowed ones are.
+/// Returns what this machine offers: gpu_count(), physical_cores() and the cores that are allowed.
 [[nodiscard]] Machine this_machine();
 
-/// The ids of "0,2,3" or "GPU-…,MIG-…"; none for "all" and nothing. Throws ConfigError that begins
-/// with `where`, for what is no id or stands there twice.
+/// Reads the ids of "0,2,3" or "GPU-…,MIG-…". Returns none for "all" and "". Throws ConfigError,
+/// which begins with `where`, for a word that is not an id or is there twice.
 [[nodiscard]] std::vector<std::string> parse_gpu_ids(const std::string& text,
                                                      const std::string& where);
 
-/// Merges and checks. Throws ConfigError, naming the flag or the file's key, for values that are
-/// not allowed, flags that exclude each other, and flags whose feature is not built yet.
+/// Merges and checks. Throws ConfigError for values that are not allowed, flags that exclude each
+/// other, and flags whose feature is not built yet. The error names the flag or the file's key.
 [[nodiscard]] LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine);
 
-/// The configuration that a launch with `flags` uses: --config_file, else the default file if it is
-/// there and --cpu was not given.
+/// Reads the configuration that a launch with `flags` uses: --config_file, else the default file if
+/// it is there and --cpu was not given.
 [[nodiscard]] LaunchRequest read_request(std::map<std::string, std::string> flags);
 
 }  // namespace accelerate

@@ -21,7 +21,7 @@ bool ignored(int signal) {
   return action.sa_handler == SIG_IGN;
 }
 
-// What the caller was told to ignore (nohup, a shell's background jobs) stays ignored.
+// Signals that the caller was told to ignore (nohup, a shell's background jobs) stay ignored.
 sigset_t wanted() {
   sigset_t set;
   sigemptyset(&set);
@@ -40,7 +40,7 @@ SignalScope::SignalScope() {
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &pipe_before_);
   struct sigaction keep{};
-  keep.sa_handler = SIG_DFL;  // ignored, the kernel would discard how a child ended
+  keep.sa_handler = SIG_DFL;  // if ignored, the kernel would discard how a child ended
   sigaction(SIGCHLD, &keep, &child_before_);
   fd_ = FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (fd_.get() < 0) {
@@ -74,7 +74,7 @@ void stop_like_ctrl_z() {
   sigaddset(&stop, SIGTSTP);
   sigset_t before;
   pthread_sigmask(SIG_UNBLOCK, &stop, &before);
-  // SIGTSTP and not SIGSTOP: where no shell could continue us, the kernel knows and does nothing.
+  // SIGTSTP and not SIGSTOP: the kernel ignores SIGTSTP where no shell could continue us.
   raise(SIGTSTP);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

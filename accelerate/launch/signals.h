@@ -1,4 +1,4 @@
-// The signals the launcher lives with.
+// The signals that the launcher handles.
 #pragma once
 
 #include <signal.h>
@@ -11,9 +11,9 @@
 
 namespace accelerate::detail {
 
-/// While alive the signals a launcher cares about arrive through a file descriptor instead of
-/// interrupting, writing to a closed pipe is an error instead of a death, and an ended child waits
-/// to be collected, also where SIGCHLD was inherited as ignored. Restores all at the end.
+/// While alive, the launcher's signals arrive through a file descriptor instead of interrupting.
+/// Writing to a closed pipe is an error instead of a death. An ended child waits to be collected,
+/// even where SIGCHLD was inherited as ignored. The destructor restores everything.
 class SignalScope {
  public:
   SignalScope();
@@ -23,7 +23,7 @@ class SignalScope {
 
   /// Readable when a signal has arrived.
   [[nodiscard]] int fd() const { return fd_.get(); }
-  /// The signals that have arrived since, oldest first; empty when there was none.
+  /// Takes the signals that have arrived since the last call, in the kernel's order; empty if none.
   [[nodiscard]] std::vector<int> take();
   [[nodiscard]] const sigset_t& mask_before() const { return mask_before_; }
   [[nodiscard]] const struct sigaction& pipe_action_before() const { return pipe_before_; }
@@ -35,10 +35,10 @@ class SignalScope {
   struct sigaction child_before_;
 };
 
-/// Stops the calling process as Ctrl-Z would, and returns when it was continued.
+/// Stops the calling process as Ctrl-Z would, and returns when it is continued.
 void stop_like_ctrl_z();
 
-/// SIGINT, SIGTERM, SIGHUP, SIGQUIT: asks the launcher to end.
+/// Whether `signal` asks the launcher to end: SIGINT, SIGTERM, SIGHUP and SIGQUIT do.
 [[nodiscard]] bool asks_to_end(int signal);
 
 }  // namespace accelerate::detail

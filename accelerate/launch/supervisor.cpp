@@ -23,11 +23,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Of a rank that somebody else in this process collected: it has ended, and how is lost.
+// The exit code of a rank that other code of this process has collected, so that it is lost.
 constexpr int kUnknownEnd = 255;
 
-// How often to look where the kernel offers nothing to wait for: a sandbox without pidfd_open, and
-// processes that are not our children.
+// How often to look where the kernel offers nothing to wait for: in a sandbox without pidfd_open,
+// and for processes that are not our children.
 constexpr milliseconds kLookAgain{10};
 // After SIGKILL a process is gone within moments unless it hangs in the kernel.
 constexpr milliseconds kAfterKill{2000};
@@ -74,7 +74,7 @@ class Supervisor {
         throw;
       }
     }
-    // Only now, so that the executions of all ranks overlap.
+    // Checked only now, so that the executions of all ranks overlap.
     for (auto& rank : ranks_) {
       if (const int error = detail::exec_error(rank.child)) {
         abandon();
@@ -101,7 +101,7 @@ class Supervisor {
     return rank;
   }
 
-  // Programs do not get them, for they are closed on execution; copies would.
+  // Returns the launcher's descriptors, which copies must close. Executing a program closes them.
   [[nodiscard]] std::vector<int> own_descriptors() const {
     std::vector<int> descriptors{signals_.fd(), guardian_.fd()};
     for (const auto& rank : ranks_) {
@@ -116,7 +116,7 @@ class Supervisor {
     return CpuBinding(plan_.cores[static_cast<std::size_t>(index)]);
   }
 
-  // Ends and collects what was started, when not all could be.
+  // Kills and collects the ranks that were started, when not all could be.
   void abandon() {
     for (auto& rank : ranks_) {
       detail::signal_group(rank.child.pid, SIGKILL);
@@ -140,7 +140,7 @@ class Supervisor {
     enforce_deadline();
   }
 
-  // Milliseconds for poll(2); -1 for no end.
+  // Returns milliseconds for poll(2); -1 to wait without a limit.
   [[nodiscard]] int timeout(bool all_watched) const {
     if (!all_watched) return static_cast<int>(kLookAgain.count());
     if (!deadline_) return -1;
@@ -188,7 +188,7 @@ class Supervisor {
     stop(SIGTERM);
   }
 
-  // Sets `status` unless nobody can tell it any more.
+  // Whether the process has ended. Sets `status`, unless other code has collected the process.
   static bool has_ended(pid_t pid, int& status) {
     const pid_t collected = waitpid(pid, &status, WNOHANG);
     return collected == pid || (collected < 0 && errno == ECHILD);
@@ -223,7 +223,7 @@ class Supervisor {
     tell_all(SIGKILL);
   }
 
-  // A group may live on without its leader, so ended ranks are told as well.
+  // A group may outlive its leader, so the groups of ended ranks get the signal too.
   void tell_all(int signal) {
     for (const auto& rank : ranks_) detail::signal_group(rank.child.pid, signal);
   }
@@ -249,7 +249,7 @@ class Supervisor {
 
   const LaunchPlan& plan_;
   const LaunchEvents& events_;
-  detail::SignalScope signals_;  // before the guardian: its pipe may break
+  detail::SignalScope signals_;  // first: writing to the guardian's broken pipe must not kill us
   detail::Guardian guardian_;
   std::vector<Rank> ranks_;
   LaunchResult result_;

@@ -1,5 +1,6 @@
-// Runs a plan: starts every rank, waits, and ends the group as one. No rank, and nothing a rank
-// started in its own process group, outlives the call, or the calling process if that is killed.
+// Runs a plan: starts every rank, waits, and ends the group as one. No rank, and nothing that a
+// rank started in its process group, outlives the call. Nor does it outlive the calling process if
+// that is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -30,14 +31,14 @@ struct LaunchResult {
   std::optional<int> first_failure;   ///< The rank whose failure ended the group.
   std::optional<int> interrupted_by;  ///< The signal that asked the launcher to end.
 
-  /// 0 when every rank succeeded, 128 + signal after an interruption, else what the first failure
-  /// exited with (128 + its signal when one killed it).
+  /// 0 when every rank succeeded, 128 + signal after an interruption, else the exit code of the
+  /// first failure (128 + its signal when one killed it).
   [[nodiscard]] int exit_code() const;
 };
 
-/// What happens while ranks run, for whoever wants to tell the user. Called on the calling thread.
+/// Tells what happens while ranks run, e.g. to inform the user. Called on the thread of launch().
 struct LaunchEvents {
-  /// A rank failed; the others are told to end.
+  /// A rank failed; the other ranks are told to end.
   std::function<void(const RankResult&)> rank_failed;
   /// The launcher was asked to end; the ranks were sent the same signal.
   std::function<void(int signal)> interrupted;
@@ -47,16 +48,18 @@ struct LaunchEvents {
 
 /// Starts plan.ranks processes and returns when all have ended.
 ///
-/// The first rank that fails ends the group: SIGTERM to all, SIGKILL after plan.grace_period. Of
-/// ranks that are found dead at the same moment, one that a signal killed counts as first: the
-/// others rather noticed. SIGINT, SIGTERM, SIGHUP and SIGQUIT to the caller go to every rank with
-/// the same grace, a second SIGINT kills at once; SIGUSR1, SIGUSR2 and SIGWINCH are passed on;
-/// SIGTSTP stops the ranks too. Signals that were ignored stay ignored (nohup). A rank that exits
-/// with 0 early is no failure. Rank 0 reads the caller's standard input, the others /dev/null.
+/// The first rank that fails ends the group: SIGTERM to all, SIGKILL after plan.grace_period. If
+/// several ranks are found dead at the same moment, one that a signal killed counts as first. The
+/// others have probably only noticed its death. A rank that exits with 0 early is no failure.
+///
+/// SIGINT, SIGTERM, SIGHUP and SIGQUIT to the caller go to every rank, with the same grace period;
+/// a second SIGINT kills immediately. SIGUSR1, SIGUSR2 and SIGWINCH are passed on. SIGTSTP stops
+/// the ranks too. Signals that were ignored stay ignored (nohup). Rank 0 reads the caller's
+/// standard input, the other ranks read /dev/null.
 ///
 /// Threads: the caller's signal mask is changed during the call, so no other thread of the process
-/// may have these signals unblocked. Throws LaunchError when a rank cannot be started; the others
-/// are ended first. Cost: about a millisecond a rank; no polling.
+/// may have these signals unblocked. Throws LaunchError when a rank cannot be started; the ranks
+/// that were started are ended first. Cost: about a millisecond a rank; no polling.
 LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {});
 
 }  // namespace accelerate

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Far above any machine; keeps a file that lies from costing memory.
+// Far above any machine; limits the memory that a false file can cost.
 constexpr std::int64_t kHighestCpu = 65535;
 
 std::string first_line(const fs::path& path) {
@@ -26,7 +26,7 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-// 12 for "cpu12" and "cpu"; nullopt for "cpufreq".
+// Returns 12 for the prefix "cpu" and the name "cpu12"; nullopt for "cpufreq".
 std::optional<int> number_after(std::string_view prefix, const std::string& name) {
   if (!name.starts_with(prefix)) return std::nullopt;
   const auto number = parse_int(std::string_view(name).substr(prefix.size()));
@@ -55,8 +55,8 @@ std::map<int, int> node_of_cpu(const fs::path& sys) {
   return nodes;
 }
 
-// The hyper-threads beside each CPU that is online, itself among them. An offline CPU keeps its
-// folder, without a topology.
+// Returns, for each CPU that is online, the hyper-threads of its core, itself among them. An
+// offline CPU keeps its folder, without a topology.
 std::map<int, CpuList> siblings_of_cpu(const fs::path& sys) {
   std::map<int, CpuList> siblings;
   for (const auto& [cpu, folder] : numbered_folders(sys / "devices/system/cpu", "cpu")) {
@@ -133,7 +133,7 @@ std::vector<Core> cpu_cores(const HardwareRoots& roots, const std::optional<CpuL
     for (const int cpu : *allowed) siblings[cpu] = {cpu};
   }
   const auto nodes = node_of_cpu(roots.sys);
-  std::map<CpuList, Core> cores;  // by all hyper-threads, also those that may not be used
+  std::map<CpuList, Core> cores;  // keyed by all hyper-threads, even if they may not be used
   for (const auto& [cpu, list] : siblings) {
     if (allowed && !contains(*allowed, cpu)) continue;
     const auto node = nodes.find(cpu);

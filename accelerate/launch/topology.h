@@ -14,17 +14,17 @@ namespace accelerate {
 /// Numbers of logical CPUs, ascending, each once.
 using CpuList = std::vector<int>;
 
-/// "0-3,8" as the kernel writes it; empty for anything else, also for numbers beyond 65535.
+/// Reads "0-3,8" as the kernel writes it. Empty for any other text, and for numbers beyond 65535.
 [[nodiscard]] CpuList parse_cpu_list(std::string_view text);
 
-/// "0-3,8" for {0, 1, 2, 3, 8}: the form that `taskset -c` takes.
+/// Writes "0-3,8" for {0, 1, 2, 3, 8}: the form that `taskset -c` takes.
 [[nodiscard]] std::string cpu_list_text(const CpuList& cpus);
 
-/// The CPUs that the calling thread may run on: what a container, `taskset` or a batch system left
-/// of the machine. nullopt when the kernel does not say.
+/// The CPUs that the calling thread may run on, as limited by a container, `taskset` or a batch
+/// system. nullopt when the kernel does not say.
 [[nodiscard]] std::optional<CpuList> allowed_cpus();
 
-/// A physical core, or what of it may be used.
+/// A physical core, or the part of it that may be used.
 struct Core {
   CpuList cpus;  ///< Its hyper-threads.
   int node = 0;  ///< Its NUMA node; 0 where the kernel knows no nodes.
@@ -32,13 +32,14 @@ struct Core {
   bool operator==(const Core&) const = default;
 };
 
-/// The cores made of `allowed` CPUs (nullopt: of all that are online), by node and then by first
-/// CPU. Where the kernel does not say which CPUs are hyper-threads of one core, each allowed CPU
-/// counts as a core. Cost: two small files a CPU.
+/// The cores that `allowed` CPUs belong to (nullopt: all CPUs that are online), by node and then by
+/// first CPU. Where the kernel does not say which CPUs are hyper-threads of one core, each allowed
+/// CPU counts as a core. Cost: two small files a CPU.
 [[nodiscard]] std::vector<Core> cpu_cores(const HardwareRoots& roots,
                                           const std::optional<CpuList>& allowed);
 
-/// Whole CPUs' worth of time that the control group grants; nullopt when it sets no limit.
+/// The CPU time that the control group grants, in whole CPUs, rounded up; nullopt when it sets no
+/// limit.
 [[nodiscard]] std::optional<int> cpu_quota(const HardwareRoots& roots = {});
 
 /// The CPUs of the node that a GPU is attached to; empty when the kernel does not say.

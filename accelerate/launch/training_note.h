@@ -1,9 +1,9 @@
-// Whether this process trains, for those who would copy it.
+// Notes whether this process trains, because then it must not be copied.
 #pragma once
 
 namespace accelerate::detail {
 
-/// To be called where a process finds out who it is among others.
+/// Call it where a process learns its rank.
 void note_training();
 [[nodiscard]] bool is_training();
 

@@ -31,7 +31,7 @@ MakeModel maker() {
   return [](const PretrainedConfig& config) { return std::make_shared<Impl>(config); };
 }
 
-// The classes of an architecture, one of each task.
+// Adds the classes of an architecture, one for each task.
 template <typename... Impls>
 void add(Makers& known, const std::string& model_type,
          const std::array<Task, sizeof...(Impls)>& tasks) {
@@ -161,7 +161,7 @@ std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::str
   const MakeModel& make = maker_of(task, config);
   std::shared_ptr<PreTrainedModel> model;
   {
-    // The constructors draw values that nobody will see.
+    // The constructors draw values that are not used: the generator must not advance.
     at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
     const at::Tensor before = generator.get_state();
     const auto scope = init_empty_weights({.include_buffers = true});

@@ -25,19 +25,20 @@ enum class Task : std::uint8_t {
 };
 
 struct FromPretrainedOptions {
-  /// A GGUF file in the folder or repository, which has the configuration too. Its weights become
-  /// fp32 unless `dtype` says otherwise.
+  /// The name of a GGUF file in the folder or repository, which holds both configuration and
+  /// weights. Its weights become fp32 unless `dtype` says otherwise.
   std::string gguf_file = {};
-  /// Instead of config.json.
+  /// Used instead of config.json.
   std::optional<PretrainedConfig> config = {};
-  /// Of a new head: as many classes, LABEL_0 and so on.
+  /// The number of classes of a new head, named LABEL_0 and so on.
   std::optional<std::int64_t> num_labels = {};
-  /// Of a new head: the names of its classes.
+  /// The names of the classes of a new head.
   std::vector<std::string> id2label = {};
   /// "float32", "bfloat16", "float16", "float64", or "auto": what config.json says, else the type
-  /// of the first floating tensor.
+  /// of the first floating-point tensor.
   std::string dtype = "auto";
-  /// Weights of another shape are made anew instead of refused: a head for other classes.
+  /// Whether weights of another shape are initialised instead of refused, as for a head with other
+  /// classes.
   bool ignore_mismatched_sizes = false;
   std::string attn_implementation = "sdpa";
   HubOptions hub = {};
@@ -45,11 +46,11 @@ struct FromPretrainedOptions {
 
 using MakeModel = std::function<std::shared_ptr<PreTrainedModel>(const PretrainedConfig&)>;
 
-/// Adds a class for `model_type` and `task`, or puts it in the place of the one that is there. Not
-/// from several threads at once.
+/// Adds a class for `model_type` and `task`, or replaces the class that is there. Must not be
+/// called from several threads at the same time.
 void register_model(const std::string& model_type, Task task, MakeModel make);
 
-/// The model types that there is a class of for `task`, sorted.
+/// Returns the model types that have a class for `task`, sorted.
 [[nodiscard]] std::vector<std::string> known_model_types(Task task);
 
 namespace detail {
@@ -60,18 +61,18 @@ namespace detail {
 
 template <Task task>
 struct AutoModelFor {
-  /// The model of a folder or of a repository of the hub, whose configuration and weights it
-  /// fetches: model.safetensors or its shards, else pytorch_model.bin or its shards. In evaluation
-  /// mode. What its files lack is made anew, from LibTorch's generator as Transformers makes it,
-  /// and a warning lists it. Throws ConfigError for an unknown model_type, with the known ones, and
-  /// where the configuration contradicts itself; CheckpointError, with the tensors, for weights of
-  /// another model or shape; what fetch_folder() throws. Local; processes of one machine that share
-  /// a cache fetch once.
+  /// Makes the model of a folder or of a repository of the hub, in evaluation mode. Fetches the
+  /// configuration, and model.safetensors or its shards, else pytorch_model.bin or its shards.
+  /// Initialises weights that the files lack as Transformers does, from LibTorch's generator, and
+  /// lists them in a warning. Local; processes of one machine that share a cache fetch once.
+  /// Throws ConfigError for an unknown model_type (the message lists the known ones), and if the
+  /// configuration contradicts itself. Throws CheckpointError, which names the tensors, for weights
+  /// of another model or shape, and what fetch_folder() throws.
   [[nodiscard]] static std::shared_ptr<PreTrainedModel> from_pretrained(
       const std::string& name_or_folder, const FromPretrainedOptions& options = {}) {
     return model_from_pretrained(task, name_or_folder, options);
   }
-  /// A model without trained weights, in training mode.
+  /// Makes a model without trained weights, in training mode.
   [[nodiscard]] static std::shared_ptr<PreTrainedModel> from_config(
       const PretrainedConfig& config) {
     return model_from_config(task, config);
@@ -79,7 +80,7 @@ struct AutoModelFor {
 };
 }  // namespace detail
 
-/// config.json of any model; model_type says of which.
+/// The config.json of any model; its model_type says which.
 using AutoConfig = PretrainedConfig;
 using AutoModel = detail::AutoModelFor<Task::base>;
 using AutoModelForSequenceClassification = detail::AutoModelFor<Task::sequence_classification>;

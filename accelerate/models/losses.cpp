@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-// LibTorch's kernel says "Target 9 is out of bounds" on a CPU and ends the context on a GPU.
+// LibTorch's own check says "Target 9 is out of bounds" on a CPU, and breaks the context of a GPU.
 void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64_t ignored) {
   if (!labels.device().is_cpu() || labels.numel() == 0) return;
   const at::Tensor whole = labels.contiguous();
@@ -23,7 +23,8 @@ void check_labels(const at::Tensor& logits, const at::Tensor& labels, std::int64
   }
 }
 
-// A label for each row of the logits; LibTorch's own error tells only that two sizes differ.
+// Throws UsageError unless there is one label for each row of the logits. LibTorch's own error says
+// only that two sizes differ.
 void check_count(const at::Tensor& logits, const at::Tensor& labels) {
   if (labels.numel() * logits.size(-1) == logits.numel()) return;
   throw UsageError(std::to_string(labels.numel()) + " labels were given for " +

@@ -10,30 +10,32 @@ namespace accelerate::detail {
 /// Labels of this value take no part in a loss.
 inline constexpr std::int64_t kIgnoredLabel = -100;
 
-/// Throws UsageError for a label, int64, that is neither one of the classes, of which `logits` have
-/// their last dimension, nor ignored. Labels on a GPU are left to LibTorch's kernels.
+/// Throws UsageError for a label, int64, that is neither `ignored` nor a class. The last dimension
+/// of `logits` is the number of classes. Labels on a GPU are left to LibTorch's kernels.
 void check_labels(const at::Tensor& logits, const at::Tensor& labels,
                   std::int64_t ignored = kIgnoredLabel);
 
-/// Mean cross-entropy of `logits`, {N, C}, against `labels`, int64 {N}, without those that are
-/// ignored; the sum divided by `num_items` where it is defined. Returns {}. Throws UsageError for a
-/// label that is neither a class nor ignored.
+/// Returns the mean cross-entropy, {}, of `logits`, {N, C}, against `labels`, int64 {N}, without
+/// ignored labels. If `num_items` is defined, returns the sum divided by it. Throws UsageError for
+/// a label that is neither a class nor ignored, and for another number of labels.
 /// Source: `fixed_cross_entropy` of Transformers.
 [[nodiscard]] at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                        const at::Tensor& num_items = {},
                                        std::int64_t ignored = kIgnoredLabel);
 
-/// The loss of a row's classes. `problem`: regression, single_label_classification or
-/// multi_label_classification; empty: found from the number of classes and the type of `labels`.
-/// logits: {B, C}; labels: {B} or, of several labels or targets, {B, C}.
+/// Returns the loss of a head that classifies rows. `problem`: regression,
+/// single_label_classification or multi_label_classification; if empty, it follows from the number
+/// of classes and the type of `labels`. logits: {B, C}; labels: {B}, or {B, C} for several labels
+/// or targets per row.
 /// Source: `ForSequenceClassificationLoss`.
 [[nodiscard]] at::Tensor sequence_classification_loss(const at::Tensor& logits,
                                                       const at::Tensor& labels,
                                                       const std::string& problem,
                                                       const at::Tensor& num_items);
 
-/// Mean of the losses of where an answer starts and ends. logits: {B, T}; positions: {B} or {B, 1},
-/// of which those outside the text are ignored. Source: `ForQuestionAnsweringLoss`.
+/// Returns the mean of two losses: for where an answer starts, and for where it ends. logits:
+/// {B, T}; positions: {B} or {B, 1}. Positions beyond the text are ignored.
+/// Source: `ForQuestionAnsweringLoss`.
 [[nodiscard]] at::Tensor question_answering_loss(const at::Tensor& start_logits,
                                                  const at::Tensor& end_logits,
                                                  const at::Tensor& start_positions,

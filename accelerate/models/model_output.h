@@ -13,20 +13,21 @@ namespace accelerate {
 class KeyValueCache;
 
 /// A tensor that a model does not make is undefined. B rows, T tokens, H hidden size, C classes, V
-/// vocabulary. At places that the attention mask leaves out, values have no meaning: zeros where
-/// padding was not computed.
+/// vocabulary. Values at places that the attention mask leaves out have no meaning; they are zeros
+/// where padding was not computed.
 struct ModelOutput {
   at::Tensor loss = {};    ///< {}, if labels were given.
-  at::Tensor logits = {};  ///< {B, C}, {B, T, C}, {B, T, V} or, of choices, {B, choices}.
+  at::Tensor logits = {};  ///< {B, C}, {B, T, C}, {B, T, V} or {B, choices}.
   at::Tensor last_hidden_state = {};  ///< {B, T, H}
   at::Tensor pooler_output = {};      ///< {B, H}
   at::Tensor start_logits = {};       ///< {B, T}
   at::Tensor end_logits = {};         ///< {B, T}
-  /// If asked for: the embeddings, then what each layer made, {B, T, H} each.
+  /// If asked for: the embeddings, then the output of each layer, {B, T, H} each.
   std::vector<at::Tensor> hidden_states = {};
-  /// If asked for: the weights of each layer, {B, heads, T, T}.
+  /// If asked for: the attention weights of each layer, {B, heads, T, T}.
   std::vector<at::Tensor> attentions = {};
-  /// Of decoders, if asked for: what the next call needs of the tokens so far. Does not travel.
+  /// From decoders, if asked for: keys and values of all tokens so far, for the next call. Is not
+  /// gathered from other processes.
   std::shared_ptr<KeyValueCache> past_key_values = {};
 };
 

@@ -65,7 +65,7 @@ torch::nn::Embedding PreTrainedModel::input_embeddings() {
 }
 
 bool PreTrainedModel::ignores(const std::string& name) const {
-  // Older files have what is computed from the configuration.
+  // Older files hold tensors that are now computed from the configuration.
   return name == "position_ids" || name.ends_with(".position_ids") ||
          name.ends_with("rotary_emb.inv_freq");
 }

@@ -15,8 +15,8 @@
 namespace accelerate {
 namespace {
 
-// Rows around the mean of the old ones, so close that the new tokens take nothing from the
-// probabilities of the old. Source: Hewitt, "Initializing New Word Embeddings", 2021.
+// Draws rows around the mean of the old rows, so close to it that new tokens take nothing from the
+// probabilities of old tokens. Source: Hewitt, "Initializing New Word Embeddings", 2021.
 at::Tensor rows_around_the_mean(const at::Tensor& old, std::int64_t count) {
   constexpr double kSpread = 1e-9;
   const at::Tensor values = old.to(at::kFloat);
@@ -29,7 +29,7 @@ at::Tensor rows_around_the_mean(const at::Tensor& old, std::int64_t count) {
   return (mean + noise.mm(factor.t())).to(old.scalar_type());
 }
 
-// `weight` {rows, H} or {rows} keeps its identity, so that whoever shares it sees the new rows.
+// Resizes `weight`, {rows, H} or {rows}, in place, so that modules that share it see the new rows.
 void resize_rows(const at::Tensor& weight, std::int64_t rows, const at::Tensor& added) {
   const std::int64_t kept = std::min(rows, weight.size(0));
   const at::Tensor values = weight.detach().narrow(0, 0, kept);
@@ -56,7 +56,7 @@ void PreTrainedModel::resize_token_embeddings(std::int64_t tokens, const ResizeO
   if (words->weight.is_meta())
     throw UsageError(name() + " has no memory yet: resize embeddings once its weights are there");
   const double deviation = config_.get<double>("initializer_range", 0.02);
-  // The rows that are added to a weight of which Python would make `fresh` anew.
+  // Resizes `weight`. `fresh` is the weight of a new layer, as Python would make it.
   const auto resize = [&](const at::Tensor& weight, const at::Tensor& fresh) {
     const std::int64_t rows = weight.size(0), added = tokens - rows;
     if (added <= 0) return resize_rows(weight, tokens, {});
@@ -69,7 +69,7 @@ void PreTrainedModel::resize_token_embeddings(std::int64_t tokens, const ResizeO
     resize_rows(weight, tokens, fresh.narrow(0, rows, added));
   };
   if (words->weight.size(0) != tokens) {
-    // Drawn for the generator's sake: it is then where Python's is.
+    // Drawn even if it is not used, so that the generator advances as Python's does.
     const torch::nn::Embedding fresh(tokens, words->weight.size(1));
     resize(words->weight, fresh->weight.to(words->weight.options()));
   }

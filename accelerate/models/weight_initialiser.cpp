@@ -47,7 +47,7 @@ void WeightInitialiser::usual(torch::nn::Module& module, double deviation) {
   } else if (auto* rms = dynamic_cast<RMSNormImpl*>(&module)) {
     fill(rms->weight, 1);
   } else {
-    // What is no module of its own, such as the bias of an output layer.
+    // Parameters that belong to none of these modules, such as the bias of an output layer.
     for (auto& parameter : module.parameters(/*recurse=*/false)) fill(parameter, 0);
   }
 }

@@ -1,4 +1,4 @@
-// The first values of weights that no file has.
+// Initialises weights that no file has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,21 +10,22 @@
 
 namespace accelerate::detail {
 
-/// Gives tensors their first values, each once though several modules may share it, and only those
-/// that are wanted. Random numbers come from LibTorch's generator. Gradients must be off.
+/// Initialises the tensors for which `wants` is true, each once even if several modules share it.
+/// Random numbers come from LibTorch's generator. Gradients must be off.
 class WeightInitialiser {
  public:
   using Wants = std::function<bool(const at::Tensor&)>;
   explicit WeightInitialiser(Wants wants) : wants_(std::move(wants)) {}
 
-  /// Of a normal distribution around 0. Returns whether it was wanted.
+  /// Draws values from a normal distribution around 0. Returns false if the tensor is not wanted or
+  /// was initialised before.
   bool normal(at::Tensor& tensor, double deviation);
-  /// The same of a tensor that has its first values already.
+  /// As normal(), but also for a tensor that was initialised before.
   void normal_again(at::Tensor& tensor, double deviation);
   void fill(at::Tensor& tensor, double value);
   void copy(at::Tensor& tensor, const at::Tensor& values);
 
-  /// What `PreTrainedModel._init_weights` of Transformers does to the module's own parameters.
+  /// Does what `PreTrainedModel._init_weights` of Transformers does to the module's own parameters.
   void usual(torch::nn::Module& module, double deviation);
 
  private:

@@ -32,11 +32,12 @@ namespace {
 
 at::Tensor evaluate(const AcceleratedOptimizer::Closure& closure) {
   if (!closure) return {};
-  const at::AutoGradMode gradients(true);  // as torch::optim does; the caller may have none
+  // As torch::optim does; the caller may have disabled gradients.
+  const at::AutoGradMode gradients(true);
   return closure();
 }
 
-// The mean of the ranks' losses, the same number on all of them.
+// Returns the mean of the ranks' losses, the same number on all ranks.
 at::Tensor shared_loss(const at::Tensor& loss, Communicator& communicator) {
   if (!loss.defined() || communicator.size() == 1) return loss;
   const at::Tensor mean = loss.detach().to(at::kCPU, at::kDouble, false, /*copy=*/true);
@@ -44,7 +45,7 @@ at::Tensor shared_loss(const at::Tensor& loss, Communicator& communicator) {
   return mean.to(loss.options());
 }
 
-// An autocast scope that outlives the step would go on with the weights as they were before it.
+// Otherwise an autocast scope that outlives the step would keep using the old weights.
 struct DropConvertedWeights {
   ~DropConvertedWeights() { at::autocast::clear_cache(); }
 };
@@ -68,7 +69,7 @@ bool are_any_of(const torch::optim::OptimizerOptions& options) {
   return (... || (dynamic_cast<const Options*>(&options) != nullptr));
 }
 
-// Whether LibTorch's add_param_group() heeds such options of a group.
+// Whether LibTorch's add_param_group() keeps such options of a group.
 bool are_merged(const torch::optim::OptimizerOptions& options) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace): six classes of it
   return are_any_of<SGDOptions, AdamOptions, AdamWOptions, AdagradOptions, RMSpropOptions,
@@ -98,12 +99,12 @@ struct AcceleratedOptimizer::Core {
   std::unique_ptr<detail::FusedStep> fused;
   std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
-  Models shown = {};    // all that it was told of
-  Models sharded = {};  // whose parts it holds
+  Models shown = {};    // All models that it was told of.
+  Models sharded = {};  // Models whose parts it holds.
 
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 
-  // These evaluate a closure once, and before anything else.
+  // Whether the optimizer evaluates a closure once, before anything else.
   [[nodiscard]] bool calls_closure_once() const {
     const auto& type = typeid(*optimizer);
     return fused || type == typeid(torch::optim::RMSprop) || type == typeid(Adafactor) ||
@@ -124,7 +125,7 @@ struct AcceleratedOptimizer::Core {
     write_over_shards([&] { modal.set_mode(mode); });
   }
 
-  // Runs `write`, which changes parameters. Every sharded model from the `first` on is told so.
+  // Runs `write`, which changes parameters. Informs every sharded model, starting at index `first`.
   void write_over_shards(const std::function<void()>& write, std::size_t first = 0) const {
     for (std::size_t i = first; i < sharded.size(); ++i) {
       if (const auto model = sharded[i].lock())
@@ -144,7 +145,7 @@ struct AcceleratedOptimizer::Core {
   at::Tensor step(const Closure& closure) const {
     const DropConvertedWeights at_end;
     if (!closure) return step_on_gradients();
-    // Over shards every step is an update of all ranks, so that a closure runs before it.
+    // Over shards a step updates all ranks, so a closure must run before it.
     if (!calls_closure_once() && sharded.empty()) return optimizer->step(sharing(closure));
     const auto loss = evaluate(closure);
     step_on_gradients();

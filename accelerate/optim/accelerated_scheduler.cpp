@@ -21,7 +21,7 @@ bool same(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-// This rank's metric when all ranks have the same, else their mean. [collective]
+// Returns this rank's metric if all ranks have the same, else the mean. [collective]
 double agreed_metric(Communicator& communicator, double mine) {
   if (communicator.size() == 1) return mine;
   const at::Tensor all = gather(communicator, at::full({1}, mine, at::kDouble));
@@ -50,7 +50,7 @@ const void* address_of(const AcceleratedScheduler::Given& given) {
   return std::visit([](const auto& one) -> const void* { return one.get(); }, given);
 }
 
-// Calls `visit` with each of the optimizers that are alive.
+// Calls `visit` with each live optimizer.
 template <typename Visit>
 void for_each_live(const PreparedOptimizers& optimizers, Visit visit) {
   for (const auto& weak : optimizers) {
@@ -81,7 +81,7 @@ std::shared_ptr<LRScheduler> as_ours(const AcceleratedScheduler::Given& given,
 }  // namespace
 
 struct AcceleratedScheduler::Core {
-  // The steps that are due at a call of step().
+  // Returns the steps that are due at a call of step().
   std::int64_t steps_due();
   [[nodiscard]] bool optimizer_skipped() const;
   [[nodiscard]] int ranks_that_count() const;
@@ -132,7 +132,7 @@ bool AcceleratedScheduler::is_of(const Given& scheduler) const {
 
 void AcceleratedScheduler::step() {
   LRScheduler& inner = *core_->scheduler;
-  if (inner.needs_metric()) return inner.step();  // Which says so.
+  if (inner.needs_metric()) return inner.step();  // Throws a UsageError that says so.
   for (std::int64_t due = core_->steps_due(); due > 0; --due) {
     if (const auto end = inner.total_steps(); end && inner.last_epoch() >= *end) return;
     inner.step();
@@ -141,7 +141,7 @@ void AcceleratedScheduler::step() {
 
 void AcceleratedScheduler::step(double metric) {
   LRScheduler& inner = *core_->scheduler;
-  if (!inner.needs_metric()) return inner.step(metric);  // Which says so.
+  if (!inner.needs_metric()) return inner.step(metric);  // Throws a UsageError that says so.
   if (core_->steps_due() > 0) inner.step(agreed_metric(*core_->context.communicator, metric));
 }
 

@@ -1,4 +1,4 @@
-// A schedule that keeps step with the optimizers and with the group of ranks.
+// A schedule that advances in step with the optimizers and the ranks.
 #pragma once
 
 #include <cstdint>
@@ -20,37 +20,37 @@ class ReduceLROnPlateauScheduler;
 
 namespace accelerate {
 
-/// How far one step of the training takes the schedule.
+/// How far one training step takes the schedule.
 enum class SchedulerStep {
-  /// As many steps as there are ranks: right for schedules that are planned in batches of the
-  /// loader as it was before prepare(). Upstream's way.
+  /// As many steps as there are ranks: right for a schedule that is planned in batches of the
+  /// unprepared loader. Upstream's way.
   per_process,
-  /// One: right for schedules that are planned in steps of the optimizer.
+  /// One step: right for a schedule that is planned in steps of the optimizer.
   once,
 };
 
-/// Optimizers that were prepared; those whose handles are all gone drop out.
+/// Prepared optimizers. An optimizer drops out when its last handle is gone.
 using PreparedOptimizers = std::vector<std::weak_ptr<AcceleratedOptimizer::Core>>;
 
-/// What a prepared schedule goes by. Filled by the Accelerator.
+/// What a prepared schedule depends on. Filled by the Accelerator.
 struct SchedulerContext {
   std::shared_ptr<GradientState> gradient_state;
   std::shared_ptr<Communicator> communicator;
   /// May grow: a schedule may be prepared before its optimizer.
   std::shared_ptr<const PreparedOptimizers> optimizers;
-  bool step_with_optimizer = true;  ///< Else every step() counts, once.
-  bool split_batches = false;       ///< Loaders divide batches: a step is one step.
-  /// Default: per_process, and on several ranks a warning, once, that says so.
+  bool step_with_optimizer = true;  ///< If false, every step() counts, once.
+  bool split_batches = false;       ///< Loaders divide batches: a step counts once.
+  /// Default: per_process; on several ranks a warning, once, says so.
   std::optional<SchedulerStep> scheduler_step = std::nullopt;
 };
 
-/// What prepare() makes of a schedule: a handle on the user's own; copies share everything. It
-/// belongs to the prepared optimizer that the schedule was made for, or, where that is not known,
-/// to all.
+/// What prepare() makes of a schedule: a handle on the user's schedule. Copies share everything. It
+/// follows the prepared optimizer that the schedule was made for or, if that is not known, all
+/// prepared optimizers.
 class AcceleratedScheduler {
  public:
   struct Core;
-  /// A schedule of ours, of yours, or one of LibTorch's two kinds.
+  /// A schedule of ours, of yours, or of LibTorch's two kinds.
   using Given =
       std::variant<std::shared_ptr<LRScheduler>, std::shared_ptr<torch::optim::LRScheduler>,
                    std::shared_ptr<torch::optim::ReduceLROnPlateauScheduler>>;
@@ -58,26 +58,26 @@ class AcceleratedScheduler {
   AcceleratedScheduler(Given scheduler, SchedulerContext context);
   explicit AcceleratedScheduler(std::shared_ptr<Core> core) : core_(std::move(core)) {}
 
-  /// Takes the schedule on, if the optimizer stepped: not while gradients only accumulate, not
-  /// when the optimizer's step was skipped. How far says SchedulerStep; with the accumulation
-  /// plugin's adjust_scheduler also times the micro-batches of the window, for schedules planned in
-  /// those. A schedule with an end stays there. Local. Throws UsageError when the schedule needs a
-  /// metric.
+  /// Advances the schedule if the optimizer stepped: not while gradients only accumulate, and not
+  /// if the optimizer's step was skipped. SchedulerStep says how far. With the accumulation
+  /// plugin's adjust_scheduler, the number is multiplied by the micro-batches of the window, for
+  /// schedules planned in micro-batches. A schedule with an end stays there. Local. Throws
+  /// UsageError if the schedule needs a metric.
   void step();
-  /// The same for a schedule that watches a metric, which moves on by one in any case. Ranks that
-  /// bring different metrics all go by the mean, with a warning: else their rates, and then their
-  /// weights, would part. [collective]
+  /// As step(), for a schedule that watches a metric; it advances by one step. Ranks that pass
+  /// different metrics all use the mean, with a warning: otherwise their rates, and then their
+  /// weights, would differ. [collective]
   void step(double metric);
 
-  /// The rates set last, one for each parameter group.
+  /// The rates that were set last, one per parameter group.
   [[nodiscard]] std::vector<double> get_last_lr() const;
-  /// The schedule's own.
+  /// The state of the user's schedule.
   [[nodiscard]] SchedulerState state_dict() const;
   void load_state_dict(const SchedulerState& state);
-  /// The user's schedule. One of LibTorch's own is behind an adapter.
+  /// The user's schedule. A LibTorch schedule is behind an adapter.
   [[nodiscard]] LRScheduler& scheduler() const;
   [[nodiscard]] const std::shared_ptr<Core>& core() const { return core_; }
-  /// Whether this was made of the object that `scheduler` holds.
+  /// Whether this was made from the object that `scheduler` holds.
   [[nodiscard]] bool is_of(const Given& scheduler) const;
 
  private:
@@ -86,7 +86,7 @@ class AcceleratedScheduler {
 
 namespace detail {
 
-/// A pointer to what somebody else owns.
+/// Returns a pointer that does not own `object`.
 template <typename T>
 [[nodiscard]] std::shared_ptr<T> without_owner(T& object) {
   return std::shared_ptr<T>(std::shared_ptr<void>(), &object);

@@ -28,7 +28,7 @@
 namespace accelerate {
 namespace {
 
-// Tensors that one foreach call takes at full speed: of one device and dtype.
+// Tensors that one foreach call takes at full speed: of the same device and dtype.
 struct Kind {
   c10::Device device;
   at::ScalarType dtype;
@@ -50,14 +50,14 @@ std::vector<Kind> by_kind(const std::vector<at::Tensor>& tensors) {
   return kinds;
 }
 
-// The dense tensor that holds the elements of `tensor`: of a coalesced one its own, else their
-// sums.
+// Returns the elements of `tensor` as a dense tensor. Shares memory with `tensor` if it is dense or
+// coalesced; else repeated elements are summed.
 at::Tensor values_of(const at::Tensor& tensor) {
   return tensor.is_sparse() ? tensor.coalesce()._values() : tensor;
 }
 
-// The gradients there are, as dense tensors whose change changes them. A sparse gradient may list
-// an element in parts; only their sum can be measured.
+// Returns the existing gradients as dense tensors that share their memory. Coalesces sparse
+// gradients, which may list an element in parts: only the sum can be measured.
 std::vector<at::Tensor> dense_gradients_of(const std::vector<at::Tensor>& parameters) {
   for (const auto& parameter : parameters) {
     if (!parameter.defined() || !parameter.grad().defined()) continue;
@@ -70,12 +70,13 @@ std::vector<at::Tensor> dense_gradients_of(const std::vector<at::Tensor>& parame
   return gradients;
 }
 
-// LibTorch refuses these norms of empty tensors, which add nothing to those of others.
+// Whether LibTorch can compute this norm. For empty tensors it refuses some norms; they add nothing
+// to the total.
 bool has_norm(const at::Tensor& tensor, double norm_type) {
   return tensor.numel() > 0 || (norm_type >= 0 && std::isfinite(norm_type));
 }
 
-// One norm for each tensor, on `device`.
+// Returns one norm per tensor, on `device`.
 std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors, double norm_type,
                                  c10::Device device) {
   std::vector<at::Tensor> norms;
@@ -88,7 +89,7 @@ std::vector<at::Tensor> norms_of(const std::vector<at::Tensor>& tensors, double 
   return norms;
 }
 
-// Stacks tensors of several dtypes in the widest.
+// Stacks tensors of different dtypes in the widest dtype.
 at::Tensor stack(std::vector<at::Tensor> scalars) {
   auto dtype = scalars.front().scalar_type();
   for (const auto& scalar : scalars) dtype = at::promote_types(dtype, scalar.scalar_type());
@@ -151,7 +152,7 @@ void check_clip_bound(const char* function, const char* name, double bound) {
 }
 
 at::Tensor clip_coefficient(const at::Tensor& total_norm, double max_norm) {
-  if (max_norm == 0) {  // the reciprocal of a small fp16 number is infinite
+  if (max_norm == 0) {  // The reciprocal of a small fp16 number is infinite.
     return at::where(total_norm.isnan(), total_norm, at::zeros_like(total_norm));
   }
   // Python computes number / tensor by the reciprocal, which rounds once more.
@@ -175,7 +176,7 @@ at::Tensor get_total_norm(const std::vector<at::Tensor>& tensors, double norm_ty
   for (const auto& tensor : tensors) dense.push_back(values_of(tensor));
   auto norms = norms_of(dense, norm_type, tensors.front().device());
   if (norms.empty()) return at::zeros({}, tensors.front().options().dtype(at::kFloat));
-  // A count of counts would count tensors.
+  // For norm_type 0 the counts are summed: the 0-norm of the counts would count tensors.
   at::Tensor total = norm_type == 0 ? stack(std::move(norms)).sum()
                                     : at::linalg_vector_norm(stack(std::move(norms)), norm_type);
   if (error_if_nonfinite && !at::isfinite(total).item<bool>()) throw_nonfinite(tensors, total);
@@ -188,7 +189,7 @@ void clip_grads_with_norm_(const std::vector<at::Tensor>& parameters, double max
   if (std::isinf(max_norm)) return;
   const at::NoGradGuard no_grad;
   const auto coefficient = detail::clip_coefficient(total_norm, max_norm);
-  // Multiplying by 1 changes nothing; but to know it of a GPU's number would mean to wait.
+  // Multiplying by 1 changes nothing. Reading the number from a GPU would make the CPU wait.
   if (coefficient.is_cpu() && coefficient.item<double>() == 1.0) return;
   detail::multiply_all_(dense_gradients_of(parameters), coefficient);
 }

@@ -26,7 +26,7 @@ using compat::FusedOptimizer;
 using compat::FusedTensors;
 using torch::optim::Optimizer;
 
-// What one kernel call updates: parameters of one group, device, dtype and step number.
+// The parameters that one kernel call updates: of one group, device, dtype and step number.
 struct Bucket {
   [[nodiscard]] bool holds(const at::Tensor& parameter, std::int64_t step_number) const {
     const auto& first = tensors.parameters.front();
@@ -34,7 +34,7 @@ struct Bucket {
            first.device() == parameter.device();
   }
 
-  // The step number as the kernels want it: a tensor for each parameter; the same one for all.
+  // Sets the step number as the kernels expect it: one tensor per parameter, here the same for all.
   void count_steps() {
     const auto device = tensors.parameters.front().device();
     if (!counter.defined() || counter.device() != device) {
@@ -56,7 +56,7 @@ struct Bucket {
   at::Tensor counter;
 };
 
-// The buckets of a step. Clearing keeps their memory for the next one.
+// The buckets of a step. clear() keeps their memory for the next step.
 class Buckets {
  public:
   FusedTensors& find(const at::Tensor& parameter, std::int64_t number) {
@@ -68,7 +68,7 @@ class Buckets {
     return all_[used_++].tensors;
   }
 
-  // Those since the last call.
+  // Returns the buckets since the last call.
   [[nodiscard]] std::pair<Bucket*, Bucket*> close_group() {
     const auto begin = std::exchange(group_, used_);
     return {all_.data() + begin, all_.data() + used_};
@@ -91,7 +91,7 @@ class Buckets {
 
  private:
   std::vector<Bucket> all_;
-  std::size_t group_ = 0;  // first bucket of the present group
+  std::size_t group_ = 0;  // The first bucket of the present group.
   std::size_t used_ = 0;
 };
 
@@ -100,8 +100,8 @@ struct ClearAtEnd {
   ~ClearAtEnd() { buckets.clear(); }
 };
 
-// While alive, the parameters that the kernels have updated show no gradient, so that the
-// optimizer's own step() passes them over.
+// While alive, hides the gradients of the parameters that the kernels have updated, so that the
+// optimizer's step() skips these parameters.
 class HiddenGradients {
  public:
   explicit HiddenGradients(Buckets& buckets) : buckets_(buckets) {
@@ -117,8 +117,8 @@ class HiddenGradients {
   Buckets& buckets_;
 };
 
-// The state of `parameter` when it is a State; filled in by `create` when there is none. Null when
-// it is something else.
+// Returns the state of `parameter`, which `create` fills in if it is new. Returns null if the state
+// is not a State.
 template <typename State, typename Create>
 State* state_of(Optimizer& optimizer, const at::Tensor& parameter, const Create& create) {
   auto& states = optimizer.state();
@@ -133,7 +133,7 @@ State* state_of(Optimizer& optimizer, const at::Tensor& parameter, const Create&
   return state != nullptr && typeid(*state) == typeid(State) ? static_cast<State*>(state) : nullptr;
 }
 
-// Memory for tensors of the state that are not there yet, by their parameter.
+// Reserves memory, by parameter, for state tensors that do not exist yet.
 class Places {
  public:
   void keep(const at::Tensor& parameter, int tensors) {
@@ -155,9 +155,10 @@ class Places {
   std::unordered_map<const void*, std::vector<at::Tensor>> kept_;
 };
 
-// A rule says what one optimizer does with a parameter (take: into a bucket; false when the kernel
-// cannot), how a bucket is updated (update), and whether a step of torch::optim moves the version
-// counters of parameters, by which autograd notices that a graph is out of date (kMovesVersion).
+// A rule describes one kind of optimizer. take() puts a parameter into a bucket, or returns false
+// if the kernel cannot update it. update() updates a bucket. kMovesVersion says whether a step of
+// torch::optim increments the version counters of parameters, by which autograd detects that a
+// graph is out of date.
 
 template <typename OptionsType, typename State, FusedOptimizer which,
           void kernel(const FusedTensors&, const compat::FusedAdamSettings&)>
@@ -205,7 +206,7 @@ struct SgdRule {
   using Options = torch::optim::SGDOptions;
   using State = torch::optim::SGDParamState;
   static constexpr auto kWhich = FusedOptimizer::sgd;
-  static constexpr bool kMovesVersion = false;  // torch::optim works on parameter.data()
+  static constexpr bool kMovesVersion = false;  // torch::optim works on parameter.data().
 
   static int places_of(const Options&) { return 0; }
 
@@ -247,7 +248,7 @@ struct AdagradRule {
 
   static bool take(Buckets& buckets, Optimizer& optimizer, const Options& options,
                    const at::Tensor& parameter, Places&) {
-    // The constructor made the state, but not that of groups which were added since.
+    // The constructor made the state, except for groups that were added later.
     State* state = state_of<State>(optimizer, parameter, [&](State& fresh) {
       fresh.step(0);
       fresh.sum(at::full_like(parameter, options.initial_accumulator_value()));
@@ -305,7 +306,7 @@ class FusedStepOf final : public FusedStep {
   void drop_places() override { places_.drop(); }
 
  private:
-  // Whether a gradient is left for the own step.
+  // Returns whether a gradient is left for the optimizer's step().
   bool run_group(Optimizer& optimizer, const torch::optim::OptimizerParamGroup& group) {
     const auto* options = dynamic_cast<const typename Rule::Options*>(&group.options());
     bool some_left = false;

@@ -14,7 +14,7 @@ namespace {
 using detail::WarmupSpan;
 using torch::optim::Optimizer;
 
-// What a factory of the library is given: the options with what they lack filled in or refused.
+// The input of a factory of the library. Missing steps have been filled in or refused.
 struct Request {
   std::string_view name;
   Optimizer& optimizer;
@@ -79,7 +79,7 @@ Scheduler make_inverse_sqrt(const Request& request) {
   return scaled_by(request, detail::inverse_sqrt_factor(request.warmup, timescale));
 }
 
-// The lowest factor of a cosine, given as a rate or as a fraction.
+// Returns the lowest factor of a cosine, which is given as a rate or as a fraction.
 double floor_of(const Request& request) {
   const auto& [rate, fraction] = std::pair(request.kwargs.min_lr, request.kwargs.min_lr_rate);
   if (rate.has_value() == fraction.has_value()) {
@@ -124,7 +124,7 @@ Scheduler make_warmup_stable_decay(const Request& request) {
                     kwargs.num_cycles.value_or(0.5)}));
 }
 
-// What both kinds of plateau take.
+// Takes the options that both plateau schedules share.
 template <typename Options>
 void take_plateau(const SchedulerKwargs& set, Options& options) {
   options.mode = set.mode.value_or(options.mode);
@@ -155,14 +155,14 @@ Scheduler make_greedy(const Request& request) {
   return std::make_shared<GreedyLR>(request.optimizer, options);
 }
 
-// --- what each takes -----------------------------------------------------------------------------
+// --- what each schedule takes --------------------------------------------------------------------
 
 enum class Steps { none, warmup, warmup_and_training, warmup_perhaps_training };
 
 struct Known {
   std::string name;
   Steps steps;
-  std::vector<std::string> takes;  // Of SchedulerKwargs.
+  std::vector<std::string> takes;  // Fields of SchedulerKwargs.
   Scheduler (*make)(const Request&);
 };
 
@@ -257,7 +257,7 @@ Scheduler make_known(const Known& known, Optimizer& optimizer, const SchedulerOp
   return known.make(request);
 }
 
-// --- registered ones -----------------------------------------------------------------------------
+// --- registered schedules ------------------------------------------------------------------------
 
 struct Registered {
   std::mutex mutex;
@@ -269,7 +269,7 @@ Registered& registered() {
   return instance;
 }
 
-// A copy, so that a factory runs without the lock and may itself call get_scheduler.
+// Returns a copy, so that a factory runs without the lock and may itself call get_scheduler.
 SchedulerFactory registered_factory(std::string_view name) {
   const std::lock_guard lock(registered().mutex);
   for (const auto& [known, factory] : registered().factories) {

@@ -33,7 +33,7 @@ std::string text_of(const ListedTwice::Place& place) {
   return "param_groups." + std::to_string(place.group) + '.' + std::to_string(place.index);
 }
 
-// It keeps directions over all parameters of its group, end to end.
+// LBFGS keeps directions over all parameters of its group, end to end.
 void require_no_flat_state(const torch::optim::Optimizer& optimizer) {
   if (dynamic_cast<const torch::optim::LBFGS*>(&optimizer) == nullptr) return;
   if (optimizer.state().empty()) return;

@@ -87,7 +87,7 @@ void LRScheduler::visit_progress(StateVisitor& field) {
 SchedulerState LRScheduler::state_dict() const {
   SchedulerState state;
   StateVisitor visitor(StateVisitor::Mode::save, state);
-  const_cast<LRScheduler*>(this)->visit_state(visitor);  // Which only reads while saving.
+  const_cast<LRScheduler*>(this)->visit_state(visitor);  // It only reads while saving.
   return state;
 }
 
@@ -101,7 +101,7 @@ void LRScheduler::load_state_dict(const SchedulerState& state) {
 void LRScheduler::check_state_dict(const SchedulerState& state) const {
   SchedulerState copy = state;
   StateVisitor visitor(StateVisitor::Mode::check, copy);
-  const_cast<LRScheduler*>(this)->visit_state(visitor);  // Which only compares while checking.
+  const_cast<LRScheduler*>(this)->visit_state(visitor);  // It only compares while checking.
 }
 
 }  // namespace accelerate

@@ -36,7 +36,8 @@ namespace {
                    "; allowed are floating-point and complex dtypes");
 }
 
-// That the moment under `key`, if there is one, has the shape `sizes`; that there is one if needed.
+// Checks that the moment under `key`, if any, has the shape `sizes`, and that it exists if
+// `needed`.
 void check_moment_of_shape(const StateDict& fields, const std::string& key, at::IntArrayRef sizes,
                            bool needed, const std::string& name) {
   const StateDict* value = fields.find(key);

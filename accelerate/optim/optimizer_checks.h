@@ -1,4 +1,4 @@
-// What must hold of a saved optimizer, so that the one that takes it over can make its next step.
+// Checks a saved optimizer state, so that the optimizer that loads it can make its next step.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,33 +13,33 @@
 
 namespace accelerate::detail {
 
-/// That parameter group `group`, saved as `saved`, has the parameters that are `present`, in any
-/// order. Throws CheckpointError that lists what only one of them has.
+/// Checks that parameter group `group`, saved as `saved`, has the parameters `present`, in any
+/// order. Throws CheckpointError that lists the parameters which only one of the two has.
 void check_group(std::size_t group, const StateDict& saved,
                  const std::vector<std::string>& present);
 
-/// That no entry of `states` is of a parameter that no group has. Throws CheckpointError.
+/// Checks that every entry of `states` is of a parameter in `groups`. Throws CheckpointError.
 void check_parameters(const StateDict& states, const std::vector<std::vector<std::string>>& groups);
 
 /// Throws CheckpointError: `key` of the parameter `name` is `what`.
 [[noreturn]] void refuse_entry(const std::string& key, const std::string& name,
                                const std::string& what);
 
-/// That the number under `key`, if it is one that counts steps, is 0 or more. Throws
-/// CheckpointError.
+/// Checks that the number under `key` is 0 or more if it counts steps. Throws CheckpointError.
 void check_count(const std::string& key, const StateDict& value, const std::string& name);
 
-/// That a moment has the shape of its parameter, and fractions. Throws CheckpointError.
+/// Checks that a moment has the shape of its parameter and a dtype with fractions. Throws
+/// CheckpointError.
 void check_moment(const std::string& key, const StateDict& value, const at::Tensor& parameter,
                   const std::string& name);
 
-/// That the moments of Adafactor have the shapes that the parameter's asks for, that they are
+/// Checks that the moments of Adafactor have the shapes that the parameter requires and dtypes with
 /// fractions, and that none is missing. Throws CheckpointError.
 void check_adafactor_moments(const StateDict& fields, const AdafactorOptions& options,
                              const at::Tensor& parameter, const std::string& name);
 
-/// The moments that a step reads with these options, of an optimizer whose moments all have the
-/// shape of their parameter.
+/// Returns the names of the moments that a step reads with these options. For optimizers whose
+/// moments all have the shape of their parameter.
 template <typename Kind>
 std::vector<const char*> needed_moments(const typename Kind::Options& options) {
   constexpr bool kAdam = std::is_same_v<Kind, Adam> || std::is_same_v<Kind, AdamW>;
@@ -64,12 +64,12 @@ std::vector<const char*> needed_moments(const typename Kind::Options& options) {
   }
 }
 
-/// That `fields`, the state of the parameter `name`, fits it and the options. Throws
-/// CheckpointError.
+/// Checks that `fields`, the state of the parameter `name`, fits the parameter and the options.
+/// Throws CheckpointError.
 template <typename Kind>
 void check_state(const StateDict& fields, const typename Kind::Options& options,
                  const at::Tensor& parameter, const std::string& name) {
-  // These keep other shapes.
+  // LBFGS and Adafactor keep tensors of other shapes.
   constexpr bool kMoments = !std::is_same_v<Kind, LBFGS> && !std::is_same_v<Kind, Adafactor>;
   const StateDict::Dict& entries = fields.dict();
   for (const auto& entry : entries) {

@@ -1,5 +1,5 @@
-// The fields of LibTorch's optimizers and of those in algorithms/, which keep them in a class for
-// each: named once here, as Python names them, for whatever goes over them.
+// Names the fields of LibTorch's optimizers and of the optimizers in algorithms/ once, as Python
+// names them, for all code that visits them.
 #pragma once
 
 #include <torch/optim/adagrad.h>
@@ -35,7 +35,7 @@ void visit_adam_options(Adam& options, Field& field) {
   field("amsgrad", options.amsgrad());
 }
 
-/// An optimizer that is known here: its classes of state and options.
+/// A known optimizer: its classes of state and options.
 template <typename O, typename S, typename P>
 struct OptimizerKind {
   using Optimizer = O;
@@ -197,7 +197,8 @@ struct ScheduleFreeAdamW : OptimizerKind<accelerate::ScheduleFreeAdamW, Schedule
 inline constexpr const char* kKnownOptimizers =
     "SGD, Adam, AdamW, Adagrad, RMSprop, LBFGS, Adafactor, Lion, ScheduleFreeAdamW";
 
-/// Calls `visit(Kind{})` for each known optimizer until one returns true; whether one did.
+/// Calls `visit(Kind{})` for each known optimizer until one call returns true. Returns whether one
+/// did.
 template <typename Visit>
 bool any_optimizer_kind(const Visit& visit) {
   return visit(Adam{}) || visit(AdamW{}) || visit(SGD{}) || visit(Adagrad{}) || visit(RMSprop{}) ||

@@ -56,7 +56,7 @@ bool map_tensors(OptimizerParamState& state, const MapTensors& field) {
 
 // --- fields to a StateDict and back --------------------------------------------------------------
 
-// An undefined tensor is nothing.
+// Saves an undefined tensor as null.
 StateDict of_tensor(const at::Tensor& tensor) {
   return tensor.defined() ? StateDict(tensor) : StateDict();
 }
@@ -111,7 +111,7 @@ struct LoadFields {
   void load(const StateDict& from, T& value) const {
     value = from.to<T>();
   }
-  // A copy: the state is not to share memory with what it was read from.
+  // Copies, since the state must not share memory with its source.
   void load(const StateDict& from, at::Tensor& value) const {
     value = from.is_null()
                 ? at::Tensor()
@@ -154,7 +154,7 @@ struct NamedGroup {
   std::vector<at::Tensor> parameters;
 };
 
-// UsageError for a name that two parameters have.
+// Throws UsageError if two parameters have the same name.
 std::vector<NamedGroup> named_groups(const Optimizer& optimizer, const ParameterNames& names) {
   std::vector<NamedGroup> groups(optimizer.param_groups().size());
   std::map<std::string, const at::TensorImpl*> seen;
@@ -213,7 +213,7 @@ StateDict save_known(Optimizer& optimizer, const ParameterNames& names) {
   return {{"state", std::move(states)}, {"param_groups", std::move(groups)}};
 }
 
-// New objects for an optimizer to take over.
+// New options and states for an optimizer to take over.
 struct Loaded {
   std::vector<std::unique_ptr<OptimizerOptions>> options;  // By group.
   ska::flat_hash_map<void*, std::unique_ptr<OptimizerParamState>> states;
@@ -264,7 +264,7 @@ CheckedState check_known(Optimizer& optimizer, const StateDict& saved,
   }};
 }
 
-// How an optimizer is saved and loaded: by what is known here, or by a user's codec.
+// How an optimizer is saved and loaded: as a known class, or by a user's codec.
 struct Handler {
   std::string name;
   std::function<StateDict(Optimizer&, const ParameterNames&)> state_dict;

@@ -13,12 +13,13 @@
 namespace accelerate::detail {
 namespace {
 
-// Norms of parts make up that of the whole: they add up as p-th powers, or the extreme counts.
+// Combines norms of parts into the norm of the whole: p-th powers are added, or the extreme is
+// taken.
 class NormSum {
  public:
   explicit NormSum(double p) : p_(p), total_(std::isinf(p) && p < 0 ? INFINITY : 0.0) {}
 
-  // `norm` in the form in which parts combine.
+  // Returns `norm` in the form in which parts are combined.
   [[nodiscard]] double term(double norm) const {
     return std::isinf(p_) || p_ == 0 ? norm : std::pow(norm, p_);
   }
@@ -43,7 +44,7 @@ class NormSum {
   double total_;
 };
 
-// What ranks have whole may differ: nobody averages the gradients of ignored modules.
+// Gradients that every rank has whole may differ: gradients of ignored modules are not averaged.
 double mean_over(Communicator& world, double term) {
   const at::Tensor shared = at::full({1}, term, at::kDouble);
   world.all_reduce(shared, ReduceOp::sum).wait();
@@ -59,7 +60,7 @@ double term_of(const GradientPart& part, const NormSum& sum, double norm_type,
   double term = sum.empty();
   if (!gradients.empty()) term = sum.term(get_total_norm(gradients, norm_type).item<double>());
   if (part.ranks == nullptr) return part.holders.empty() ? term : mean_over(world, term);
-  // NaN is nobody's extreme: it must reach all ranks as itself.
+  // A max or min may drop NaN, but NaN must reach all ranks, so it is sent separately.
   const at::Tensor nan = at::full({1}, std::isnan(term) ? 1 : 0, at::kInt);
   const at::Tensor shared = at::full({1}, std::isnan(term) ? sum.empty() : term, at::kDouble);
   part.ranks->all_reduce(shared, sum.op()).wait();
@@ -67,7 +68,7 @@ double term_of(const GradientPart& part, const NormSum& sum, double norm_type,
   return nan.item<int>() != 0 ? NAN : shared.item<double>();
 }
 
-// In fp32, or in fp64 where a gradient is: the same on ranks that have nothing of it.
+// Returns fp64 if a holder is fp64, else fp32, so that ranks without a part of a gradient agree.
 at::ScalarType norm_type_of(const std::vector<GradientPart>& parts) {
   for (const auto& part : parts) {
     for (const auto& holder : part.holders) {

@@ -77,7 +77,7 @@ void require_cuttable(const torch::optim::OptimizerParamState& state,
                    "before its first step");
 }
 
-// That it may hold parts, and what it has of whole leaves can be cut: before anything is changed.
+// Checks, before anything is changed, that the optimizer may hold parts and its state can be cut.
 void require_shardable(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
   require_elementwise(optimizer);
   for (const auto& group : optimizer.param_groups()) {
@@ -90,7 +90,7 @@ void require_shardable(torch::optim::Optimizer& optimizer, const FullyShardedDat
   }
 }
 
-// The part of a state tensor that belongs to `shard`; what is not of the parameter's size stays.
+// Cuts the part for `shard` out of each state tensor that is as large as the parameter.
 struct CutState {
   const NamedShard& shard;
 
@@ -116,7 +116,7 @@ void cut_state(torch::optim::OptimizerParamState& state, const NamedShard& shard
   });
 }
 
-// What Adagrad's constructor makes of a model without memory is known all the same.
+// For a model without memory, fills in the state that Adagrad's constructor would have made.
 void fill_in_state(torch::optim::OptimizerParamState& state,
                    const torch::optim::OptimizerOptions& defaults, const NamedShard& shard) {
   auto* adagrad = dynamic_cast<torch::optim::AdagradParamState*>(&state);
@@ -140,8 +140,8 @@ void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
   states[shard.local.unsafeGetTensorImpl()] = std::move(state);
 }
 
-// Of tensors over the same memory the first has the gradients of all. Nobody lists a tensor twice:
-// listed_once.h.
+// Replaces leaves by this rank's parts. If several leaves share memory, the first gets the
+// gradients of all, and the others are removed. The list names no tensor twice; see listed_once.h.
 class PartsForLeaves {
  public:
   PartsForLeaves(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model)
@@ -150,7 +150,7 @@ class PartsForLeaves {
   void put_into(std::vector<at::Tensor>& parameters) {
     std::erase_if(parameters, [this](at::Tensor& parameter) { return !keep(parameter); });
   }
-  // A leaf, or a part that was in the place of one already.
+  // Whether it found a leaf, or a part that had already replaced a leaf.
   [[nodiscard]] bool found_any() const { return found_any_; }
 
  private:
@@ -175,7 +175,8 @@ class PartsForLeaves {
 
   torch::optim::Optimizer& optimizer_;
   const FullyShardedDataParallel& model_;
-  std::unordered_map<const void*, const void*> placed_;  // Local -> the leaf that it stands for.
+  // From a part to the leaf that it replaces.
+  std::unordered_map<const void*, const void*> placed_;
   bool found_any_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Optimizers over shards.
+// Makes optimizers hold shards.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,12 +18,12 @@ class FullyShardedDataParallel;
 
 namespace detail {
 
-/// Puts this rank's parts in the place of the parameters of `model` in the groups of `optimizer`,
-/// options and order kept, and cuts the state that it has of them. Returns whether it holds any.
-/// Local. Throws UsageError for an optimizer that must see whole parameters, and for state of a
-/// class that is not known here; ConfigError for Adafactor, which looks at whole matrices.
+/// Replaces the parameters of `model` in the groups of `optimizer` by this rank's parts, and cuts
+/// the optimizer's state of them. Options and order are kept. Returns whether the optimizer holds
+/// any part. Local. Throws UsageError for an optimizer that needs whole parameters, and for state
+/// of an unknown class. Throws ConfigError for Adafactor, which needs whole matrices.
 bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model);
-/// The same in `parameters`, which are to become a group of `optimizer`.
+/// As above, in `parameters`, which will become a group of `optimizer`.
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
                  const FullyShardedDataParallel& model);
 
@@ -31,10 +31,10 @@ void register_elementwise(std::type_index type);
 
 }  // namespace detail
 
-/// Says of an optimizer class of the user's own that it updates every element by itself, from its
-/// gradient and state of the same shape, as SGD and Adam do: so that it may be prepared together
-/// with a sharded model, of which it then sees parts of shape {n}. State in a class of its own is
-/// not cut, so prepare it before its first step. Thread-safe.
+/// Declares that a user-defined optimizer class updates every element independently, from its
+/// gradient and state of the same shape, as SGD and Adam do. Such an optimizer may be prepared with
+/// a sharded model, and then sees parts of shape {n}. State of a user-defined class cannot be cut,
+/// so prepare the optimizer before its first step. Thread-safe.
 template <typename Optimizer>
   requires std::is_base_of_v<torch::optim::Optimizer, Optimizer>
 void register_elementwise_optimizer() {

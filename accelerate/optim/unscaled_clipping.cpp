@@ -16,7 +16,7 @@ namespace {
 
 using Gradients = std::vector<at::Tensor>;
 
-// Addresses in order, so that two lists of the same gradients compare equal.
+// Sorts addresses, so that two lists of the same gradients compare equal.
 std::vector<const void*> identities(const Gradients& gradients) {
   std::vector<const void*> found;
   for (const auto& gradient : gradients) found.push_back(gradient.unsafeGetTensorImpl());
@@ -24,20 +24,20 @@ std::vector<const void*> identities(const Gradients& gradients) {
   return found;
 }
 
-// Dense, and with a range in which a large scale does no harm.
+// Whether it is dense and of a dtype with enough range for a large scale.
 bool is_plain(const at::Tensor& gradient) {
   return gradient.layout() == at::kStrided &&
          (gradient.scalar_type() == at::kFloat || gradient.scalar_type() == at::kDouble);
 }
 
-// Scaling by these changes the exponents alone, and moves nothing below the smallest number.
+// Whether scaling by `scale` changes only exponents and makes nothing underflow.
 bool is_harmless(double scale) {
   int exponent = 0;
   return scale >= 1 && std::frexp(scale, &exponent) == 0.5;
 }
 
-// The scaler, when what it has to unscale is just `gradients` and dividing the norm instead gives
-// the same bits.
+// Returns the scaler if it has to unscale exactly `gradients`, and dividing the norm instead gives
+// the same bits; else null.
 GradScaler* mergeable(const std::vector<AcceleratedOptimizer>& optimizers,
                       const Gradients& gradients, double norm_type) {
   if (optimizers.size() != 1 || gradients.empty() || !(norm_type >= 1)) return nullptr;
@@ -52,7 +52,7 @@ GradScaler* mergeable(const std::vector<AcceleratedOptimizer>& optimizers,
   return scaler;
 }
 
-// The norm before clipping; nothing where it overflows, so that it must be measured unscaled.
+// Returns the norm before clipping, or nullopt if it overflows and must be measured unscaled.
 std::optional<at::Tensor> merged(GradScaler& scaler, const void* optimizer,
                                  const Gradients& gradients, double max_norm, double norm_type) {
   const at::Tensor scaled = get_total_norm(gradients, norm_type);

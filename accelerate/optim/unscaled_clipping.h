@@ -1,4 +1,4 @@
-// Clipping in a training loop with loss scaling.
+// Clips gradients in a training loop with loss scaling.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,11 @@
 
 namespace accelerate::detail {
 
-/// What Accelerator::clip_grad_norm_ does: unscales the gradients of `optimizers`, then clips
-/// those of `parameters` (see clip_grad_norm_) and returns their norm, unscaled. Where one
-/// optimizer has just these gradients and the scale is a power of two, both divisions are one:
-/// three passes over the gradients become two, with the same bits. [collective with a scaler]
+/// Implements Accelerator::clip_grad_norm_: unscales the gradients of `optimizers`, clips the
+/// gradients of `parameters` (see clip_grad_norm_) and returns their unscaled norm. If one
+/// optimizer has exactly these gradients and the scale is a power of two, unscaling and clipping
+/// are one multiplication. This takes two passes over the gradients instead of three, with the same
+/// bits. [collective with a scaler]
 at::Tensor unscale_and_clip_grad_norm_(const std::vector<AcceleratedOptimizer>& optimizers,
                                        const std::vector<at::Tensor>& parameters, double max_norm,
                                        double norm_type);

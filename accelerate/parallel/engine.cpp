@@ -7,7 +7,7 @@
 namespace accelerate {
 namespace {
 
-// What an engine knows of the failure says more than what the operator threw.
+// Returns the failure that an engine has noted, else `thrown`. The noted failure says more.
 std::exception_ptr cause_of(const std::vector<ParallelEngine*>& engines,
                             std::exception_ptr thrown) {
   for (auto* engine : engines) {

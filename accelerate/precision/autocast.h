@@ -13,15 +13,15 @@ namespace accelerate {
 /// Upstream's names and defaults.
 struct AutocastKwargs {
   bool enabled = true;        ///< false: the scope switches autocast off, for a part in full fp32.
-  bool cache_enabled = true;  ///< Weights are converted once a scope, not once a use.
+  bool cache_enabled = true;  ///< Weights are converted once per scope, not once per use.
 };
 
-/// The type in which `precision` computes; none for `no`. Throws ConfigError for fp8.
+/// Returns the type in which `precision` computes; nullopt for `no`. Throws ConfigError for fp8.
 [[nodiscard]] std::optional<at::ScalarType> autocast_dtype(MixedPrecision precision);
 
-/// Sets the calling thread's autocast state for `device` and puts it back at its end. Scopes nest;
-/// the converted weights are dropped with the outermost one, and when a prepared optimizer steps.
-/// Without a dtype it does nothing.
+/// Sets the calling thread's autocast state for `device` and restores it when destroyed. Scopes
+/// nest: the converted weights are dropped when the outermost scope ends, and when a prepared
+/// optimizer steps. Does nothing without a dtype.
 class [[nodiscard]] AutocastScope {
  public:
   AutocastScope(c10::DeviceType device, std::optional<at::ScalarType> dtype,

@@ -33,7 +33,7 @@ void validate(double scale, double growth, double backoff, std::int64_t interval
   require(interval > 0, "growth_interval", static_cast<double>(interval), "a whole number above 0");
 }
 
-// Below 1 even the loss as it is was too large. Said whenever the scale comes to that.
+// Warns each time the scale falls below 1: then even the unscaled loss was too large.
 void warn_of_small_scale(double before, double after) {
   if (before < 1 || after >= 1) return;
   get_logger("accelerate.precision")
@@ -43,12 +43,12 @@ void warn_of_small_scale(double before, double after) {
           "by 0, lower the learning rate, or train with mixed_precision bf16");
 }
 
-// The stored values of a gradient; NaN and inf in a sparse one can be nowhere else.
+// Returns the stored values of a gradient. A sparse gradient can hold NaN and inf nowhere else.
 at::Tensor values_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
-// Tensors that one kernel call can take: of one device and dtype.
+// Gradients by device and dtype: one kernel call takes tensors of one device and dtype.
 using Kinds = std::map<std::pair<std::string, at::ScalarType>, std::vector<at::Tensor>>;
 
 Kinds by_kind(const std::vector<at::Tensor>& gradients) {
@@ -148,15 +148,15 @@ void GradScaler::update(const void* optimizer) {
   if (!is_enabled()) return;
   const bool overflow = found_inf(optimizer);
   checked_.erase(optimizer);
-  // One backward may feed several optimizers: the first to report moves the scale, and a later one
-  // moves it again only to say that there was an overflow after all.
+  // One backward may feed several optimizers. The first to report moves the scale. A later one
+  // moves it again only if it is the first to report an overflow.
   if (updated_ == Updated::overflowed || (updated_ == Updated::clean && !overflow)) return;
   updated_ = overflow ? Updated::overflowed : Updated::clean;
   const auto flag = at::full({1}, overflow ? 1 : 0, scale_.options());
   at::_amp_update_scale_(scale_, growth_tracker_, flag, kwargs_.growth_factor,
                          kwargs_.backoff_factor, kwargs_.growth_interval);
   if (!overflow) return;
-  // Below, the reciprocal is infinite, and unscaling would make NaN of zeros.
+  // Below this minimum the reciprocal is infinite, and unscaling would turn zeros into NaN.
   scale_.clamp_min_(std::numeric_limits<float>::min());
   const auto scale = scale_.item<double>();
   warn_of_small_scale(scale / kwargs_.backoff_factor, scale);

@@ -25,7 +25,7 @@ namespace {
 using Duration = std::chrono::duration<double, std::milli>;
 
 constexpr auto kVariable = "ACCELERATE_CPU_HALF";
-constexpr double kTolerated = 2;  // A type that is slower than fp32 by more is not used.
+constexpr double kTolerated = 2;  // Largest slowdown at which a 16-bit type is used.
 constexpr double kNever = 0, kAlways = std::numeric_limits<double>::infinity();
 constexpr int kRows = 64, kColumns = 256, kRounds = 3;
 
@@ -43,7 +43,8 @@ Duration time_of_product(const at::Tensor& left, const at::Tensor& right) {
   return std::chrono::steady_clock::now() - start;
 }
 
-// The fastest of several rounds, in turns, so that what else the machine does counts little.
+// Returns the fastest of several rounds. The types take turns, so that other load on the machine
+// matters little.
 HalfTimes time_products(at::ScalarType type) {
   const at::NoGradGuard no_grad;
   const AutocastScope as_given(at::kCPU, type, {.enabled = false});
@@ -52,7 +53,7 @@ HalfTimes time_products(at::ScalarType type) {
   };
   const auto left = matrix(kRows, at::kFloat), right = matrix(kColumns, at::kFloat);
   const auto half_left = matrix(kRows, type), half_right = matrix(kColumns, type);
-  (void)time_of_product(left, right);  // The first of a kind prepares kernels.
+  (void)time_of_product(left, right);  // The first product of a type prepares kernels.
   (void)time_of_product(half_left, half_right);
   HalfTimes best{Duration::max(), Duration::max()};
   for (int round = 0; round < kRounds; ++round) {

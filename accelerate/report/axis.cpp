@@ -8,7 +8,7 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr double kLargestOnAxis = 1e200;  // Differences stay finite.
+constexpr double kLargestOnAxis = 1e200;  // So that differences stay finite.
 
 std::string fixed(double value, int decimals) {
   std::array<char, 400> text{};
@@ -16,7 +16,7 @@ std::string fixed(double value, int decimals) {
   return text.data();
 }
 
-// 1, 2 or 5 times a power of ten, next to `size`.
+// Returns the number close to `size` that is 1, 2 or 5 times a power of ten.
 double nice_step(double size) {
   const double power = std::pow(10, std::floor(std::log10(size)));
   const double digits = size / power;
@@ -64,7 +64,7 @@ bool is_single(double low, double high) {
   return high - low <= 1e-9 * std::max(std::abs(low), std::abs(high));
 }
 
-// Whether an axis that begins at 0 wastes little.
+// Whether an axis that begins at 0 wastes little space.
 bool may_begin_at_zero(double low, double high) {
   return low > 0 && low < 0.35 * high;
 }

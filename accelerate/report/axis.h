@@ -1,4 +1,4 @@
-// Axes of charts: what they span, where their ticks are, what the ticks say.
+// Axes of charts: the range they span, the positions of their ticks, and the ticks' labels.
 #pragma once
 
 #include <optional>
@@ -7,24 +7,25 @@
 
 namespace accelerate::detail {
 
-/// A stretch of numbers, low < high, both finite.
+/// A range of numbers: low < high, both finite.
 struct AxisRange {
   double low = 0;
   double high = 1;
 
-  /// Where `value` lies: 0 at low, 1 at high; clamped to ±10.
+  /// Returns the position of `value`: 0 at low, 1 at high. The result is clamped to ±10.
   [[nodiscard]] double place(double value) const;
 };
 
-/// Collects the finite ones of the numbers that an axis is to show.
+/// Collects the finite values that an axis has to show and finds their range.
 class AxisExtent {
  public:
   void add(double value);
   [[nodiscard]] bool empty() const { return !low_; }
-  /// What was added, with some room above and below; 0 is in it where that costs little. A single
-  /// value gets room around it. [0, 1] when empty.
+  /// Returns the range of the added values with a margin above and below. It begins at 0 where that
+  /// wastes little space. A single value gets a margin around it. Returns [0, 1] when empty.
   [[nodiscard]] AxisRange padded() const;
-  /// What was added, without room; 0 is the beginning where that costs little.
+  /// Returns the range of the added values, with a margin only around a single value. It begins at
+  /// 0 where that wastes little space.
   [[nodiscard]] AxisRange exact() const;
 
  private:
@@ -36,8 +37,9 @@ struct AxisTick {
   std::string label;
 };
 
-/// Ticks at 1, 2 or 5 times a power of ten, within `range`; about `wanted` of them, at most twice
-/// as many. Their labels have just the digits that tell them apart: "0.25", "20k", "5e-5".
+/// Returns ticks within `range` at multiples of 1, 2 or 5 times a power of ten: about `wanted`
+/// ticks, at most twice as many. Labels have only the digits that tell them apart: "0.25", "20k",
+/// "5e-5".
 [[nodiscard]] std::vector<AxisTick> axis_ticks(const AxisRange& range, int wanted);
 
 }  // namespace accelerate::detail

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kCurveColumns = 500;
 constexpr std::size_t kStackColumns = 200;
-constexpr std::size_t kFewPoints = 40;  // So few are shown as dots too.
+constexpr std::size_t kFewPoints = 40;  // Series of at most this many points get dots too.
 
 AxisRange x_range_of(const Chart& chart) {
   if (chart.x_range) return *chart.x_range;
@@ -40,7 +40,7 @@ std::string curve_path(const ChartFrame& frame, const std::vector<ChartPoint>& p
     if (finite) {
       path += drawing ? "L" : "M";
       append_place(path, frame, point);
-      if (!drawing) path += "h0";  // A point alone is a dot.
+      if (!drawing) path += "h0";  // Draws a lone point as a dot.
     }
     drawing = finite;
   }
@@ -91,7 +91,7 @@ void add_curve(ChartFrame& frame, const ChartSeries& series) {
   frame.shapes += path_element("line " + colour, curve_path(frame, points));
   if (points.size() <= kFewPoints)
     frame.shapes += path_element("dots " + colour, dots_path(frame, points));
-  const bool alone = frame.chart.series.size() == 1;  // The title names it then.
+  const bool alone = frame.chart.series.size() == 1;  // The title names it in this case.
   frame.legend.push_back(
       {colour, alone ? "newest" : series.name, number_text(series.points.back().y), series.name});
   frame.aria += spoken_series(series, frame.chart.x_name);
@@ -108,7 +108,7 @@ void add_gaps(ChartFrame& frame) {
 
 // --- areas
 
-// The mean of the points of each column.
+// Returns the mean of the points of each column.
 std::vector<ChartPoint> mean_points(const std::vector<ChartPoint>& points, const AxisRange& range) {
   std::vector<ChartPoint> means;
   double current = -1, count = 0;
@@ -133,7 +133,7 @@ std::vector<ChartSeries> mean_series(const Chart& chart, const AxisRange& x) {
   return means;
 }
 
-// The upper edge of each area.
+// Returns the upper edge of each area.
 std::vector<ChartSeries> edges_of(const std::vector<ChartSeries>& parts) {
   std::vector<ChartSeries> edges = parts;
   for (std::size_t k = 1; k < edges.size(); ++k)
@@ -142,7 +142,7 @@ std::vector<ChartSeries> edges_of(const std::vector<ChartSeries>& parts) {
   return edges;
 }
 
-// A single point becomes an area of the whole width.
+// Turns a single point into an area of the whole width.
 std::vector<ChartPoint> widened(const std::vector<ChartPoint>& points, const AxisRange& x) {
   if (points.size() > 1) return points;
   return {{x.low, points.front().y}, {x.high, points.front().y}};

@@ -1,4 +1,4 @@
-// Charts of a page: an SVG that stretches, and labels beside it that do not.
+// Charts of a page: an SVG that stretches with the page, and labels beside it that do not.
 #pragma once
 
 #include <optional>
@@ -18,19 +18,20 @@ struct ChartMark {
 
 struct Chart {
   std::string title;
-  std::string unit = {};        ///< Of the values; "" for none.
+  std::string unit = {};        ///< Unit of the values; "" for none.
   std::string x_name = "step";  ///< What the horizontal axis counts.
   std::vector<ChartSeries> series = {};
   std::vector<ChartMark> marks = {};
-  std::optional<AxisRange> x_range = {};  ///< From the points when absent.
+  std::optional<AxisRange> x_range = {};  ///< Taken from the points when absent.
 };
 
-/// The chart as a <figure>, its curves one above the other; "" where no series has a point. Values
-/// that are no finite numbers leave a gap with a mark. Every series is thinned to 1,500 points.
+/// Returns the chart as a <figure> with all curves in one plane; "" when no series has a point. A
+/// value that is not finite leaves a gap with a mark. Every series is thinned to 1,500 points.
 [[nodiscard]] std::string line_chart(const Chart& chart);
 
-/// As line_chart, with areas upon each other. All series have points at the same places, their
-/// values finite and not negative; neighbours become their mean.
+/// Like line_chart, but draws the series as areas stacked on each other. All series must have
+/// points at the same x, with values that are finite and not negative. Neighbouring points are
+/// replaced by their mean.
 [[nodiscard]] std::string stacked_chart(const Chart& chart);
 
 }  // namespace accelerate::detail

@@ -30,7 +30,7 @@ std::string grid_path(const ChartFrame& frame, const std::vector<AxisTick>& tick
   return path;
 }
 
-// Marks that would lie upon each other are one.
+// Draws only one of several marks that would cover each other.
 std::string marks_path(const ChartFrame& frame, bool best) {
   constexpr double kApart = 4;
   std::set<long> taken;
@@ -46,7 +46,7 @@ std::string marks_path(const ChartFrame& frame, bool best) {
   return path;
 }
 
-// Pixels for the labels of the values.
+// Returns a style attribute with the width in pixels of the value labels; "" for the default width.
 std::string gutter_style(const std::vector<AxisTick>& ticks) {
   constexpr std::size_t kLeast = 46, kOfCharacter = 8;
   std::size_t widest = kLeast;
@@ -117,7 +117,7 @@ void append_numbers(std::string& out, const std::vector<ChartPoint>& points,
   out += "]";
 }
 
-// [[[x, …], [y, …]], …] for the script, as the value of an attribute.
+// Returns [[[x, …], [y, …]], …] for the script, as the value of an attribute.
 std::string points_json(const ChartFrame& frame) {
   std::string json = "[";
   for (std::size_t i = 0; i < frame.shown.size(); ++i) {

@@ -9,12 +9,13 @@
 
 namespace accelerate::detail {
 
-/// The plane of a chart's SVG, in its own units.
+/// The size of a chart's SVG, in the SVG's own units.
 inline constexpr double kPlaneWidth = 1000, kPlaneHeight = 400;
-/// As many colours there are: the classes s1, s2, ….
+/// The number of colours: the CSS classes s1, s2, ….
 inline constexpr std::size_t kChartColours = 6;
 
-/// A legend's entry: a colour's class, a name, a value, and what the read-out calls it.
+/// An entry of the legend: a CSS class for the colour, a name, a value, and the name that the
+/// read-out below the pointer uses.
 struct LegendEntry {
   std::string colour;
   std::string name;
@@ -33,19 +34,19 @@ struct ChartFrame {
   std::vector<ChartSeries> shown;  ///< The points that the read-out names, series by series.
 };
 
-/// "s1" for the first series.
+/// Returns the CSS class of a series' colour: "s1" for the first series.
 [[nodiscard]] std::string colour_class(std::size_t series);
 
-/// Appends "12.3 45.6": the place of a point on the plane.
+/// Appends the position of a point in the SVG, such as "12.3 45.6".
 void append_place(std::string& path, const ChartFrame& frame, ChartPoint point);
 
 /// Appends a number with one decimal.
 void append_coordinate(std::string& path, double value);
 
-/// <path class="…" d="…"/>; "" for an empty path.
+/// Returns <path class="…" d="…"/>; "" for an empty path.
 [[nodiscard]] std::string path_element(std::string_view css_class, const std::string& path);
 
-/// The whole <figure>.
+/// Returns the whole <figure>.
 [[nodiscard]] std::string chart_figure(const ChartFrame& frame);
 
 }  // namespace accelerate::detail

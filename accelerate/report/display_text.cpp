@@ -20,7 +20,7 @@ std::string format_numbers(const char* pattern, Values... values) {
   return {text.data(), std::min(static_cast<std::size_t>(size), text.size() - 1)};
 }
 
-// Marks that turn or isolate the direction of text, and separators of lines.
+// Whether `c` changes or isolates the direction of text, or separates lines.
 bool turns_text(char32_t c) {
   return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
          (c >= 0x2066 && c <= 0x2069) || c == 0x061c || c == 0xfeff;
@@ -30,7 +30,7 @@ bool is_control(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
-// Of no use in a text: U+FFFE, U+FFFF and their like.
+// Whether `c` is one of Unicode's noncharacters, such as U+FFFE and U+FFFF.
 bool is_no_character(char32_t c) {
   return (c & 0xfffe) == 0xfffe || (c >= 0xfdd0 && c <= 0xfdef);
 }
@@ -56,7 +56,7 @@ std::string_view entity_of(char c) {
   }
 }
 
-// Digits before the point, from the right in threes.
+// Groups the digits before the decimal point in threes.
 std::string grouped_digits(std::string digits) {
   const auto point = std::min(digits.find('.'), digits.size());
   const std::size_t first = digits.starts_with('-') ? 1 : 0;

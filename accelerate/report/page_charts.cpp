@@ -20,7 +20,7 @@ std::vector<ChartMark> checkpoint_marks(const RunHistory& history) {
   return marks;
 }
 
-// All charts by step span the same steps.
+// Returns the steps that every chart over steps spans.
 AxisRange step_range(const RunHistory& history) {
   AxisExtent extent;
   for (const auto& log : history.logs) extent.add(static_cast<double>(log.step));
@@ -105,7 +105,7 @@ TimeUnit time_unit_of(double longest) {
   return {1, "seconds"};
 }
 
-// Steps by seconds since the first event; a new stretch begins with a gap.
+// Returns steps over seconds since the first event.
 ChartSeries steps_over_time(const RunHistory& history, double start) {
   ChartSeries series{"step", {}};
   for (const auto& segment : history.segments)

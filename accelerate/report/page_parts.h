@@ -1,4 +1,4 @@
-// The parts of a report's page, each as HTML; "" where there is nothing to show.
+// The parts of a report's page, each as HTML; "" when there is nothing to show.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace accelerate::detail {
 
-/// Colours, layout and print.
+/// The style sheet: colours, layout and print.
 [[nodiscard]] std::string_view page_style();
-/// Shows values below the pointer.
+/// The script that shows the values below the pointer.
 [[nodiscard]] std::string_view page_script();
 
 [[nodiscard]] std::string page_charts(const RunHistory& history);
@@ -22,10 +22,10 @@ namespace accelerate::detail {
 [[nodiscard]] std::string argument_table(const RunHistory& history);
 [[nodiscard]] std::string note_table(const RunHistory& history);
 
-/// The best checkpoint: the last one that was called so; nullptr if none was.
+/// Returns the newest checkpoint that was marked as the best; nullptr if none was.
 [[nodiscard]] const RunSaved* best_save(const RunHistory& history);
 
-/// A node as a line of JSON.
+/// Returns a node as one line of text.
 [[nodiscard]] std::string node_text(const Node& node);
 
 }  // namespace accelerate::detail

@@ -15,7 +15,7 @@ constexpr std::size_t kMostColumns = 16;
 constexpr std::size_t kMostArguments = 400;
 constexpr std::size_t kRowsShown = 30;  // Longer tables are folded.
 
-// A table, its cells HTML.
+// A table whose cells are HTML.
 class HtmlTable {
  public:
   HtmlTable(std::string title, std::vector<std::string> columns)
@@ -28,7 +28,7 @@ class HtmlTable {
     body_ += "</tr>\n";
   }
 
-  // `all`: how many rows there are, shown or not. `css_class`: of the table.
+  // `all`: the number of rows, shown or not. `css_class`: the class of the table.
   [[nodiscard]] std::string html(std::size_t all, std::string_view css_class = "") const {
     if (rows_ == 0) return "";
     std::string head;
@@ -60,7 +60,7 @@ std::string optional_number(const std::optional<double>& value) {
   return value ? html_text(number_text(*value)) : "";
 }
 
-// Since the run's first event.
+// Returns the time since the run's first event.
 std::string elapsed_text(const RunHistory& history, const std::optional<double>& time) {
   if (!time || history.segments.empty() || !history.segments.front().begin) return "";
   return duration_text(*time - *history.segments.front().begin);
@@ -80,7 +80,7 @@ struct Argument {
   bool changed = false;
 };
 
-// Whether two nodes are written alike; 1 and 1.0 are.
+// Whether two nodes are written alike or are equal numbers, such as 1 and 1.0.
 bool is_same_value(const Node& a, const Node& b) {
   if (node_text(a) == node_text(b)) return true;
   if (!a.is_scalar() || !b.is_scalar() || a.quoted || b.quoted) return false;

@@ -7,10 +7,10 @@
 
 namespace accelerate {
 
-/// The page: figures, charts and tables, without anything from outside, readable without its
-/// script, in light and dark. `name` is the run's. Equal histories give equal pages. At most about
-/// 2 MB: curves are thinned, tables keep their newest rows. Cost: some milliseconds, and one for
-/// each thousand logs.
+/// Returns the page: figures, charts and tables. It loads nothing from outside, is readable without
+/// its script, and has light and dark colours. `name` is the name of the run. Equal histories give
+/// equal pages. The page has at most about 2 MB: curves are thinned, and tables keep their newest
+/// rows. Cost: some milliseconds, plus one for each thousand logs.
 [[nodiscard]] std::string report_page(const RunHistory& history, const std::string& name);
 
 }  // namespace accelerate

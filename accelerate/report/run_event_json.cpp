@@ -11,7 +11,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kDeepestNode = 12;
-constexpr std::size_t kMostMetrics = 1'000;  // Of one event.
+constexpr std::size_t kMostMetrics = 1'000;  // For one event.
 
 const Json* field_of(const Json& object, const char* name) {
   const auto found = object.find(name);
@@ -164,14 +164,14 @@ RunEnd end_of(const Json& object) {
   return event;
 }
 
-// The length of a bare NaN, Infinity or -Infinity at the start of `text`, else 0.
+// Returns the length of a bare NaN, Infinity or -Infinity at the start of `text`, else 0.
 std::size_t bare_number_length(std::string_view text) {
   for (const std::string_view word : {"NaN", "Infinity", "-Infinity"})
     if (text.starts_with(word)) return word.size();
   return 0;
 }
 
-// Puts quotes around the numbers that JSON does not have.
+// Puts quotes around NaN and the infinities, which JSON does not have.
 std::string quote_bare_numbers(std::string_view text) {
   std::string result;
   bool inside = false;

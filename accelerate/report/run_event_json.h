@@ -11,24 +11,27 @@
 
 namespace accelerate::detail {
 
-/// Longest line that is written or read.
+/// The length in bytes of the longest line that is written or read.
 inline constexpr std::size_t kMostOfRunLine = std::size_t{1} << 20;
 
-/// The event of `line`, which has no line end; nullopt for an unknown one and for what is no JSON
-/// object. Fields of another type than theirs count as missing. Never throws for its content.
+/// Returns the event of `line`, which has no line end. Returns nullopt for an unknown event and for
+/// a line that is not a JSON object. A field of the wrong type counts as missing. Never throws,
+/// whatever `line` contains.
 [[nodiscard]] std::optional<RunEvent> parse_run_event(std::string_view line);
 
-/// The event as a line with its line end: absent fields left out, NaN and infinities as texts.
+/// Returns the event as a line with its line end. Absent fields are left out; NaN and infinities
+/// are written as strings.
 [[nodiscard]] std::string run_event_line(const RunEvent& event);
 
-/// A JSON text also with the bare NaN and Infinity that Python writes. A discarded value if it is
-/// none.
+/// Parses a JSON text, and accepts the bare NaN and Infinity that Python writes. Returns a
+/// discarded value if the text is not valid.
 [[nodiscard]] nlohmann::json parse_lenient_json(std::string_view text);
 
-/// A number, or one of the texts "nan", "inf", "-inf"; NaN for null; nullopt for all else.
+/// Returns a number or one of the strings "nan", "inf", "-inf" as a double. Returns NaN for null,
+/// and nullopt for everything else.
 [[nodiscard]] std::optional<double> run_number(const nlohmann::json& value);
 
-/// `value` as a document. Below a depth of 12 it is null.
+/// Returns `value` as a document. Values nested deeper than 12 levels become null.
 [[nodiscard]] Node run_node(const nlohmann::json& value);
 
 }  // namespace accelerate::detail

@@ -1,5 +1,5 @@
-// What a training tells about itself while it runs: the events of run_log.jsonl, one structure
-// each. docs/formats/run_log.md has the format.
+// What a training reports while it runs: the events of run_log.jsonl, one structure each.
+// docs/formats/run_log.md has the format.
 #pragma once
 
 #include <array>
@@ -19,21 +19,21 @@ namespace accelerate {
 /// The file's name in the folder of a run.
 inline constexpr std::string_view kRunLogFile = "run_log.jsonl";
 
-/// Numbers by name, in the order in which they are to be shown. NaN and infinities are allowed.
+/// Numbers by name, in the order in which they are shown. NaN and infinities are allowed.
 using RunMetrics = std::vector<std::pair<std::string, double>>;
 
 inline constexpr std::size_t kStepParts = 6;
 
-/// Mean seconds of a step since the last log, by what they were spent on.
+/// Mean seconds of a step since the last log, split by activity.
 struct StepSeconds {
   double data = 0;           ///< Waiting for the next batch.
   double forward = 0;        ///< The model and the loss.
-  double backward = 0;       ///< Gradients, less what waits for other ranks.
+  double backward = 0;       ///< Gradients, without the wait for other ranks.
   double communication = 0;  ///< Waiting for other ranks.
   double optimizer = 0;      ///< Clipping, the update, the schedule.
-  double other = 0;          ///< Logs, callbacks, all else.
+  double other = 0;          ///< Logs, callbacks and everything else.
 
-  /// "data", "forward", …: the fields' names in their order.
+  /// The names of the fields in order: "data", "forward", ….
   static constexpr std::array<std::string_view, kStepParts> kNames = {
       "data", "forward", "backward", "communication", "optimizer", "other"};
 
@@ -43,28 +43,28 @@ struct StepSeconds {
   }
 };
 
-/// A training starts, or goes on from a checkpoint. Lines before it with a later step are void.
+/// A training starts, or continues from a checkpoint. Earlier lines with a later step are void.
 struct RunBegin {
-  std::int64_t step = 0;            ///< Optimizer steps done; of the checkpoint when resumed.
+  std::int64_t step = 0;            ///< Optimizer steps done; when resumed, the checkpoint's.
   std::optional<double> time = {};  ///< Unix seconds; the writer's clock when absent.
-  std::optional<std::int64_t> max_steps = {};           ///< Optimizer steps there will be.
+  std::optional<std::int64_t> max_steps = {};           ///< Optimizer steps in total.
   std::optional<double> num_train_epochs = {};          ///< Passes over the data.
-  std::optional<std::int64_t> steps_per_epoch = {};     ///< Optimizer steps of one pass.
+  std::optional<std::int64_t> steps_per_epoch = {};     ///< Optimizer steps of one epoch.
   std::optional<std::int64_t> num_processes = {};       ///< Ranks.
   std::string model = {};                               ///< Its class or name.
   std::optional<std::int64_t> parameters = {};          ///< Elements of all parameters.
   std::optional<std::int64_t> trained_parameters = {};  ///< Elements that get gradients.
   std::optional<std::int64_t> train_examples = {};      ///< Rows of the training data.
-  std::optional<std::int64_t> total_batch_size = {};    ///< Rows a step, over all ranks.
+  std::optional<std::int64_t> total_batch_size = {};    ///< Rows a step, summed over all ranks.
   Node arguments = {};          ///< A map of all training arguments; null when not known.
-  Node argument_defaults = {};  ///< The defaults of the same names; null when not known.
+  Node argument_defaults = {};  ///< The defaults of these arguments; null when not known.
   std::optional<std::string> resumed_from = {};  ///< "checkpoint-12".
   std::string strategy = {};                     ///< "FULL_SHARD, 2 units".
   std::string precision = {};                    ///< "bf16".
   std::string device = {};                       ///< "cpu", "cuda: NVIDIA H100".
 };
 
-/// The training tells how it goes.
+/// The training reports its current values.
 struct RunLogged {
   std::int64_t step = 0;
   std::optional<double> time = {};
@@ -95,7 +95,7 @@ struct RunSaved {
   bool best = false;        ///< Whether it is the best so far.
 };
 
-/// Something a reader of the report wants to know.
+/// A message for whoever reads the report.
 struct RunNote {
   std::int64_t step = 0;
   std::optional<double> time = {};

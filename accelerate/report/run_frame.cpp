@@ -22,7 +22,7 @@ using detail::line_width;
 using Lines = std::vector<StyledLine>;
 
 constexpr std::size_t kMostCurves = 3;
-constexpr std::size_t kTwoCharts = 96;  // Columns from which on there are two charts.
+constexpr std::size_t kTwoCharts = 96;  // With at least this many columns there are two charts.
 
 // What all parts of a frame need.
 struct FrameContext {
@@ -33,7 +33,7 @@ struct FrameContext {
   [[nodiscard]] std::string safe(const std::string& text) const {
     return options.utf8 ? detail::plain_line(text, 500) : detail::ascii_line(text, 500);
   }
-  // A text of the log that is to leave room for others.
+  // Returns a text from the log, shortened so that other texts fit on the line.
   [[nodiscard]] std::string name(const std::string& text) const {
     return std::string(fit_columns(safe(text), 24));
   }
@@ -126,7 +126,7 @@ std::vector<NamedValue> current_values(const FrameContext& context) {
   return values;
 }
 
-// As many lines as `most` allows; a value never breaks over two.
+// Returns at most `most` lines; no value is split over two lines.
 Lines value_lines(const FrameContext& context, std::size_t most) {
   Lines lines(1);
   for (const auto& [name, value] : current_values(context)) {
@@ -151,7 +151,7 @@ std::vector<ChartSeries> loss_curves(const RunHistory& history) {
   return curves;
 }
 
-// The first metric that is no loss; the learning rate where there is none.
+// Returns the first metric that is not a loss, or the learning rate if there is none.
 std::vector<ChartSeries> second_curves(const RunHistory& history) {
   for (const auto& name : detail::metric_names(history, 32))
     if (!detail::is_loss(name) && !detail::is_speed(name))

@@ -21,7 +21,7 @@ void keep_newer_half(std::vector<Event>& events) {
   events.erase(events.begin(), events.begin() + static_cast<std::ptrdiff_t>(kMostOthers / 2));
 }
 
-// Keeps the newest.
+// Drops every second log; the newest stays.
 void keep_every_second(std::vector<RunLogged>& logs) {
   if (logs.size() < kMostLogs) return;
   for (std::size_t i = 0; 2 * i + 1 < logs.size(); ++i) logs[i] = std::move(logs[2 * i + 1]);
@@ -77,7 +77,7 @@ void RunHistory::apply(RunBegin event) {
 void RunHistory::apply(RunLogged event) {
   keep_every_second(logs);
   if (end && event.step > end->step)
-    end.reset();  // A state file has several trainings, and no begin.
+    end.reset();  // A state file holds several trainings without a begin event.
   if (event.epoch) epoch = event.epoch;
   logs.push_back(std::move(event));
 }

@@ -1,4 +1,4 @@
-// What a run log says after all its events: the state that reports and views are made from.
+// The state of a run after all events of its log: the source of reports and views.
 #pragma once
 
 #include <cstddef>
@@ -15,31 +15,31 @@ namespace accelerate {
 struct RunSegment {
   std::int64_t first_step = 0;
   std::optional<double> begin = {};  ///< Unix seconds.
-  std::optional<double> last = {};   ///< Of its last event, Unix seconds.
+  std::optional<double> last = {};   ///< Time of its last event, in Unix seconds.
 };
 
-/// The events of a run that hold. Order: of the log.
+/// The valid events of a run, in the order of the log.
 ///
-/// A begin event at step s makes what was told of later steps void, for the training does these
-/// steps again; at step 0 it makes everything void. Memory is bounded: of more than a million logs
-/// every second one is dropped, again and again; of other events the older half.
+/// A begin event at step s makes the events of later steps void, because the training repeats these
+/// steps; at step 0 it makes all events void. Memory is bounded: each time there are a million
+/// logs, every second one is dropped. Of other events, the older half is dropped.
 struct RunHistory {
   std::optional<RunBegin> begin = {};  ///< The newest.
   std::vector<RunSegment> segments = {};
   std::vector<RunLogged> logs = {};
-  std::vector<RunEvaluated> evaluations = {};  ///< Those of one step in one, unless names repeat.
+  std::vector<RunEvaluated> evaluations = {};  ///< Merged by step, unless names repeat.
   std::vector<RunSaved> saves = {};
   std::vector<RunNote> notes = {};
   std::optional<RunEnd> end = {};
   std::int64_t step = 0;                  ///< The newest step.
   std::optional<double> epoch = {};       ///< The newest epoch.
-  std::size_t ignored_lines = 0;          ///< Damaged, too long, or of an unknown event.
-  bool is_live = true;                    ///< Whether the source tells when the run ends.
-  std::optional<double> best_value = {};  ///< As the source names it; else it is searched.
+  std::size_t ignored_lines = 0;          ///< Lines that were damaged, too long or unknown.
+  bool is_live = true;                    ///< Whether the source says when the run ends.
+  std::optional<double> best_value = {};  ///< The best metric, if the source names it.
 
   void add(RunEvent event);
 
-  /// Whether nothing at all was told.
+  /// Whether there are no events at all.
   [[nodiscard]] bool empty() const;
 
  private:

@@ -12,18 +12,19 @@
 
 namespace accelerate {
 
-/// Follows one file. Each poll() reads what was appended since the last one; a line without its end
-/// waits until it has one. A file that was replaced, cut short or written anew is read from its
-/// beginning. Lines of more than 1 MiB, damaged ones and unknown events are counted and skipped.
+/// Follows one file. Each poll() reads what was appended since the last poll(); a line without a
+/// line end waits until it is complete. A file that was replaced, truncated or rewritten is read
+/// again from its beginning. Lines of more than 1 MiB, damaged lines and unknown events are counted
+/// and skipped.
 ///
-/// Threads: one at a time.
+/// Threads: use it from one thread at a time.
 class RunLogReader {
  public:
   explicit RunLogReader(std::filesystem::path path) : path_(std::move(path)) {}
 
-  /// Reads on. True when the history changed. While there is no file, what was read stays. Throws
-  /// FileError when the file cannot be read or is no regular file. Cost: some system calls when
-  /// nothing is new, else about five microseconds an event.
+  /// Reads what is new. Returns true when the history changed. While the file does not exist, the
+  /// history stays as it is. Throws FileError when the file cannot be read or is not a regular
+  /// file. Cost: some system calls when nothing is new, else about five microseconds an event.
   bool poll();
 
   [[nodiscard]] const RunHistory& history() const { return history_; }
@@ -40,9 +41,9 @@ class RunLogReader {
   dev_t device_ = 0;
   ino_t file_ = 0;
   std::uint64_t offset_bytes_ = 0;
-  std::string head_;       // The file's first bytes, by which it is known again.
+  std::string head_;       // The file's first bytes: they tell whether it is still the same file.
   std::string rest_;       // A line without its end.
-  bool skipping_ = false;  // Within a line that is too long.
+  bool skipping_ = false;  // Whether it is inside a line that is too long.
 };
 
 }  // namespace accelerate

@@ -16,7 +16,7 @@
 namespace accelerate {
 namespace {
 
-// To the millisecond.
+// Returns the current time, rounded to the millisecond.
 double unix_seconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::round(std::chrono::duration<double, std::milli>(now).count()) / 1000;

@@ -15,22 +15,25 @@
 
 namespace accelerate {
 
-/// Writes each event as one line by one write(), so that a reader sees it at once and a killed
-/// process leaves at most its last line cut. An event without a time gets the clock's.
+/// Writes each event as one line with one write(), so that a reader sees it immediately and a
+/// killed process leaves at most one incomplete line. An event without a time gets the current
+/// time.
 ///
-/// Threads: one at a time. Every call throws FileError when the file cannot be written, such as on
-/// a full disk; the next call begins a new line. Cost: about ten microseconds an event.
+/// Threads: use it from one thread at a time. Every call throws FileError when the file cannot be
+/// written, for example when the disk is full; the next call begins a new line. Cost: about ten
+/// microseconds an event.
 class RunLogWriter {
  public:
-  /// Opens the file at `path` to append, or makes it. What is there stays: a begin event with the
-  /// step of a checkpoint tells readers what to disregard. A cut last line is ended.
+  /// Opens the file at `path` to append, or creates it. Existing lines stay: a begin event with the
+  /// step of a checkpoint tells readers which lines to disregard. If the last line is incomplete,
+  /// the first event starts a new line.
   explicit RunLogWriter(std::filesystem::path path);
 
   void begin(RunBegin event);
   void log(RunLogged event);
   void evaluate(RunEvaluated event);
   void save(RunSaved event);
-  /// A text of more than 64 KiB is cut.
+  /// Truncates a text of more than 64 KiB.
   void note(RunNote event);
   void end(RunEnd event);
 
@@ -41,7 +44,7 @@ class RunLogWriter {
 
   std::filesystem::path path_;
   Descriptor file_;
-  bool cut_ = false;  // Whether the file ends within a line.
+  bool cut_ = false;  // Whether the file ends with an incomplete line.
 };
 
 }  // namespace accelerate

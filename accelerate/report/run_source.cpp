@@ -40,7 +40,7 @@ namespace {
 
 constexpr const char* kStateFile = "trainer_state.json";
 
-// What tells one version of a file from another.
+// Identifies one version of a file.
 using FileVersion = std::array<std::int64_t, 4>;
 
 FileVersion version_of(const fs::path& path) {
@@ -54,7 +54,7 @@ bool is_file(const fs::path& path) {
   return real_file_system().status(path).kind == FileKind::file;
 }
 
-// "" where no checkpoint has a state.
+// Returns the state file of the newest checkpoint; "" if no checkpoint has one.
 fs::path newest_checkpoint_state(const fs::path& folder) {
   std::int64_t newest = -1;
   fs::path found;
@@ -101,7 +101,7 @@ class RunSource::StateFile final : public Reader {
     try {
       history_ = read_trainer_state(file);
     } catch (const Error&) {
-      return false;  // It is being written.
+      return false;  // The file is being written.
     }
     shown_ = std::move(file);
     version_ = version;

@@ -1,4 +1,4 @@
-// Finds what a folder tells about a run, and follows it.
+// Finds the files of a folder that describe a run, and follows them.
 #pragma once
 
 #include <filesystem>
@@ -9,26 +9,26 @@
 
 namespace accelerate {
 
-/// The history of one run, from run_log.jsonl, else from trainer_state.json, else from that of the
-/// newest checkpoint-N folder.
+/// The history of one run. It is read from run_log.jsonl, else from trainer_state.json, else from
+/// the trainer_state.json of the newest checkpoint-N folder.
 class RunSource {
  public:
-  /// `run`: the folder of a run, a checkpoint-N folder, or one of the files. Reads what is there.
-  /// Throws ConfigError that names what was looked for when there is none of it or the file is
-  /// damaged, FileError when it cannot be read.
+  /// Opens `run`, the folder of a run, a checkpoint-N folder, or one of the files, and reads it.
+  /// Throws ConfigError when none of the files is there, with their names, or when the file is
+  /// damaged. Throws FileError when the file cannot be read.
   explicit RunSource(const std::filesystem::path& run);
   ~RunSource();
   RunSource(const RunSource&) = delete;
   RunSource& operator=(const RunSource&) = delete;
 
-  /// Reads on; true when the history changed. A state that is just being written is left for the
-  /// next time.
+  /// Reads what is new. Returns true when the history changed. A state file that is being written
+  /// is left for the next call.
   bool refresh();
 
   [[nodiscard]] const RunHistory& history() const;
   /// The name of the run's folder.
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// The folder for what is made from it.
+  /// The folder for files that are made from the run.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   /// The file that is read.
   [[nodiscard]] const std::filesystem::path& file() const;

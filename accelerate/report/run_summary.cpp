@@ -12,7 +12,7 @@ namespace {
 
 // --- how it stands
 
-// Seconds between the newest event and now after which a run counts as silent.
+// Returns the seconds without an event after which a run counts as silent.
 double silence_limit(const RunHistory& history) {
   constexpr double kLeast = 60, kIntervals = 10;
   const auto& logs = history.logs;
@@ -20,7 +20,7 @@ double silence_limit(const RunHistory& history) {
   return std::max(kLeast, kIntervals * (*logs.back().time - *logs[logs.size() - 2].time));
 }
 
-// Since the newest event; 0 where it has no time.
+// Returns the seconds since the newest event; 0 if that event has no time.
 double seconds_of_silence(const RunHistory& history, double now) {
   return history.segments.empty() ? 0 : now - history.segments.back().last.value_or(now);
 }
@@ -69,7 +69,8 @@ std::optional<double> metric_at(const RunMetrics& metrics, std::string_view name
   return found->second;
 }
 
-// Over the last logs of the newest stretch, its beginning counted as one.
+// Returns steps per second over the last logs of the newest segment. The start of the segment
+// counts as a log.
 std::optional<double> current_rate(const RunHistory& history) {
   constexpr std::size_t kLogs = 20;
   if (history.segments.empty() || history.logs.empty() || !history.logs.back().time) return {};
@@ -147,7 +148,7 @@ void set_rates(RunSummary& summary, const RunHistory& history) {
 
 // --- the best
 
-// The metric whose value at some step is the one that the source calls the best.
+// Returns the metric and step whose value equals `value`, which the source calls the best.
 std::optional<BestMetric> best_by_value(const RunHistory& history, double value) {
   for (const auto& evaluation : history.evaluations)
     for (const auto& [name, found] : evaluation.metrics)
@@ -161,7 +162,7 @@ bool is_evaluated(const RunHistory& history, std::string_view name) {
   });
 }
 
-// "" where nothing was evaluated.
+// Returns the name of the metric by which checkpoints are compared; "" if nothing was evaluated.
 std::string best_name(const RunHistory& history) {
   if (const auto named = run_argument(history, "metric_for_best_model"); named && !named->empty())
     return named->starts_with("eval_") ? *named : "eval_" + *named;

@@ -1,4 +1,4 @@
-// The figures above the curves: how far a run is, how it ended, what was best.
+// The figures above the curves: the progress of a run, how it ended, and its best metric.
 #pragma once
 
 #include <cstdint>
@@ -22,23 +22,23 @@ struct BestMetric {
 struct RunSummary {
   std::string status;  ///< "finished", "stopped by SIGTERM", "running".
   RunMood mood = RunMood::busy;
-  std::optional<double> seconds = {};           ///< Spent in all stretches of the run.
-  std::optional<double> fraction = {};          ///< Steps done, within 0 and 1.
-  std::optional<double> steps_per_second = {};  ///< Over the last logs.
+  std::optional<double> seconds = {};           ///< Sum over all segments of the run.
+  std::optional<double> fraction = {};          ///< Part of the steps that is done, from 0 to 1.
+  std::optional<double> steps_per_second = {};  ///< Rate over the last logs.
   std::optional<double> seconds_left = {};      ///< At that rate; only while it runs.
   std::optional<BestMetric> best = {};
-  std::optional<double> loss = {};                ///< The newest.
+  std::optional<double> loss = {};                ///< The newest loss.
   std::optional<double> samples_per_second = {};  ///< Mean over the logs.
   std::optional<double> tokens_per_second = {};   ///< Mean over the logs.
-  std::optional<double> memory_bytes = {};        ///< The most of all logs.
+  std::optional<double> memory_bytes = {};        ///< Maximum over the logs.
   std::optional<StepSeconds> step_seconds = {};   ///< Mean over the logs.
 };
 
-/// What `history` comes to. `now`, Unix seconds, tells a run that goes on from one that fell
-/// silent; without it the summary depends on the log alone.
+/// Returns the summary of `history`. `now`, in Unix seconds, tells an active run from one that has
+/// fallen silent. Without `now` the summary depends on the log alone.
 [[nodiscard]] RunSummary summarise_run(const RunHistory& history, std::optional<double> now = {});
 
-/// The scalar argument `name` as its text; nullopt when it is absent or null.
+/// Returns the text of the scalar argument `name`; nullopt when it is absent or null.
 [[nodiscard]] std::optional<std::string> run_argument(const RunHistory& history,
                                                       std::string_view name);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kNoPoint = static_cast<std::size_t>(-1);
 
-// What is kept of one column, as indexes of points.
+// The points that are kept of one column, as indices.
 struct KeptPoints {
   std::size_t lowest = kNoPoint;
   std::size_t highest = kNoPoint;

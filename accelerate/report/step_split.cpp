@@ -9,7 +9,7 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr std::string_view kPartLetters = "dfbcor";  // One of each name: "other" has o, too.
+constexpr std::string_view kPartLetters = "dfbcor";  // One letter a name; "other" has r.
 
 double sum_of(const StepSeconds& seconds) {
   double sum = 0;
@@ -42,7 +42,7 @@ StyledLine split_bar(const StepSeconds& seconds, double sum, const StepSplitOpti
   return line;
 }
 
-// What does not fit is left out.
+// Returns the legend, without the entries that do not fit.
 StyledLine split_legend(const StepSeconds& seconds, double sum, const StepSplitOptions& options) {
   StyledLine line;
   for (std::size_t i = 0; i < kStepParts; ++i) {

@@ -1,4 +1,4 @@
-// Where a step's time goes, as a bar in a terminal.
+// Where the time of a step goes, as a bar in a terminal.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct StepSplitOptions {
   bool utf8 = true;
 };
 
-/// "step 0.31 s ████████" with a colour, or in ASCII a letter, for each part; and the legend. None
-/// where all parts are 0.
+/// Returns "step 0.31 s ████████", with a colour (in ASCII a letter) for each part, and the legend.
+/// Returns no lines when all parts are 0.
 [[nodiscard]] std::vector<StyledLine> step_split_lines(const StepSeconds& seconds,
                                                        const StepSplitOptions& options);
 

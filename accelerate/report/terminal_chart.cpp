@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kLetters = "*o+x#%";
 constexpr std::size_t kMostLabel = 9;
 
-// Dots in a grid of characters: two by four of each with braille, else one.
+// A plane of dots on a grid of characters: two by four dots a character with braille, else one.
 class DotPlane {
  public:
   DotPlane(std::size_t columns, std::size_t rows, bool utf8)
@@ -29,7 +29,7 @@ class DotPlane {
   [[nodiscard]] std::size_t width() const { return columns_ * across_; }
   [[nodiscard]] std::size_t height() const { return rows_ * down_; }
 
-  // x from the left, y from the top.
+  // Sets a dot; x counts from the left, y from the top.
   void set(std::size_t x, std::size_t y, std::size_t series) {
     if (x >= width() || y >= height()) return;
     Cell& cell = cells_[y / down_ * columns_ + x / across_];
@@ -54,7 +54,7 @@ class DotPlane {
     std::size_t series = 0;
   };
 
-  // Unicode's order of the dots of U+2800 … U+28FF.
+  // Unicode's order of the dots in U+2800 … U+28FF.
   static constexpr std::array<std::array<int, 4>, 2> kBits = {{{0, 1, 2, 6}, {3, 4, 5, 7}}};
 
   [[nodiscard]] std::string sign(const Cell& cell) const {
@@ -73,7 +73,7 @@ struct Dot {
   std::int64_t x = 0, y = 0;
 };
 
-// All dots between two, both included.
+// Draws all dots between `from` and `to`, both included.
 void draw_stroke(DotPlane& plane, Dot from, Dot to, std::size_t series) {
   const std::int64_t steps =
       std::max({std::abs(to.x - from.x), std::abs(to.y - from.y), std::int64_t{1}});
@@ -124,7 +124,7 @@ std::optional<PlaneRanges> ranges_of(const std::vector<ChartSeries>& all) {
   return PlaneRanges{x.exact(), y.padded()};
 }
 
-// The labels of the rows, "" where a row has none.
+// Returns the labels of the rows; "" for a row without one.
 std::vector<std::string> row_labels(const AxisRange& range, std::size_t rows) {
   std::vector<std::string> labels(rows);
   const int wanted = std::max(2, static_cast<int>(rows / 3));
@@ -147,7 +147,8 @@ std::string padded_left(const std::string& text, std::size_t width) {
   return std::string(width - std::min(width, text.size()), ' ') + text;
 }
 
-// Labels below, each where its value is, those left out that would touch another.
+// Returns the line of labels below, each at its value. A label that would touch another is left
+// out.
 StyledLine step_label_line(const AxisRange& range, std::size_t margin, std::size_t columns) {
   std::string text(margin, ' ');
   const int wanted = std::max(2, static_cast<int>(columns / 12));

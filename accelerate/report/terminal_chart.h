@@ -10,18 +10,18 @@
 namespace accelerate::detail {
 
 struct TerminalChartOptions {
-  std::size_t columns = 80;  ///< With the labels.
-  std::size_t rows = 10;     ///< With the line of labels below.
-  bool utf8 = true;          ///< Eight dots a character, else a letter.
+  std::size_t columns = 80;  ///< Including the labels.
+  std::size_t rows = 10;     ///< Including the line of labels below.
+  bool utf8 = true;          ///< Braille, eight dots a character; else letters.
 };
 
-/// The series in one plane, later ones above: `rows` lines of at most `columns`. Labels stand left
-/// and below. Values that are not finite leave gaps. Empty where there is no room (12 columns, 3
-/// rows) or no finite value.
+/// Draws all series into one plane, later series over earlier ones. Returns `rows` lines of at most
+/// `columns`, with labels on the left and below. A value that is not finite leaves a gap. Returns
+/// no lines when there is too little room (below 12 columns or 3 rows) or no finite value.
 [[nodiscard]] std::vector<StyledLine> terminal_chart(const std::vector<ChartSeries>& series,
                                                      const TerminalChartOptions& options);
 
-/// What a curve is drawn with: a line in its colour, or its letter.
+/// Returns the sign of a curve in legends: a line in its colour, or its letter.
 [[nodiscard]] StyledText curve_sign(std::size_t series, bool utf8);
 
 }  // namespace accelerate::detail

@@ -22,7 +22,7 @@ sigset_t watched_signals() {
   return set;
 }
 
-// Keys one by one, without an echo, Ctrl-C among them.
+// Returns settings that deliver keys one by one without an echo, Ctrl-C included.
 termios with_single_keys(termios settings) {
   settings.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
   settings.c_cc[VMIN] = 1;
@@ -69,12 +69,12 @@ void TerminalScreen::leave() {
 
 void TerminalScreen::suspend() {
   leave();
-  // SIGTSTP and not SIGSTOP: where no shell could let us go on, the system knows and ignores it.
+  // SIGTSTP and not SIGSTOP: the system ignores SIGTSTP where no shell could continue the process.
   sigset_t stop;
   ::sigemptyset(&stop);
   ::sigaddset(&stop, SIGTSTP);
   ::raise(SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // Stops here.
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // The process stops here.
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   enter();
   redraw();

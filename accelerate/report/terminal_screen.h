@@ -1,4 +1,4 @@
-// A terminal as a screen that a program draws on and that answers to keys.
+// A terminal as a screen: a program draws on it and reads its keys.
 #pragma once
 
 #include <signal.h>
@@ -20,14 +20,15 @@ struct TerminalSize {
   bool operator==(const TerminalSize&) const = default;
 };
 
-/// Of the terminal `fd` now; 80 by 24 for what it does not say.
+/// Returns the current size of the terminal `fd`. A dimension that the terminal does not report is
+/// 80 columns or 24 rows.
 [[nodiscard]] TerminalSize terminal_size(int fd);
 
-/// Takes the terminal over: another page, no cursor, keys without Enter. The destructor gives it
-/// back as it was, with what it showed, and so does Ctrl-Z or SIGTSTP until the process goes on.
-/// SIGWINCH, SIGINT, SIGTERM and SIGHUP are answers of wait() meanwhile.
+/// Takes over the terminal: alternate screen, no cursor, keys without Enter. The destructor
+/// restores the terminal and its content. Ctrl-Z and SIGTSTP restore it too, until the process
+/// continues. Meanwhile wait() returns SIGWINCH, SIGINT, SIGTERM and SIGHUP as answers.
 ///
-/// Threads: made, used and destroyed by one thread; one screen a process.
+/// Threads: construct, use and destroy it in one thread; one screen a process.
 class TerminalScreen {
  public:
   struct Answer {
@@ -35,22 +36,22 @@ class TerminalScreen {
     int value = 0;  ///< The key's byte, or the signal's number.
   };
 
-  /// `in` is where keys come from; it may be no terminal. `out` is a terminal.
+  /// `in` supplies the keys and need not be a terminal. `out` is a terminal.
   TerminalScreen(int in, int out);
   ~TerminalScreen();
   TerminalScreen(const TerminalScreen&) = delete;
   TerminalScreen& operator=(const TerminalScreen&) = delete;
 
-  /// Shows the lines, whose bytes hold no line ends, from the top; only those that changed are
-  /// sent. Failures are ignored: there is nobody left to tell.
+  /// Shows `lines` from the top and sends only the lines that changed. The lines contain no line
+  /// ends. Failures are ignored, because there is no way left to report them.
   void draw(const std::vector<std::string>& lines);
   /// Forgets what is shown: the next draw() sends everything.
   void redraw();
   /// Whether redraw() was called since the last draw().
   [[nodiscard]] bool is_stale() const { return whole_; }
-  /// Waits for a key or a signal, at most so long. Kind closed: the terminal is gone.
+  /// Waits for a key or a signal, at most `timeout`. Kind closed: the terminal is gone.
   [[nodiscard]] Answer wait(std::chrono::milliseconds timeout);
-  /// Whether a key waits to be read.
+  /// Whether a key is waiting to be read.
   [[nodiscard]] bool has_key() const;
 
  private:
@@ -62,8 +63,8 @@ class TerminalScreen {
 
   int in_;
   int out_;
-  bool has_keys_ = true;  // Whether `in` can still say something.
-  bool was_set_ = false;  // Whether before_ is to be restored.
+  bool has_keys_ = true;  // Whether `in` can still supply keys.
+  bool was_set_ = false;  // Whether before_ has to be restored.
   bool whole_ = true;
   termios before_{};
   sigset_t signals_before_{};

@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kStyles = 13;
 constexpr std::size_t kSeriesStyles = 6;
 
-// Parameters of the escape sequence that selects a style; "" for none.
+// Parameters of the escape sequence for each style; "" for none.
 constexpr std::array<const char*, kStyles> kOfSixteen = {"",   "1",  "2",  "32", "36", "33", "31",
                                                          "34", "33", "32", "35", "36", "37"};
 constexpr std::array<const char*, kStyles> kOfMany = {

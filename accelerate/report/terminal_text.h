@@ -1,4 +1,4 @@
-// Text with styles for a terminal: what is drawn, apart from how a terminal is told.
+// Styled text for a terminal, independent of the escape sequences that show it.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace accelerate {
 
-/// What a piece of text is, from which its colour follows. `series` and the five after it are the
-/// colours of curves and of the parts of a step.
+/// The role of a piece of text, which decides its colour. `series` to `series6` are the colours of
+/// curves and of the parts of a step.
 enum class TextStyle {
   plain,
   bold,
@@ -26,7 +26,7 @@ enum class TextStyle {
   series6
 };
 
-/// The style of the curve or part with this number, from 0.
+/// Returns the style of curve or part number `series`, counted from 0.
 [[nodiscard]] TextStyle series_style(std::size_t series);
 
 struct StyledText {
@@ -37,21 +37,22 @@ struct StyledText {
 /// One line of a terminal.
 using StyledLine = std::vector<StyledText>;
 
-/// How many colours a terminal has.
+/// How many colours a terminal can show.
 enum class TerminalColours { none, sixteen, many };
 
-/// Of the environment: none with NO_COLOR or TERM=dumb, many where TERM or COLORTERM say so.
+/// Reads the colours from the environment: none with NO_COLOR or TERM=dumb; many if TERM or
+/// COLORTERM say so.
 [[nodiscard]] TerminalColours terminal_colours();
 
-/// The line as bytes: escape sequences around each piece that has a colour, none at all without
-/// colours.
+/// Returns the line as bytes, with escape sequences around each piece that has a style. Without
+/// colours there are no escape sequences.
 [[nodiscard]] std::string terminal_bytes(const StyledLine& line, TerminalColours colours);
 
 namespace detail {
 
 [[nodiscard]] std::size_t line_width(const StyledLine& line);
 
-/// The beginning of `line` that fits into `columns`; a character is never cut in half.
+/// Returns the beginning of `line` that fits into `columns`; a character is never split.
 [[nodiscard]] StyledLine fit_line(const StyledLine& line, std::size_t columns);
 
 }  // namespace detail

@@ -65,7 +65,7 @@ std::string last_name(const StateJson& state, const char* name) {
   return fs::path(found->get<std::string>()).filename().string();
 }
 
-// The folder in which a run keeps its checkpoints, for the folder of a state.
+// Returns the folder in which a run keeps its checkpoints, given the folder of a state file.
 fs::path run_folder_of(const fs::path& folder) {
   const fs::path whole = fs::absolute(folder).lexically_normal();
   const fs::path named = whole.has_filename() ? whole : whole.parent_path();

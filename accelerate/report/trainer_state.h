@@ -1,4 +1,4 @@
-// trainer_state.json of Transformers' Trainer as the history of a run.
+// Reads trainer_state.json of Transformers' Trainer as the history of a run.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,13 @@
 
 namespace accelerate {
 
-/// The history that the file at `path` tells: its log_history, and checkpoint-N folders beside it
-/// or beside its own folder. Times and arguments are not in it. At most 256 MiB. Throws FileError
-/// when it cannot be read, ConfigError when it is no such file.
+/// Returns the history in the file at `path`: its log_history, and the checkpoint-N folders of its
+/// run. They lie beside the file, or beside its folder when that is a checkpoint-N folder itself.
+/// The file has no times and no arguments. Throws FileError when the file cannot be read or has
+/// more than 256 MiB, ConfigError when it is not such a file.
 [[nodiscard]] RunHistory read_trainer_state(const std::filesystem::path& path);
 
-/// The N of "checkpoint-N"; -1 for other names.
+/// Returns the N of "checkpoint-N"; -1 for other names.
 [[nodiscard]] std::int64_t checkpoint_step(const std::string& name);
 
 }  // namespace accelerate

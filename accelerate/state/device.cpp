@@ -42,7 +42,8 @@ c10::Device asked_device(const std::string& text, int local_rank) {
              : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(local_rank % gpus));
 }
 
-// The launcher tells which cores it gave; a mask that differs was inherited from an outer launch.
+// Whether the launcher has bound this process: it lists the cores in ACCELERATE_CPU_CORES. A mask
+// that differs from the list was inherited from an outer launch.
 bool bound_by_launcher(const CpuList& allowed) {
   return env("ACCELERATE_CPU_CORES") == cpu_list_text(allowed);
 }
@@ -55,7 +56,8 @@ bool bind(const CoreShare& share) {
   return done;
 }
 
-// All CPUs of the GPU's node that are allowed; ranks whose GPUs share a node share them.
+// Binds this process to the allowed CPUs of the GPU's node. Ranks whose GPUs share a node share its
+// CPUs.
 void keep_near(c10::Device device, const CpuList& allowed) {
   const auto gpus = visible_gpus();
   const auto index = static_cast<std::size_t>(std::max<int>(device.index(), 0));
@@ -101,15 +103,15 @@ c10::Device choose_device(bool cpu, int local_rank) {
 
 std::optional<int> keep_to_cores(c10::Device device, int local_rank, int local_world_size) {
   if (!env_flag("ACCELERATE_CPU_AFFINITY", false)) return std::nullopt;
-  // Once: dividing again would divide what is left.
+  // Runs once: a second call would divide this rank's own part again.
   static const std::optional<int> kept = bind_to_part(device, local_rank, local_world_size);
   return kept;
 }
 
 void share_cores(std::optional<int> cores, int local_world_size) {
   if (const auto threads = env_int("OMP_NUM_THREADS")) {
-    // OpenMP has read the variable when the program began, and a copy of it was told another
-    // number.
+    // OpenMP read the variable when the program began. A forked copy of the program was given
+    // another number later.
     if (env_flag("FORK_LAUNCHED", false)) at::set_num_threads(static_cast<int>(*threads));
     return;
   }

@@ -9,7 +9,7 @@ void GradientState::push(const LoaderProgress* progress) {
 }
 
 void GradientState::remove(const LoaderProgress* progress) noexcept {
-  // The innermost first: a loader that iterates inside itself leaves in the order it came.
+  // Searches from the innermost on: loaders leave the stack in the reverse order.
   auto found = std::find(loaders_.rbegin(), loaders_.rend(), progress);
   if (found != loaders_.rend()) loaders_.erase(std::next(found).base());
 }

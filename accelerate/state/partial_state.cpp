@@ -16,7 +16,8 @@
 namespace accelerate {
 namespace {
 
-// The launcher asks for these through the environment; what is not built is refused, not ignored.
+// Throws ConfigError when the launcher asks, through the environment, for a type of training that
+// this library does not have.
 void refuse_unbuilt_types() {
   struct Unbuilt {
     const char* variable;
@@ -63,7 +64,7 @@ DistributedType type_of(int num_processes, c10::Device device) {
   return device.is_cpu() ? DistributedType::MULTI_CPU : DistributedType::MULTI_GPU;
 }
 
-// Kernels and streams that name no device are those of this one.
+// Makes `device` the one for kernels and streams that name no device.
 void make_current(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
@@ -71,8 +72,8 @@ void make_current(c10::Device device) {
 }  // namespace
 
 PartialState::PartialState(const PartialStateOptions& options) {
-  (void)get_logger(
-      "accelerate");  // a bad ACCELERATE_LOG_LEVEL is said now, not in the middle of a wait
+  // A bad ACCELERATE_LOG_LEVEL is reported now, not in the middle of a wait.
+  (void)get_logger("accelerate");
   refuse_unbuilt_types();
   detail::note_training();
   if (options.timeout && options.timeout->count() <= 0) {
@@ -95,7 +96,7 @@ PartialState::PartialState(const PartialStateOptions& options) {
     communicator_ = join_shared(meeting, {.device = device_, .backend = options.backend});
   }
   distributed_type_ = type_of(num_processes(), device_);
-  if (options.communicator) return;  // a test's own group: the process is not ours to set up
+  if (options.communicator) return;  // a test brings its own group, and its process is not set up
   tell_base(*this);
   const auto cores = keep_to_cores(device_, local_rank_, local_world_size_);
   if (device_.is_cpu()) share_cores(cores, local_world_size_);

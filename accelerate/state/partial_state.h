@@ -16,23 +16,23 @@ namespace accelerate {
 
 struct PartialStateOptions {
   bool cpu = false;  ///< Use the CPU even where there is a GPU; also ACCELERATE_USE_CPU.
-  std::optional<std::chrono::milliseconds> timeout =
-      {};  ///< Of every collective; default 30 minutes.
+  /// Time limit of every collective; default 30 minutes.
+  std::optional<std::chrono::milliseconds> timeout = {};
   /// "gloo" or "nccl"; default: nccl on GPUs, gloo on the CPU.
   std::string backend = {};
   /// A group to use instead of the one the environment describes; tests pass their own.
   std::shared_ptr<Communicator> communicator = nullptr;
 };
 
-/// Cheap to copy; all copies made from the environment share one group per process, which ends with
-/// the last of them.
+/// Cheap to copy. All states that are made from the environment share one group per process. The
+/// group ends with the last of them.
 class PartialState {
  public:
   /// Joins the group that the environment describes (RANK, WORLD_SIZE, MASTER_ADDR, … as set by
-  /// `accelerate launch`, torchrun or MPI); a group of one without them. [collective]
-  /// Sets the CPU threads to cores / ranks on this machine unless OMP_NUM_THREADS is set; keeps to
-  /// its part of the cores when ACCELERATE_CPU_AFFINITY is. Throws ConfigError: an environment that
-  /// asks for what is not there; CommError: ranks do not meet.
+  /// `accelerate launch`, torchrun or MPI); without these variables, a group of one. [collective]
+  /// Sets the number of CPU threads to cores / ranks on this machine, unless OMP_NUM_THREADS is
+  /// set. Binds to a part of the cores when ACCELERATE_CPU_AFFINITY is set. Throws ConfigError when
+  /// the environment asks for what is not there, CommError when the ranks do not meet.
   explicit PartialState(const PartialStateOptions& options = {});
 
   [[nodiscard]] DistributedType distributed_type() const { return distributed_type_; }
@@ -60,7 +60,7 @@ class PartialState {
   DistributedType distributed_type_ = DistributedType::NO;
 };
 
-/// Upstream's repr: five lines from "Distributed environment: …" to "Device: …".
+/// Returns upstream's repr: five lines from "Distributed environment: …" to "Device: …".
 [[nodiscard]] std::string to_string(const PartialState& state);
 
 }  // namespace accelerate

@@ -1,9 +1,9 @@
-// The members of a user's struct, as the compiler finds them: so that what stands beside its
-// tensors can travel with them, although visit_tensors names the tensors alone.
+// Finds the members of a user's struct at compile time. Members beside the tensors can then be sent
+// with them, although visit_tensors names only the tensors.
 //
-// Found are those of an aggregate (no constructors, no private members) of up to twelve members,
-// without base classes and C arrays. A bit-field or an anonymous union does not compile here: of
-// such a struct say kOnlyTensorsTravel (tensor/nested.h), and nobody asks for its members.
+// Works for an aggregate (no constructors, no private members) of up to twelve members, without
+// base classes and C arrays. A struct with a bit-field or an anonymous union does not compile here.
+// Specialise kOnlyTensorsTravel (tensor/nested.h) for it, so that its members are not needed.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace accelerate::detail {
 
-// Stands for a value of any member's type when we ask what T can be made of.
+// Converts to any member's type, to test with which initialisers T can be made.
 template <typename T>
 struct AnyMemberOf {
   template <typename M>
@@ -32,8 +32,8 @@ constexpr bool takes_members(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), AnyMemberOf<T>{})...}; };
 }
 
-// The initialisers of an array's elements may stand without braces. One `{}` in the place of the
-// first of them is the whole array, and the rest are too many.
+// The initialisers of an array's elements may be written without braces. If the first of them is
+// `{}`, it initialises the whole array, and the remaining initialisers are too many.
 template <typename T, std::size_t... Before, std::size_t... After>
 constexpr bool is_one_member(std::index_sequence<Before...>, std::index_sequence<After...>) {
   return requires {
@@ -64,7 +64,7 @@ constexpr std::size_t count_fields() {
   }
 }
 
-/// How many members of T can be named; 0 when the compiler cannot tell.
+/// The number of members of T that can be named; 0 if the compiler cannot tell.
 template <typename T>
 inline constexpr std::size_t kFields = 0;
 template <typename T>
@@ -74,7 +74,7 @@ inline constexpr std::size_t kFields<T> = count_fields<T>();
 template <typename T>
 concept HasFields = kFields<T> > 0;
 
-/// References to the members of `value`, in their order.
+/// Returns references to the members of `value`, in their order.
 template <HasFields T>
 [[nodiscard]] constexpr auto fields_of(T& value) {
   constexpr std::size_t count = kFields<T>;

@@ -1,4 +1,4 @@
-// Tensors by name: what loaders of text carry and models take.
+// Tensors by name: batches of text loaders and arguments of models.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,23 +15,23 @@
 
 namespace accelerate {
 
-/// Tensors in the order in which they were put in. Gathered, moved, cast and sent between ranks
-/// like any other batch; copies share the tensors' memory.
+/// Tensors by name, in the order in which they were added. Gathered, moved, cast and sent between
+/// ranks like any other batch. Copies share the tensors' memory.
 class Inputs {
  public:
-  using mapped_type = at::Tensor;  ///< Lets batches be compared by their names.
+  using mapped_type = at::Tensor;  ///< Makes same_keys() compare the names of two batches.
 
   Inputs() = default;
   Inputs(std::initializer_list<std::pair<std::string, at::Tensor>> tensors) : tensors_(tensors) {}
 
-  /// Throws UsageError, with the names that are there, for another one.
+  /// Throws UsageError for an unknown name, and lists the names that exist.
   [[nodiscard]] const at::Tensor& operator[](std::string_view name) const;
-  /// An undefined tensor if there is none.
+  /// Returns an undefined tensor if there is no such name.
   [[nodiscard]] at::Tensor get(std::string_view name) const;
   [[nodiscard]] bool contains(std::string_view name) const;
-  /// Changes a tensor or adds it behind the others.
+  /// Changes a tensor, or appends it.
   void set(std::string_view name, at::Tensor tensor);
-  /// Whether it was there.
+  /// Removes a tensor. Returns whether it existed.
   bool erase(std::string_view name);
   [[nodiscard]] std::vector<std::string> keys() const;
 
@@ -41,8 +41,8 @@ class Inputs {
   [[nodiscard]] auto begin() const { return tensors_.begin(); }
   [[nodiscard]] auto end() const { return tensors_.end(); }
 
-  /// Whether the rows of all samples stand in one row, as DataCollatorWithFlattening puts them.
-  /// Such a batch has no rows to be divided between ranks.
+  /// Whether all samples are concatenated in one row, as by DataCollatorWithFlattening. Such a
+  /// batch has no rows that could be divided between ranks.
   [[nodiscard]] bool is_flattened() const { return is_flattened_; }
   void set_flattened(bool is_flattened) { is_flattened_ = is_flattened; }
 

@@ -13,8 +13,8 @@
 namespace accelerate {
 namespace {
 
-// Module::named_modules() wants shared ownership, which a module on the stack lacks; children have
-// it.
+// Used instead of Module::named_modules(), which needs shared ownership. A module on the stack is
+// not shared; its children are.
 void collect(torch::nn::Module& module, const std::string& name, ModuleView& view) {
   view.modules.push_back({name, module.name(), &module});
   const std::string prefix = name.empty() ? "" : name + ".";

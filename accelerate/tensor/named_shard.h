@@ -1,5 +1,5 @@
-// A rank's part of a tensor that lies on several ranks, as the sharded engine cuts them: a range of
-// the elements of the whole, row-major, without regard to rows.
+// A rank's part of a tensor that the sharded engine has cut: a range of the tensor's elements in
+// row-major order, regardless of rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,10 @@
 namespace accelerate {
 
 struct NamedShard {
-  std::string name;        ///< Of the whole tensor, "layer1.weight".
+  std::string name;        ///< Name of the whole tensor, "layer1.weight".
   at::Tensor local;        ///< This rank's elements, shape {n}; n may be 0.
-  std::int64_t begin = 0;  ///< Where they begin in the whole; any value when there are none.
-  std::vector<std::int64_t> shape;  ///< Of the whole.
+  std::int64_t begin = 0;  ///< First element in the whole tensor; any value if `local` is empty.
+  std::vector<std::int64_t> shape;  ///< Shape of the whole tensor.
 };
 
 }  // namespace accelerate

@@ -1,13 +1,13 @@
-// Nested values: one ADL function, visit_tensors(value, fn), makes a type usable as a batch, a
-// model output or an argument of gather, reduce, broadcast, pad and device moves. The library knows
-// tensors, Example, vector, array, pair, tuple, optional, map and OrderedDict; a user struct joins
-// by one line:
+// Nested values. One ADL function, visit_tensors(value, fn), makes a type usable as a batch, as a
+// model output, or as an argument of gather, reduce, broadcast, pad and device moves. The library
+// knows tensors, Example, vector, array, pair, tuple, optional, map and OrderedDict. A user struct
+// needs one line:
 //
 //   struct Batch { at::Tensor ids, mask; };
 //   void visit_tensors(Batch& b, auto&& fn) { fn(b.ids); fn(b.mask); }
 //
-// Undefined tensors are visited too; `fn` decides. What such a struct has beside its tensors
-// travels where the compiler can see it (tensor/fields.h).
+// Undefined tensors are visited too; `fn` decides. Other members of such a struct are sent to other
+// ranks if the compiler can see them (tensor/fields.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,8 +33,8 @@ struct Example;
 
 namespace accelerate {
 
-/// Stands for any `fn` in the question below. Being of this namespace, it also lets the overloads
-/// that are declared further down be found by argument-dependent lookup.
+/// Stands for any `fn` in the concept below. Because it is in this namespace, argument-dependent
+/// lookup also finds the overloads that are declared further down.
 struct AnyTensorFunction {
   void operator()(at::Tensor&) const {}
 };
@@ -43,9 +43,8 @@ struct AnyTensorFunction {
 template <typename T>
 concept Nested = requires(T& value) { visit_tensors(value, AnyTensorFunction{}); };
 
-/// To be specialised as true for a class of yours whose members the compiler cannot see
-/// (tensor/fields.h, which names the limits), if nothing but the tensors that visit_tensors visits
-/// is to be gathered.
+/// Specialise as true for a class whose members the compiler cannot see (tensor/fields.h names the
+/// limits), if only the tensors that visit_tensors visits are to be gathered.
 template <typename T>
 inline constexpr bool kOnlyTensorsTravel = false;
 
@@ -70,7 +69,7 @@ template <typename Data, typename Target, typename Fn>
 void visit_tensors(torch::data::Example<Data, Target>& value, Fn&& fn);
 
 namespace detail {
-// Parts of a tuple or pair that hold no tensor (a label string, an index) are left alone.
+// Skips parts of a tuple or pair that hold no tensor (a label string, an index).
 template <typename T, typename Fn>
 void visit_if_nested(T& value, Fn&& fn) {
   if constexpr (Nested<T>) visit_tensors(value, fn);
@@ -116,7 +115,7 @@ void visit_tensors(torch::data::Example<Data, Target>& value, Fn&& fn) {
   if constexpr (requires { value.target; }) detail::visit_if_nested(value.target, fn);
 }
 
-/// `value` with every tensor replaced by `fn(tensor)`. Local. Cost: one copy or move of the
+/// Returns `value` with every tensor replaced by `fn(tensor)`. Local. Cost: one copy or move of the
 /// structure.
 template <Nested T, typename Fn>
 [[nodiscard]] T map_tensors(T value, Fn&& fn) {
@@ -124,7 +123,7 @@ template <Nested T, typename Fn>
   return value;
 }
 
-/// The tensors of `value` in visiting order (handles, no copies).
+/// Returns the tensors of `value` in visiting order (handles, no copies).
 template <Nested T>
 [[nodiscard]] std::vector<at::Tensor> collect_tensors(T& value) {
   std::vector<at::Tensor> tensors;

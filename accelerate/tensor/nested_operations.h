@@ -1,6 +1,6 @@
-// What a loop does with nested values on its own rank: convert, move, join, pad, ask for sizes.
-// Everything here is local, leaves its argument alone and keeps its type and structure; see
-// tensor/nested.h for what is nested. Undefined tensors stay undefined. Source of the semantics:
+// Local operations on nested values: convert, move, join, pad, ask for sizes. Everything here is
+// local and keeps the type and structure of its argument, which does not change; tensor/nested.h
+// defines nested values. Undefined tensors stay undefined. Source of the semantics:
 // accelerate/utils/operations.py of Hugging Face.
 #pragma once
 
@@ -23,9 +23,9 @@
 namespace accelerate {
 
 struct SendOptions {
-  /// Return before the copy is done, where the device can (pinned memory to a GPU).
+  /// Returns before the copy is done, where the device can (pinned memory to a GPU).
   bool non_blocking = false;
-  /// Entries of maps, at any depth, that stay where they are.
+  /// Entries of maps, at any depth, that are not moved.
   std::vector<std::string> skip_keys = {};
 };
 
@@ -34,7 +34,7 @@ using Tensors = std::vector<at::Tensor>;
 
 [[nodiscard]] at::Tensor to_fp32(const at::Tensor& tensor);
 [[nodiscard]] at::Tensor moved(const at::Tensor& tensor, c10::Device device, bool non_blocking);
-/// Slot i of the result: the slots i of `parts` joined along `dim`.
+/// Joins slot i of all `parts` along `dim`, for each i.
 [[nodiscard]] Tensors concatenate(const std::vector<Tensors>& parts, std::int64_t dim);
 [[nodiscard]] std::int64_t batch_size_of(const Tensors& tensors);
 [[nodiscard]] at::Tensor padded_to_multiple(const at::Tensor& tensor, std::int64_t batch_size,
@@ -49,7 +49,7 @@ concept OrderedByText =
 template <typename T>
 concept TupleLike = requires { std::tuple_size<T>::value; } && !std::ranges::range<T>;
 
-/// Visits the tensors, and the entries of maps for whose key `enter(key)` is true.
+/// Visits the tensors. Enters only those entries of maps for which `enter(key)` is true.
 template <typename T, typename Enter, typename Fn>
 void visit_entries(T& value, Enter&& enter, Fn&& fn) {
   const auto visit = [&](auto& part) { visit_entries(part, enter, fn); };
@@ -73,7 +73,7 @@ void visit_entries(T& value, Enter&& enter, Fn&& fn) {
   }
 }
 
-/// The keys of all maps in `value`, in visiting order.
+/// Returns the keys of all maps in `value`, in visiting order.
 template <typename T>
 [[nodiscard]] std::vector<std::string> keys_of(T& value) {
   std::vector<std::string> keys;
@@ -84,26 +84,25 @@ template <typename T>
   visit_entries(value, enter, [](at::Tensor&) {});
   return keys;
 }
-/// Throws UsageError where they differ: entries are joined by place.
+/// Throws UsageError when the keys differ, because entries are joined by their place.
 void check_same_keys(const std::vector<std::string>& first, const std::vector<std::string>& other);
 }  // namespace detail
 
-/// `value` with every tensor replaced by `fn(tensor)`; parts that hold no tensor stay. What
-/// upstream checks when it runs (error_on_other_type) the compiler checks here: `value` must be
-/// Nested.
+/// Returns `value` with every tensor replaced by `fn(tensor)`. Parts without tensors stay. Upstream
+/// checks types at run time (error_on_other_type); here the compiler does: `value` must be Nested.
 template <typename Fn, Nested T>
 [[nodiscard]] T recursively_apply(Fn&& fn, T value) {
   return map_tensors(std::move(value), std::forward<Fn>(fn));
 }
 
-/// float16 and bfloat16 tensors become float32, others stay as they are. Differentiable.
-/// Cost: one copy of each converted tensor.
+/// Converts float16 and bfloat16 tensors to float32. Other tensors stay as they are.
+/// Differentiable. Cost: one copy of each converted tensor.
 template <Nested T>
 [[nodiscard]] T convert_to_fp32(T value) {
   return map_tensors(std::move(value), detail::to_fp32);
 }
 
-/// `fn` whose nested result comes as float32, for a forward that runs under autocast.
+/// Wraps `fn` so that its nested result is float32, for a forward that runs under autocast.
 template <typename Fn>
 [[nodiscard]] auto convert_outputs_to_fp32(Fn fn) {
   return [fn = std::move(fn)](auto&&... args) mutable {
@@ -111,7 +110,7 @@ template <typename Fn>
   };
 }
 
-/// Every tensor on `device`; those that are there already are not copied.
+/// Moves every tensor to `device`. Does not copy tensors that are already there.
 template <Nested T>
 [[nodiscard]] T send_to_device(T value, c10::Device device, const SendOptions& options = {}) {
   detail::visit_entries(
@@ -123,7 +122,7 @@ template <Nested T>
   return value;
 }
 
-/// The device of the first tensor, nullopt when `value` holds none.
+/// Returns the device of the first defined tensor; nullopt if `value` holds none.
 template <Nested T>
 [[nodiscard]] std::optional<c10::Device> find_device(T value) {
   for (const at::Tensor& tensor : collect_tensors(value)) {
@@ -132,15 +131,15 @@ template <Nested T>
   return std::nullopt;
 }
 
-/// Size of the first tensor along dim 0. Throws UsageError: no tensor, or a scalar.
+/// Returns the size of the first defined tensor along dim 0. Throws UsageError for a scalar, or if
+/// there is no tensor.
 template <Nested T>
 [[nodiscard]] std::int64_t find_batch_size(T value) {
   return detail::batch_size_of(collect_tensors(value));
 }
 
-/// One value whose tensors are those of `values` joined along `dim`; its other parts are those of
-/// the first. Throws UsageError: no values, or values with different numbers of tensors or other
-/// keys.
+/// Joins the tensors of `values` along `dim`. All other parts are those of the first value. Throws
+/// UsageError if `values` is empty, or if values differ in keys or in their number of tensors.
 template <Nested T>
 [[nodiscard]] T concatenate(std::vector<T> values, std::int64_t dim = 0) {
   std::vector<detail::Tensors> parts;
@@ -153,10 +152,10 @@ template <Nested T>
   return std::move(values.front());
 }
 
-/// Every tensor, `batch_size` rows along `dim`, is padded to the next multiple of `num_processes`
-/// by its last row, so that ranks can take equal parts. Throws UsageError: a tensor with another
-/// number of rows, or none. Upstream says the same, but pads with zeros, and pads 6 rows for two
-/// processes to 7.
+/// Pads every tensor, of `batch_size` rows along `dim`, to the next multiple of `num_processes` by
+/// repeating its last row, so that ranks can take equal parts. Throws UsageError for a tensor with
+/// another number of rows, or without rows. Upstream documents the same behaviour, but pads with
+/// zeros, and pads 6 rows for two processes to 7.
 template <Nested T>
 [[nodiscard]] T pad_input_tensors(T value, std::int64_t batch_size, std::int64_t num_processes,
                                   std::int64_t dim = 0) {

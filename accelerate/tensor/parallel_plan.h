@@ -1,4 +1,4 @@
-// How a model may be divided among ranks: data that models give and engines read.
+// How a model may be divided among ranks. Models provide this data and engines read it.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,32 @@
 
 namespace accelerate {
 
-/// Names are those of modules below the model, with '*' for an index: "layers.*.mlp.up_proj".
+/// Names are those of modules below the model. '*' stands for an index: "layers.*.mlp.up_proj".
 struct ParallelPlan {
-  /// How a matrix of weights, from inputs to outputs, is divided among tensor-parallel ranks.
+  /// How a weight matrix, from inputs to outputs, is divided among tensor-parallel ranks.
   enum class Cut : std::uint8_t {
-    /// Each rank has some of the outputs, with their bias, and keeps what it computes of them.
+    /// Each rank has some of the outputs, with their bias, and keeps its part of the result.
     colwise,
-    /// Each rank has some of the inputs; the results of all are summed, and the bias added once.
+    /// Each rank has some of the inputs. The ranks' results are summed, and the bias is added once.
     rowwise,
-    /// As colwise, and each rank gathers the outputs of all.
+    /// As colwise; then each rank gathers all outputs.
     colwise_gather_output,
   };
   struct Rule {
     std::string modules;
     Cut cut = Cut::colwise;
-    /// How many matrices of one size stand side by side in the outputs, each of which is cut: 3
-    /// where queries, keys and values are one weight.
+    /// The number of matrices of equal size that stand side by side in the outputs. Each is cut
+    /// separately: 3 where queries, keys and values are one weight.
     std::int64_t parts = 1;
   };
 
   std::vector<Rule> tensor_parallel = {};
-  /// Groups of modules in the order in which they compute. A pipeline may be cut between any two
-  /// groups, and between the modules that a '*' stands for. Weights that are tied across a cut have
-  /// to be kept equal.
+  /// Groups of modules, in the order in which they compute. A pipeline may be cut between any two
+  /// groups, and between the modules that a '*' stands for. Weights that are tied across a cut must
+  /// be kept equal.
   std::vector<std::vector<std::string>> pipeline = {};
 
-  /// The same plan for a model that has this one under the name `prefix`.
+  /// Returns this plan for a model that contains the planned model under the name `prefix`.
   [[nodiscard]] ParallelPlan below(const std::string& prefix) const {
     ParallelPlan plan = *this;
     for (Rule& rule : plan.tensor_parallel) rule.modules = prefix + "." + rule.modules;

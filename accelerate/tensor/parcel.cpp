@@ -19,7 +19,7 @@ constexpr std::size_t kMaxDimensions = 64;
                   "; do all ranks run the same program?");
 }
 
-// A dense copy on the CPU, or the tensor itself where it is one.
+// Returns a dense copy on the CPU, or the tensor itself if it is already dense and on the CPU.
 at::Tensor packable(const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) {
     throw UsageError("only dense tensors can be sent to other ranks, and this one is " +

@@ -1,17 +1,18 @@
-// A value as one block of bytes and back, to be sent to another rank: tensors, numbers, strings,
-// and vectors, arrays, pairs, tuples, optionals, maps, Examples and user structs of them.
+// Packs a value into one block of bytes and unpacks it, to send it to another rank. Values are
+// tensors, numbers, strings, and vectors, arrays, pairs, tuples, optionals, maps, Examples and user
+// structs of them.
 //
-// Layout, in the machine's byte order, for ranks run one program on machines of one kind:
+// Layout, in the machine's byte order, because ranks run one program on machines of one kind:
 //
 //   u64   bytes of the structure
 //   …     structure: the value depth first; counts as u64, numbers and text as they are, a tensor
 //         as u8 defined, then u8 dtype, u64 dimensions, u64 each size
 //   …     data of each defined tensor, contiguous, at the next multiple of 64 bytes
 //
-// A user struct that visit_tensors knows travels as its members, where the compiler can name them
-// (tensor/fields.h) and all can be sent; else as its tensors, and its other members arrive as a
-// default-constructed one has them. Nothing is executed when a parcel is read, and every length is
-// checked against the bytes that came.
+// A user struct that visit_tensors knows is sent by its members, if the compiler can name them
+// (tensor/fields.h) and all can be sent. Otherwise only its tensors are sent, and its other members
+// arrive default-constructed. Reading a parcel executes nothing, and checks every length against
+// the received bytes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,16 +34,16 @@
 
 namespace accelerate::detail {
 
-/// Collects what a parcel is to hold. Tensors are held, not copied, until pack().
+/// Collects the content of a parcel. Holds tensors without copying them until pack().
 class ParcelWriter {
  public:
   void bytes(const void* data, std::size_t count);
   void count(std::size_t value) { bytes(&value, sizeof(value)); }
   void tensor(const at::Tensor& tensor);
 
-  /// Bytes of the whole parcel.
+  /// The size of the whole parcel, in bytes.
   [[nodiscard]] std::size_t size() const;
-  /// Writes the parcel to the front of `out`: shape {n}, uint8, CPU, n ≥ size().
+  /// Writes the parcel to the beginning of `out`: shape {n}, uint8, CPU, n ≥ size().
   void pack(const at::Tensor& out) const;
 
  private:
@@ -50,23 +51,23 @@ class ParcelWriter {
   std::vector<at::Tensor> tensors_;
 };
 
-/// Takes a parcel apart in the order in which it was written. Throws CommError when it holds
+/// Reads a parcel, in the order in which it was written. Throws CommError when the parcel holds
 /// something else.
 class ParcelReader {
  public:
-  /// `parcel`: shape {n}, uint8, CPU; bytes behind its end are ignored.
+  /// `parcel`: shape {n}, uint8, CPU. Bytes behind the parcel's end are ignored.
   explicit ParcelReader(at::Tensor parcel);
   void bytes(void* data, std::size_t count);
-  /// A count of things that take at least `unit` bytes each.
+  /// Reads a number of items that take at least `unit` bytes each.
   [[nodiscard]] std::size_t count(std::size_t unit = 1);
-  /// A view of the parcel's memory.
+  /// Reads a tensor, a view of the parcel's memory.
   [[nodiscard]] at::Tensor tensor();
 
  private:
   at::Tensor parcel_;
-  std::size_t next_;  // In the structure.
-  std::size_t end_;   // Of the structure.
-  std::size_t data_;  // Of the next tensor.
+  std::size_t next_;  // Place in the structure.
+  std::size_t end_;   // End of the structure.
+  std::size_t data_;  // Place of the next tensor's data.
 };
 
 [[noreturn]] void throw_tensor_count(std::size_t sent, std::size_t expected);
@@ -74,7 +75,7 @@ class ParcelReader {
 template <typename T>
 struct Parcel;
 
-/// A type that can be sent.
+/// A type whose values can be sent.
 template <typename T>
 concept Portable = requires(ParcelWriter& writer, ParcelReader& reader, T& value) {
   Parcel<T>::write(writer, value);
@@ -86,11 +87,11 @@ inline constexpr bool kAllPortable = false;
 template <typename... Field>
 inline constexpr bool kAllPortable<std::tuple<Field&...>> = (Portable<Field> && ...);
 
-/// A user struct of which every member can be sent.
+/// A user struct whose members can all be sent.
 template <typename T>
 concept PortableFields = !kOnlyTensorsTravel<T> && HasFields<T> && kAllPortable<FieldsOf<T>>;
 
-// Other user structs, and whatever holds parts that cannot be sent: the tensors alone.
+// Other user structs, and values with parts that cannot be sent: only their tensors are sent.
 template <Nested T>
   requires std::default_initializable<T>
 struct Parcel<T> {
@@ -153,7 +154,7 @@ struct Parcel<std::vector<T, A>> {
   static void write(ParcelWriter& writer, std::vector<T, A>& value) {
     writer.count(value.size());
     for (auto&& item : value) {
-      T sent = item;  // A vector<bool> has no elements to refer to.
+      T sent = item;  // vector<bool> has no elements to refer to.
       Parcel<T>::write(writer, sent);
     }
   }
@@ -266,7 +267,7 @@ struct Parcel<torch::data::Example<Data, Target>> {
   }
 };
 
-/// A value ready to be packed.
+/// Returns a value, ready to be packed.
 template <Portable T>
 [[nodiscard]] ParcelWriter to_parcel(T& value) {
   ParcelWriter writer;
@@ -274,7 +275,8 @@ template <Portable T>
   return writer;
 }
 
-/// The value in `parcel`, of the type that was written; its tensors share the parcel's memory.
+/// Returns the value in `parcel`. T must be the type that was written. Its tensors share the
+/// parcel's memory.
 template <Portable T>
 [[nodiscard]] T from_parcel(at::Tensor parcel) {
   ParcelReader reader(std::move(parcel));

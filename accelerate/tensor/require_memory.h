@@ -1,4 +1,4 @@
-// Models whose tensors are to be used, and not only to have shapes.
+// Checks that the tensors of a model have memory, and not only shapes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace accelerate::detail {
 
-/// Throws UsageError, "the model Net cannot be <done>: fc.weight has no memory …", when a parameter
-/// or buffer of `model` is on the meta device, with the cure. Local; nanoseconds a tensor.
+/// Throws UsageError, with the cure, when a parameter or buffer of `model` is on the meta device:
+/// "the model Net cannot be <done>: fc.weight has no memory …". Local; nanoseconds a tensor.
 void require_memory(const ModuleView& model, const std::string& done);
 
 }  // namespace accelerate::detail

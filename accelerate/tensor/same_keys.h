@@ -1,5 +1,5 @@
-// Whether two nested values have the same keys and lengths, so that their k-th tensors belong
-// together.
+// Compares the keys and lengths of two nested values. If they are equal, the k-th tensors of both
+// belong together.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ concept DictionaryLike = requires(T& value) { value.begin()->key(); };
 template <typename T>
 concept Product = requires { std::tuple_size<T>::value; } && !std::ranges::range<T>;
 
-/// Compares containers at any depth; what a user's struct has inside is not looked at. Local. Cost:
-/// nothing for tensors and structs, a visit of each key else.
+/// Whether containers have the same keys and lengths, at any depth. Does not look into user
+/// structs. Local. Cost: nothing for tensors and structs, otherwise one visit of each key.
 template <typename T>
 [[nodiscard]] bool same_keys(T& one, T& other) {
   if constexpr (!Nested<T> || std::is_same_v<T, at::Tensor>) {

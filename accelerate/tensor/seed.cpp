@@ -42,7 +42,7 @@ std::size_t cuda_devices() {
   return at::hasCUDA() ? static_cast<std::size_t>(at::detail::getCUDAHooks().getNumGPUs()) : 0;
 }
 
-// A state that is as long as that of `generator`.
+// Returns the bytes of a state; checks that it is as long as the state of `generator`.
 at::Tensor checked(const StateDict& state, const at::Generator& generator, const char* device) {
   auto bytes = state.to<at::Tensor>();
   const auto expected = state_of(generator).numel();
@@ -83,7 +83,7 @@ CheckedState check_rng_state(const StateDict& state) {
   const auto add = [&all](const StateDict& saved, const at::Generator& generator,
                           const char* device) {
     all.push_back({generator, checked(saved, generator, device)});
-    restore(copy_of(generator), all.back().bytes);  // Which LibTorch may refuse.
+    restore(copy_of(generator), all.back().bytes);  // LibTorch may refuse the bytes.
   };
   add(state.at("cpu"), at::detail::getDefaultCPUGenerator(), "CPU");
   if (const StateDict* saved = state.find("cuda")) {

@@ -1,5 +1,5 @@
-// The state of an object as pure data: what a checkpoint writes and reads. A tree of numbers, text,
-// lists, dictionaries and tensors, and nothing that could run.
+// The state of an object as pure data, as a checkpoint writes and reads it: a tree of numbers,
+// text, lists, dictionaries and tensors. Nothing in it can be executed.
 //
 //   struct EarlyStopping {
 //     double best = std::numeric_limits<double>::infinity();
@@ -29,9 +29,9 @@
 
 namespace accelerate {
 
-/// One value: nothing, a boolean, an integer, a real, text, a tensor (any device, any dtype, not
-/// undefined when it is saved), a list, or a dictionary, whose keys come sorted. Copies share
-/// tensors.
+/// One value: nothing, a boolean, an integer, a real, text, a tensor, a list or a dictionary. A
+/// tensor may have any device and dtype, and must be defined when it is saved. Keys of a dictionary
+/// are sorted. Copies share tensors.
 class StateDict {
  public:
   using List = std::vector<StateDict>;
@@ -48,40 +48,44 @@ class StateDict {
   StateDict(at::Tensor value) : value_(std::move(value)) {}         // NOLINT
   StateDict(List value) : value_(std::move(value)) {}               // NOLINT
   StateDict(Dict value) : value_(std::move(value)) {}               // NOLINT
-  /// A dictionary. The last of two entries of one key counts.
+  /// A dictionary. If two entries have the same key, the last one counts.
   StateDict(std::initializer_list<std::pair<std::string, StateDict>> entries);
-  /// A list of numbers or texts.
+  /// A list of values, such as numbers or texts.
   template <typename T>
     requires std::constructible_from<StateDict, T>
   explicit StateDict(const std::vector<T>& values) : value_(List(values.begin(), values.end())) {}
 
   [[nodiscard]] bool is_null() const { return holds<std::monostate>(); }
-  /// Whether it is a T: bool, std::int64_t, double, std::string, at::Tensor, List or Dict.
+  /// Whether the value is a T: bool, std::int64_t, double, std::string, at::Tensor, List or Dict.
   template <typename T>
   [[nodiscard]] bool holds() const {
     return std::holds_alternative<T>(value_);
   }
 
-  /// The value as a bool, a number, std::string, at::Tensor, List or Dict. Integers are reals too,
-  /// where a double holds them exactly. Throws CheckpointError that names what is there instead.
+  /// Returns the value as a bool, a number, std::string, at::Tensor, List or Dict. An integer is
+  /// also accepted as a real if a double holds it exactly. Throws CheckpointError, with the value
+  /// found, for other types.
   template <typename T>
   [[nodiscard]] T to() const;
 
-  /// The entry `key` of a dictionary. Throws CheckpointError that lists the keys there are.
+  /// Returns entry `key` of a dictionary. Throws CheckpointError, with the existing keys, if there
+  /// is none.
   [[nodiscard]] const StateDict& at(std::string_view key) const;
-  /// The same, or nullptr when there is none.
+  /// Returns entry `key` of a dictionary, or nullptr if there is none. Throws CheckpointError if
+  /// the value is not a dictionary.
   [[nodiscard]] const StateDict* find(std::string_view key) const;
-  /// Entry `key`, made when there is none; nothing becomes a dictionary by it. For building.
+  /// Returns entry `key`, and creates it if there is none. A null value becomes a dictionary. For
+  /// building.
   StateDict& operator[](const std::string& key);
 
   [[nodiscard]] const List& list() const;
   [[nodiscard]] const Dict& dict() const;
 
-  /// "a list of 3", "the text 'adam'", "nothing": for messages.
+  /// Describes the value for messages: "a list of 3", "the text 'adam'", "nothing".
   [[nodiscard]] std::string describe() const;
 
-  /// Calls `visit` with every tensor and its place, "state.0.exp_avg". A place is unique unless
-  /// keys have dots in them.
+  /// Calls `visit` with every tensor and its place, e.g. "state.0.exp_avg". Places are unique
+  /// unless keys contain dots.
   template <typename Visit>
   void for_each_tensor(const Visit& visit, const std::string& place = {}) {
     if (auto* tensor = std::get_if<at::Tensor>(&value_)) visit(place, *tensor);

@@ -23,8 +23,9 @@ std::string key_of(const TorchValue& key, const std::string& place) {
                         "; allowed are texts and whole numbers");
 }
 
-// What the tensors of a value take when each is copied, against what the file has of them: tensors
-// of a few bytes may repeat these without bound, and may stand in a list any number of times.
+// Compares the bytes that all tensors of a value take when each is copied with their bytes in the
+// file. Tensors may repeat a few stored bytes without bound, and may appear in a list any number of
+// times.
 class Budget {
  public:
   void take(const TorchTensor& tensor, const std::string& place) {

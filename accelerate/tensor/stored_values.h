@@ -1,4 +1,4 @@
-// What files of torch.save hold, as LibTorch's tensors and as states.
+// Converts the content of torch.save files to LibTorch's tensors and to states.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,23 @@
 
 namespace accelerate {
 
-/// The tensor on the CPU, without a copy where its elements are row-major and aligned: it lies in
-/// the mapped file, which it keeps open, and is to be read only. Throws CheckpointError for a type
-/// of elements that LibTorch lacks. Cost: none, else one copy of all elements, which a small file
-/// may repeat without bound: compare the shape with what is expected first.
+/// Returns the tensor on the CPU. If its elements are row-major and aligned, it is not copied: it
+/// lies in the mapped file, which it keeps open, and is read-only. Throws CheckpointError for an
+/// element type that LibTorch lacks. Cost: nothing, or one copy of all elements. A small file may
+/// repeat elements without bound, so compare the shape with the expected shape first.
 [[nodiscard]] at::Tensor tensor_view(const TorchTensor& stored,
                                      const std::shared_ptr<const FileContent>& content);
 
-/// The tensor's dtype and shape on the meta device. Throws as tensor_view. Cost: no data is read.
+/// Returns the tensor's dtype and shape, on the meta device. Throws as tensor_view. Reads no data.
 [[nodiscard]] at::Tensor outline_of(const TorchTensor& stored);
 
-/// The value as a state: numbers, text, None, tensors (views), lists, tuples and torch.Size as
-/// lists, dicts as dictionaries, whole numbers as keys in decimal. `place` names it in messages,
-/// "scheduler.bin". Throws CheckpointError, with the place and what is there, for all else: bytes,
-/// sets, integers beyond 64 bits, types, devices, numpy arrays, other keys, and tensors that
-/// take together more than 64 KiB and eight times what the file has of them, since they repeat it.
+/// Returns the value as a state. Supported are numbers, text, None, tensors (views), lists, and
+/// dicts whose keys are texts or whole numbers. Tuples and torch.Size become lists; whole numbers
+/// as keys become decimal texts. `place` names the value in messages, e.g. "scheduler.bin". Throws
+/// CheckpointError, with the place and the value found, for anything else: bytes, sets, integers
+/// beyond 64 bits, types, devices, numpy arrays, other keys. Also throws for tensors that repeat
+/// stored elements too often: together they may take 64 KiB plus eight times their bytes in the
+/// file.
 [[nodiscard]] StateDict state_of(const TorchValue& value,
                                  const std::shared_ptr<const FileContent>& content,
                                  const std::string& place);

@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 namespace {
 
-// TorchScript puts it in front of the names of classes that it compiled from Python.
+// TorchScript's prefix for the names of classes that it compiled from Python.
 constexpr std::string_view kFromPython = "__torch__.";
 
 bool is_row_of_numbers(const at::Tensor& tensor) {

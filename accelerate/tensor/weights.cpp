@@ -18,7 +18,7 @@
 namespace accelerate {
 namespace {
 
-// Why the elements of a tensor do not lie in memory one by one; "" when they do.
+// Says why the elements of a tensor cannot be read from memory one by one; "" if they can.
 std::string no_plain_elements(const at::Tensor& tensor) {
   if (!tensor.defined()) return "the tensor is undefined";
   if (tensor.is_meta())
@@ -48,7 +48,7 @@ at::Tensor row_major_on_cpu(const at::Tensor& tensor) {
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 
-// A view of the mapping; a copy where a foreign writer left the data unaligned.
+// Returns a view of the mapping, or a copy if a foreign writer left the data unaligned.
 at::Tensor stored_view(const StoredTensor& stored,
                        const std::shared_ptr<const FileContent>& content) try {
   const auto type = to_scalar_type(stored.dtype);

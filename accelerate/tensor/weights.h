@@ -1,4 +1,4 @@
-// Named tensors in safetensors files.
+// Reads and writes named tensors in safetensors files.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,36 @@
 
 namespace accelerate {
 
-/// Names, dtypes and shapes. Throws CheckpointError for an undefined tensor, and for a dtype that
-/// safetensors lacks.
+/// Returns names, dtypes and shapes. Throws CheckpointError for an undefined tensor, and for a
+/// dtype that safetensors lacks.
 [[nodiscard]] std::vector<TensorSpec> tensor_specs(const std::vector<NamedTensor>& tensors);
 
 /// Calls `visit` with the elements of `tensor` (any device, any strides) in row-major order, piece
-/// by piece. Cost: none where they lie like that on the CPU; elsewhere each piece is copied, of at
-/// most 16 MiB or one element.
+/// by piece. Cost: nothing if the elements lie in this order on the CPU. Otherwise each piece is
+/// copied; a piece has at most 16 MiB, or one element.
 void for_each_piece(const at::Tensor& tensor,
                     const std::function<void(std::span<const std::byte>)>& visit);
 
 /// Writes `tensors` (any device, any strides) to `file` with the metadata {"format": "pt"}, as
-/// safetensors.torch.save_file does, creating missing folders. The file is complete or absent.
-/// Throws CheckpointError. Cost: one pass; a tensor that is not contiguous on the CPU is copied for
-/// the moment in which it is written.
+/// safetensors.torch.save_file does. Creates missing folders. The file is complete or absent.
+/// Throws CheckpointError. Cost: one pass; a tensor that is not contiguous on the CPU is copied
+/// piece by piece while it is written.
 void save_tensors(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
                   FileSystem& files = real_file_system(), const AtomicFileOptions& options = {});
 
-/// The tensors as sources for write_weights. Throws CheckpointError for one that is undefined or
-/// has a dtype that safetensors lacks. Each is brought to the CPU, row-major, in its turn.
+/// Returns the tensors as sources for write_weights. Each is copied to the CPU, row-major, when its
+/// turn comes. Throws CheckpointError for an undefined tensor, and for a dtype that safetensors
+/// lacks.
 [[nodiscard]] std::vector<WeightSource> weight_sources(const std::vector<NamedTensor>& tensors);
 
-/// The tensors of a safetensors file, on the CPU, in the order of the file, without a copy: they
-/// lie in the mapped file, which they keep open, and are to be read only (a write ends the
-/// process). Throws CheckpointError. Cost: the header; data is read from the disk when it is first
-/// used.
+/// Returns the tensors of a safetensors file, on the CPU, in the order of the file, without
+/// copying. They lie in the mapped file, which they keep open. They are read-only: a write ends the
+/// process. Throws CheckpointError. Cost: reading the header; data is read from the disk at its
+/// first use.
 [[nodiscard]] std::vector<NamedTensor> map_tensors(const std::filesystem::path& file,
                                                    FileSystem& files = real_file_system());
 
-/// As map_tensors, but in memory of their own. Cost: one copy of the data.
+/// As map_tensors, but copies the tensors into new memory. Cost: one copy of the data.
 [[nodiscard]] std::vector<NamedTensor> load_tensors(const std::filesystem::path& file,
                                                     FileSystem& files = real_file_system());
 

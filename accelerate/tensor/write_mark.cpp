@@ -25,7 +25,7 @@ bool WriteMark::is_changed() const {
 WriteMark::Bytes WriteMark::bytes() const {
   Bytes values{};
   if (!tensor_.is_cpu() || tensor_.numel() == 0) return values;
-  // Elements that lie side by side may be read in any order; of others only the first is sure.
+  // Dense elements may be read in any order. Otherwise only the first element is certain.
   const bool is_dense = tensor_.is_non_overlapping_and_dense();
   const auto width = std::min<std::size_t>(tensor_.element_size(), kWidest);
   const std::int64_t apart = is_dense ? tensor_.numel() / kValues : 0;

@@ -1,4 +1,4 @@
-// Tells whether a tensor was written since a moment, at next to no cost.
+// Tells whether a tensor was written since the mark was made, at very low cost.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,22 +9,23 @@
 
 namespace accelerate::detail {
 
-/// What a tensor was like. Its version counts writes, but not those through `tensor.data()`, which
-/// is how LibTorch's SGD steps. On the CPU a few values from all over the tensor show those too; on
-/// other devices, where reading waits for the device, values count only where the version moved.
-/// Cost: on the CPU a few loads, elsewhere a copy of the few values.
+/// Remembers the state of a tensor. The tensor's version counts writes, but not writes through
+/// `tensor.data()`, which LibTorch's SGD uses. On the CPU, four values from all over the tensor
+/// reveal such writes too. On other devices, where reading waits for the device, values are
+/// compared only if the version moved. Cost: on the CPU a few loads, elsewhere a copy of the four
+/// values.
 class WriteMark {
  public:
   explicit WriteMark(const at::Tensor& tensor);
 
-  /// Whether the version moved, or a value is another.
+  /// Whether the version moved or a value changed.
   [[nodiscard]] bool is_written() const;
-  /// Whether a value is another; not after a write that put back what was there.
+  /// Whether a value changed. False after a write that restored the values.
   [[nodiscard]] bool is_changed() const;
 
  private:
   static constexpr std::int64_t kValues = 4;
-  static constexpr std::size_t kWidest = 16;  // Bytes of an element.
+  static constexpr std::size_t kWidest = 16;  // Bytes of the widest element.
   using Bytes = std::array<std::byte, static_cast<std::size_t>(kValues) * kWidest>;
 
   [[nodiscard]] Bytes bytes() const;
@@ -33,7 +34,7 @@ class WriteMark {
   at::Tensor tensor_;
   std::int64_t version_;
   Bytes bytes_;
-  at::Tensor copy_;  // Of the values, on other devices.
+  at::Tensor copy_;  // The values, on other devices.
 };
 
 }  // namespace accelerate::detail

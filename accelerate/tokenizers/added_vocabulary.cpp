@@ -54,7 +54,7 @@ void AddedVocabulary::prepare(const Normalizer* normalizer) {
   }
 }
 
-// Leftmost, and of those that begin at one place the longest.
+// Finds the leftmost token first, and the longest of several that begin at the same place.
 std::vector<Found> AddedVocabulary::cut(std::string_view text, bool is_normalized) const {
   const Finder& finder = is_normalized ? normalized_ : raw_;
   std::vector<Found> parts;
@@ -79,7 +79,8 @@ std::vector<Found> AddedVocabulary::cut(std::string_view text, bool is_normalize
   return parts;
 }
 
-// False when the token does not count where it stands.
+// Adds the white space that the token includes to `range`. False if the token is a single_word that
+// touches a word here.
 bool AddedVocabulary::extend(std::string_view text, std::uint32_t id, std::uint32_t done,
                              Span& range) const {
   const AddedToken& token = by_id_.at(id);

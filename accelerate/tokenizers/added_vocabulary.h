@@ -1,4 +1,4 @@
-// Tokens beside the model's: found in the text before anything else is.
+// Tokens in addition to the model's vocabulary. A text is cut at them before all else.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace accelerate::detail {
 
-/// A token found, or what stands between two: then `id` is kNoId.
+/// A token that was found, or the text between two tokens, for which `id` is kNoId.
 struct Found {
   Span range;
   std::uint32_t id;
@@ -25,17 +25,19 @@ struct Found {
 
 class AddedVocabulary {
  public:
-  /// Adds a token or changes the one of the same content.
+  /// Adds `token` under `id`, in place of a token that had this id. Ignores an empty token.
   void add(const AddedToken& token, std::uint32_t id);
-  /// To be called when tokens were added.
+  /// Must be called after add() and before cut().
   void prepare(const Normalizer* normalizer);
 
-  /// Cuts `text` at the tokens that are looked for before or after it was normalized.
+  /// Cuts `text` at added tokens. `is_normalized` selects the tokens that are searched for in
+  /// normalized text; without it, the tokens that are searched for in the original.
   [[nodiscard]] std::vector<Found> cut(std::string_view text, bool is_normalized) const;
 
   [[nodiscard]] std::uint32_t find(std::string_view content) const;
   [[nodiscard]] const AddedToken* token_of(std::uint32_t id) const;
-  /// The token as it is looked for: normalized, if it says so. nullptr when there is none.
+  /// Returns the text that is searched for: the token's content, normalized if the token asks for
+  /// it. nullptr if no token has this id.
   [[nodiscard]] const std::string* text_of(std::uint32_t id) const;
   [[nodiscard]] bool is_special(std::string_view content) const;
   [[nodiscard]] const std::map<std::uint32_t, AddedToken>& tokens() const { return by_id_; }

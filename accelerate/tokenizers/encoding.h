@@ -15,7 +15,7 @@ struct Offsets {
   bool operator==(const Offsets&) const = default;
 };
 
-/// No word, or no text: a special token, or padding.
+/// No word or no text, for special tokens and padding.
 inline constexpr std::int32_t kNone = -1;
 
 /// The tokens of a text or a pair of texts: vectors of equal length, one entry a token.
@@ -24,12 +24,12 @@ struct Encoding {
   std::vector<std::uint32_t> type_ids;
   std::vector<std::string> tokens;
   std::vector<Offsets> offsets;
-  std::vector<std::int32_t> words;      ///< Which piece of its text, or kNone.
+  std::vector<std::int32_t> words;      ///< The number of its piece of the text, or kNone.
   std::vector<std::int32_t> sequences;  ///< 0, 1 for the second text of a pair, or kNone.
   std::vector<std::uint8_t> special_tokens_mask;
   std::vector<std::uint8_t> attention_mask;
-  std::vector<Encoding>
-      overflowing;  ///< What truncation cut off, each with as many tokens at most.
+  /// What truncation cut off, in parts of at most max_length tokens each.
+  std::vector<Encoding> overflowing;
 
   [[nodiscard]] std::size_t size() const { return ids.size(); }
 };

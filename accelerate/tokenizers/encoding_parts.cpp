@@ -9,7 +9,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Calls visit(vector of a, the same vector of b) for each vector that has an entry a token.
+// Calls visit(a.ids, b.ids) and so on, for each vector that has one entry per token.
 template <typename A, typename B, typename Visit>
 void each_vector(A& a, B& b, const Visit& visit) {
   visit(a.ids, b.ids);
@@ -22,7 +22,7 @@ void each_vector(A& a, B& b, const Visit& visit) {
   visit(a.attention_mask, b.attention_mask);
 }
 
-// The parts of `size` tokens that truncation makes: what stays, then what overflows.
+// Returns the ranges that truncation makes of `size` tokens: first the kept one, then overflow.
 std::vector<std::pair<std::size_t, std::size_t>> parts_of(std::size_t size, std::size_t length,
                                                           const TruncationOptions& options) {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
@@ -46,7 +46,7 @@ void append_tokens(Encoding& encoding, const Encoding& other) {
               [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); });
 }
 
-// How many tokens of two texts stay, where only the longer is cut until both are as long.
+// Returns how many tokens of two texts stay. Only the longer text is cut until both are equal.
 std::pair<std::size_t, std::size_t> longest_first(std::size_t first, std::size_t second,
                                                   std::size_t length) {
   const bool swaps = first > second;

@@ -1,4 +1,4 @@
-// Cutting, joining and filling up encodings.
+// Truncates, joins and pads encodings.
 #pragma once
 
 #include <span>
@@ -12,21 +12,22 @@ namespace accelerate::detail {
 
 /// Makes room for `size` tokens.
 void reserve(Encoding& encoding, std::size_t size);
-/// The tokens from `begin` up to `end`, without what overflowed.
+/// Returns the tokens from `begin` up to `end`, without overflowing parts.
 [[nodiscard]] Encoding slice(const Encoding& whole, std::size_t begin, std::size_t end);
-/// At most `length` tokens; the others become overflowing parts. Throws UsageError unless the
+/// Keeps at most `length` tokens; the rest become overflowing parts. Throws UsageError unless the
 /// stride is shorter than `length`.
 void truncate(Encoding& encoding, std::size_t length, const TruncationOptions& options);
-/// Cuts one or two texts to options.max_length together. Throws UsageError when the text that may
-/// be cut is too short for it.
+/// Cuts one or two texts to options.max_length in total. Throws UsageError when the text that the
+/// strategy cuts is missing or too short.
 void truncate(std::vector<Encoding>& texts, const TruncationOptions& options);
-/// Appends `other`; what overflowed of the two is combined, each part with each.
+/// Appends `other`. The overflowing parts of the result combine every part of one text with every
+/// part of the other, the kept parts included.
 void append(Encoding& encoding, Encoding other);
 void pad(Encoding& encoding, std::size_t length, const PaddingOptions& options);
 
-/// Throws UsageError for a length that a wrong file or call must have named: above 2^24.
+/// Throws UsageError if `length` is above 2^24: only a mistaken file or call asks for that.
 void check_padded_length(std::size_t length);
-/// Pads all to one length. Throws UsageError when the options name too long a one.
+/// Pads all encodings to one length. Throws UsageError if that length is above 2^24.
 void pad(std::span<Encoding> batch, const PaddingOptions& options);
 
 }  // namespace accelerate::detail

@@ -1,5 +1,4 @@
-// A JSON document that is read only once, in place: a vocabulary of 128,000 entries in
-// milliseconds.
+// JSON that is parsed once and read in place: a vocabulary of 128,000 entries takes milliseconds.
 #pragma once
 
 #include <simdjson.h>
@@ -14,8 +13,9 @@
 
 namespace accelerate::detail {
 
-/// A value of a document, with its place in it for messages. Lives as long as its JsonDocument.
-/// Every getter throws ConfigError "FILE: PLACE is a list; allowed is a string".
+/// A value of a JSON document, with its place in the document for messages. Valid as long as its
+/// JsonDocument lives. A getter for another type throws ConfigError, for example
+/// "FILE: PLACE is a list; allowed is a string".
 class JsonView {
  public:
   JsonView(simdjson::dom::element value, std::string place)
@@ -27,9 +27,9 @@ class JsonView {
   [[nodiscard]] bool is_map() const { return value_.is_object(); }
   [[nodiscard]] const std::string& place() const { return place_; }
 
-  /// Below `key` of a map; nullopt when it is not there or null.
+  /// Returns the value of `key` in a map; nullopt if it is missing or null.
   [[nodiscard]] std::optional<JsonView> find(std::string_view key) const;
-  /// Below `key` of a map; an error when it is not there or null.
+  /// Returns the value of `key` in a map; throws ConfigError if it is missing or null.
   [[nodiscard]] JsonView at(std::string_view key) const;
 
   [[nodiscard]] std::string_view text() const;
@@ -41,9 +41,9 @@ class JsonView {
   [[nodiscard]] bool boolean(std::string_view key, bool otherwise) const;
   [[nodiscard]] std::size_t count(std::string_view key, std::size_t otherwise) const;
 
-  [[nodiscard]] std::size_t size() const;  ///< Entries of a list or a map.
+  [[nodiscard]] std::size_t size() const;  ///< The number of entries of a list or a map.
   void each(const std::function<void(const JsonView&)>& visit) const;
-  /// Of vocabularies: no place is made for each entry.
+  /// The raw entries, for vocabularies: no place is made for each.
   [[nodiscard]] simdjson::dom::object map() const;
   [[nodiscard]] simdjson::dom::array list() const;
 
@@ -58,8 +58,8 @@ class JsonView {
   std::string place_;
 };
 
-/// Parses `text`; `name` stands for the file in messages. Throws ConfigError for what is no JSON,
-/// for nesting beyond 64 levels and for more than 1 GiB.
+/// Parses `text`; `name` stands for the file in messages. Throws ConfigError for invalid JSON, for
+/// nesting beyond 64 levels and for more than 1 GiB.
 class JsonDocument {
  public:
   JsonDocument(std::string_view text, const std::string& name);

@@ -31,7 +31,7 @@ class Run {
   }
 
  private:
-  // Text that holds no token which is looked for before it is normalized.
+  // Tokenizes the text between tokens that were found before normalization.
   void run_between(std::string_view part, std::size_t first_byte) {
     AlignedText text(part, first_byte);
     if (pipeline_.normalizer != nullptr) pipeline_.normalizer->apply(text);

@@ -1,4 +1,4 @@
-// The way of a text through normalizer, pre-tokenizer and model.
+// Takes a text through normalizer, pre-tokenizer and model.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace accelerate::detail {
 
-/// Scratches of a model, handed to one thread at a time.
+/// Keeps the Scratch objects of a model, and lends each to one thread at a time.
 class ScratchPool {
  public:
   [[nodiscard]] std::unique_ptr<Scratch> take(const Model& model);
@@ -36,7 +36,7 @@ struct Pipeline {
   std::unique_ptr<Decoder> decoder;
   AddedVocabulary added;
 
-  /// The tokens of `text`, which is UTF-8, with offsets in bytes.
+  /// Returns the tokens of `text` (UTF-8), with offsets in bytes.
   [[nodiscard]] Encoding tokenize(std::string_view text, Scratch& scratch) const;
 };
 

@@ -25,7 +25,7 @@ struct Tokenizer::Shared {
   detail::Pipeline pipeline;
   mutable detail::ScratchPool scratches;
   std::string model_type;
-  /// The tokenizer.json that this was read from.
+  /// The text of the tokenizer.json that this was read from.
   std::string source;
 
   [[nodiscard]] Encoding tokenize(std::string_view text, const EncodeOptions& options) const;
@@ -52,7 +52,7 @@ void check_content(const std::string& content) {
                    "' cannot be added: it is not UTF-8");
 }
 
-// The place of the first byte that is no UTF-8.
+// Returns the place of the first byte that is not UTF-8.
 std::size_t first_malformed(std::string_view text) {
   std::string_view rest = text;
   std::size_t place = 0;
@@ -66,7 +66,7 @@ bool is_ascii(std::string_view text) {
   return all < 0x80;
 }
 
-// From bytes to code points, for a text that is not ASCII.
+// Converts the offsets from bytes to code points.
 void count_in_code_points(std::string_view text, Encoding& encoding) {
   std::vector<std::uint32_t> counts(text.size() + 1);
   std::uint32_t count = 0;

@@ -19,7 +19,7 @@
 
 namespace accelerate {
 
-/// A text, or two that belong together; they live as long as the call.
+/// A text or a pair of texts. They must live as long as the call.
 struct TextInput {
   std::string_view text;
   std::optional<std::string_view> pair = std::nullopt;
@@ -27,46 +27,46 @@ struct TextInput {
 
 struct EncodeOptions {
   bool add_special_tokens = true;
-  bool strict = false;            ///< An error for what is no UTF-8, instead of U+FFFD.
+  bool strict = false;            ///< Throws for malformed UTF-8, instead of using U+FFFD.
   bool offsets_in_bytes = false;  ///< Else in code points, as Python counts.
 };
 
 /// A value handle: copies share the vocabulary and its added tokens, but each has its own
-/// truncation and padding. Calling several threads' copies is safe; add_tokens() while another
-/// thread encodes is not.
+/// truncation and padding. Several threads may encode at the same time, but not while one calls
+/// add_tokens().
 class Tokenizer {
  public:
-  /// Reads a tokenizer.json. Throws FileError for what cannot be read, ConfigError for what is
-  /// damaged, contradictory, or names a component that is unknown here.
+  /// Reads a tokenizer.json. Throws FileError if it cannot be read. Throws ConfigError if it is
+  /// damaged, contradictory, or names a component that is not supported.
   [[nodiscard]] static Tokenizer from_file(const std::filesystem::path& file);
-  /// The text of a tokenizer.json; `name` stands for the file in messages.
+  /// Reads the text of a tokenizer.json; `name` stands for the file in messages.
   [[nodiscard]] static Tokenizer from_text(std::string text,
                                            const std::string& name = "tokenizer.json");
 
-  /// The tokens of a text. What is no UTF-8 counts as U+FFFD, as in Python's
+  /// Returns the tokens of a text. Malformed UTF-8 becomes U+FFFD, as in Python's
   /// `bytes.decode(errors="replace")`, or throws DataError with EncodeOptions::strict. Throws
-  /// UsageError when truncation leaves no room.
+  /// UsageError when truncation leaves no room for special tokens.
   [[nodiscard]] Encoding encode(const TextInput& input, const EncodeOptions& options = {}) const;
   [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
-  /// Of several, on all cores that this process may use, padded together.
+  /// Encodes several texts, on all cores that this process may use, and pads them together.
   [[nodiscard]] std::vector<Encoding> encode_batch(std::span<const TextInput> inputs,
                                                    const EncodeOptions& options = {}) const;
 
   [[nodiscard]] std::string decode(std::span<const std::uint32_t> ids,
                                    bool skip_special_tokens = true) const;
-  /// As decode(), of the tokens themselves.
+  /// Joins tokens to a text, as decode() does.
   [[nodiscard]] std::string join(std::vector<std::string> tokens) const;
 
   [[nodiscard]] std::optional<std::uint32_t> token_to_id(std::string_view token) const;
   [[nodiscard]] std::optional<std::string> id_to_token(std::uint32_t id) const;
   [[nodiscard]] std::size_t vocab_size(bool with_added_tokens = true) const;
-  /// Of a text, or of a pair of texts.
+  /// The number of special tokens that a text or a pair of texts gets.
   [[nodiscard]] std::size_t num_special_tokens_to_add(bool is_pair = false) const;
-  /// As tokenizer.json names it: "BPE", "Unigram", "WordLevel" or "WordPiece".
+  /// The model's type as tokenizer.json names it: "BPE", "Unigram", "WordLevel" or "WordPiece".
   [[nodiscard]] const std::string& model_type() const;
 
-  /// Adds tokens that are not there, changes the others; how many were new. Throws UsageError for
-  /// what is no UTF-8.
+  /// Adds new tokens and changes known ones. Returns how many were new. Throws UsageError for a
+  /// token that is not UTF-8.
   std::size_t add_tokens(const std::vector<AddedToken>& tokens);
   [[nodiscard]] const std::map<std::uint32_t, AddedToken>& added_tokens() const;
 
@@ -75,7 +75,7 @@ class Tokenizer {
   void set_truncation(std::optional<TruncationOptions> options) { truncation_ = options; }
   void set_padding(std::optional<PaddingOptions> options) { padding_ = std::move(options); }
 
-  /// A tokenizer.json with everything that was changed since.
+  /// Returns a tokenizer.json with all changes that were made since it was read.
   [[nodiscard]] std::string to_text() const;
 
  private:

@@ -16,11 +16,11 @@ namespace accelerate::detail {
 
 [[nodiscard]] std::optional<TruncationOptions> read_truncation(const JsonView& root);
 [[nodiscard]] std::optional<PaddingOptions> read_padding(const JsonView& root);
-/// By id, in the order of the file.
+/// Returns the tokens with their ids, in the order of the file.
 [[nodiscard]] std::vector<std::pair<std::uint32_t, AddedToken>> read_added_tokens(
     const JsonView& root);
 
-/// `source`, a tokenizer.json, with other values of what may change.
+/// Returns `source`, a tokenizer.json, with these added tokens, truncation and padding.
 [[nodiscard]] std::string write_tokenizer_file(
     const std::string& source, const std::map<std::uint32_t, AddedToken>& added_tokens,
     const std::optional<TruncationOptions>& truncation,

@@ -20,7 +20,7 @@ BackgroundFiles::BackgroundFiles(std::string owner, BackgroundFilesOptions optio
 BackgroundFiles::~BackgroundFiles() {
   if (!is_of_this_process()) {
     thread_.detach();       // It runs in the other process,
-    (void)wake_.release();  // and would be waited for here.
+    (void)wake_.release();  // and this would wait for it.
     return;
   }
   {
@@ -89,7 +89,7 @@ void BackgroundFiles::discard() {
 }
 
 std::string BackgroundFiles::read(const Path& path, std::uint64_t offset, std::size_t max_bytes) {
-  const std::lock_guard writing(writing_);  // Nothing moves from memory into the file meanwhile.
+  const std::lock_guard writing(writing_);  // Nothing moves from memory to the file meanwhile.
   File* file = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -128,7 +128,8 @@ std::size_t BackgroundFiles::waiting_bytes() const {
 }
 
 void BackgroundFiles::run() {
-  bool works = true;  // A disk that refuses is not asked again before the interval is over.
+  // A disk that refuses is not tried again before the interval is over.
+  bool works = true;
   std::unique_lock lock(mutex_);
   while (!stop_) {
     wake_->wait_for(lock, options_.flush_interval,
@@ -149,7 +150,7 @@ std::vector<BackgroundFiles::Entry> BackgroundFiles::entries() {
 }
 
 bool BackgroundFiles::write_all() {
-  constexpr std::size_t kMostOpen = 64;  // Descriptors are for the program first.
+  constexpr std::size_t kMostOpen = 64;  // Leaves most descriptors to the program.
   const std::lock_guard writing(writing_);
   const auto all = entries();
   bool done = true;
@@ -184,13 +185,13 @@ bool BackgroundFiles::write_one(const Path& path, File& file) {
     if (file.is_whole) file.handle.reset();
     return true;
   } catch (const std::exception& error) {
-    file.handle.reset();  // What was half written is cut off when it is opened again.
+    file.handle.reset();  // A torn record is cut off when the file is opened again.
     report_failure(file, error);
     return false;
   }
 }
 
-// What goes on being written to a removed file, nobody would ever find.
+// Records written to a removed file would be lost.
 void BackgroundFiles::notice_removal(const Path& path, File& file) {
   if (file.good_bytes == 0 || options_.files->status(path).kind != FileKind::none) return;
   warn("'" + path.string() + "' was removed while " + owner_ +
@@ -203,7 +204,7 @@ void BackgroundFiles::notice_removal(const Path& path, File& file) {
   file.waiting.push_front({file.head, nullptr});
 }
 
-// The records up to the next rewrite, in one write.
+// Writes the records up to the next rewrite, in one write.
 void BackgroundFiles::write_records(const Path& path, File& file) {
   std::string bytes;
   std::size_t records = 0;
@@ -235,7 +236,7 @@ void BackgroundFiles::apply_rewrite(const Path& path, File& file) {
   const std::string after = rewrite(before.substr(0, file.good_bytes));
   write_file_atomically(*options_.files, path, after, {.durable = false});
   const std::lock_guard lock(mutex_);
-  file.handle.reset();  // It leads to the file that was replaced.
+  file.handle.reset();  // It refers to the replaced file.
   file.good_bytes = after.size();
   file.waiting.pop_front();
 }

@@ -1,7 +1,7 @@
-// Files that grow at the end, written by a thread of their own: whoever appends never waits for a
-// disk. When a disk is full, slow or gone, what was appended waits in memory and is written when
-// the disk can take it again; a file never holds a torn record that is followed by others. A file
-// that someone removes begins anew.
+// Files that grow at the end, written by a separate thread: a caller that appends never waits for a
+// disk. If a disk is full, slow or gone, records wait in memory and are written when the disk
+// accepts them again. A torn record is never followed by other records. If somebody removes a file,
+// it begins anew.
 #pragma once
 
 #include <sys/types.h>
@@ -24,53 +24,54 @@
 namespace accelerate::detail {
 
 struct BackgroundFilesOptions {
-  /// How long what was appended may wait before it is written; what a killed process can lose.
+  /// How long records may wait before they are written; a killed process can lose them.
   std::chrono::milliseconds flush_interval{1000};
-  /// How much may wait in memory, over all files, while a disk refuses it. What comes then is lost,
-  /// and counted. A single record that is larger is taken when nothing else waits.
+  /// How many bytes may wait in memory, over all files, while a disk refuses them. Later records
+  /// are lost, and counted. A single larger record is accepted if nothing else waits.
   std::size_t max_waiting_bytes = 64 << 20;
-  /// So much is written at once, before the interval is over.
+  /// This many waiting bytes are written immediately, before the interval is over.
   std::size_t hurry_bytes = 4 << 20;
   FileSystem* files = &real_file_system();
 };
 
-/// Thread-safe. The destructor writes what waits, once, and warns of what is not written. Belongs
-/// to the process that made it: in a fork of that, what is appended is written nowhere, and the
-/// destructor does nothing.
+/// Thread-safe. The destructor tries once to write what waits, and warns about what it could not
+/// write. Belongs to the process that made it: in a forked process, appended records are not
+/// written, and the destructor does nothing.
 class BackgroundFiles {
  public:
   using Path = std::filesystem::path;
 
-  /// `owner` is for messages: "the tracker 'csv'".
+  /// `owner` names the owner in messages: "the tracker 'csv'".
   BackgroundFiles(std::string owner, BackgroundFilesOptions options);
   ~BackgroundFiles();
   BackgroundFiles(const BackgroundFiles&) = delete;
   BackgroundFiles& operator=(const BackgroundFiles&) = delete;
 
-  /// Goes on behind the first `keep_bytes` of the file at `path`; the rest is cut off. Without this
-  /// call a file begins empty. Its folder is made when it is missing.
+  /// Continues after the first `keep_bytes` of the file at `path`; cuts off the rest. Without this
+  /// call a file begins empty. Its folder is made if it is missing.
   void resume(const Path& path, std::uint64_t keep_bytes);
-  /// What the file at `path` is to begin with when it must begin anew; "" at first.
+  /// Sets what the file at `path` begins with if it must begin anew; "" at first.
   void set_head(const Path& path, std::string head);
-  /// Adds `record`, whole or not at all. Never waits for a disk.
+  /// Appends `record`, whole or not at all. Never waits for a disk.
   void append(const Path& path, std::string record);
-  /// Makes `path` a file of these bytes. Never waits for a disk. For many files that are written
-  /// once: none stays open.
+  /// Makes `path` a file of these bytes. Never waits for a disk. Suited to many files that are
+  /// written once: none stays open.
   void write(const Path& path, std::string bytes);
-  /// Replaces the file by what `rewrite` makes of it, after all that was appended before and before
-  /// all that comes after. `rewrite` runs on the other thread. Cost: reads and writes the file.
+  /// Replaces the file's content by what `rewrite` returns for it, after all earlier records and
+  /// before all later ones. `rewrite` runs on the other thread. Cost: reads and writes the file.
   void rewrite(const Path& path, std::function<std::string(std::string)> rewrite);
-  /// Waits until everything appended before was tried. True when it is in the files.
+  /// Waits until the writing of all earlier records was tried. Returns whether they are in the
+  /// files.
   bool flush();
-  /// Forgets what waits.
+  /// Drops what waits.
   void discard();
 
-  /// What the file holds from `offset` on, at most `max_bytes`, whether it is written already or
-  /// waits; for files that were only appended to. Whoever appends does not wait for it.
+  /// Returns the file's content from `offset` on, at most `max_bytes`, including what still waits.
+  /// Only for files that were only appended to. Callers that append do not wait for it.
   [[nodiscard]] std::string read(const Path& path, std::uint64_t offset, std::size_t max_bytes);
-  /// How often the file had to begin anew because someone removed it.
+  /// The number of times the file had to begin anew because somebody removed it.
   [[nodiscard]] int removals(const Path& path) const;
-  /// Bytes that wait.
+  /// The bytes that wait.
   [[nodiscard]] std::size_t waiting_bytes() const;
 
  private:
@@ -79,15 +80,16 @@ class BackgroundFiles {
     std::function<std::string(std::string)> rewrite;
   };
   struct File {
-    std::uint64_t good_bytes = 0;          // Of the file: whole records, written.
-    std::unique_ptr<WritableFile> handle;  // None: open, and cut to good_bytes, before writing.
+    std::uint64_t good_bytes = 0;  // In the file: whole records, written.
+    // If null: open the file, cut to good_bytes, before writing.
+    std::unique_ptr<WritableFile> handle;
     std::deque<Change> waiting;
     std::string head;
-    std::uint64_t lost = 0;  // Records that found no room, since the last success.
+    std::uint64_t lost = 0;  // Records that found no room since the last success.
     int removals = 0;
     bool is_whole = false;  // Written once, then forgotten.
     bool failing = false;
-    bool overflowing = false;  // Failing, and it was said that records are lost.
+    bool overflowing = false;  // Failing, and a warning said that records are lost.
   };
   using Entry = std::pair<const Path*, File*>;
 
@@ -108,9 +110,9 @@ class BackgroundFiles {
   const std::string owner_;
   const BackgroundFilesOptions options_;
   const pid_t process_;
-  // Order of locks: writing_ before mutex_. writing_ is held while a disk is waited for, and guards
-  // good_bytes, handle, failing and overflowing; mutex_ guards the rest. Both are held to take from
-  // waiting and from files_.
+  // Order of locks: writing_ before mutex_. writing_ is held while waiting for a disk, and guards
+  // good_bytes, handle, failing and overflowing. mutex_ guards the rest. Removing from `waiting` or
+  // from files_ requires both.
   std::mutex writing_;
   mutable std::mutex mutex_;
   std::unique_ptr<std::condition_variable> wake_ = std::make_unique<std::condition_variable>();

@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-/// tensorboard, jsonl, csv, mlflow.
+/// Returns tensorboard, jsonl, csv and mlflow.
 [[nodiscard]] std::vector<std::pair<std::string, TrackerClass>> built_in_trackers();
 
 }  // namespace accelerate::detail

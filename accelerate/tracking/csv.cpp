@@ -3,7 +3,7 @@
 namespace accelerate::detail {
 namespace {
 
-// The length of the first row with its line end; 0 when it has none.
+// Returns the length of the first row with its line end; 0 if there is no line end.
 std::size_t row_length(std::string_view text) {
   bool quoted = false;  // A doubled quote inside quotes closes and opens again.
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -13,7 +13,7 @@ std::size_t row_length(std::string_view text) {
   return 0;
 }
 
-// Takes the first cell and the comma behind it off `row`.
+// Removes the first cell and the comma behind it from `row`.
 std::string take_cell(std::string_view& row) {
   std::string cell;
   bool quoted = false;

@@ -19,7 +19,7 @@ constexpr std::string_view kFirstRow = "step,time\n";
 void add_histogram(std::vector<std::pair<std::string, std::string>>& cells, const std::string& name,
                    const Histogram& histogram) {
   const auto summary = detail::summarize(histogram.values);
-  if (!summary) return;  // No finite element: empty cells.
+  if (!summary) return;  // Without a finite element, cells stay empty.
   cells.emplace_back(name + "/min", detail::shortest_number(summary->min));
   cells.emplace_back(name + "/mean", detail::shortest_number(summary->sum / summary->num));
   cells.emplace_back(name + "/max", detail::shortest_number(summary->max));
@@ -50,7 +50,7 @@ void CsvTracker::start() {
   files().set_head(folder() / kCsvFile, header());
 }
 
-// False when there is nothing to continue.
+// Returns false if there is nothing to continue.
 bool CsvTracker::continue_file() {
   const auto path = folder() / kCsvFile;
   if (disk().status(path).kind == FileKind::none) return false;
@@ -60,7 +60,7 @@ bool CsvTracker::continue_file() {
   const std::size_t whole = detail::csv_whole_rows(text);
   columns_ = detail::csv_header(text);
   const bool is_ours = columns_.size() >= 2 && columns_[0] == "step" && columns_[1] == "time";
-  // A killed run may have left the beginning of its first row.
+  // A killed run may have left a part of its first row.
   if (whole == 0 && kFirstRow.starts_with(text)) return false;
   if (whole == 0 || !is_ours) {
     throw ConfigError("'" + path.string() +

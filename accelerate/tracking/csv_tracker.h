@@ -1,8 +1,8 @@
 // One table of everything that was logged, for spreadsheets and for `pandas.read_csv`.
 //
-// logging_dir/run_name/metrics.csv: columns step, time and a value each, a row for each call of
-// log(). A value that is new gets a column at the end, and earlier rows an empty cell there.
-// config.json lies beside it. docs/tracking.md has every form.
+// logging_dir/run_name/metrics.csv has the columns step and time, and one per value. Each call of
+// log() adds a row. A new value gets a column at the end, which is empty in earlier rows.
+// config.json lies beside it. docs/tracking.md describes every form.
 #pragma once
 
 #include <string>
@@ -19,13 +19,13 @@ class CsvTracker final : public detail::FileTracker {
   explicit CsvTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files = {})
       : FileTracker("csv", setup, files) {}
 
-  /// A file that is there is continued with its columns; a torn last row of a killed run is cut
-  /// off. Throws ConfigError when another run writes to it, and when it is not of this tracker.
+  /// Continues an existing file with its columns; cuts off a torn last row of a killed run. Throws
+  /// ConfigError if another run writes to the file, or if it is not a file of this tracker.
   void start() override;
   void store_init_configuration(const TrackerConfig& config) override;
-  /// Scalars have a column <name>/<part> for each part, a histogram <name>/min, /mean, /max.
-  /// Numbers that are none are nan, inf, -inf. Throws UsageError for values called step or time.
-  /// Cost: a new column rewrites the file, on the writing thread.
+  /// Scalars get a column <name>/<part> per part, a histogram gets <name>/min, /mean and /max.
+  /// Numbers that are not finite are written as nan, inf, -inf. Throws UsageError for values called
+  /// step or time. Cost: a new column rewrites the file, on the writing thread.
   void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
 
  private:

@@ -43,7 +43,7 @@ void FileTracker::reserve(const std::string& name) {
                       "': " + error.holder() +
                       " writes to it in a run that has not ended; choose another " +
                       "project name, or another project_dir");
-  } catch (const FileError&) {  // Files cannot be locked here: nobody is kept out.
+  } catch (const FileError&) {  // Files cannot be locked here, so nobody is kept out.
   }
 }
 

@@ -1,4 +1,4 @@
-// What the trackers have in common that write files below logging_dir / run_name.
+// What the trackers share that write files below logging_dir / run_name.
 #pragma once
 
 #include <filesystem>
@@ -14,26 +14,26 @@ class FileTracker : public GeneralTracker {
  public:
   [[nodiscard]] std::string name() const final { return name_; }
   [[nodiscard]] bool requires_logging_directory() const final { return true; }
-  /// Makes the folder. Throws ConfigError when that is refused.
+  /// Makes the folder. Throws ConfigError if that is refused.
   void start() override;
-  /// Writes what waits, or warns of what it could not write.
+  /// Writes what waits, or warns about what it could not write.
   void finish() override;
 
   /// logging_dir / run_name.
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
 
  protected:
-  /// Options: flush_secs (1), how much a killed run can lose. Throws ConfigError: no logging_dir, a
-  /// name that leads out of it, an unknown option.
+  /// Options: flush_secs (1), the seconds that a killed run can lose. Throws ConfigError if there
+  /// is no logging_dir, the run name leads out of it, or an option is unknown.
   FileTracker(std::string name, const TrackerSetup& setup, BackgroundFilesOptions files);
 
   /// Throws UsageError before start() and after finish().
   [[nodiscard]] BackgroundFiles& files() const;
   [[nodiscard]] FileSystem& disk() const { return *files_options_.files; }
-  /// Keeps other trackers out of the file `name` until finish(): two that continue one file would
-  /// cut off each other's rows. Throws ConfigError when one has it.
+  /// Keeps other trackers out of the file `name` until finish(): two trackers that continue one
+  /// file would cut off each other's rows. Throws ConfigError if another tracker has the file.
   void reserve(const std::string& name);
-  /// config.json beside the rows.
+  /// Writes config.json beside the rows.
   void write_configuration(const TrackerConfig& config);
 
  private:

@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Multiplied step by step as the original does, so that the edges are the same to the last bit.
+// Multiplies step by step, as the original does, so that edges are equal to the last bit.
 std::vector<double> default_edges() {
   std::vector<double> positive;
   for (double v = 1e-12; v < 1e20; v *= 1.1) positive.push_back(v);
@@ -27,15 +27,16 @@ const std::vector<double>& edges() {
   return all;
 }
 
-// How many edges are at or below a number. The first 16 bits of a double, sign, exponent and four
-// bits of the fraction, leave a range of less than 6.25 %, in which there is one edge at most: what
-// is below the range is looked up, and one comparison does the rest.
+// Counts the edges at or below a number. The first 16 bits of a double (sign, exponent and four
+// bits of the fraction) leave a range of less than 6.25 %, which contains at most one edge. The
+// number of edges below the range is looked up, and one comparison does the rest.
 class EdgeCounter {
  public:
   EdgeCounter() {
     for (std::uint64_t key = 0; key < below_.size(); ++key) {
       const std::uint64_t is_negative = key >> 15;
-      const std::uint64_t rest = is_negative != 0 ? kRest : 0;  // The least is the one far from 0.
+      // If negative, the least has all bits set.
+      const std::uint64_t rest = is_negative != 0 ? kRest : 0;
       const auto least = std::bit_cast<double>(key << kRestBits | rest);
       const auto above = std::upper_bound(edges().begin(), edges().end(), least);
       below_[key] = static_cast<std::uint16_t>(above - edges().begin());
@@ -53,7 +54,8 @@ class EdgeCounter {
   std::array<std::uint16_t, 1 << 16> below_{};
 };
 
-// Bucket i holds [edge i, edge i+1), the last one its upper edge too; what lies outside is in none.
+// Bucket i holds [edge i, edge i+1); the last bucket includes its upper edge. Values outside are in
+// no bucket.
 std::vector<double> count(const double* begin, const double* end) {
   static const EdgeCounter edges_up_to;
   std::vector<double> counts(edges().size() - 1);
@@ -68,12 +70,12 @@ std::vector<double> count(const double* begin, const double* end) {
   return counts;
 }
 
-// Only buckets from the first to the last that hold something, and an empty one before them, which
-// carries the lower edge: TensorBoard stores upper edges only.
+// Keeps the buckets from the first to the last that holds something, and an empty bucket before
+// them. That one carries the lower edge, since TensorBoard stores upper edges only.
 void keep_support(HistogramSummary& histogram, const std::vector<double>& counts) {
   const auto used = [](double n) { return n > 0; };
   const auto first = std::ranges::find_if(counts, used);
-  if (first == counts.end()) {  // All lie beyond ±1e20: one bucket for them.
+  if (first == counts.end()) {  // All values lie beyond ±1e20: one bucket for them.
     histogram.bucket_limit = {histogram.max};
     histogram.bucket = {histogram.num};
     return;

@@ -23,7 +23,7 @@ std::string shape_text(const at::Tensor& image) {
   return text.str();
 }
 
-// [N, C, H, W] → [C, rows × H, columns × W], eight columns, the rest black.
+// [N, C, H, W] → [C, rows × H, columns × W], with eight columns; unused places are black.
 at::Tensor grid(const at::Tensor& images) {
   constexpr std::int64_t kColumns = 8;
   const std::int64_t n = images.size(0), h = images.size(2), w = images.size(3);
@@ -65,7 +65,7 @@ std::string encode_png(const at::Tensor& pixels) {
   header.height = static_cast<png_uint_32>(pixels.size(0));
   header.width = static_cast<png_uint_32>(pixels.size(1));
   header.format = pixels.size(2) == 4 ? PNG_FORMAT_RGBA : PNG_FORMAT_RGB;
-  header.flags = PNG_IMAGE_FLAG_FAST;  // A quarter larger, in an eighth of the time.
+  header.flags = PNG_IMAGE_FLAG_FAST;  // Files a quarter larger, in an eighth of the time.
   const auto* data = pixels.const_data_ptr<std::uint8_t>();
   std::string out(PNG_IMAGE_PNG_SIZE_MAX(header), '\0');
   png_alloc_size_t size = out.size();

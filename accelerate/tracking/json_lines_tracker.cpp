@@ -69,8 +69,8 @@ void refuse_json_key(const std::string& name) {
                    "', which the tracker 'jsonl' writes itself; log it under another name");
 }
 
-// What is there of an earlier run: its whole lines, and what ends the last one if an editor took
-// that away. A killed run may have left half a line.
+// What an earlier run left: the bytes of its whole lines, and the line end to add if an editor
+// removed it from the last line. A killed run may have left half a line.
 struct Earlier {
   std::uint64_t bytes = 0;
   std::string end;
@@ -81,7 +81,7 @@ Earlier earlier_lines(FileSystem& files, const std::filesystem::path& path) {
   const auto content = files.map(path);
   const auto bytes = content->bytes();
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const auto whole = text.rfind('\n') + 1;  // 0 when there is none.
+  const auto whole = text.rfind('\n') + 1;  // 0 if there is none.
   if (Json::accept(text.substr(whole))) return {text.size(), "\n"};
   return {whole, ""};
 }
@@ -113,7 +113,7 @@ void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std
   Json object = row(step);
   for (const auto& [name, image] : images) {
     refuse_json_key(name);
-    // The time keeps the pictures of a run that is continued apart from those that are there.
+    // If a run is continued, the time keeps its pictures apart from earlier ones.
     const std::string file =
         "images/" + detail::file_name_part(name) + "-" + std::to_string(step.value_or(0)) + "-" +
         std::to_string(static_cast<std::int64_t>(detail::seconds_since_epoch() * 1000)) + "-" +

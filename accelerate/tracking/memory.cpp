@@ -31,8 +31,8 @@ std::int64_t read_proc(const char* path, const std::string& name) {
               ": memory can be measured where /proc of Linux is mounted");
 }
 
-// LibTorch's allocator of `device`; null on the CPU and before the device's first use, which asking
-// must not bring about.
+// Returns LibTorch's allocator of `device`. Returns null on the CPU and before the device's first
+// use, which this call must not trigger.
 at::DeviceAllocator* allocator_of(c10::Device device) {
   if (device.is_cpu() || at::getAccelerator() != device.type()) return nullptr;
   auto* allocator = at::getDeviceAllocator(device.type());
@@ -43,7 +43,7 @@ c10::DeviceIndex index_of(c10::Device device) {
   return device.has_index() ? device.index() : at::accelerator::getDeviceIndex();
 }
 
-// "5" sets VmHWM to VmRSS.
+// Writing "5" sets VmHWM to VmRSS.
 bool reset_host_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << 5 << std::flush;
@@ -54,8 +54,8 @@ bool reset_host_peak() {
 
 namespace detail {
 
-// What one meter has seen. The counters are the process's, so whoever resets them first lets every
-// live watch look.
+// What one meter has seen. The counters belong to the process, so whoever resets them first lets
+// every live watch look.
 struct MemoryWatch {
   explicit MemoryWatch(c10::Device device);
   ~MemoryWatch();
@@ -65,7 +65,7 @@ struct MemoryWatch {
 
   c10::Device device;
   MemoryReport seen;
-  std::int64_t earlier_peak_bytes = 0;  // of the process, when the kernel could not reset it
+  std::int64_t earlier_peak_bytes = 0;  // Of the process, if the kernel could not reset it.
 };
 
 }  // namespace detail

@@ -1,11 +1,12 @@
-// How much memory the process uses, on the host and on its device, and how to give it back.
+// Measures how much memory the process uses, on the host and on its device, and frees it.
 //
 //   MemoryMeter meter(accelerator.device());
 //   train_epoch();
-//   accelerator.print(to_string(meter.read()));   // host: 412.0 MiB before, 428.5 MiB now, …
+//   accelerator.print(to_string(meter.read()));  // host: 412.0 MiB before, 428.5 MiB now, …
 //
-// Host figures come from the kernel (/proc/self), device figures from LibTorch's caching allocator;
-// without one they are 0. All bytes. Source: the memory example of Hugging Face Accelerate.
+// Host figures come from the kernel (/proc/self), device figures from LibTorch's caching allocator.
+// Device figures are 0 without a device. All are bytes.
+// Source: the memory example of Hugging Face Accelerate.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -32,26 +33,27 @@ struct DeviceMemory {
   std::int64_t reserved_bytes = 0;        ///< Taken from the device: in tensors or in the cache.
 };
 
-/// Local. Cost: reads one small file. Throws Error where /proc is not mounted.
+/// Local. Cost: reads one small file. Throws Error if /proc is not mounted.
 [[nodiscard]] HostMemory host_memory();
-/// This process's share of the pages that it has in memory (PSS): a page shared by n processes
-/// counts as 1/n, so that the sum over the ranks of a machine is what they take together. Cost:
-/// milliseconds, the kernel walks all mappings. Throws Error where the kernel does not tell.
+/// Returns this process's share of the pages that it has in memory (PSS). A page that n processes
+/// share counts as 1/n, so the sum over the ranks of a machine is what they use together. Cost:
+/// milliseconds, since the kernel walks all mappings. Throws Error if the kernel does not report
+/// it.
 [[nodiscard]] std::int64_t proportional_host_bytes();
-/// All 0 on the CPU and before the device was first used.
+/// Returns 0 for every field on the CPU and before the device was first used.
 [[nodiscard]] DeviceMemory device_memory(c10::Device device);
 
-/// Peaks begin anew at what is used now. MemoryMeters that are alive do not lose theirs. Returns
+/// Sets the peaks to the present use. Live MemoryMeters keep the peaks they have seen. Returns
 /// whether the kernel allows it for the host.
 bool reset_peak_memory(c10::Device device = c10::kCPU);
 
-/// Hands memory that nothing uses back to the system: the device's cache, pinned memory's, and the
-/// heap's. Tensors that are alive are not touched. Cost: milliseconds, and the next allocations are
-/// slower.
+/// Returns unused memory to the system: the device's cache, the cache of pinned memory, and the
+/// heap. Live tensors are not touched. Cost: milliseconds, and the next allocations are slower.
 void clear_device_cache();
 
-/// Drops every object, by assigning an empty one (modules' holders become null, tensors undefined,
-/// containers empty), and hands the memory back. What others still refer to stays.
+/// Drops every object by assigning an empty one, and returns the memory to the system. Module
+/// holders become null, tensors undefined, containers empty. Objects that are still referenced
+/// elsewhere stay.
 template <typename... Objects>
 void release_memory(Objects&... objects) {
   const auto drop = []<typename T>(T& object) {
@@ -65,12 +67,12 @@ void release_memory(Objects&... objects) {
   clear_device_cache();
 }
 
-/// What happened between the begin of a meter and a reading.
+/// What happened between a meter's construction and a reading.
 struct MemoryReport {
   std::int64_t before_bytes = 0;
   std::int64_t now_bytes = 0;
-  /// The highest in between. Where the kernel does not reset its peak (see reset_peak_memory), only
-  /// what exceeds the earlier peak of the process is known, and this is a lower bound.
+  /// The highest in between. If the kernel cannot reset its peak (see reset_peak_memory), this is a
+  /// lower bound: only use beyond the process's earlier peak is seen.
   std::int64_t peak_bytes = 0;
   std::int64_t device_before_bytes = 0;
   std::int64_t device_now_bytes = 0;
@@ -80,18 +82,18 @@ struct MemoryReport {
   [[nodiscard]] std::int64_t peaked_bytes() const { return peak_bytes - before_bytes; }
 };
 
-/// "host: 412.0 MiB before, 428.5 MiB now, 902.1 MiB at the peak", and the same of the device when
-/// it was used.
+/// Returns "host: 412.0 MiB before, 428.5 MiB now, 902.1 MiB at the peak", followed by the same for
+/// the device if it was used.
 [[nodiscard]] std::string to_string(const MemoryReport& report);
 
-/// 1536 → "1.5 KiB"; powers of 1024, one decimal. Negative numbers keep their sign.
+/// Formats bytes with powers of 1024 and one decimal: 1536 → "1.5 KiB". Keeps a negative sign.
 [[nodiscard]] std::string convert_bytes(std::int64_t bytes);
 
-/// Measures from its construction on. Meters nest; the peak counters, which belong to the process,
-/// are shared between them. Thread-safe, but what other threads allocate counts too.
+/// Measures from its construction on. Meters nest. They share the peak counters, which belong to
+/// the process. Thread-safe, but allocations of other threads count too.
 class [[nodiscard]] MemoryMeter {
  public:
-  /// At the end of its life calls `at_end`, if given, with the last reading; what that throws is
+  /// When destroyed, calls `at_end`, if given, with the last reading. Exceptions of `at_end` are
   /// dropped.
   explicit MemoryMeter(c10::Device device = c10::kCPU,
                        std::function<void(const MemoryReport&)> at_end = {});

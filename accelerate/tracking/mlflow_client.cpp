@@ -19,14 +19,14 @@ bool is_transient(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-// MLflow says by a JSON object with an error_code what it refuses. Whoever answers otherwise stands
-// between us and it: a proxy whose server is away, a portal that wants a password.
+// Whether the answer is MLflow's: refusals are a JSON object with an error_code. Other answers come
+// from something in between: a proxy whose server is down, or a portal that wants a password.
 bool is_from_mlflow(const HttpResponse& response) {
   const Json body = Json::parse(response.body, nullptr, false);
   return body.is_object() && body.contains("error_code");
 }
 
-// What a server says is someone else's text: the beginning of it, in one line.
+// Returns the beginning of the server's text, which is not ours, in one line.
 std::string message_of(const HttpResponse& response) {
   constexpr std::size_t kMost = 300;
   const Json body = Json::parse(response.body, nullptr, false);
@@ -62,7 +62,7 @@ void take_run(const Json& run, MlflowRemote& remote) {
   if (remote.run_id.empty())
     throw MlflowUnavailable("the answer names no run, so it is no MLflow server's");
   const std::string uri = field(run, {"info", "artifact_uri"});
-  // Other schemes lead to a store that only the server's own clients can write to.
+  // Other schemes name a store that only the server's own clients can write to.
   if (uri.starts_with(kScheme) && !uri.starts_with("mlflow-artifacts://")) {
     remote.artifact_root = uri.substr(kScheme.size());
   }
@@ -103,7 +103,7 @@ HttpResponse MlflowClient::exchange(const HttpRequest& request) {
         text + "; redirects are not followed: set MLFLOW_TRACKING_URI to where it leads");
   }
   if (is_transient(response.status)) throw MlflowUnavailable(text, response.retry_after);
-  constexpr int kTooLarge = 413;  // What a proxy does not let through, it never will.
+  constexpr int kTooLarge = 413;  // A proxy that refuses the size will always refuse it.
   if (!is_from_mlflow(response) && response.status != kTooLarge) {
     throw MlflowUnavailable(text + "; no MLflow server says that: is MLFLOW_TRACKING_URI right?");
   }
@@ -137,7 +137,7 @@ std::string MlflowClient::experiment_id(const std::string& name) {
   try {
     return field(parsed(call("POST", "experiments/create", Json({{"name", name}}).dump())),
                  {"experiment_id"});
-  } catch (const MlflowRefused&) {  // Another run has made it meanwhile, or:
+  } catch (const MlflowRefused&) {  // Another run may have made it meanwhile.
     if (std::string id = find_experiment(name); !id.empty()) return id;
     throw;
   }
@@ -156,7 +156,7 @@ bool MlflowClient::find_run(const std::string& experiment, const std::string& sp
 }
 
 void MlflowClient::make_run(const std::string& line, MlflowRemote& remote) {
-  if (!remote.run_id.empty()) return;  // Made already; the spool begins anew.
+  if (!remote.run_id.empty()) return;  // Already made; the spool begins anew.
   const Json entry = Json::parse(line);
   const std::string run_id = entry.at("run_id");
   if (!run_id.empty()) {

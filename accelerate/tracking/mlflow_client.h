@@ -1,5 +1,5 @@
-// Speaks MLflow's REST API (version 2.0): carries the lines of a spool to a server, each of them at
-// least once and with the effect of once.
+// Speaks MLflow's REST API (version 2.0). Sends the lines of a spool to a server; a line may be
+// sent again, but takes effect once.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace accelerate::detail {
 
-/// The server, or the way to it, fails: the same may succeed later.
+/// The server, or the way to it, fails: the same request may succeed later.
 class MlflowUnavailable : public NetworkError {
  public:
   explicit MlflowUnavailable(const std::string& what,
@@ -23,7 +23,7 @@ class MlflowUnavailable : public NetworkError {
   std::optional<std::chrono::seconds> retry_after_;
 };
 
-/// The server understood and will not: the same will be refused again.
+/// The server understood the request and refuses it: it would refuse it again.
 class MlflowRefused : public NetworkError {
  public:
   using NetworkError::NetworkError;
@@ -31,20 +31,20 @@ class MlflowRefused : public NetworkError {
 
 /// What is known of a run on the server.
 struct MlflowRemote {
-  std::string run_id;         ///< "" until the run was made.
-  std::string artifact_root;  ///< "7/abc/artifacts" where the server takes files, else "".
-  bool attempted = false;     ///< Making it was tried, and the answer may have been lost.
+  std::string run_id;         ///< "" until the run is made.
+  std::string artifact_root;  ///< "7/abc/artifacts" if the server takes files, else "".
+  bool attempted = false;     ///< Making the run was tried; the answer may be lost.
 };
 
 class MlflowClient {
  public:
-  /// `server`: "https://host:port", without a slash at the end.
+  /// `server` is "https://host:port", without a slash at the end.
   MlflowClient(HttpTransport& transport, std::string server)
       : transport_(transport), server_(std::move(server)) {}
 
-  /// Does what a line of a spool says. Throws MlflowUnavailable and MlflowRefused.
+  /// Carries out a line of a spool. Throws MlflowUnavailable and MlflowRefused.
   void deliver(const std::string& line, MlflowRemote& remote);
-  /// Ends a run whose process ended without a word.
+  /// Marks a run as KILLED if its process ended without ending the run.
   void end_killed(const MlflowRemote& remote, std::int64_t time_ms);
 
   [[nodiscard]] const std::string& server() const { return server_; }
@@ -52,7 +52,7 @@ class MlflowClient {
  private:
   std::string call(const std::string& method, const std::string& endpoint, const std::string& body);
   HttpResponse exchange(const HttpRequest& request);
-  std::string find_experiment(const std::string& name);  // Its id; "" when there is none.
+  std::string find_experiment(const std::string& name);  // Its id; "" if none.
   std::string experiment_id(const std::string& name);
   void make_run(const std::string& line, MlflowRemote& remote);
   bool find_run(const std::string& experiment, const std::string& spool_id, MlflowRemote& remote);
@@ -63,8 +63,8 @@ class MlflowClient {
   std::string server_;
 };
 
-/// As many lines at the beginning of `text` as fit one request, as one line, and how many bytes of
-/// `text` they are; 0 bytes when `text` has no whole line. Only metrics are put together.
+/// Several lines from the beginning of `text`, joined into one line for one request, and the number
+/// of their bytes. Only metrics are joined. 0 bytes if `text` has no whole line.
 struct MlflowGroup {
   std::string line;
   std::size_t bytes = 0;

@@ -44,7 +44,8 @@ std::vector<std::pair<std::string, double>> numbers_of(const TrackerValues& valu
   return all;
 }
 
-// Lines {"kind": kind, key: [items…]} of at most `most` items and of a size that the server takes.
+// Returns lines {"kind": kind, key: [items…]} with at most `most` items, small enough for the
+// server.
 std::vector<std::string> chunked(const char* key, const std::vector<Json>& items,
                                  std::size_t most) {
   std::vector<std::string> lines;
@@ -56,7 +57,7 @@ std::vector<std::string> chunked(const char* key, const std::vector<Json>& items
     bytes = 0;
   };
   for (const Json& item : items) {
-    // Escapes can make a character six bytes long: measured as it is sent.
+    // Measured as it is sent, since escapes can make a character six bytes long.
     const std::size_t size = line(item).size();
     if (chunk.size() == most || bytes + size > MlflowLimits::kRequestBytes) emit();
     bytes += size;
@@ -76,7 +77,7 @@ std::string mlflow_key(const std::string& name) {
                          std::string_view("_-. :/").find(c) != std::string::npos;
     if (!allowed) c = '_';
   }
-  // The server refuses what a path would change: "a//b", "/a", "a/../b", "a/".
+  // The server refuses names that a path would normalise: "a//b", "/a", "a/../b", "a/".
   std::vector<std::string> parts;
   for (const auto& part : split(key, '/')) {
     if (!part.empty()) parts.push_back(part == "." || part == ".." ? "_" : part);

@@ -19,7 +19,7 @@ bool has_control(const std::string& text) {
   return false;
 }
 
-// The authority of a URL: between "//" and the next slash.
+// Returns the authority of a URL: the part between "//" and the next slash.
 std::string authority(const std::string& url) {
   const auto begin = url.find("//") + 2;
   return url.substr(begin, url.find_first_of("/?#", begin) - begin);

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kWindow = 2 << 20;         // Read at a time.
+constexpr std::size_t kWindow = 2 << 20;         // Bytes read at a time.
 constexpr std::size_t kLongestLine = 256 << 20;  // An image, as base64.
 constexpr std::string_view kExtension = ".jsonl";
 constexpr std::string_view kArtifact = R"({"kind":"artifact")";
@@ -42,7 +42,7 @@ std::unique_ptr<FolderLock> try_lock(const std::filesystem::path& spool,
 
 }  // namespace
 
-// Without a lock, as on some network file systems, another run may send it as well.
+// Without a lock, as on some network file systems, another run may send the spool as well.
 MlflowSpool::MlflowSpool(FileSystem& files, Path path, Reader reader)
     : files_(&files),
       path_(std::move(path)),
@@ -117,7 +117,8 @@ void MlflowSpool::deliver(MlflowClient& client, const MlflowGroup& group) {
   advance(group);
 }
 
-// The first of them, or it goes to the end of the row.
+// Sends the first artifact that was set aside. If it does not arrive, it goes to the end of the
+// queue.
 void MlflowSpool::deliver_set_aside(MlflowClient& client) {
   const Part part = set_aside_.front();
   set_aside_.erase(set_aside_.begin());
@@ -139,8 +140,8 @@ void MlflowSpool::advance(const MlflowGroup& group) {
   save_progress();
 }
 
-// Losing it costs sending again, which changes nothing on the server: so it is not synced, and a
-// full disk is no matter.
+// A lost progress file costs sending again, which changes nothing on the server. So it is not
+// synced, and a full disk does not matter.
 void MlflowSpool::save_progress() const {
   Json set_aside = Json::array();
   for (const Part& part : set_aside_) set_aside.push_back({part.offset, part.bytes});
@@ -151,7 +152,7 @@ void MlflowSpool::save_progress() const {
                          {"set_aside", set_aside}};
   try {
     write_file_atomically(*files_, beside(".sent"), progress.dump() + "\n", {.durable = false});
-  } catch (const FileError&) {  // Said above.
+  } catch (const FileError&) {  // See above.
   }
 }
 
@@ -168,7 +169,7 @@ void MlflowSpool::load_progress() {
     for (const Json& part : progress.at("set_aside")) {
       set_aside_.push_back({part.at(0).get<std::uint64_t>(), part.at(1).get<std::size_t>()});
     }
-  } catch (const Json::exception&) {  // Damaged: send it all again.
+  } catch (const Json::exception&) {  // Damaged: send everything again.
     begin_again();
     remote_ = {"", "", true};
   }

@@ -36,7 +36,7 @@ void warn_kept(const detail::MlflowSpool& spool, const Error& error) {
        "', left by an earlier run, could not be sent and is kept: " + error.what());
 }
 
-// As mlflow.log_table writes it. Numbers stay numbers, other values become text.
+// Formats the table as mlflow.log_table does. Numbers stay numbers, other values become text.
 std::string mlflow_table(const TrackerTable& table) {
   using Json = nlohmann::ordered_json;
   Json data = Json::array();
@@ -72,10 +72,11 @@ MlflowTracker::MlflowTracker(detail::MlflowSettings settings,
 
 MlflowTracker::~MlflowTracker() {
   if (!thread_.joinable()) return;
-  if (process_ != ::getpid()) {  // A fork: the thread, and the connection, are the other process's.
+  // In a fork the thread and the connection belong to the other process.
+  if (process_ != ::getpid()) {
     thread_.detach();
     (void)transport_.release();
-    (void)changed_.release();  // It would wait for that thread.
+    (void)changed_.release();  // Its destructor would wait for that thread.
     return;
   }
   stop_sending();
@@ -135,7 +136,7 @@ std::string MlflowTracker::run_id() const {
   return run_id_;
 }
 
-// The sending thread: our own spool first, then those of runs that are gone.
+// Runs on the sending thread: sends our spool first, then the spools of earlier runs.
 void MlflowTracker::run() {
   detail::MlflowClient client(*transport_, settings_.server);
   detail::MlflowSpool own(real_file_system(), spool_path_,
@@ -156,7 +157,7 @@ void MlflowTracker::run() {
     }
   }
   conclude(own);
-  while (!is_stopped() && send_abandoned(client)) {  // What cannot be sent now, a later run sends.
+  while (!is_stopped() && send_abandoned(client)) {  // A later run sends what fails now.
   }
   set_flag(is_done_);
 }
@@ -167,12 +168,12 @@ std::string MlflowTracker::read_spool(std::uint64_t offset, std::size_t max_byte
   throw FileError("read", spool_path_, "it was removed meanwhile");
 }
 
-// One request of our own. Shows the run's id as soon as there is one.
+// Sends one request of this run. Publishes the run's id as soon as it is known.
 bool MlflowTracker::send_own(detail::MlflowSpool& own, detail::MlflowClient& client) {
   bool is_sent = false;
   try {
     is_sent = own.send_next(client);
-  } catch (const FileError&) {  // Removed. Whoever appends next makes it anew.
+  } catch (const FileError&) {  // Removed. The next append makes it anew.
   }
   if (const int removals = files_->removals(spool_path_); removals != removals_) {
     removals_ = removals;
@@ -187,7 +188,7 @@ bool MlflowTracker::send_own(detail::MlflowSpool& own, detail::MlflowClient& cli
   return true;
 }
 
-// All of ours has arrived: what is not on the disk yet need not be, and the spool goes.
+// Removes the spool, since everything has arrived. What is not on disk yet is dropped.
 void MlflowTracker::conclude(detail::MlflowSpool& own) {
   files_->discard();
   files_.reset();
@@ -225,8 +226,8 @@ void MlflowTracker::take_over_abandoned() {
   }
 }
 
-// One request of a run that is gone. Once all of it has arrived, the run is over. False when there
-// is none, or when it failed a moment ago.
+// Sends one request of an earlier run. Once everything has arrived, marks the run as ended. Returns
+// false if there is none, or if sending failed a moment ago.
 bool MlflowTracker::send_abandoned(detail::MlflowClient& client) {
   constexpr int kMostFailures = 5;
   if (abandoned_.empty() || std::chrono::steady_clock::now() < abandoned_pause_) return false;
@@ -252,8 +253,8 @@ bool MlflowTracker::send_abandoned(detail::MlflowClient& client) {
   return true;
 }
 
-// Longer with each failure, by chance so that runs which lost their server together do not come
-// back together.
+// Grows with each failure. The random part keeps runs that lost the server together from returning
+// together.
 std::chrono::milliseconds MlflowTracker::backoff(int failures) const {
   static thread_local std::minstd_rand random(std::random_device{}());
   const auto doubled = settings_.first_retry * (1LL << std::min(failures - 1, 16));
@@ -261,12 +262,12 @@ std::chrono::milliseconds MlflowTracker::backoff(int failures) const {
   return base / 2 + std::chrono::milliseconds(random() % (base.count() + 1));
 }
 
-// Until there is something to do. The end of the training is a reason to try again at once.
+// Waits until there is something to do. The end of the training triggers an immediate retry.
 void MlflowTracker::pause(std::chrono::milliseconds least) {
   auto wait = failures_ > 0 ? std::max(least, backoff(failures_)) : least;
   std::unique_lock lock(mutex_);
   const bool was_finishing = is_finishing_;
-  // The last moments are not for long pauses.
+  // At the end there is no time for long pauses.
   if (was_finishing) wait = std::min(wait, settings_.first_retry);
   changed_->wait_for(lock, wait, [&] { return is_stopped_ || is_finishing_ != was_finishing; });
 }
@@ -289,7 +290,7 @@ void MlflowTracker::finish() {
   }
   stop_sending();
   const bool is_kept = !files_ || files_->flush();
-  files_.reset();  // Says what it could not write.
+  files_.reset();  // Warns about what it could not write.
   if (has_arrived) return;
   warn("not all that was logged has reached the MLflow server " + settings_.server + ": " +
        (is_kept ? "'" : "what found room in '") + spool_path_.string() +

@@ -108,7 +108,8 @@ std::string to_table(std::vector<OperatorStats> operators, const TableOptions& o
 namespace detail {
 namespace {
 
-// Outer events before the inner ones that begin with them; memory changes after both.
+// Sorts outer events before inner events that begin at the same time, and memory changes after
+// both.
 bool comes_before(const TraceEvent& a, const TraceEvent& b) {
   if (a.thread != b.thread) return a.thread < b.thread;
   if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;

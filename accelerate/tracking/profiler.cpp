@@ -19,12 +19,12 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 
-// Of torch/csrc/profiler/kineto_shim.h, which needs a folder that is not on the include path.
+// From torch/csrc/profiler/kineto_shim.h, which needs a folder that is not on the include path.
 namespace torch::autograd::profiler {
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }
 
-// Of libkineto.h: raises the level of Kineto's log on standard error to errors.
+// From libkineto.h: lets Kineto's log on standard error show errors only.
 extern "C" void suppressLibkinetoLogMessages();
 
 namespace accelerate {
@@ -69,7 +69,7 @@ std::string shapes_text(const kineto::KinetoEvent& event) {
   return "[" + text + "]";
 }
 
-// Kernels by the host operator that started them.
+// Sums kernel times by the host operator that started the kernels.
 std::unordered_map<std::uint64_t, std::int64_t> device_times(const kineto::ProfilerResult& result) {
   std::unordered_map<std::uint64_t, std::int64_t> times;
   for (const auto& event : result.events()) {
@@ -101,7 +101,7 @@ std::vector<detail::TraceEvent> host_events(const kineto::ProfilerResult& result
   return events;
 }
 
-// What `call` throws, or null.
+// Returns what `call` throws, or null.
 template <typename Call>
 std::exception_ptr failure_of(Call&& call) {
   try {
@@ -112,7 +112,7 @@ std::exception_ptr failure_of(Call&& call) {
   }
 }
 
-// A folder that cannot be written to is better known before the training than after it.
+// Checks now that the folder is writable, instead of failing after the training.
 void need_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -127,7 +127,7 @@ void need_folder(const std::filesystem::path& folder) {
               "': " + error.message() + "; choose another folder");
 }
 
-// Kineto writes what it can and reports nothing: a whole trace ends with a brace.
+// Kineto writes what it can and reports nothing. A whole trace ends with a brace.
 bool is_whole(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary | std::ios::ate);
   const std::streamoff size = stream ? static_cast<std::streamoff>(stream.tellg()) : 0;
@@ -210,7 +210,7 @@ struct Profiler::Impl {
       : kwargs(std::move(profile_kwargs)),
         communicator(std::move(group)),
         activities(activities_of(kwargs)) {
-    (void)action_of(0);  // refuses a bad schedule
+    (void)action_of(0);  // Refuses a bad schedule.
     if (kwargs.output_trace_dir) need_folder(*kwargs.output_trace_dir);
     if (!env("KINETO_LOG_LEVEL")) suppressLibkinetoLogMessages();
     if (profiler_is_running.exchange(true)) {
@@ -248,7 +248,7 @@ struct Profiler::Impl {
                                 R"(, "world_size": )" + std::to_string(communicator->size()) + "}");
   }
 
-  // A mark around the step, under the name that PyTorch's tools look for.
+  // Marks the step, under the name that PyTorch's tools look for.
   void mark_step() {
     mark.emplace(at::RecordScope::USER_SCOPE);
     if (mark->isActive()) mark->before("ProfilerStep#" + std::to_string(number));
@@ -260,7 +260,7 @@ struct Profiler::Impl {
     return kineto::disableProfiler();
   }
 
-  // Runs until the schedule has something else to do.
+  // Begins `action`.
   void begin(ProfilerAction action) {
     if (action == ProfilerAction::warmup && !prepared) prepare();
     const bool to_record =
@@ -283,7 +283,7 @@ struct Profiler::Impl {
            (cycle == 0 ? name + ".json" : name + "." + std::to_string(cycle) + ".json");
   }
 
-  // A trace that fails is no reason to stay in its step: the next cycle may have better luck.
+  // If a trace fails, the schedule still advances: the next cycle may succeed.
   void step() {
     const bool ends_cycle = action_of(number) == ProfilerAction::record_and_save;
     mark.reset();
@@ -298,7 +298,7 @@ struct Profiler::Impl {
     const auto free_at_end = c10::make_scope_exit([] { profiler_is_running = false; });
     if (recording) {
       finish_trace();
-    } else if (prepared) {  // in the middle of a warmup: Kineto must be started to be ended
+    } else if (prepared) {  // During a warm-up: Kineto must be started to be ended.
       record();
       (void)end_recording();
     }
@@ -309,7 +309,7 @@ struct Profiler::Impl {
   std::set<ActivityType> activities;
   std::optional<at::RecordFunction> mark;
   std::optional<ProfileTrace> trace;
-  std::int64_t number = 0;  // of the step
+  std::int64_t number = 0;  // Of the step.
   std::int64_t cycles = 0;
   bool prepared = false;
   bool recording = false;
@@ -342,7 +342,7 @@ void Profiler::step() {
 void Profiler::stop() {
   if (impl_->stopped) return;
   const auto failure = failure_of([this] { impl_->stop(); });
-  // The others wait here also for a rank that could not write.
+  // The other ranks wait here, too, even if this rank could not write.
   if (impl_->kwargs.output_trace_dir) impl_->communicator->barrier();
   if (failure) std::rethrow_exception(failure);
 }

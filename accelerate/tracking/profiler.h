@@ -1,13 +1,15 @@
-// Records what the operators of a piece of the loop take, as a trace that Perfetto
-// (https://ui.perfetto.dev) and chrome://tracing open, and as a table. LibTorch's Kineto does the
-// recording.
+// Profiles the operators of a part of the loop. The result is a trace, which Perfetto
+// (https://ui.perfetto.dev) and chrome://tracing open, and a table. LibTorch's Kineto records it.
 //
 //   {
 //     auto profiler = accelerator.profile({.record_shapes = true, .output_trace_dir = "traces"});
-//     for (auto& batch : loader) { …; profiler.step(); }
-//   }                                            // traces/profile_0.json, one file a rank
+//     for (auto& batch : loader) {
+//       …
+//       profiler.step();
+//     }
+//   }  // Writes traces/profile_0.json, one file per rank.
 //
-// With a schedule only some steps are recorded; each cycle of it gives a trace. Source:
+// With a schedule only some steps are recorded; each cycle of the schedule gives a trace. Source:
 // torch.profiler, and ProfileKwargs of Hugging Face Accelerate.
 #pragma once
 
@@ -28,8 +30,8 @@ class ProfileTrace;
 
 enum class ProfilerActivity { cpu, cuda };
 
-/// Which steps are recorded: after `skip_first` steps, cycles of `wait` steps without, `warmup`
-/// steps with the recorder running but its results dropped, `active` steps that are recorded.
+/// Which steps are recorded. After `skip_first` steps come cycles: `wait` steps without recording,
+/// `warmup` steps whose results are dropped, and `active` steps that are recorded.
 struct ProfileSchedule {
   std::int64_t wait = 0;
   std::int64_t warmup = 0;
@@ -41,28 +43,28 @@ struct ProfileSchedule {
 
 enum class ProfilerAction { none, warmup, record, record_and_save };
 
-/// What is done in step `step`, counted from 0. Throws UsageError: a negative number, or no active
-/// step.
+/// Returns what is done in step `step`, counted from 0. Throws UsageError for a negative number, or
+/// if no step is active.
 [[nodiscard]] ProfilerAction action_at(const ProfileSchedule& schedule, std::int64_t step);
 
 struct ProfileKwargs {
-  /// Default: cpu, and cuda where LibTorch has a GPU.
+  /// Default: cpu, and cuda if LibTorch has a GPU.
   std::optional<std::vector<ProfilerActivity>> activities = {};
   /// Default: everything from begin to end is recorded.
   std::optional<ProfileSchedule> schedule_option = {};
-  /// Called with each trace, after its file was written.
+  /// Called with each trace, after the trace's file was written.
   std::function<void(ProfileTrace&)> on_trace_ready = {};
-  bool record_shapes = false;   ///< Of the operators' inputs.
-  bool profile_memory = false;  ///< What operators take and give back.
+  bool record_shapes = false;   ///< Shapes of the operators' inputs.
+  bool profile_memory = false;  ///< Memory that operators take and give back.
   bool with_stack = false;      ///< Call stacks; LibTorch has them for TorchScript only.
   bool with_flops = false;      ///< Estimated for matrix products, convolutions, add and mul.
   bool with_modules = false;    ///< The hierarchy of modules; for TorchScript only.
-  /// Where each rank writes profile_<rank>.json, and for the n-th further cycle of a schedule
-  /// profile_<rank>.<n>.json. Made when it is missing. Default: nothing is written.
+  /// Where each rank writes profile_<rank>.json, and profile_<rank>.<n>.json for the n-th further
+  /// cycle of a schedule. Made if it is missing. Default: nothing is written.
   std::optional<std::filesystem::path> output_trace_dir = {};
 };
 
-/// One recorded stretch. Belongs to its Profiler.
+/// One recorded cycle. Belongs to its Profiler.
 class ProfileTrace {
  public:
   struct Impl;
@@ -71,46 +73,46 @@ class ProfileTrace {
   ProfileTrace(ProfileTrace&&) noexcept;
   ProfileTrace& operator=(ProfileTrace&&) noexcept;
 
-  /// Number of the cycle, from 0, and of the step with which it ended.
+  /// The number of the cycle, from 0, and of the step with which it ended.
   [[nodiscard]] std::int64_t cycle() const;
   [[nodiscard]] std::int64_t step() const;
 
-  /// Writes the trace as Chrome's JSON; the file is complete or absent. Throws Error when it cannot
+  /// Writes the trace as Chrome's JSON; the file is complete or absent. Throws Error if it cannot
   /// be written.
   void export_chrome_trace(const std::filesystem::path& file);
 
-  /// Times put together by operator, or by operator and shapes.
+  /// Returns times combined by operator, or by operator and shapes.
   [[nodiscard]] std::vector<OperatorStats> key_averages(bool group_by_input_shape = false) const;
 
  private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// Records from its construction to its end. One at a time in a process. It belongs to the thread
-/// that made it: operators of that thread and of the backward passes it starts are recorded.
+/// Records from its construction to its end. Only one may exist in a process. It records the
+/// operators of the thread that made it, and of the backward passes that this thread starts.
 class [[nodiscard]] Profiler {
  public:
-  /// Throws UsageError: a profiler is running already, a schedule that is none, cuda without a GPU.
-  /// Throws Error: output_trace_dir cannot be made or written to.
+  /// Throws UsageError if a profiler is already running, the schedule is not valid, or cuda is
+  /// asked for without a GPU. Throws Error if output_trace_dir cannot be made or written to.
   explicit Profiler(ProfileKwargs kwargs = {},
                     std::shared_ptr<Communicator> communicator = single_communicator());
-  /// As stop(). Left by an exception, it writes the trace but does not wait for the other ranks,
-  /// and logs what goes wrong.
+  /// Calls stop(). If an exception ends the scope, writes the trace without waiting for the other
+  /// ranks, and logs failures.
   ~Profiler() noexcept(false);
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  /// The step is over: what the schedule wants next begins. Local. Throws Error when the trace that
-  /// the step ended cannot be written, and what on_trace_ready throws; the schedule goes on.
+  /// Ends the step and begins what the schedule wants next. Local. Throws Error if the step ended a
+  /// trace that cannot be written, and what on_trace_ready throws; the schedule continues.
   void step();
 
-  /// Ends the recording, writes and hands out the trace, and with output_trace_dir waits for all
-  /// ranks [collective]. A second call does nothing. Throws as step(), after the others were met.
+  /// Ends the recording, and writes and hands out the trace. With output_trace_dir waits for all
+  /// ranks [collective]. A second call does nothing. Throws as step(), after all ranks have met.
   void stop();
 
-  /// The last finished trace. Throws UsageError before there is one.
+  /// The last finished trace. Throws UsageError if there is none yet.
   [[nodiscard]] ProfileTrace& trace() const;
-  /// Of the last finished trace.
+  /// Returns key_averages() of the last finished trace.
   [[nodiscard]] std::vector<OperatorStats> key_averages(bool group_by_input_shape = false) const {
     return trace().key_averages(group_by_input_shape);
   }

@@ -27,7 +27,7 @@ std::string host_name() {
   return detail::file_name_part(name.data());
 }
 
-// Readers know event files by "tfevents" and sort them by name, hence the padded time.
+// Readers recognise event files by "tfevents" and sort them by name, hence the padded time.
 std::string event_file_name(double now) {
   static std::atomic<unsigned> count = 0;  // Two files of a process never share a name.
   std::array<char, 32> time{};
@@ -36,14 +36,15 @@ std::string event_file_name(double now) {
          std::to_string(::getpid()) + "." + std::to_string(count++);
 }
 
-// "1763735645.123456", as str(time.time()) writes it.
+// Formats the time as str(time.time()) does: "1763735645.123456".
 std::string time_folder(double now) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.6f", now);
   return text.data();
 }
 
-// The part of a plot becomes the name of a run, which is a folder: no separator may be in it.
+// The part of a plot becomes the name of a run, which is a folder, so it must not contain
+// separators.
 std::string scalars_folder(const std::string& tag, const std::string& part) {
   std::string name(fit_bytes(tag + "_" + part, 200));
   for (char& c : name) {

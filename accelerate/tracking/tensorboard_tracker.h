@@ -1,8 +1,8 @@
-// Writes TensorBoard event files, as `accelerate.tracking.TensorBoardTracker` does, natively.
+// Writes TensorBoard event files natively, as `accelerate.tracking.TensorBoardTracker` does.
 //
 // Below logging_dir/run_name: events.out.tfevents.… with scalars, texts, images and histograms; a
 // folder <name>_<part> for each part of Scalars; a folder <time> with the hyperparameters, as
-// events and as hparams.yml. docs/tracking.md says more.
+// events and as hparams.yml. See docs/tracking.md.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ namespace accelerate {
 
 class TensorBoardTracker final : public detail::FileTracker {
  public:
-  /// Options: flush_secs (1), how much a killed run can lose. Throws ConfigError: no logging_dir,
-  /// a name that leads out of it, an unknown option.
+  /// Options: flush_secs (1), the seconds that a killed run can lose. Throws ConfigError if there
+  /// is no logging_dir, the run name leads out of it, or an option is unknown.
   explicit TensorBoardTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files = {})
       : FileTracker("tensorboard", setup, files) {}
 
@@ -22,7 +22,7 @@ class TensorBoardTracker final : public detail::FileTracker {
   void store_init_configuration(const TrackerConfig& config) override;
   void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step) override;
-  /// A table in Markdown, under Text.
+  /// Logs a table in Markdown, under Text.
   void log_table(const std::string& name, const TrackerTable& table,
                  std::optional<std::int64_t> step) override;
 

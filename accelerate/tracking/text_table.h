@@ -7,11 +7,11 @@
 
 namespace accelerate::detail {
 
-/// "0.5", "3", the text itself, "train: 0.9, test: 0.8"; a distribution as its least, mean and
-/// greatest element.
+/// Returns "0.5", "3", the text itself, or "train: 0.9, test: 0.8". A distribution becomes its
+/// least, mean and greatest element.
 [[nodiscard]] std::string value_text(const TrackerValue& value);
 
-/// A Markdown table; '|' and line ends in cells do not break it.
+/// Returns a Markdown table. '|' and line ends in cells do not break it.
 [[nodiscard]] std::string markdown(const TrackerTable& table);
 
 }  // namespace accelerate::detail

@@ -33,7 +33,7 @@ Registry& registry() {
   return instance;
 }
 
-// Upstream's others talk through Python packages.
+// Upstream's other trackers need Python packages.
 bool is_python_only(const std::string& name) {
   constexpr std::string_view kNames[] = {"wandb",   "trackio", "comet_ml", "aim",
                                          "clearml", "dvclive", "swanlab"};

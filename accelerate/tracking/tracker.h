@@ -1,4 +1,4 @@
-// The interface of experiment trackers, for ours and for yours. Names and meaning are those of
+// The interface of experiment trackers, for ours and for yours. Names and their meaning follow
 // `accelerate.tracking.GeneralTracker`.
 //
 //   class Console final : public GeneralTracker {
@@ -7,8 +7,8 @@
 //   };
 //   Accelerator accelerator({.log_with = {"tensorboard", std::make_shared<Console>()}});
 //
-// Threads: the training thread calls; a tracker that waits for a disk or a network does so on a
-// thread of its own, so that training never does.
+// The training thread makes all calls. A tracker that waits for a disk or a network does so on
+// another thread, so that training never waits.
 #pragma once
 
 #include <cstdint>
@@ -27,53 +27,54 @@ class GeneralTracker {
  public:
   virtual ~GeneralTracker() = default;
 
-  /// By which get_tracker() finds it, unless log_with named a registered class: then by that name.
+  /// The name by which get_tracker() finds it, unless log_with named a registered class: then that
+  /// name.
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Whether it writes below ProjectConfiguration::logging_dir, which must be set then.
+  /// Whether it writes below ProjectConfiguration::logging_dir, which must then be set.
   [[nodiscard]] virtual bool requires_logging_directory() const { return false; }
-  /// Whether only rank 0 tracks; otherwise every rank does, each with an object of its own.
+  /// Whether only rank 0 tracks. If false, every rank does, each with a separate object.
   [[nodiscard]] virtual bool main_process_only() const { return true; }
 
   /// Called once, by init_trackers(), before anything else.
   virtual void start() {}
-  /// The settings of the run, for people to compare runs by.
+  /// Stores the settings of the run, by which people compare runs.
   virtual void store_init_configuration(const TrackerConfig& config) { (void)config; }
-  /// The values of a step. Must not wait.
+  /// Logs the values of a step. Must not wait.
   virtual void log(const TrackerValues& values, std::optional<std::int64_t> step) = 0;
-  /// A tracker that keeps no images, or no tables, says so once and goes on.
+  /// Log images or a table. The default warns once that the tracker does not keep them.
   virtual void log_images(const TrackerImages& images, std::optional<std::int64_t> step);
   virtual void log_table(const std::string& name, const TrackerTable& table,
                          std::optional<std::int64_t> step);
-  /// Called once, by end_training(): everything is written, or a warning says what is not.
+  /// Called once, by end_training(). Writes everything, or warns about what it could not write.
   virtual void finish() {}
 };
 
-/// With what a named tracker is made.
+/// The arguments that a tracker is made with.
 struct TrackerSetup {
   std::string run_name;               ///< The project's name.
-  std::filesystem::path logging_dir;  ///< Empty when none was given.
+  std::filesystem::path logging_dir;  ///< Empty if none was given.
   TrackerConfig options;              ///< init_kwargs[name]
 };
 
 struct TrackerClass {
-  /// Makes a tracker, never null; its start() has not been called. Throws ConfigError.
+  /// Makes a tracker, never null; start() is called later. Throws ConfigError.
   std::function<std::shared_ptr<GeneralTracker>(const TrackerSetup&)> make;
   bool requires_logging_directory = false;
   bool main_process_only = true;
-  /// Whether log_with = {"all"} means it too, with that setup; default: always.
+  /// Whether log_with = {"all"} includes it, given the setup; default: always.
   std::function<bool(const TrackerSetup&)> is_in_all = {};
 };
 
-/// Makes `log_with = {name}` mean a tracker of yours. Thread-safe; holds for the process. Throws
-/// UsageError for an empty name, "all", and a name that is taken.
+/// Makes `log_with = {name}` mean a tracker of yours, in this process. Thread-safe. Throws
+/// UsageError for an empty name, "all", a name that is taken, and an empty function.
 void register_tracker_class(const std::string& name, TrackerClass tracker_class);
 
-/// The names that log_with takes in this build, ours first, then yours, without "all".
+/// The names that log_with accepts in this build, ours first, then yours, without "all".
 [[nodiscard]] std::vector<std::string> available_trackers();
 
 namespace detail {
-/// The class of that name. Throws ConfigError with the nearest name, or with the cure when this
-/// build lacks it.
+/// Returns the class of that name. Throws ConfigError with the nearest name, or with the cure if
+/// this build lacks the class.
 [[nodiscard]] TrackerClass tracker_class(const std::string& name);
 }  // namespace detail
 

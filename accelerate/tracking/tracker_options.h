@@ -1,4 +1,4 @@
-// Reads the options of a tracker, init_kwargs[name], strictly: what is misspelt is not ignored.
+// Reads the options of a tracker, init_kwargs[name], strictly: misspelt options are errors.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace accelerate::detail {
 
-/// Each getter takes an option out; finish() refuses what is left. All throw ConfigError.
+/// Each getter takes an option out; finish() refuses what remains. All throw ConfigError.
 class TrackerOptions {
  public:
   TrackerOptions(std::string tracker, TrackerConfig options)
@@ -21,10 +21,10 @@ class TrackerOptions {
   [[nodiscard]] std::optional<std::string> text(const std::string& name);
   [[nodiscard]] std::optional<bool> flag(const std::string& name);
   [[nodiscard]] std::optional<std::int64_t> integer(const std::string& name);
-  /// Above 0, fractions allowed.
+  /// Returns a number above 0, possibly with a fraction.
   [[nodiscard]] std::optional<std::chrono::milliseconds> seconds(const std::string& name);
   [[nodiscard]] std::optional<ConfigMap> map(const std::string& name);
-  /// Throws for an option that no getter asked for, naming the nearest one that was.
+  /// Throws for an option that no getter asked for, naming the nearest known option.
   void finish() const;
 
  private:
@@ -36,19 +36,19 @@ class TrackerOptions {
   std::vector<std::string> known_;
 };
 
-/// `logging_dir` / `run_name`. Throws ConfigError: no logging_dir, an empty run name, one that
-/// leads out of logging_dir.
+/// Returns `logging_dir` / `run_name`. Throws ConfigError if there is no logging_dir, or the run
+/// name is empty or leads out of it.
 [[nodiscard]] std::filesystem::path run_folder(const std::string& tracker,
                                                const std::filesystem::path& logging_dir,
                                                const std::string& run_name);
 
-/// Makes `folder`. Throws ConfigError when that is refused; a full disk is not: it may have room
-/// later, and the files make their folder themselves.
+/// Makes `folder`. Throws ConfigError if that is refused. A full disk is not an error: it may have
+/// room later, and the files make their folder themselves.
 void make_run_folder(const std::string& tracker, FileSystem& files,
                      const std::filesystem::path& folder);
 
-/// `text` as part of a file name: what is no letter, digit, dot, dash or underscore becomes '_',
-/// and at most 180 bytes are kept.
+/// Returns `text` as part of a file name: characters other than letters, digits, dots, dashes and
+/// underscores become '_', and at most 180 bytes are kept.
 [[nodiscard]] std::string file_name_part(std::string_view text);
 
 }  // namespace accelerate::detail

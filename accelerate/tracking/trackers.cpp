@@ -13,12 +13,12 @@ struct Trackers::Choice {
   std::string name;
   TrackerClass tracker_class;
   bool is_from_all = false;
-  std::shared_ptr<GeneralTracker> object = nullptr;  // Null: a name was given.
+  std::shared_ptr<GeneralTracker> object = nullptr;  // Null if a name was given.
 };
 
 namespace {
 
-// What a rank gets that does not track.
+// The tracker of a rank that does not track.
 class BlankTracker final : public GeneralTracker {
  public:
   explicit BlankTracker(std::string name) : name_(std::move(name)) {}
@@ -31,7 +31,7 @@ class BlankTracker final : public GeneralTracker {
   std::string name_;
 };
 
-// A tracker object as a class of one, so that both kinds of choice are treated alike.
+// Wraps a tracker object as a class, so that both kinds of choice are treated alike.
 TrackerClass class_of(const std::shared_ptr<GeneralTracker>& tracker) {
   if (!tracker) {
     throw ConfigError("log_with has a null pointer; allowed are names and trackers");
@@ -48,7 +48,7 @@ void need_directory(const std::string& name, const TrackerClass& one,
                     "project_config.logging_dir, of the Accelerator's options");
 }
 
-// Calls `fn` with every one, also when it throws for one of them.
+// Calls `fn` with every tracker, even if it throws for one of them.
 template <typename Fn>
 void for_each(const std::vector<std::shared_ptr<GeneralTracker>>& trackers, Fn&& fn) {
   std::exception_ptr first;

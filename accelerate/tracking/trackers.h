@@ -1,4 +1,4 @@
-// The trackers of a run, chosen by log_with: what the Accelerator does with them, rank by rank.
+// The trackers of a run, chosen by log_with, on one rank.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace accelerate {
 
-/// A tracker by name, or one of your own.
+/// A tracker by name, or an object of yours.
 class LogWith {
  public:
   // NOLINTBEGIN(google-explicit-constructor): {"tensorboard", my_tracker} is the point.
@@ -25,7 +25,7 @@ class LogWith {
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] const std::string* name() const { return std::get_if<std::string>(&choice_); }
-  /// Null when it is a name.
+  /// Returns null if it is a name.
   [[nodiscard]] std::shared_ptr<GeneralTracker> tracker() const;
 
  private:
@@ -35,38 +35,38 @@ class LogWith {
 /// init_kwargs: options by tracker.
 using TrackerKwargs = std::map<std::string, TrackerConfig>;
 
-/// Which trackers there are, on this rank. Not thread-safe.
+/// The trackers on this rank. Not thread-safe.
 class Trackers {
  public:
-  /// Checks every choice; "all" is every name of available_trackers() that can run, beside what
-  /// else is given (mlflow can when a server is named); a choice that comes twice counts once.
-  /// Throws ConfigError: an unknown name, no logging_dir where one is needed, a tracker object with
-  /// the name of another choice.
+  /// Checks every choice. "all" adds every name of available_trackers() that can run (mlflow can if
+  /// a server is named). A choice that occurs twice counts once. Throws ConfigError for an unknown
+  /// name, for a tracker that needs a logging_dir without one, and for a tracker object with the
+  /// name of another choice.
   Trackers(const std::vector<LogWith>& log_with, std::filesystem::path logging_dir,
            bool is_main_process);
   ~Trackers();
   Trackers(Trackers&&) noexcept;
   Trackers& operator=(Trackers&&) noexcept;
 
-  /// Makes and starts them, and hands them `config`. Local. Throws ConfigError, and what a tracker
-  /// throws; then there are none: those that had started are dropped. UsageError when called a
-  /// second time before finish().
+  /// Makes and starts the trackers, and gives them `config`. Local. Throws ConfigError, and what a
+  /// tracker throws; then no tracker is left, even if some had started. Throws UsageError if called
+  /// again before finish().
   void init(const std::string& project_name, const TrackerConfig& config,
             const TrackerKwargs& init_kwargs);
-  /// This and the next two reach all trackers, also when one throws; the first exception is thrown
-  /// again at the end. Throw UsageError before init(): values for no run.
+  /// This and the next two functions reach all trackers even if one throws; the first exception is
+  /// rethrown at the end. They throw UsageError before init(), when there is no run.
   void log(const TrackerValues& values, std::optional<std::int64_t> step);
   void log_images(const TrackerImages& images, std::optional<std::int64_t> step);
   void log_table(const std::string& name, const TrackerTable& table,
                  std::optional<std::int64_t> step);
-  /// The tracker called `name`; one that does nothing where this rank has none of it. Throws
-  /// UsageError for a name that log_with does not have, and before init().
+  /// Returns the tracker called `name`, or one that does nothing if this rank does not have it.
+  /// Throws UsageError for a name that log_with does not have, and before init().
   [[nodiscard]] std::shared_ptr<GeneralTracker> get(const std::string& name) const;
-  /// Those that were started on this rank.
+  /// The trackers that were started on this rank.
   [[nodiscard]] const std::vector<std::shared_ptr<GeneralTracker>>& active() const {
     return active_;
   }
-  /// Finishes all, also when one throws; the first exception is thrown again at the end.
+  /// Finishes all trackers even if one throws; the first exception is rethrown at the end.
   void finish();
 
  private:
@@ -82,7 +82,7 @@ class Trackers {
   bool is_main_process_;
   bool started_ = false;
   bool ended_ = false;
-  std::vector<std::string> active_names_;  // By which they were chosen.
+  std::vector<std::string> active_names_;  // The names by which they were chosen.
   std::vector<std::shared_ptr<GeneralTracker>> active_;
 };
 

@@ -3,8 +3,8 @@
 //   accelerator.log({{"loss", loss}, {"epoch", epoch}, {"note", "warm-up"},
 //                    {"accuracy", Scalars{{"train", 0.91}, {"test", 0.88}}},
 //                    {"weights", Histogram{net->fc->weight}}}, step);
-//   accelerator.init_trackers("fashion", {{"lr", 3e-4}, {"optimizer", ConfigMap{{"name",
-//   "adamw"}}}});
+//   accelerator.init_trackers("fashion",
+//                             {{"lr", 3e-4}, {"optimizer", ConfigMap{{"name", "adamw"}}}});
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@
 namespace accelerate {
 
 namespace detail {
-/// Whether `value` is greater than the greatest std::int64_t; it is then kept as a double.
+/// Whether `value` exceeds the greatest std::int64_t. It is then kept as a double.
 template <std::integral Number>
 [[nodiscard]] constexpr bool exceeds_int64(Number value) {
   if constexpr (sizeof(Number) < sizeof(std::int64_t) || std::signed_integral<Number>) return false;
@@ -37,9 +37,9 @@ struct Histogram {
   at::Tensor values;
 };
 
-/// One value: a number, a text, several numbers, or a distribution. Numbers convert by themselves;
-/// a tensor of one element becomes its number, which waits for its device. Throws UsageError for a
-/// tensor of more elements.
+/// One value: a number, a text, several numbers, or a distribution. Numbers convert implicitly. A
+/// tensor of one element becomes its number, which waits for the tensor's device. Throws UsageError
+/// for a tensor with another number of elements.
 class TrackerValue : public std::variant<double, std::int64_t, std::string, Scalars, Histogram> {
  public:
   // NOLINTBEGIN(google-explicit-constructor): {"loss", 0.5} is the point.
@@ -60,12 +60,12 @@ class TrackerValue : public std::variant<double, std::int64_t, std::string, Scal
   [[nodiscard]] const variant& as_variant() const { return *this; }
 };
 
-/// Names and values in the order in which they are to be shown.
+/// Names and values, in the order in which they are shown.
 using TrackerValues = std::vector<std::pair<std::string, TrackerValue>>;
 
-/// Images by name: shape [N, C, H, W] (a grid of 8 columns), [C, H, W] or [H, W]; C is 1 or 3, and
-/// 4 without N; uint8, bool (black and white), or floating point in 0 … 1. Cost: whoever logs them
-/// encodes them as PNG, some milliseconds for a hundred thousand pixels.
+/// Images by name. Shapes: [N, C, H, W] (a grid of 8 columns), [C, H, W] or [H, W]; C is 1 or 3, or
+/// 4 without N. Dtypes: uint8, bool (black and white), or floating point in 0 … 1. Cost: the
+/// logging call encodes PNG, some milliseconds per hundred thousand pixels.
 using TrackerImages = std::vector<std::pair<std::string, at::Tensor>>;
 
 struct TrackerTable {
@@ -77,7 +77,7 @@ class ConfigValue;
 /// Settings by name, in the order given.
 using ConfigMap = std::vector<std::pair<std::string, ConfigValue>>;
 
-/// Pure data: nothing, a boolean, a number, a text, a list, or settings by name.
+/// Plain data: nothing, a boolean, a number, a text, a list, or settings by name.
 class ConfigValue {
  public:
   using List = std::vector<ConfigValue>;
@@ -114,23 +114,24 @@ struct Node;
 
 namespace detail {
 
-/// "optimizer.lr" → 0.1 for settings within settings; lists as JSON. Order kept.
+/// A setting after nested settings are flattened: "optimizer.lr" → 0.1. Lists become JSON. The
+/// order is kept.
 struct FlatSetting {
   std::string name;
   std::variant<std::monostate, bool, std::int64_t, double, std::string> value;
 };
 [[nodiscard]] std::vector<FlatSetting> flatten(const TrackerConfig& config);
 
-/// The same data as a document for the YAML and JSON writers.
+/// Converts `value` to a document for the YAML and JSON writers.
 [[nodiscard]] Node to_node(const ConfigValue& value);
 
-/// The shortest text that reads back as `value`: "0.1", "1e-05", "nan", "inf", "-inf".
+/// Returns the shortest text that reads back as `value`: "0.1", "1e-05", "nan", "inf", "-inf".
 [[nodiscard]] std::string shortest_number(double value);
-/// As Python's str(): "True", "None", "0.1", "3".
+/// Formats the value as Python's str() does: "True", "None", "0.1", "3".
 [[nodiscard]] std::string setting_text(const FlatSetting& setting);
 
-/// Throws UsageError: an empty name, a name that comes twice, a text that is not UTF-8, a histogram
-/// of what has no order.
+/// Throw UsageError for an empty or repeated name, a text that is not UTF-8, and a histogram of
+/// values that are not real numbers.
 void check_values(const TrackerValues& values);
 void check_names(const std::vector<std::string>& names, std::string_view what);
 void check_config(const TrackerConfig& config);

@@ -1,4 +1,4 @@
-// What a tracker says when something goes wrong, from any thread.
+// Warnings of a tracker, from any thread.
 #pragma once
 
 #include <string>
@@ -7,21 +7,21 @@
 
 namespace accelerate::detail {
 
-/// Warns as the logger accelerate.tracking. A tracker runs on the right ranks already, and its
-/// threads belong to none, so all of them speak. Nothing passes out: a wrong ACCELERATE_LOG_LEVEL,
-/// or a sink that throws, must not end the thread that wants to say that a disk is full.
+/// Warns through the logger accelerate.tracking, on every rank: a tracker already runs on the right
+/// ranks, and its threads belong to none. Drops all exceptions: a wrong ACCELERATE_LOG_LEVEL, or a
+/// sink that throws, must not end the thread that reports a full disk.
 inline void warn(const std::string& text) noexcept {
   try {
     get_logger("accelerate.tracking").warning(text, {.main_process_only = false});
-  } catch (...) {  // Said above.
+  } catch (...) {  // See above.
   }
 }
 
-/// The same, once for each text.
+/// As warn, once for each text.
 inline void warn_once(const std::string& text) noexcept {
   try {
     get_logger("accelerate.tracking").warning_once(text, {.main_process_only = false});
-  } catch (...) {  // Said above.
+  } catch (...) {  // See above.
   }
 }
 

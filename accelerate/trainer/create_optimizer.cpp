@@ -28,7 +28,7 @@ namespace {
 
 using Group = torch::optim::OptimizerParamGroup;
 
-// Names of the parameters that nn.LayerNorm modules own.
+// Returns the names of the parameters that nn.LayerNorm modules own.
 std::set<std::string> parameters_of_layer_norms(const TrainableModel& model) {
   std::set<std::string> names;
   const auto add = [&](const std::string& path, const auto& parameters) {
@@ -55,7 +55,7 @@ bool is_name_without_decay(const std::string& name) {
   return std::regex_search(name, pattern);
 }
 
-// optim_args: "momentum=0.9,nesterov=true", taken out one by one.
+// The settings of optim_args, "momentum=0.9,nesterov=true", which are taken out one by one.
 class OptimArgs {
  public:
   explicit OptimArgs(const std::string& text) {
@@ -101,7 +101,7 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& parameters) {
   return tensors;
 }
 
-// Both groups with `options`, the second one without decay.
+// Returns an optimizer of both groups with `options`; the second group has no weight decay.
 template <typename Optimizer, typename Options>
 std::shared_ptr<torch::optim::Optimizer> over(const ParameterGroups& parameters, Options options,
                                               double weight_decay) {

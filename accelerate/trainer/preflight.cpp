@@ -23,7 +23,8 @@
 namespace accelerate::detail {
 namespace {
 
-// The classes of a model that picks one of several for a row or a token; 0 for others.
+// Returns the number of classes of a model that picks a class for a row or a token; 0 for other
+// models.
 std::int64_t classes_of(const TrainableModel& model) {
   const auto* pretrained = model.pretrained();
   if (pretrained == nullptr) return 0;
@@ -62,13 +63,13 @@ void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::st
   }
 }
 
-// A collator of the user's may make labels, or change them.
+// Whether the collator leaves labels alone. A collator of the user's may make or change them.
 bool keeps_labels(const DataCollator& collator) {
   return !collator || collator.target<DataCollatorWithPadding>() != nullptr ||
          collator.target<DataCollatorForTokenClassification>() != nullptr;
 }
 
-// Without them a batch has no labels: evaluations would have neither a loss nor metrics.
+// Throws where columns of labels are missing: evaluations would have neither a loss nor metrics.
 void check_label_names(const TrainerCore& core, const Dataset& used, const std::string& where) {
   if (!keeps_labels(core.options.data_collator)) return;
   for (const std::string& name : core.args.label_names) {
@@ -107,7 +108,7 @@ void check_evaluation(const TrainerCore& core) {
     check_dataset(core, dataset, name.empty() ? "eval_dataset" : "eval_dataset '" + name + "'");
 }
 
-// The names that an evaluation gives, as far as they are known before one.
+// Returns the names that an evaluation gives, as far as they are known before it runs.
 std::vector<std::string> known_metrics(const TrainerCore& core) {
   std::vector<std::string> names{"loss", "runtime", "samples_per_second", "steps_per_second"};
   const auto& metric = core.options.compute_metrics.metric();
@@ -119,7 +120,8 @@ std::vector<std::string> known_metrics(const TrainerCore& core) {
   return all;
 }
 
-// What a function of the user's computes is not known before it is called.
+// Checks nothing where the user's function computes metrics: their names are unknown until it is
+// called.
 void check_watched_metric(const TrainerCore& core) {
   const auto& compute = core.options.compute_metrics;
   const auto& metric = core.args.metric_for_best_model;
@@ -140,7 +142,7 @@ std::string grouped_digits(std::int64_t number) {
   return text;
 }
 
-// Parameters, gradients and what the optimizer keeps; activations come on top.
+// The bytes of parameters, gradients and optimizer state; activations come on top.
 std::int64_t state_bytes(const TrainerCore& core, const ModelSize& size) {
   const auto name = static_cast<OptimizerName>(core.args.optim);
   const bool is_adam = name == OptimizerName::adamw_torch ||
@@ -152,7 +154,7 @@ std::int64_t state_bytes(const TrainerCore& core, const ModelSize& size) {
   return is_sharded ? bytes / core.accelerator.num_processes() : bytes;
 }
 
-// Numbers that the model returns for a row of `tokens` tokens; 0 where nobody knows.
+// How many numbers the model returns for a row of `tokens` tokens; 0 where that is not known.
 std::int64_t outputs_of_row(const TrainableModel& model, std::int64_t tokens) {
   const auto* pretrained = model.pretrained();
   if (pretrained == nullptr) return 0;
@@ -164,7 +166,7 @@ std::int64_t outputs_of_row(const TrainableModel& model, std::int64_t tokens) {
   return name.ends_with("LMHeadModel") || name.ends_with("LM") ? tokens * words : 0;
 }
 
-// What a function of the user's gets: all predictions, on each rank.
+// The bytes of all predictions, which a function of the user's gets on each rank.
 std::int64_t prediction_bytes(const TrainerCore& core) {
   std::int64_t numbers = 0;
   if (!core.options.compute_metrics.function() || core.args.prediction_loss_only) return 0;

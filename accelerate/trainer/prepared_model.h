@@ -14,7 +14,8 @@ class PreparedModel {
   /// [collective] Throws what Accelerator::prepare() throws.
   PreparedModel(Accelerator& accelerator, TrainableModel model);
 
-  /// The model's forward under the engine, in its precision. [collective where it is sharded]
+  /// Runs the model's forward under the Accelerator, in its mixed precision. [collective where the
+  /// model is sharded]
   [[nodiscard]] ModelOutput operator()(const Inputs& inputs) { return call_(inputs); }
   [[nodiscard]] const std::shared_ptr<ModelCore>& core() const { return call_.core(); }
   [[nodiscard]] std::vector<at::Tensor> parameters() const { return call_.parameters(); }
@@ -22,7 +23,7 @@ class PreparedModel {
   void train(bool on = true) const { model_.train(on); }
 
  private:
-  // What Prepared calls: a model without its type.
+  // Gives Prepared one type to call, whatever the type of the model.
   struct Callable {
     TrainableModel model;
     ModelOutput forward(const Inputs& inputs) { return model.forward(inputs); }

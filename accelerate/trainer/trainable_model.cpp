@@ -13,7 +13,7 @@
 namespace accelerate {
 namespace {
 
-// Arguments of a TorchScript forward, without the module itself.
+// Returns the arguments of a TorchScript forward, without the module itself.
 std::vector<std::string> script_arguments(const torch::jit::Module& script) {
   std::vector<std::string> names;
   const auto method = script.find_method("forward");
@@ -93,7 +93,7 @@ TrainableModel::TrainableModel(std::shared_ptr<torch::nn::Module> module, Forwar
 std::string TrainableModel::name() const {
   if (script_) return script_->type()->name() ? script_->type()->name()->name() : "ScriptModule";
   if (!module_) return "";
-  const std::string full = module_->name();  // "(anonymous namespace)::NetImpl" for some.
+  const std::string full = module_->name();  // Some are "(anonymous namespace)::NetImpl".
   const auto colons = full.rfind("::");
   std::string name = colons == std::string::npos ? full : full.substr(colons + 2);
   if (name.ends_with("Impl")) name.resize(name.size() - 4);

@@ -1,9 +1,10 @@
-// What a Trainer trains: a model of models/, a module of yours, or a TorchScript module, behind one
-// call.
+// What a Trainer trains: a model of models/, a module of yours, or a TorchScript module, all behind
+// one call.
 //
 //   Trainer({.model = AutoModelForCausalLM::from_pretrained("…")});
-//   Trainer({.model = std::make_shared<Net>()});               // ModelOutput forward(const
-//   Inputs&) Trainer({.model = trainable(net, [](Net& net, const Inputs& batch) {
+//   // Net has ModelOutput forward(const Inputs&).
+//   Trainer({.model = std::make_shared<Net>()});
+//   Trainer({.model = trainable(net, [](Net& net, const Inputs& batch) {
 //     return ModelOutput{.logits = net->forward(batch["pixels"])};
 //   })});
 #pragma once
@@ -32,14 +33,14 @@ namespace accelerate {
 class PreTrainedModel;
 
 namespace detail {
-/// A module that is called by names.
+/// A module whose forward takes Inputs, that is, tensors by name.
 template <typename M>
 concept TakesInputs = std::is_base_of_v<torch::nn::Module, M> && requires(M& m, const Inputs& in) {
   { m.forward(in) } -> std::convertible_to<ModelOutput>;
 };
 }  // namespace detail
 
-/// A handle: copies share the module, whose parameters keep their names in checkpoints.
+/// A handle: copies share the module. The module's parameters keep their names in checkpoints.
 class TrainableModel {
  public:
   using Forward = std::function<ModelOutput(const Inputs& inputs)>;
@@ -52,9 +53,10 @@ class TrainableModel {
                        [held = module.get()](const Inputs& inputs) -> ModelOutput {
                          return held->forward(inputs);
                        }) {}
-  /// A TorchScript module, called with its arguments by name. It may return a loss, {}; a dict or
-  /// named tuple with the names of ModelOutput; or a tuple, of which a first tensor {} is the loss
-  /// and the next one, or else the first, the logits.
+  /// A TorchScript module, called with its arguments by name. It may return a tensor: the loss if
+  /// its shape is {}, else the logits. It may return a dict or named tuple with the names of
+  /// ModelOutput. Or it may return a tuple: a first tensor of shape {} is the loss and the next
+  /// tensor the logits; otherwise the first tensor is the logits.
   TrainableModel(const torch::jit::Module& script);  // NOLINT(google-explicit-constructor)
   TrainableModel(std::shared_ptr<torch::nn::Module> module, Forward forward);
 
@@ -66,9 +68,9 @@ class TrainableModel {
   [[nodiscard]] const std::shared_ptr<torch::jit::Module>& script() const { return script_; }
   /// Null unless it is a model of models/.
   [[nodiscard]] PreTrainedModel* pretrained() const { return pretrained_; }
-  /// The class, for people.
+  /// The name of the class, for people.
   [[nodiscard]] std::string name() const;
-  /// The arguments of its forward; empty where nobody knows.
+  /// The names of the arguments of forward; empty where they are unknown.
   [[nodiscard]] std::vector<std::string> input_names() const;
   void train(bool on = true) const;
 
@@ -79,7 +81,8 @@ class TrainableModel {
   Forward forward_;
 };
 
-/// `module`, a shared_ptr or a module holder, that `forward(module, inputs)` calls.
+/// Makes a TrainableModel of `module`, a shared_ptr or a module holder, whose forward is a call of
+/// `forward(module, inputs)`.
 template <typename Module, typename Fn>
 [[nodiscard]] TrainableModel trainable(Module module, Fn forward) {
   static_assert(std::is_invocable_r_v<ModelOutput, Fn, Module&, const Inputs&>,

@@ -37,7 +37,7 @@ const Logger& trainer_logger() {
   return instance;
 }
 
-// A share of all steps, or a number of them.
+// Turns a share of all steps into a number of steps; a number stays as it is.
 std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
   return static_cast<std::int64_t>(steps < 1 ? std::ceil(static_cast<double>(max_steps) * steps)
                                              : steps);
@@ -46,7 +46,7 @@ std::int64_t resolved_steps(double steps, std::int64_t max_steps) {
 }  // namespace
 
 struct Trainer::Impl {
-  /// To go on from, if any.
+  /// The checkpoint to go on from, if any.
   using CheckpointFolder = std::optional<std::filesystem::path>;
 
   explicit Impl(TrainerOptions options);
@@ -55,7 +55,7 @@ struct Trainer::Impl {
   TrainOutput train_with(std::int64_t batch_size, const CheckpointFolder& from);
   LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
 
-  /// The loader, and how far it goes.
+  /// The loader, and the plan of the training.
   struct Prepared {
     PreparedLoader<Inputs> loader;
     detail::TrainingPlan plan;
@@ -80,7 +80,7 @@ struct Trainer::Impl {
   detail::Checkpoints checkpoints{core};
   detail::TrainerHub hub{core, checkpoints};
   std::shared_ptr<detail::RunLogCallback> run_log = std::make_shared<detail::RunLogCallback>();
-  bool has_trained = false;  // So that what is in output_dir is this run's own.
+  bool has_trained = false;  // If so, what is in output_dir belongs to this run.
 };
 
 Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
@@ -144,7 +144,7 @@ void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
 
 TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
   const auto from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
-  // All ranks have the same, so all find the same.
+  // All ranks have the same arguments and data, so all find the same mistakes.
   detail::check_training(core);
   if (!has_trained) detail::check_output_dir(core, from.value_or(std::filesystem::path()));
   const auto lock = detail::lock_output_dir(core);
@@ -192,7 +192,7 @@ TrainOutput Trainer::Impl::run_loop(Prepared prepared,
   std::optional<std::string> from;
   if (resumed) from = "checkpoint-" + std::to_string(first_step);
   run_log->begin(core.event(), prepared.plan, from);
-  return_freed_memory();  // of tokenizing and loading
+  return_freed_memory();  // From tokenizing and loading.
   int signal = 0;
   double total_loss = 0;
   try {
@@ -222,14 +222,14 @@ detail::LoopServices Trainer::Impl::services() {
               }};
 }
 
-// The training is over, for whatever reason.
+// Ends the training, for whatever reason.
 void Trainer::Impl::leave(const std::string& reason, const LogValues& metrics) {
   run_log->end(core.event(), reason, metrics);
   core.is_training = false;
   core.call(&TrainerCallback::on_train_end);
 }
 
-// What ended the training counts, not what callbacks throw about it.
+// The error that ended the training goes on; what callbacks throw about it is only logged.
 void Trainer::Impl::leave_with_error() noexcept {
   try {
     leave("error", {});
@@ -238,7 +238,7 @@ void Trainer::Impl::leave_with_error() noexcept {
   }
 }
 
-// Once, on the main process.
+// Prints once, on the main process.
 void Trainer::Impl::say(const std::string& text) const {
   if (core.accelerator.is_main_process()) core.accelerator.print(text);
 }
@@ -281,7 +281,7 @@ void Trainer::Impl::check_half_weights() {
   detail::check_half_weights(core.args, core.prepared_model().core()->shards() != nullptr);
 }
 
-// Outside a training, if the arguments ask for it; else null.
+// Returns null during a training, where weights stay as they are.
 std::unique_ptr<detail::HalfWeights> Trainer::Impl::half_weights() {
   if (core.is_training) return nullptr;
   check_half_weights();

@@ -1,11 +1,16 @@
 // Training, evaluation, checkpoints and pushes of a model in one object, from one process to many.
-// Names and meaning are those of Transformers' Trainer; docs/trainer.md says what is more.
+// Names and meanings are as in Transformers' Trainer; docs/trainer.md says what is added.
 //
-//   TrainingArguments args{.output_dir = "your-model", .learning_rate = 2e-5, .num_train_epochs =
-//   2,
-//                          .eval_strategy = "epoch", .save_strategy = "epoch"};
-//   Trainer trainer({.model = model, .args = args, .train_dataset = dataset["train"],
-//                    .eval_dataset = dataset["test"], .processing_class = tokenizer,
+//   TrainingArguments args{.output_dir = "your-model",
+//                          .learning_rate = 2e-5,
+//                          .num_train_epochs = 2,
+//                          .eval_strategy = "epoch",
+//                          .save_strategy = "epoch"};
+//   Trainer trainer({.model = model,
+//                    .args = args,
+//                    .train_dataset = dataset["train"],
+//                    .eval_dataset = dataset["test"],
+//                    .processing_class = tokenizer,
 //                    .compute_metrics = std::make_shared<Accuracy>()});
 //   trainer.train();
 #pragma once
@@ -27,19 +32,19 @@ class Accelerator;
 
 struct TrainOutput {
   std::int64_t global_step = 0;
-  double training_loss = 0;  ///< Mean over the steps of this call.
+  double training_loss = 0;  ///< Mean loss over the steps of this call.
   LogValues metrics = {};    ///< train_loss, train_runtime, train_samples_per_second, ….
 };
 
 struct PredictionOutput {
   at::Tensor predictions;             ///< {N, …}
   at::Tensor label_ids;               ///< {N, …}; undefined without labels.
-  std::vector<at::Tensor> outputs{};  ///< All that the model returned.
+  std::vector<at::Tensor> outputs{};  ///< All tensors that the model returned.
   LogValues metrics{};
 };
 
-/// Thrown by train() when SIGTERM or SIGINT asked for the end: a checkpoint is saved, and what()
-/// says how to go on.
+/// Thrown by train() when SIGTERM or SIGINT asked the training to end. A checkpoint has been saved,
+/// and what() says how to go on.
 class TrainingInterrupted : public Error {
  public:
   TrainingInterrupted(int signal, std::filesystem::path checkpoint, const std::string& message)
@@ -55,49 +60,50 @@ class TrainingInterrupted : public Error {
 
 class Trainer {
  public:
-  /// Joins the group of ranks, sets the seed and makes what the arguments ask for. [collective]
-  /// Throws ConfigError for arguments that are out of range or contradict one another, and
-  /// CommError as PartialState does.
+  /// Joins the group of ranks, sets the seed, and makes the Accelerator, the callbacks and, with
+  /// model_init, the model. [collective] Throws ConfigError for arguments that are out of range or
+  /// contradict one another. Throws CommError as PartialState does.
   explicit Trainer(TrainerOptions options);
   ~Trainer();
   Trainer(Trainer&&) noexcept;
   Trainer& operator=(Trainer&&) noexcept;
 
-  /// Trains to the end. [collective] `resume_from_checkpoint`: true for the newest checkpoint of
-  /// output_dir, or a folder, ours or one that Python's Trainer wrote; default: as the arguments
-  /// say. Before the first step it checks what can be checked, and logs what will happen. Throws
-  /// ConfigError for what is found there; TrainingInterrupted; CheckpointError; what a callback, a
-  /// dataset or a loss throws.
+  /// Trains to the end. Before the first step it checks what can be checked, and prints what will
+  /// happen. `resume_from_checkpoint`: true for the newest checkpoint of output_dir, or the folder
+  /// of a checkpoint, also one that Python's Trainer wrote. Default: args.resume_from_checkpoint.
+  /// [collective] Throws ConfigError for mistakes that the checks find, TrainingInterrupted after a
+  /// signal, CheckpointError, and whatever a callback, a dataset or a loss throws.
   TrainOutput train(const ResumeOption& resume_from_checkpoint = {});
 
-  /// The losses and metrics over `eval_dataset`, by default the Trainer's, under names that begin
-  /// with `metric_key_prefix` and "_". [collective] Logs them.
+  /// Returns and logs the loss and the metrics over `eval_dataset`, by default the Trainer's. Their
+  /// names begin with `metric_key_prefix` and "_". [collective]
   LogValues evaluate(const EvalDatasets& eval_dataset = {},
                      const std::string& metric_key_prefix = "eval");
-  /// What the model makes of each row. [collective] Memory: all predictions, on each rank.
+  /// Returns what the model predicts for each row. [collective] Memory: all predictions, on each
+  /// rank.
   PredictionOutput predict(const TrainerDataset& test_dataset,
                            const std::string& metric_key_prefix = "test");
 
-  /// Writes config.json, the weights and the tokenizer, which from_pretrained() opens here and in
-  /// Python, and training_args.json into `folder`, by default output_dir. [collective]
+  /// Writes the model into `folder`, by default output_dir: config.json, the weights, the tokenizer
+  /// and training_args.json. from_pretrained() opens the folder, here and in Python. [collective]
   void save_model(const std::filesystem::path& folder = {});
   /// Writes trainer_state.json into output_dir, on the main process. Local.
   void save_state();
-  /// Logs values of the present step: into the history, to callbacks and trackers. Local.
+  /// Logs values at the present step: to the history, to callbacks and to trackers. Local.
   void log(LogValues logs);
   /// Prints metrics as a table, on the main process. Local.
   void log_metrics(const std::string& split, const LogValues& metrics) const;
   /// Writes <split>_results.json into output_dir and, with `combined`, adds the values to
   /// all_results.json, on the main process. Local.
   void save_metrics(const std::string& split, const LogValues& metrics, bool combined = true) const;
-  /// Saves the model and commits output_dir's model, tokenizer and card to the hub, after what is
-  /// still under way. [collective] Rank 0 alone gets the commit.
+  /// Waits for pushes that are under way, saves the model, and commits it to the hub with its
+  /// tokenizer and card. [collective] Only rank 0 gets the commit.
   CommitInfo push_to_hub(const std::string& commit_message = "End of training");
-  /// Ends trackers, as Accelerator::end_training(). [collective]
+  /// Ends the trackers, as Accelerator::end_training() does. [collective]
   void end();
 
   void add_callback(std::shared_ptr<TrainerCallback> callback);
-  /// The first callback of that name(), which is no longer called; null if there is none.
+  /// Removes and returns the first callback with that name(); null if there is none.
   std::shared_ptr<TrainerCallback> pop_callback(std::string_view name);
   void remove_callback(std::string_view name) { (void)pop_callback(name); }
 

@@ -25,7 +25,7 @@ AcceleratorOptions options_of(const TrainingArguments& args) {
   return options;
 }
 
-// The ranks that speak at log_level; the others at log_level_replica.
+// Whether this rank logs at log_level; other ranks log at log_level_replica.
 bool is_leading(const Accelerator& accelerator, const TrainingArguments& args) {
   return args.log_on_each_node ? accelerator.is_local_main_process()
                                : accelerator.is_main_process();
@@ -43,7 +43,7 @@ TrainableModel model_of(const TrainerOptions& options) {
   return options.model_init ? options.model_init() : options.model;
 }
 
-// Before a head is made by model_init.
+// Sets the seed before model_init makes a head.
 TrainingArguments seeded(TrainingArguments args) {
   set_seed(args.seed, {.deterministic = args.full_determinism});
   return args;

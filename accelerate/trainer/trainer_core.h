@@ -1,4 +1,4 @@
-// What the parts of a Trainer share: the objects that train, and where they are.
+// What the parts of a Trainer share: the objects that train, and the state of the training.
 #pragma once
 
 #include <functional>
@@ -17,41 +17,42 @@ namespace accelerate::detail {
 struct TrainerCore {
   explicit TrainerCore(TrainerOptions given);
 
-  /// The model behind the Accelerator, prepared when it is first asked for. [collective then]
+  /// Returns the model behind the Accelerator. The first call prepares it. [collective then]
   [[nodiscard]] PreparedModel& prepared_model();
-  /// This rank's share of `loader`. What rank 0 reads for all is filled up to one length.
+  /// Returns this rank's share of `loader`. Batches that rank 0 reads for all ranks are padded to
+  /// one length.
   [[nodiscard]] PreparedLoader<Inputs> prepare(const DataLoader<Inputs>& loader);
   /// How rows become batches.
   [[nodiscard]] LoaderRecipe recipe() const;
   [[nodiscard]] TrainerEvent event();
-  /// Tells callbacks.
+  /// Calls `handler` of every callback with the present event.
   template <typename... Parameters, typename... Arguments>
   void call(void (TrainerCallback::*handler)(TrainerEvent&, Parameters...),
             const Arguments&... arguments) {
     auto happened = event();
     callbacks.call(handler, happened, arguments...);
   }
-  /// Adds epoch and token count, keeps `logs` in the history and tells callbacks. Returns what was
-  /// logged.
+  /// Adds the epoch and the token count to `logs`, keeps them in the history and tells the
+  /// callbacks. Returns what was logged.
   LogValues log(LogValues logs);
-  /// The sum of the ranks' values. [collective]
+  /// Returns the sums of the ranks' values, element by element. [collective]
   [[nodiscard]] std::vector<double> sum(const std::vector<double>& mine);
-  /// Runs `action` on the main process alone. What goes wrong there is a ConfigError on every
-  /// rank. [collective]
+  /// Runs `action` on the main process alone. An Error there becomes a ConfigError on every rank.
+  /// [collective]
   void on_main_process(const std::function<void()>& action);
-  /// Optimizers that behave differently in evaluation are told.
+  /// Tells the optimizer whether it trains; some optimizers behave differently in evaluation.
   void set_training_mode(bool training);
 
   TrainerOptions options;
-  TrainingArguments args;  ///< Resolved.
+  TrainingArguments args;  ///< As resolved() returns them.
   Accelerator accelerator;
   TrainableModel model;
   std::optional<PreparedModel> prepared;
   std::shared_ptr<torch::optim::Optimizer> own_optimizer;
   std::optional<AcceleratedOptimizer> optimizer;
   std::optional<AcceleratedScheduler> lr_scheduler;
-  std::int64_t accumulation;      ///< Micro-batches of a step.
-  std::int64_t train_batch_size;  ///< Of a rank; auto_find_batch_size makes it smaller.
+  std::int64_t accumulation;      ///< Micro-batches in a step.
+  std::int64_t train_batch_size;  ///< Of one rank; auto_find_batch_size makes it smaller.
   TrainerState state;
   TrainerControl control;
   CallbackList callbacks;

@@ -1,4 +1,4 @@
-// What a Trainer is made of. docs/trainer.md.
+// The parts that a Trainer is made of. See docs/trainer.md.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,24 +25,28 @@ class Optimizer;
 namespace accelerate {
 class LRScheduler;
 
-/// What an evaluation made of all samples, each once, in the order of the dataset; on the CPU.
+/// What an evaluation found for all samples: each sample once, in the order of the dataset. The
+/// tensors are on the CPU, but for a BatchFunction on the model's device.
 struct EvalPrediction {
   at::Tensor predictions;             ///< {N, …}: the logits, or what the model returns first.
   at::Tensor label_ids;               ///< {N, …}; undefined without labels.
-  std::vector<at::Tensor> outputs{};  ///< All that the model returned: {start, end} of answers.
-  std::vector<at::Tensor> labels{};   ///< One for each of label_names.
+  std::vector<at::Tensor> outputs{};  ///< All that it returned: start and end logits, say.
+  std::vector<at::Tensor> labels{};   ///< One tensor for each of label_names.
   at::Tensor inputs{};                ///< With include_for_metrics "inputs": input_ids.
   at::Tensor losses{};                ///< With include_for_metrics "loss": {N}.
-  /// With eval_do_concat_batches = false one for each batch, and nothing in the fields above.
+  /// With eval_do_concat_batches = false: one entry for each batch; the fields above are empty
+  /// then.
   std::vector<EvalPrediction> batches{};
 };
 
-/// How predictions are judged: a metric that streams, whose memory does not grow with the dataset;
-/// several; or a function of all predictions, whose memory train() predicts before the first step.
+/// How predictions are judged. Either a metric that streams, whose memory does not grow with the
+/// dataset; combine() makes one metric of several. Or a function of one batch. Or a function of all
+/// predictions, whose memory train() predicts before the first step.
 class ComputeMetrics {
  public:
   using Function = std::function<LogValues(const EvalPrediction& prediction)>;
-  /// With batch_eval_metrics: of one batch; `compute_result` with the last, and then the result.
+  /// With batch_eval_metrics: called with each batch. `compute_result` is true for the last batch;
+  /// what is returned then is the result.
   using BatchFunction =
       std::function<LogValues(const EvalPrediction& prediction, bool compute_result)>;
 
@@ -70,33 +74,34 @@ class ComputeMetrics {
   BatchFunction batch_function_;
 };
 
-/// The loss of a batch. labels: undefined where the batch has none. num_items_in_batch: {}, the
-/// labels of all micro-batches of the step, of all ranks with average_tokens_across_devices, by
-/// which a sum is to be divided; undefined where they are not counted.
+/// Computes the loss of a batch. `labels`: undefined where the batch has none.
+/// `num_items_in_batch`: {}, the number of labels in all micro-batches of the step, by which a sum
+/// of losses is to be divided. It counts all ranks with average_tokens_across_devices, and is
+/// undefined where labels are not counted.
 using ComputeLoss = std::function<at::Tensor(const ModelOutput& outputs, const at::Tensor& labels,
                                              const at::Tensor& num_items_in_batch)>;
 
-/// An optimizer of your own, over the parameters of the model, and a schedule of its own.
+/// An optimizer of your own over the model's parameters, and a schedule for it.
 struct TrainerOptimizers {
   std::shared_ptr<torch::optim::Optimizer> optimizer = {};
   std::shared_ptr<LRScheduler> lr_scheduler = {};
 };
 
 struct TrainerOptions {
-  TrainableModel model = {};  ///< What is trained; or model_init.
+  TrainableModel model = {};  ///< What is trained; or set model_init.
   TrainingArguments args = {};
   TrainerDataset train_dataset = {};
   EvalDatasets eval_dataset = {};
-  /// Is saved with the model, and pads rows by default.
+  /// The tokenizer: saved with the model, and used to pad rows by default.
   std::optional<PreTrainedTokenizer> processing_class = {};
   DataCollator data_collator = {};  ///< Default: padding with processing_class, else stacking.
   ComputeMetrics compute_metrics = {};
-  /// Makes the model, anew for each train().
+  /// Makes the model, a new one for each train().
   std::function<TrainableModel()> model_init = {};
   ComputeLoss compute_loss_func = {};  ///< Instead of the model's own loss.
   std::vector<std::shared_ptr<TrainerCallback>> callbacks = {};
   TrainerOptimizers optimizers = {};
-  /// What is kept of a batch's logits for compute_metrics: their argmax, say.
+  /// Maps a batch's logits to what compute_metrics gets, for example their argmax.
   std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels)>
       preprocess_logits_for_metrics = {};
 };

@@ -16,7 +16,7 @@ namespace {
 // Long trainings that log often have long histories.
 constexpr DocumentLimits kStateLimits{.max_bytes = std::size_t{1} << 28, .max_depth = 32};
 
-// Values of a log that are counts.
+// Whether a logged value is a count.
 bool is_count(std::string_view name) {
   return name == "step" || name == "num_input_tokens_seen";
 }
@@ -81,7 +81,7 @@ void read_state(const Node& node, std::optional<T>& value) {
   read_state(node, *value);
 }
 
-// Each field with its name in the file.
+// Visits each field with its name in the file.
 template <typename State, typename Field>
 void for_each_field(State& state, Field&& field) {
   field("best_global_step", state.best_global_step);

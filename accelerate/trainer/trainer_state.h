@@ -1,5 +1,5 @@
-// Where a training is: what callbacks see, what trainer_state.json holds, and what callbacks ask
-// for. Names are those of Transformers.
+// The state of a training: what callbacks see, what trainer_state.json holds, and what callbacks
+// ask for. Names are as in Transformers.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace accelerate {
 
-/// Values by name, in order: what is logged, and what an evaluation gives.
+/// Values by name, in order: what is logged, and what an evaluation returns.
 class LogValues : public std::vector<std::pair<std::string, double>> {
  public:
   using vector::vector;
@@ -22,43 +22,44 @@ class LogValues : public std::vector<std::pair<std::string, double>> {
   LogValues(std::vector<std::pair<std::string, double>> values)  // NOLINT: metrics are values.
       : vector(std::move(values)) {}
 
-  /// nullptr if there is none.
+  /// Returns nullptr if there is no value of that name.
   [[nodiscard]] const double* find(std::string_view name) const;
-  /// Changes a value or adds it behind the others.
+  /// Changes the value of that name, or appends one.
   void set(std::string_view name, double value);
 };
 
-/// What callbacks ask the loop for. The loop lowers a flag when it has done what it asks.
+/// What callbacks ask the loop for. The loop lowers a flag when it has done what the flag asks for.
 struct TrainerControl {
   bool should_training_stop = false;
   bool should_epoch_stop = false;
   bool should_save = false;
   bool should_evaluate = false;
   bool should_log = false;
-  bool was_interrupted = false;  ///< By a signal: what is saved now is for going on.
+  bool was_interrupted = false;  ///< By a signal: a checkpoint must then allow resuming.
 };
 
 struct TrainerState {
-  double epoch = 0;              ///< Epochs done, with the share of the present one.
+  double epoch = 0;              ///< Epochs done, with the fraction of the present one.
   std::int64_t global_step = 0;  ///< Optimizer steps done.
   std::int64_t max_steps = 0;    ///< Steps of the whole training.
-  std::int64_t logging_steps = 500, eval_steps = 500, save_steps = 500;  ///< Resolved.
-  std::optional<std::int64_t> train_batch_size = {};                     ///< Of a rank.
+  std::int64_t logging_steps = 500, eval_steps = 500, save_steps = 500;  ///< Numbers of steps.
+  std::optional<std::int64_t> train_batch_size = {};                     ///< Batch size of a rank.
   std::int64_t num_train_epochs = 0;
   std::int64_t num_input_tokens_seen = 0;
   double total_flos = 0;
-  std::vector<LogValues> log_history = {};  ///< Each with "step".
+  std::vector<LogValues> log_history = {};  ///< Each entry has "step".
   std::optional<double> best_metric = {};
   std::optional<std::int64_t> best_global_step = {};
   std::string best_model_checkpoint = {};  ///< "" if there is none.
   bool is_local_process_zero = true, is_world_process_zero = true;
-  /// Of callbacks that keep a state, by their class: JSON {"args": {…}, "attributes": {…}}.
+  /// The states of callbacks that keep one, by class: JSON {"args": {…}, "attributes": {…}}.
   std::map<std::string, Node> stateful_callbacks = {};
-  TrainerControl control = {};  ///< Saved among stateful_callbacks, as TrainerControl.
+  TrainerControl control = {};  ///< Saved in stateful_callbacks, as TrainerControl.
 
-  /// The text of trainer_state.json, as Python's TrainerState writes and reads it.
+  /// Returns the text of trainer_state.json, as Python's TrainerState writes and reads it.
   [[nodiscard]] std::string to_json() const;
-  /// Throws ConfigError for a text that is none. Fields that are unknown are left out.
+  /// Throws ConfigError for a text that is not a trainer_state.json. Ignores unknown fields. `name`
+  /// stands for the text in messages.
   [[nodiscard]] static TrainerState from_json(std::string_view text, const std::string& name);
   /// Reads `file`. Throws FileError, ConfigError.
   [[nodiscard]] static TrainerState load(const std::filesystem::path& file);

@@ -1,4 +1,5 @@
-// What a rank pays for its order: a permutation an epoch, the indices of its share a step.
+// Measures what a rank's order costs: a permutation each epoch, and the indices of its share each
+// step.
 #include <benchmark/benchmark.h>
 
 #include "accelerate/data/batch_sampler_shard.h"

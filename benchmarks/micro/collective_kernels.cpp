@@ -1,6 +1,7 @@
-// What the arithmetic of collectives over memory costs a core: bytes read and written a second, per
-// dtype and instruction set, from 2 and 4 sources, in the cache and beyond it; and where stores
-// that pass the caches by help. `--benchmark_filter=reduce/.*Half` and the like choose.
+// Measures the arithmetic of collectives over memory: how many bytes a core reads and writes a
+// second. Compares dtypes, instruction sets, 2 and 4 sources, and data in the cache and beyond it.
+// Also shows where streaming stores, which bypass the caches, help. Choose with, for example,
+// `--benchmark_filter=reduce/.*Half`.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -47,7 +48,7 @@ void set_bytes(benchmark::State& state, std::size_t per_iteration) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(per_iteration));
 }
 
-// Arguments: sources, bytes of each. Counted: every source read, the result written.
+// Arguments: number of sources, bytes of each. Counts the bytes of all sources and of the result.
 void reduce(benchmark::State& state, const std::string& version, at::ScalarType dtype) {
   detail::choose_kernels(version);
   const auto sources = static_cast<std::size_t>(state.range(0));
@@ -62,8 +63,9 @@ void reduce(benchmark::State& state, const std::string& version, at::ScalarType 
   set_bytes(state, (sources + 1) * bytes);
 }
 
-// The result of two floats to several destinations: by reduce_elements, or tile by tile into a
-// scratch tile and from there by streaming stores. Arguments: destinations, bytes of each.
+// Writes the sum of two float buffers to several destinations. Either reduce_elements writes them,
+// or each tile goes into a scratch tile and from there out by streaming stores. Arguments: number
+// of destinations, bytes of each.
 void reduce_to_several(benchmark::State& state, bool streaming) {
   const auto copies = static_cast<std::size_t>(state.range(0));
   const auto bytes = static_cast<std::size_t>(state.range(1));

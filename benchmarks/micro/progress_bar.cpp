@@ -1,4 +1,4 @@
-// What a step of a loop pays for its progress bar: hidden, or shown but not yet due again.
+// Measures what a progress bar costs a step of a loop: hidden, or shown but not due for drawing.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>

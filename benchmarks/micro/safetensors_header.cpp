@@ -1,4 +1,5 @@
-// What opening a safetensors file costs beyond the mapping: its header, read and checked.
+// Measures what opening a safetensors file costs beside the mapping: reading and checking its
+// header.
 #include <benchmark/benchmark.h>
 
 #include "accelerate/formats/safetensors/safetensors_header.h"
@@ -7,7 +8,7 @@ namespace {
 
 using namespace accelerate;
 
-/// The JSON text for `count` tensors with names as language models have them.
+/// Returns the JSON text for `count` tensors with names as in language models.
 std::string header_text(std::int64_t count) {
   std::vector<TensorSpec> specs;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// Saves and loads as many MiB of fp32 in tensors of 16 MiB, in a folder of the caller's, and leaves
-// nothing there. Arguments: what (state, tensors, load, asynchronous), MiB, the folder.
+// Saves and loads fp32 tensors of 16 MiB each in a folder, and leaves nothing there. Arguments:
+// what to do (state, tensors, load, asynchronous), the total size in MiB, the folder.
 #include <torch/nn.h>
 
 #include <cstring>
@@ -24,12 +24,12 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-// From here on VmHWM is the peak since now.
+// Resets VmHWM, so that it is the peak from now on.
 void forget_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
-// As long as a synced save takes, and the memory that it needs beside the state.
+// Reports how long a synced save takes, and the memory that it needs beside the state.
 void state(accelerate::Accelerator& accelerator, const Path& folder) {
   forget_peak();
   const auto before_kib = bench::status_kib("VmRSS");
@@ -38,7 +38,7 @@ void state(accelerate::Accelerator& accelerator, const Path& folder) {
   bench::report({{"save_seconds", seconds}, {"extra_kib", extra_kib}});
 }
 
-// Without a sync, as the original does it.
+// Saves without a sync, as the original does.
 void tensors(Net& net, const Path& folder) {
   const auto named = accelerate::state_dict(accelerate::view_of(*net));
   const double seconds = bench::seconds_of([&] {
@@ -58,7 +58,8 @@ void load(accelerate::Accelerator& accelerator, const Path& folder) {
   bench::report({{"map_seconds", map_seconds}, {"load_seconds", seconds}});
 }
 
-// Stalls of the training, and plain copies of the same bytes into memory that has been there.
+// Reports how long a save stalls the training, and how long plain copies of the same bytes take
+// into memory that is already mapped.
 void asynchronous(accelerate::Accelerator& accelerator, Net& net, const Path& folder) {
   const auto parameters = net->parameters();
   std::vector<at::Tensor> copies;

@@ -1,7 +1,6 @@
-// Times every collective of the group it is launched in, on tensors of one size, and reports on
-// rank 0 the seconds of one call, block by block. A block ends with a barrier, so that a rank that
-// only sends does not count what it has merely begun. originals/collectives.py is the same in
-// Python.
+// Times every collective of the group it is launched in, on tensors of one size. Rank 0 reports the
+// seconds of one call for each block. A block ends with a barrier, so that a rank which only sends
+// does not count a send that it has merely begun. originals/collectives.py does the same in Python.
 #include <ATen/ops/empty.h>
 #include <accelerate/accelerate.h>
 
@@ -19,7 +18,7 @@ using accelerate::Communicator;
 using accelerate::ReduceOp;
 
 struct Size {
-  std::int64_t bytes;  ///< Of a rank's tensor; of the whole where there are parts.
+  std::int64_t bytes;  ///< Of a rank's tensor, or of the whole where it has parts.
   int blocks;
   int calls;  ///< In a block.
 };
@@ -46,12 +45,12 @@ class Collectives {
 
   std::int64_t part() const { return numbers_ / group_.size(); }
 
-  // Zeros, written once: sums of them never grow, and every page is there.
+  // Filled with zeros once: sums of zeros never grow, and every page is mapped.
   static at::Tensor private_tensor(std::int64_t numbers) { return at::empty({numbers}).fill_(0); }
 
   at::Tensor shared_tensor(std::int64_t numbers) { return shared_tensor_of(group_, numbers); }
 
-  // In the memory that the group's collectives use in place.
+  // Allocates memory that the group's collectives use in place.
   static at::Tensor shared_tensor_of(Communicator& group, std::int64_t numbers) {
     return group.empty({numbers}, at::TensorOptions{}).fill_(0);
   }
@@ -78,7 +77,7 @@ class Collectives {
   void time_exchanges() {
     const auto whole = private_tensor(numbers_), other = private_tensor(numbers_);
     time("all_to_all", size_.calls, [&] { group_.all_to_all(other, whole).wait(); });
-    // Even ranks send to their odd neighbour and get it back: two messages.
+    // Even ranks send to their odd neighbours and get the tensor back: two messages.
     const int neighbour = group_.rank() ^ 1;
     time("send", 2 * size_.calls, [&, turn = 0]() mutable {
       const bool sends = (group_.rank() + turn++) % 2 == 0;
@@ -86,11 +85,11 @@ class Collectives {
     });
   }
 
-  // The bound: every rank reads and writes as many bytes of its own, in place.
+  // Measures the bound: every rank reads and writes as many bytes of its own memory, in place.
   void time_memory() {
     const auto tensor = private_tensor(numbers_);
     auto* numbers = tensor.mutable_data_ptr<float>();
-    constexpr std::int64_t kBytesOfABlock = 4 << 20;  // at least, for the barrier not to count
+    constexpr std::int64_t kBytesOfABlock = 4 << 20;  // At least, so that barriers hardly count.
     const auto passes = static_cast<int>(std::max<std::int64_t>(1, kBytesOfABlock / size_.bytes));
     time("memory", passes * size_.calls, [&] {
       for (std::int64_t i = 0; i < numbers_; ++i) numbers[i] += 1.0F;
@@ -103,7 +102,7 @@ class Collectives {
       for (int i = 0; i < calls; ++i) call();
       group_.barrier();
     };
-    block();  // does not count
+    block();  // Warms up; not counted.
     for (int i = 0; i < size_.blocks; ++i) {
       seconds_[name].push_back(bench::seconds_of(block) / calls);
     }

@@ -1,4 +1,4 @@
-// The training of examples/cv in pieces that can be timed.
+// The training of examples/cv, in pieces that can be timed.
 #pragma once
 
 #include <accelerate/accelerate.h>
@@ -23,13 +23,13 @@ inline torch::optim::Adam adam(Net& net) {
   return torch::optim::Adam(net->parameters(), torch::optim::AdamOptions(1e-3));
 }
 
-/// The batches of a loader, epoch after epoch.
+/// Gives the batches of a loader, epoch after epoch.
 template <typename Loader>
 class Endless {
  public:
   explicit Endless(Loader& loader) : loader_(&loader) {}
 
-  /// The next batch, valid until the one after it is asked for.
+  /// Returns the next batch. It is valid until the batch after it is asked for.
   auto& next() {
     if (place_) ++*place_;
     if (!place_ || *place_ == loader_->end()) place_.emplace(loader_->begin());

@@ -1,10 +1,12 @@
-// Maps a file of texts with a tokenizer, opens that map again, makes batches of it, or reads a CSV
-// file, and reports how long it took; originals/dataset_rows.py does the same in Python.
+// Reports how long one of these takes: mapping a file of texts with a tokenizer, opening that map
+// again, making batches of it, or reading a CSV file. originals/dataset_rows.py does the same in
+// Python.
 //
 // usage: bench_dataset_rows map|open|batches|csv FILE CACHE [TOKENIZER WORKERS]
 //
-// FILE: a text a line, or the CSV file. CACHE: the folder of the cache. TOKENIZER: its folder. map:
-// computes anew. open: finds the map in the cache, and reads row 0. batches: one pass over it.
+// FILE: the texts, one a line, or the CSV file. CACHE: the folder of the cache. TOKENIZER: its
+// folder. map: computes anew. open: finds the map in the cache, and reads row 0. batches: one pass
+// over it.
 #include <algorithm>
 #include <chrono>
 #include <string_view>
@@ -74,7 +76,7 @@ void make_batches(const Words& words) {
   bench::report({{"call_seconds", seconds}, {"rows", rows}, {"tokens", cells}});
 }
 
-// The most KiB of memory, anonymous and all that is resident, while `work` runs.
+// Returns the peaks, in KiB, of anonymous and of all resident memory while `work` runs.
 template <typename Work>
 std::pair<std::int64_t, std::int64_t> peaks_during(Work&& work) {
   std::pair<std::int64_t, std::int64_t> peaks;

@@ -1,4 +1,4 @@
-// Joins the group, sums a tensor over the ranks once, and says on rank 0 when that was done.
+// Joins the group, sums a tensor over the ranks once, and reports on rank 0 when that was done.
 #include <ATen/ops/ones.h>
 #include <accelerate/accelerate.h>
 

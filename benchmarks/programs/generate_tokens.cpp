@@ -1,10 +1,10 @@
-// Opens a decoder and continues a text by the likeliest tokens, one row;
+// Opens a decoder and continues one row of text with the likeliest tokens.
 // originals/generate_tokens.py does the same in Python.
 //
 // usage: bench_generate_tokens FOLDER NEW_TOKENS
 //
-// FOLDER: a model of Hugging Face. Reports how long opening takes, the time of a token behind the
-// first, and a checksum of all.
+// FOLDER: a model of Hugging Face. Reports how long opening takes, the time of each token after the
+// first, and a checksum of all tokens.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 
@@ -31,7 +31,7 @@ void run(const std::string& folder, std::int64_t new_tokens) {
                             {.max_new_tokens = count, .min_new_tokens = count, .do_sample = false});
     });
   };
-  const double first = generate(1);  // Reads the weights, too.
+  const double first = generate(1);  // Reads the weights too.
   const double warm = generate(1), all = generate(new_tokens);
   bench::report({{"open_seconds", opening},
                  {"first_seconds", first},

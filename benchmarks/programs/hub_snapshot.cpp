@@ -1,4 +1,4 @@
-// Fetches a repository from HF_ENDPOINT and reports how long it took; originals/hub_snapshot.py
+// Fetches a repository from HF_ENDPOINT and reports how long it took. originals/hub_snapshot.py
 // does the same in Python.
 //
 // usage: bench_hub_snapshot REPO_ID CACHE_DIR

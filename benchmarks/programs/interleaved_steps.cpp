@@ -1,18 +1,19 @@
-// The loop of examples/cv with LibTorch alone and with the Accelerator, step by step in turns in
-// one process, so that whatever else the machine does falls on both alike. Same initial weights.
+// Times the loop of examples/cv with LibTorch alone and with the Accelerator. Their steps take
+// turns in one process, so that other load on the machine hits both alike. Initial weights are the
+// same.
 #include "benchmarks/programs/cv_training.h"
 #include "benchmarks/programs/measure.h"
 
 namespace {
 
-/// Gives `to` the weights of `from`.
+/// Copies the weights of `from` into `to`.
 void copy_weights(Net& from, Net& to) {
   const torch::NoGradGuard no_grad;
   const auto source = from->parameters(), target = to->parameters();
   for (std::size_t i = 0; i < source.size(); ++i) target[i].copy_(source[i]);
 }
 
-/// Times `steps` steps of both; they take turns in going first.
+/// Times `steps` steps of both, which take turns in going first.
 template <typename Plain, typename Accelerated>
 nlohmann::json time_in_turns(int steps, Plain plain, Accelerated accelerated) {
   std::vector<double> plain_seconds, accelerated_seconds;

@@ -1,4 +1,4 @@
-// A small language model, 27 million weights: originals/fsdp2_steps.py has the same in Python.
+// A small language model with 27 million weights. originals/fsdp2_steps.py has the same in Python.
 #pragma once
 
 #include <torch/torch.h>

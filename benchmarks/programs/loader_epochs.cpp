@@ -1,5 +1,5 @@
-// Goes through 60,000 images of 28×28 bytes in memory, shuffled, in batches of 64, and reports how
-// long each epoch took: by make_data_loader alone or as an Accelerator prepares it.
+// Iterates over 60,000 shuffled images of 28×28 bytes in memory, in batches of 64, and reports how
+// long each epoch took. The loader is make_data_loader's alone, or as an Accelerator prepares it.
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 

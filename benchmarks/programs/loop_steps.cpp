@@ -1,7 +1,7 @@
-// A whole training step (two micro-batches of 64, clipping, a linear schedule, AdamW) with LibTorch
-// alone and with the Accelerator, in turns in one process, so that whatever else the machine does
-// falls on both alike. Same network, weights and images; the plain loop indexes tensors by hand, as
-// fast as LibTorch can be made to.
+// Times a whole training step (two micro-batches of 64, clipping, a linear schedule, AdamW) with
+// LibTorch alone and with the Accelerator. The steps take turns in one process, so that other load
+// on the machine hits both alike. Network, weights and images are the same. The plain loop indexes
+// tensors by hand, which is as fast as LibTorch gets.
 #include <tuple>
 
 #include "benchmarks/programs/cv_training.h"
@@ -26,7 +26,7 @@ std::pair<torch::Tensor, torch::Tensor> all_images() {
   return {batch.data, batch.target};
 }
 
-/// The plain loop: a random permutation, index_select, and everything else by hand.
+/// The plain loop: a random permutation and index_select; everything else by hand.
 class PlainLoop {
  public:
   PlainLoop(Net net, std::pair<torch::Tensor, torch::Tensor> images, int total_steps)

@@ -1,4 +1,4 @@
-// What the programs measure by, and the one line that they report in; originals/measure.py is the
+// How the programs measure, and the one line in which they report. originals/measure.py does the
 // same in Python.
 #pragma once
 
@@ -19,7 +19,7 @@ inline std::int64_t wall_clock_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
-/// How long `work` takes.
+/// Returns how long `work` takes.
 template <typename Work>
 double seconds_of(Work&& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -27,13 +27,14 @@ double seconds_of(Work&& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// How many steps are timed: none of the first, then `blocks` times `steps_per_block` as one, for
-/// single steps of a rank may borrow time from their neighbours: ranks only meet once a step.
+/// How many steps are timed: after the warm-up steps, `blocks` blocks of `steps_per_block` steps,
+/// each block as a whole. Single steps of a rank may borrow time from their neighbours, since ranks
+/// meet only once a step.
 struct TimedBlocks {
   int warm_up_steps, blocks, steps_per_block;
 };
 
-/// How long each block takes; `train(steps)` trains.
+/// Returns how long each block takes; `train(steps)` trains.
 template <typename Train>
 std::vector<double> block_seconds(const TimedBlocks& timed, Train&& train) {
   train(timed.warm_up_steps);
@@ -44,8 +45,8 @@ std::vector<double> block_seconds(const TimedBlocks& timed, Train&& train) {
   return seconds;
 }
 
-/// A line of /proc/self/status that counts KiB, e.g. VmRSS (resident now) or VmHWM (at most so
-/// far).
+/// Returns a line of /proc/self/status that counts KiB, such as VmRSS (resident now) or VmHWM (the
+/// most so far).
 inline std::int64_t status_kib(const std::string& key) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
@@ -63,7 +64,8 @@ inline void report(nlohmann::json values) {
   std::fflush(stdout);
 }
 
-/// The program's arguments, `names.size()` whole numbers from 0 up. Throws std::invalid_argument.
+/// Returns the program's arguments, `names.size()` whole numbers of at least 0. Throws
+/// std::invalid_argument.
 inline std::vector<int> numbers(int argc, char** argv, const std::vector<std::string>& names) {
   std::string usage = std::string("usage: ") + argv[0];
   for (const auto& name : names) usage += " " + name;
@@ -80,7 +82,7 @@ inline std::vector<int> numbers(int argc, char** argv, const std::vector<std::st
   return values;
 }
 
-/// main() of a program: `run` with its arguments, whole numbers that `names` names.
+/// main() of a program: calls `run` with its arguments, whole numbers called `names` in messages.
 template <typename Run>
 int run_with_numbers(int argc, char** argv, const std::vector<std::string>& names, Run&& run) try {
   run(numbers(argc, argv, names));
@@ -90,7 +92,7 @@ int run_with_numbers(int argc, char** argv, const std::vector<std::string>& name
   return 1;
 }
 
-/// main() of a program that times blocks: `run` with the TimedBlocks of its arguments.
+/// main() of a program that times blocks: calls `run` with the TimedBlocks of its arguments.
 template <typename Run>
 int run_timed_blocks(int argc, char** argv, Run&& run) {
   return run_with_numbers(

@@ -1,11 +1,11 @@
-// Opens a BERT with a new head of eight classes and computes forward and backward of batches;
+// Opens a BERT with a new head of eight classes, and computes forward and backward of batches.
 // originals/model_steps.py does the same in Python.
 //
 // usage: bench_model_steps FOLDER BATCHES float32|bfloat16 DROPOUT
 //
-// FOLDER: a model of Hugging Face. BATCHES: a file of make_batches.py. bfloat16: under autocast.
-// DROPOUT: of hidden states and of attention. Reports how long opening takes, and each pass over
-// all batches but the first, which warms up.
+// FOLDER: a model of Hugging Face. BATCHES: a file that make_batches.py wrote. bfloat16: under
+// autocast. DROPOUT: of hidden states and of attention. Reports how long opening takes, and how
+// long a pass over all batches takes after a step that warms up.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Does nothing: what remains of a launch of it is the launcher.
+// Does nothing: launching it costs what the launcher costs.
 int main() {
   return 0;
 }

@@ -1,6 +1,6 @@
-// A prepared optimizer's step and torch::optim's own, in turns in one process, each on parameters
-// of its own. Arguments: which optimizer, how many parameters, thousands (1024) of numbers in each,
-// steps that do not count, steps that do.
+// Times a prepared optimizer's step and the same step of torch::optim, in turns in one process.
+// Each optimizer has its own parameters. Arguments: which optimizer, how many parameters, how many
+// times 1024 numbers in each, how many steps to warm up, how many to count.
 #include <torch/optim.h>
 
 #include "accelerate/optim/accelerated_optimizer.h"
@@ -46,8 +46,8 @@ int main(int argc, char** argv) {
   const std::int64_t numel = std::int64_t{1024} * words[2];
   const auto ours = make(words[0], leaves(words[1], numel));
   const auto own = make(words[0], leaves(words[1], numel));
-  // As prepare() makes it, but without an Accelerator, whose heap (base/heap.h) would speed up the
-  // temporaries of torch::optim too.
+  // Made as prepare() makes it, but without an Accelerator: its heap (base/heap.h) would also speed
+  // up the temporaries of torch::optim.
   accelerate::AcceleratedOptimizer prepared(*ours, std::make_shared<accelerate::GradientState>());
   std::vector<double> accelerated_seconds, plain_seconds;
   for (int i = 0; i < words[3] + words[4]; ++i) {

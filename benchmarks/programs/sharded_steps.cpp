@@ -1,6 +1,6 @@
-// Trains a small language model, 27 million weights, on the ranks it is launched on, sharded or not
-// as the launcher says, and reports on rank 0 how long blocks of steps took and how much memory the
-// ranks take together.
+// Trains a small language model with 27 million weights on the ranks it is launched on, sharded or
+// not, as the launcher says. Reports on rank 0 how long blocks of steps took, and how much memory
+// the ranks take together.
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 
@@ -14,7 +14,8 @@ namespace {
 
 using bench::kBatchSize, bench::kTokens, bench::kVocabulary, bench::Net;
 
-// This process's share of the memory that it maps: what several have mapped is divided by them.
+// Returns this process's share of the memory that it maps. Memory that several processes map is
+// divided among them.
 double proportional_mib() {
   std::ifstream file("/proc/self/smaps_rollup");
   for (std::string word; file >> word;) {
@@ -24,7 +25,7 @@ double proportional_mib() {
   throw std::runtime_error("/proc/self/smaps_rollup has no Pss");
 }
 
-// What forwards compute in: a CPU that is slow in 16 bits takes fp32.
+// Returns the dtype that forwards compute in: a CPU that is slow in 16 bits uses fp32.
 std::string computed_in(const accelerate::Accelerator& accelerator) {
   const auto scope = accelerator.autocast();
   const auto one = torch::ones({1, 1});

@@ -1,11 +1,11 @@
-// Encodes texts by a tokenizer.json and reports how long it took; originals/tokenize_text.py does
+// Encodes texts by a tokenizer.json and reports how long it took. originals/tokenize_text.py does
 // the same in Python.
 //
 // usage: bench_tokenize_text TOKENIZER.JSON TEXTS full|ids|batches|batch|open
 //
-// TEXTS: a file of texts, a zero byte behind each. What tokenizer.json says of truncation and
-// padding is left out. full: whole encodings, one text at a time, on one thread. ids: the same,
-// keeping ids alone. batches: 1,000 texts a call. batch: all texts in one call. open: reads the
+// TEXTS: a file of texts, with a zero byte after each. Truncation and padding of tokenizer.json are
+// turned off. full: whole encodings, one text at a time, on one thread. ids: the same, but only ids
+// are kept. batches: 1,000 texts in each call. batch: all texts in one call. open: only reads the
 // tokenizer.
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ std::string read(const char* file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// The texts in `all`, each before its zero byte.
+/// Returns the texts in `all`, each without its zero byte.
 std::vector<accelerate::TextInput> texts_of(std::string_view all) {
   std::vector<accelerate::TextInput> texts;
   for (std::size_t end = 0; (end = all.find('\0')) != std::string_view::npos;) {

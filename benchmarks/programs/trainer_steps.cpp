@@ -1,13 +1,13 @@
-// Fine-tunes a BERT on sayings of eight topics with the Trainer; originals/trainer_steps.py does
+// Fine-tunes a BERT on sayings of eight topics with the Trainer. originals/trainer_steps.py does
 // the same in Python and takes the same flags.
 //
 //   bench_trainer_steps --model FOLDER --output_dir FOLDER [arguments of a training]
 //   bench_trainer_steps --slices 3 …
 //
-// Reports the losses that it logged and its last evaluation. With --slices it trains in slices:
-// rank 0 reports when the steps to warm up are done, and before each slice it waits for a line on
-// standard input, so that two programs can train in turns. After a slice it reports the time and
-// the tokens.
+// Reports the losses that were logged and the last evaluation. With --slices it trains in slices,
+// so that two programs can train in turns. Rank 0 reports when the warm-up steps are done, and
+// waits for a line on standard input before each slice. After a slice it reports the time and the
+// tokens.
 #include <accelerate/transformers.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 
 using namespace accelerate;
 
-/// What the program takes besides the arguments of a training.
+/// The program's own arguments, besides the arguments of a training.
 struct ScriptArguments {
   std::string model, data = "/usr/share/games/fortunes";
   std::optional<double> dropout;
@@ -45,10 +45,10 @@ void visit_arguments(ScriptArguments& script, Visit&& argument) {
   argument("slice_steps", script.slice_steps, "Steps of a slice.");
 }
 
-/// The tokens of batches, in their order: with padding, and without.
+/// Token counts of batches, in their order: with padding, and without.
 using TokenCounts = std::vector<std::array<std::int64_t, 2>>;
 
-/// Pads rows, and counts tokens into `counts`.
+/// Returns a collator that pads rows and counts their tokens into `counts`.
 DataCollator counting_collator(const PreTrainedTokenizer& tokenizer,
                                std::shared_ptr<TokenCounts> counts) {
   return [pad = DataCollatorWithPadding{.tokenizer = tokenizer},
@@ -60,7 +60,7 @@ DataCollator counting_collator(const PreTrainedTokenizer& tokenizer,
   };
 }
 
-/// Lets a training go on slice by slice. Every rank has one; rank 0's reads and reports.
+/// Lets a training go on slice by slice. Every rank has one; the one on rank 0 reads and reports.
 class Turns final : public TrainerCallback {
  public:
   Turns(const ScriptArguments& script, std::shared_ptr<TokenCounts> counts, nlohmann::json rows)
@@ -110,7 +110,7 @@ class Turns final : public TrainerCallback {
   std::chrono::steady_clock::time_point started_;
 };
 
-/// Throws std::invalid_argument for a count that makes no sense.
+/// Throws std::invalid_argument for missing or senseless arguments.
 void check(const ScriptArguments& script) {
   if (script.model.empty()) throw std::invalid_argument("--model FOLDER is missing");
   if (script.slices < 0 || script.slice_steps < 1 || script.warm_up_steps < 1)
@@ -127,7 +127,8 @@ std::shared_ptr<PreTrainedModel> open_model(const ScriptArguments& script) {
                                                              {.config = config, .num_labels = 8});
 }
 
-/// Every 1009th row, round and round: for a sequential order, since topics follow one another.
+/// Returns every 1009th row, round and round: the order is sequential, and topics follow one
+/// another.
 Dataset mixed(const Dataset& dataset) {
   const std::uint64_t rows = dataset.size(), stride = std::gcd(rows, 1009U) == 1 ? 1009 : 1;
   std::vector<std::uint64_t> order;
@@ -135,7 +136,7 @@ Dataset mixed(const Dataset& dataset) {
   return dataset.select(order);
 }
 
-/// What a training without slices has to tell.
+/// Returns what a training without slices reports.
 nlohmann::json outcome(const TrainerState& state, nlohmann::json rows) {
   nlohmann::json values{{"losses", nlohmann::json::array()}, {"rows", std::move(rows)}};
   for (const LogValues& logs : state.log_history) {
@@ -150,7 +151,7 @@ void run(TrainingArguments training_args, const ScriptArguments& script) {
   check(script);
   if (script.slices > 0)
     training_args.max_steps = script.warm_up_steps + script.slices * script.slice_steps;
-  set_seed(training_args.seed);  // Of the new head.
+  set_seed(training_args.seed);  // For the new head.
   const auto tokenizer = AutoTokenizer::from_pretrained(script.model);
   const auto model = open_model(script);
   const auto dataset = sayings::load(script.data, tokenizer);

@@ -1,5 +1,5 @@
 // Trains a stack of transformer encoder layers on the ranks it is launched on, and reports on rank
-// 0 how long blocks of steps took: large gradients, where train_steps has small ones.
+// 0 how long blocks of steps took. Gradients are large here, and small in train_steps.
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 

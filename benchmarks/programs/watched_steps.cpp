@@ -1,5 +1,5 @@
-// The steps of sharded_steps in one process, unsharded, with and without the watch over operators
-// by which units come on first touch, in turns.
+// Times the steps of sharded_steps in one process, unsharded. Steps with and without the watch over
+// operators take turns; with that watch units are gathered on first touch.
 #include <accelerate/accelerate.h>
 #include <accelerate/tensor/compat/lent_storage.h>
 #include <torch/torch.h>

@@ -30,7 +30,7 @@ constexpr const char* kDefaultFile =
     " Default: accelerate/default_config.yaml below $HF_HOME, $XDG_CACHE_HOME/huggingface or "
     "~/.cache/huggingface.";
 
-// `asked`: of `config` itself, whose --config_file serves its sub-commands too.
+// `asked`: the options of `config` itself, whose --config_file counts for its sub-commands too.
 void setup_default(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked, int& exit_code) {
   auto options = std::make_shared<ConfigDefaultOptions>();
   CLI::App* command =
@@ -59,7 +59,7 @@ void setup_update(CLI::App* config, const std::shared_ptr<ConfigOptions>& asked,
 
 constexpr int kOfSignals = 128;
 
-// Before anybody has answered thirty questions.
+// Throws now, before anybody has answered thirty questions.
 void check_is_writable(const std::filesystem::path& file) {
   std::error_code error;
   auto folder = config_target(file).parent_path();
@@ -76,7 +76,7 @@ void check_is_writable(const std::filesystem::path& file) {
                       folder.string() + " cannot be written into: name another by --config_file");
 }
 
-// What a file of somebody's holds, with nothing that a terminal would obey.
+// Returns the content of a file, without characters that a terminal would obey.
 std::string shown_text(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
@@ -88,7 +88,7 @@ std::string shown_text(std::string_view text) {
   return shown;
 }
 
-// Shows what is there.
+// Shows the present file, if there is one, and asks whether it may be replaced.
 bool may_replace(const std::filesystem::path& file, Lines& lines) {
   if (real_file_system().status(file).kind == FileKind::none) return true;
   try {
@@ -108,7 +108,8 @@ bool may_replace(const std::filesystem::path& file, Lines& lines) {
   return *answer == "yes";
 }
 
-// The command that uses the file. This version's launcher itself says whether it would.
+// Returns the command that uses the file. Whether this version's launcher takes the file decides
+// which command it is.
 std::string next_step(const ConfigOptions& options, const std::filesystem::path& file,
                       const ConfigDraft& draft) {
   const bool is_for_python = std::ranges::any_of(draft.notes, &Note::is_for_python);
@@ -173,10 +174,10 @@ int run_config(const ConfigOptions& options) {
   try {
     const ConfigDraft draft = on_screen ? ask_on_screen() : converse(lines);
     const std::string& text = file.extension() == ".json" ? draft.json : draft.yaml;
-    std::cout << "\n" << text << "\n" << std::flush;  // Also where it cannot be written after all.
+    std::cout << "\n" << text << "\n" << std::flush;  // Even if it cannot be written after all.
     save_config_text(text, file);
     std::cout << "accelerate configuration saved at " << file.string() << "\n";
-    if (on_screen)  // In lines they stand above.
+    if (on_screen)  // In lines they have been shown already.
       for (const Note& note : draft.notes) lines.tell(note);
     std::cout << next_step(options, file, draft);
     return 0;
@@ -197,7 +198,7 @@ void setup_config(CLI::App& app, int& exit_code) {
   });
   setup_default(config, options, exit_code);
   setup_update(config, options, exit_code);
-  config->footer(kConfigFooter);  // Last, for sub-commands take over what is there.
+  config->footer(kConfigFooter);  // Last, because sub-commands take over what is already set.
 }
 
 }  // namespace accelerate::cli

@@ -60,9 +60,9 @@ void check_destination(const ConvertOptions& options, FileSystem& files) {
     if (ShardNames().is_own(name)) refuse_taken(path / name);
 }
 
-// Tensors that repeat or share elements of their storage are written in full, so that a file of a
-// few bytes may ask for terabytes. A weight and its transposed twin are usual, and so are small
-// buffers of one number.
+// Tensors that repeat elements of their storage, or share them, are written in full, so a file of a
+// few bytes may ask for terabytes. Two cases are usual and allowed: a weight with its transposed
+// twin, and small buffers of one number.
 void check_size(const ConvertOptions& options, const std::vector<MappedWeight>& weights) {
   if (options.expand) return;
   constexpr std::uint64_t kHarmless = std::uint64_t{1} << 20;
@@ -105,7 +105,7 @@ bool equal(const TorchTensor& source, const TorchTensor& written) {
   return same && rest.empty();
 }
 
-// What was written, read again as anybody would.
+// Reads what was written, as anybody would, and compares it with the source.
 void check_written(const ConvertOptions& options, const MappedWeights& mapped, FileSystem& files) {
   const MappedWeights written = map_weight_files(options.destination, {}, files);
   std::map<std::string_view, const TorchTensor*> by_name;

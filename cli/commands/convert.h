@@ -1,4 +1,4 @@
-// `accelerate convert`: weights of torch.save, or safetensors, into safetensors files.
+// `accelerate convert`: turns weights of torch.save, or safetensors, into safetensors files.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,16 +13,16 @@ namespace accelerate::cli {
 struct ConvertOptions {
   std::filesystem::path source;       ///< A file, an index or a folder; see map_weight_files.
   std::filesystem::path destination;  ///< A .safetensors file, or a folder.
-  std::string key = {};               ///< Below which a file of torch.save holds the weights.
+  std::string key = {};               ///< Key below which a file of torch.save holds the weights.
   std::optional<std::uint64_t> max_shard_bytes = {};  ///< For a folder; 10 GB when absent.
-  bool force = false;   ///< Whether weights that are at `destination` may be replaced.
-  bool expand = false;  ///< Whether more may be written than the storages of the source hold.
+  bool force = false;   ///< Whether weights at `destination` may be replaced.
+  bool expand = false;  ///< Whether to write more than the source's storages hold.
 };
 
-/// Writes the weights and compares what was written with the source, byte for byte; says on `out`
-/// what was done. Memory: the files are mapped, tensors pass through one by one. Returns the exit
-/// code. Throws ConfigError when the destination is taken or cannot be, CheckpointError when the
-/// weights cannot be read or written; then the destination is as it was.
+/// Writes the weights, compares what was written with the source, byte for byte, and says on `out`
+/// what was done. Returns the exit code. Memory: the files are mapped, and tensors pass through one
+/// by one. Throws ConfigError when the destination is taken or not possible, and CheckpointError
+/// when the weights cannot be read or written. The destination is then as it was before.
 int run_convert(const ConvertOptions& options, std::ostream& out);
 
 /// Adds `convert` to `app`; its outcome goes to `exit_code`.

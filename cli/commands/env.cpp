@@ -40,7 +40,7 @@ std::string or_not_found(const std::string& text) {
   return text.empty() ? "Not found" : text;
 }
 
-// The version that a virtual environment noted down when it was made; asking Python itself would
+// Returns the version that a virtual environment noted down when it was made. To ask Python would
 // take longer than everything else here.
 std::string noted_version(const fs::path& python) {
   std::ifstream notes(python.parent_path().parent_path() / "pyvenv.cfg");
@@ -73,7 +73,7 @@ std::string gpu_names(const std::vector<Gpu>& gpus) {
   return join(names, ", ");
 }
 
-// " (CPUs 0-7 on 2 NUMA nodes)": what ranks on the CPU divide among them.
+// Returns the CPUs that ranks divide among them, such as " (CPUs 0-7 on 2 NUMA nodes)".
 std::string usable_cpus() {
   const auto allowed = allowed_cpus();
   if (!allowed) return {};
@@ -83,14 +83,14 @@ std::string usable_cpus() {
          (nodes.size() == 1 ? " NUMA node)" : " NUMA nodes)");
 }
 
-// Of the program in PATH, else of the one that runs.
+// Returns the path of the program in PATH, else of the running one.
 std::string own_place() {
   const auto found = find_in_path("accelerate");
   std::error_code ignored;
   return found.empty() ? or_not_found(fs::read_symlink("/proc/self/exe", ignored)) : found.string();
 }
 
-// What a launched group will talk through, as far as this machine alone decides it.
+// Says how a launched group will communicate, as far as this machine alone decides it.
 std::string communication() {
   const std::string wish = env("ACCELERATE_COMM").value_or("");
   if (wish == "gloo") return "Gloo (ACCELERATE_COMM)";
@@ -106,7 +106,7 @@ std::string communication() {
          (wish.empty() ? "" : " (ACCELERATE_COMM)");
 }
 
-// Where ranks of a container may find too little.
+// Says how large /dev/shm is: in a container ranks may find too little there.
 std::string shared_memory() {
   struct statvfs room{};
   if (::statvfs("/dev/shm", &room) != 0) return "no /dev/shm";
@@ -116,7 +116,7 @@ std::string shared_memory() {
   return bytes(room.f_bavail) + " free of " + bytes(room.f_blocks);
 }
 
-// LibTorch says it itself, where this build has it.
+// LibTorch describes itself, if this build has it.
 std::string libtorch(const EnvOptions& options) {
   if (options.without_libtorch || !has_torch_program()) return "";
   try {
@@ -151,7 +151,7 @@ void setup_env(CLI::App& app, int& exit_code) {
 }
 
 int run_env(const EnvOptions& options, std::ostream& out) {
-  const std::string config = configuration(options);  // first, for it may throw
+  const std::string config = configuration(options);  // First, because it may throw.
   const auto gpus = visible_gpus();
   out << "\nCopy the lines below into your report.\n\n"
       << "- `Accelerate` version: " << ACCELERATE_VERSION << " (accelerate.cpp)\n"

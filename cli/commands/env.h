@@ -1,4 +1,4 @@
-// `accelerate env`: what a bug report needs to say about the machine.
+// `accelerate env`: prints what a bug report needs to say about the machine.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ struct EnvOptions {
 
 void setup_env(CLI::App& app, int& exit_code);
 
-/// Prints the facts, then the configuration. LibTorch is loaded in a process of its own.
-/// Throws ConfigError when a configuration file is there and cannot be read.
+/// Prints the facts, then the configuration. LibTorch is loaded in another process. Throws
+/// ConfigError when a configuration file exists and cannot be read.
 int run_env(const EnvOptions& options, std::ostream& out);
 
 }  // namespace accelerate::cli

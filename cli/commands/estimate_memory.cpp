@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostProcesses = 65536;
 
-// By what the fp32 size is divided.
+// The numbers by which the size in fp32 is divided.
 const std::map<std::string, double>& divisors() {
   static const std::map<std::string, double> kDivisors{
       {"float32", 1}, {"float16", 2}, {"int8", 4}, {"int4", 8}};

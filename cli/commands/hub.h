@@ -1,4 +1,4 @@
-// `accelerate hub`: models and data of Hugging Face's hub.
+// `accelerate hub`: fetches and sends models and data of Hugging Face's hub.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,37 +13,38 @@
 
 namespace accelerate::cli {
 
-/// What every command of `accelerate hub` that asks the hub can be told.
+/// Options of every command of `accelerate hub` that contacts the hub.
 struct HubCommandOptions {
   std::string repo_id;
   std::string repo_type = "model";
-  std::string token;  ///< Else the environment's or the stored one.
+  std::string token;  ///< Default: the token in the environment, else the stored one.
   HubOptions hub = {};
 };
 
 struct DownloadCommandOptions {
   HubCommandOptions common = {};
-  std::vector<std::string> files = {};  ///< Else all that `patterns` mean.
+  std::vector<std::string> files = {};  ///< Default: all files that match `patterns`.
   FilePatterns patterns = {};
 };
 
 struct UploadCommandOptions {
   HubCommandOptions common = {};
   std::filesystem::path local_path = ".";
-  std::string path_in_repo = {};  ///< For a file its name, for a folder the root, when empty.
-  bool is_private = false;        ///< Of a repository that is made.
+  std::string path_in_repo = {};  ///< Default: a file's name, or the root for a folder.
+  bool is_private = false;        ///< Whether a new repository is private.
   UploadFolderOptions upload = {};
 };
 
 struct CacheCommandOptions {
   std::filesystem::path cache_dir = {};
   bool shows_revisions = false;
-  std::vector<std::string> what = {};  ///< To remove.
-  bool is_sure = false;                ///< Otherwise asks.
-  bool is_dry_run = false;             ///< Says what would go.
+  std::vector<std::string> what = {};  ///< What to remove.
+  bool is_sure = false;                ///< Whether to remove without asking.
+  bool is_dry_run = false;             ///< Only says what would be removed.
 };
 
-/// Each prints on `out` and returns the exit code. They throw what the functions of hub/ throw.
+/// Each command prints on `out` and returns the exit code. They throw what the functions of hub/
+/// throw.
 int run_download(DownloadCommandOptions options, std::ostream& out);
 int run_upload(UploadCommandOptions options, std::ostream& out);
 int run_login(HubCommandOptions options, std::ostream& out);

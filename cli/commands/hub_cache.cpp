@@ -1,4 +1,4 @@
-// `accelerate hub cache`: what the cache holds, and removing it.
+// `accelerate hub cache`: lists what the cache holds, and removes it.
 #include <ctime>
 #include <ostream>
 

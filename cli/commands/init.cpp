@@ -47,7 +47,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
     text.replace(at, what.size(), by);
 }
 
-// Without a GPU, two processes, so that there is something to see.
+// Without a GPU asks for two processes, so that there is something to see.
 ClusterConfig config_for(int num_gpus) {
   ConfigDefaultOptions options;
   options.num_gpus = num_gpus;
@@ -58,7 +58,7 @@ ClusterConfig config_for(int num_gpus) {
   return config;
 }
 
-// "0.1" of "0.1.0", which find_package takes for any 0.1.x.
+// Returns "0.1" for "0.1.0": find_package then takes any 0.1.x.
 std::string minor_version() {
   const std::string version = ACCELERATE_VERSION;
   return version.substr(0, version.rfind('.'));
@@ -78,7 +78,7 @@ void write_project(const fs::path& folder, const std::string& name, int num_gpus
 
 int run_init(const InitOptions& options, std::ostream& out) {
   if (options.folder.empty()) check_name("");
-  fs::path folder = fs::absolute(options.folder).lexically_normal();  // "." has a name, too.
+  fs::path folder = fs::absolute(options.folder).lexically_normal();  // "." gets a name, too.
   if (!folder.has_filename()) folder = folder.parent_path();
   const std::string name = folder.filename().string();
   check_name(name);
@@ -86,7 +86,7 @@ int run_init(const InitOptions& options, std::ostream& out) {
   real_file_system().create_directories(folder);
   try {
     write_project(folder, name, options.num_gpus);
-  } catch (const std::exception&) {  // Half a project would be in the way of the next try.
+  } catch (const std::exception&) {  // Half a project would block the next try.
     std::error_code ignored;
     for (const auto& [path, content] : project_files()) fs::remove(folder / path, ignored);
     throw;

@@ -1,4 +1,4 @@
-// `accelerate init`: a new project that builds and trains.
+// `accelerate init`: makes a new project that builds and trains.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,13 +10,13 @@ namespace accelerate::cli {
 
 struct InitOptions {
   std::filesystem::path folder;  ///< Its last part is the project's name.
-  int num_gpus = 0;              ///< That a program started now would see.
+  int num_gpus = 0;              ///< As a program started now sees them.
 };
 
-/// Writes the files of cli/project_template into the folder, which is made, with its name in them,
-/// and a configuration for this machine's GPUs, or for two processes on the CPU. Returns the exit
-/// code. Throws ConfigError, with nothing written, for a name that CMake or a shell would stumble
-/// over and for a folder that holds something.
+/// Makes the folder and writes the files of cli/project_template into it, with the project's name
+/// in them. Adds a configuration for this machine's GPUs, or for two processes on the CPU. Returns
+/// the exit code. Throws ConfigError for a name that CMake or a shell would not take, and for a
+/// folder that is not empty; nothing is written then.
 int run_init(const InitOptions& options, std::ostream& out);
 
 /// Adds `init` to `app`; its outcome goes to `exit_code`.

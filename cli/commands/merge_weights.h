@@ -1,4 +1,5 @@
-// `accelerate merge-weights`: shards of one model into safetensors files that everything reads.
+// `accelerate merge-weights`: merges the shards of a model into safetensors files that every tool
+// reads.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,12 +12,12 @@ namespace accelerate::cli {
 
 struct MergeCommandOptions {
   std::filesystem::path source;  ///< A folder; see merge_weights.
-  std::filesystem::path output;  ///< A folder, made when it is missing.
+  std::filesystem::path output;  ///< A folder; made if it is missing.
   MergeWeightsOptions merge = {};
 };
 
 /// Merges and says on `out` what was written. Returns the exit code. Throws what merge_weights
-/// does. Starts no process and loads no LibTorch.
+/// throws. Starts no process and loads no LibTorch.
 int run_merge_weights(const MergeCommandOptions& options, std::ostream& out);
 
 /// Adds `merge-weights` to `app`; its outcome goes to `exit_code`.

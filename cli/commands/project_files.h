@@ -7,7 +7,7 @@
 
 namespace accelerate::cli {
 
-/// Path and content of each, with @NAME@ and @VERSION@ where these go.
+/// Returns path and content of each file, with @NAME@ and @VERSION@ in the places to fill in.
 [[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> project_files();
 
 }  // namespace accelerate::cli

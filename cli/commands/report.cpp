@@ -22,7 +22,8 @@ Its times come from the log alone: the same log gives the same page.)";
 
 std::filesystem::path page_path(const ReportOptions& options, const RunSource& source) {
   if (!options.output.empty()) return options.output;
-  // A checkpoint holds nothing but what was saved: a page in it would keep it from being replaced.
+  // A page inside a checkpoint would keep it from being replaced, since it holds more than was
+  // saved.
   const auto folder = std::filesystem::absolute(source.folder()).lexically_normal();
   const std::string name = folder.filename().string();
   return name.starts_with("checkpoint-") ? folder.parent_path() / (name + ".html")

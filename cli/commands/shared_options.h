@@ -9,12 +9,12 @@
 
 namespace accelerate::cli {
 
-/// The word of --mixed_precision. Throws ConfigError for fp8 too, which needs a library that no
-/// command can look for.
+/// Reads the word of --mixed_precision. Throws ConfigError for fp8 too, which needs a library that
+/// no command can look for.
 [[nodiscard]] MixedPrecision offered_precision(const std::string& text);
 
-/// --config_file, which writes into `options->config_file`, checked as named_config_file() does.
-/// `-` and `_` are alike in flags.
+/// Adds --config_file, which writes into `options->config_file` what named_config_file() has
+/// checked. `-` and `_` are the same in flags.
 template <typename Options>
 CLI::Option* add_config_file(CLI::App* command, const std::shared_ptr<Options>& options,
                              const std::string& help) {
@@ -26,7 +26,7 @@ CLI::Option* add_config_file(CLI::App* command, const std::shared_ptr<Options>& 
       ->type_name("FILE");
 }
 
-/// --mixed_precision no|fp16|bf16, which writes into `options->mixed_precision`.
+/// Adds --mixed_precision no|fp16|bf16, which writes into `options->mixed_precision`.
 template <typename Options>
 CLI::Option* add_mixed_precision(CLI::App* command, const std::shared_ptr<Options>& options,
                                  const std::string& help) {

@@ -30,11 +30,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What the checks in their order are called, for those that were not reached.
+// The names of the checks in their order, for checks that were not reached.
 constexpr std::array kChecks = {"start",        "collectives", "data loaders", "training",
                                 "accumulation", "checkpoint",  "restart"};
 
-// What is written to standard output and error meanwhile goes to a file.
+// While it lives, standard output and error go to a file.
 class OutputToFile {
  public:
   explicit OutputToFile(const fs::path& file) {
@@ -57,7 +57,7 @@ class OutputToFile {
   std::array<Descriptor, 2> kept_;
 };
 
-// How one launch ended, if it did not end well: "rank 1 was killed by SIGSEGV".
+// Says how a launch failed, for example "rank 1 was killed by SIGSEGV"; "" if it did not.
 std::string failure_of(const LaunchResult& result) {
   if (!result.first_failure) return "";
   const RankResult& rank = result.ranks[static_cast<std::size_t>(*result.first_failure)];
@@ -90,14 +90,14 @@ std::vector<Result> read_results(const fs::path& file) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);) {
     const auto cells = split(line, '\t');
-    // Of several ranks that cannot start one is enough.
+    // If several ranks cannot start, one result is enough.
     const bool is_new = results.empty() || results.back().check != cells[1];
     if (cells.size() == 4 && is_new) results.push_back({cells[0], cells[1], cells[2], cells[3]});
   }
   return results;
 }
 
-// A check without a result is the one that a rank died in, or comes behind it.
+// Adds the checks without a result. The first of them is the check in which a rank died.
 void add_missing(std::vector<Result>& results, std::string failure) {
   for (std::size_t i = results.size(); i < kChecks.size(); ++i) {
     const bool is_told = !failure.empty();
@@ -117,7 +117,7 @@ std::string table_of(const std::vector<Result>& results) {
   return table.box(locale_is_utf8());
 }
 
-// What is tested, in a line.
+// Describes in a line what is tested.
 std::string set_up(const LaunchSettings& settings) {
   std::string text = std::to_string(settings.num_processes) +
                      (settings.num_processes == 1 ? " process" : " processes") +
@@ -129,7 +129,7 @@ std::string set_up(const LaunchSettings& settings) {
   return text + ", mixed precision " + (precision.empty() ? "no" : precision);
 }
 
-// GPUs that are asked for and not there were not tested.
+// If GPUs are asked for and there are none, they were not tested.
 std::string verdict(const LaunchSettings& settings) {
   if (settings.is_on("multi_gpu") && settings.on_cpu)
     return "Test is a success on CPUs. The configuration asks for GPUs, and there are none here.";

@@ -1,4 +1,4 @@
-// `accelerate test`: whether the configured set-up trains, found out by training.
+// `accelerate test`: trains on the configured set-up to find out whether it works.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,9 +13,9 @@ struct TestOptions {
   bool verbose = false;                              ///< Shows what the ranks print.
 };
 
-/// Launches the self-test twice over the configured set-up, in a temporary folder, and writes a
-/// table of its checks. Returns the exit code: 0 when all checks passed. Throws ConfigError for a
-/// configuration that cannot be launched and where this build has no LibTorch.
+/// Launches the self-test twice on the configured set-up, in a temporary folder, and writes a table
+/// of its checks. Returns the exit code: 0 when all checks passed. Throws ConfigError for a
+/// configuration that cannot be launched, and when this build has no LibTorch.
 int run_test(const TestOptions& options, std::ostream& out);
 
 /// Adds `test` to `app`; its outcome goes to `exit_code`.

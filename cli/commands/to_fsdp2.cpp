@@ -15,7 +15,7 @@ bool reshards(ShardingStrategy strategy) {
   return strategy == ShardingStrategy::FULL_SHARD || strategy == ShardingStrategy::HYBRID_SHARD;
 }
 
-// What FSDP 2 cannot say by one truth value.
+// Says what of a strategy FSDP 2 cannot express by one boolean.
 std::vector<std::string> losses_of(ShardingStrategy strategy) {
   if (strategy == ShardingStrategy::NO_SHARD)
     return {"NO_SHARD: FSDP 2 always shards; use MULTI_GPU or MULTI_CPU for whole replicas"};
@@ -28,7 +28,7 @@ std::vector<std::string> losses_of(ShardingStrategy strategy) {
   return {};
 }
 
-// The strategy that the file names, by either of its keys.
+// Returns the strategy that the file names, by either of its two keys.
 std::optional<ShardingStrategy> strategy_of(const FsdpConfig& fsdp) {
   if (fsdp.sharding_strategy) return fsdp.sharding_strategy;
   if (!fsdp.reshard_after_forward) return std::nullopt;

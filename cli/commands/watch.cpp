@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPollInterval{500};
-constexpr milliseconds kIdleInterval{5'000};  // Between draws while the log says nothing new.
+constexpr milliseconds kIdleInterval{5'000};  // Between draws while the log has nothing new.
 constexpr const char* kWatchAbout = "Show a training run in the terminal";
 constexpr const char* kWatchFooter = R"(
 RUN is the output_dir of a training, or a checkpoint-N folder; see `accelerate report --help`.
@@ -43,7 +43,7 @@ std::vector<StyledLine> frame_of(const RunSource& source, TerminalSize size, std
                                       .footer = std::move(footer)});
 }
 
-// Without blanks at the ends of lines.
+// Prints one page, without blanks at the ends of lines.
 void print_frame(const RunSource& source, int out) {
   std::string text;
   for (const auto& line : frame_of(source, terminal_size(out), "")) {
@@ -56,7 +56,7 @@ void print_frame(const RunSource& source, int out) {
 
 // --- lines
 
-// Returns at the run's end, or when nobody reads any more.
+// Returns when the run ends, or when nobody reads the lines any more.
 int follow_in_lines(RunSource& source, int out) {
   while (!source.history().end) {
     if (write_fully(out, run_line(source.history(), source.name()) + "\n") != 0) return 0;
@@ -81,7 +81,7 @@ bool is_leaving_key(int key) {
   return key == 'q' || key == 'Q' || key == kControlC || key == kControlD;
 }
 
-// The exit code when it is time to leave.
+// Returns the exit code when it is time to leave.
 std::optional<int> answer_to(const TerminalScreen::Answer& answer, TerminalScreen& screen) {
   using Kind = TerminalScreen::Answer::Kind;
   constexpr int kControlL = 12, kOfSignals = 128;

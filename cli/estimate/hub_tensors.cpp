@@ -1,4 +1,4 @@
-// The tensors of a model on the hub.
+// Reads the tensors of a model on the hub.
 #include <algorithm>
 
 #include "accelerate/base/error.h"
@@ -25,7 +25,8 @@ struct Repository {
   HubOptions hub;
 };
 
-// Headers are mostly smaller than the first bytes that are asked for.
+// Returns the header of a safetensors file. Most headers are shorter than the bytes that the first
+// request fetches.
 std::string header_of(const Repository& repository, const std::string& file) {
   constexpr std::size_t kLength = 8, kFirst = std::size_t{1} << 18;
   std::string start = read_file_start(repository.id, file, kFirst, repository.hub);

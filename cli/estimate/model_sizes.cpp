@@ -12,7 +12,7 @@ bool is_number(std::string_view part) {
          std::ranges::all_of(part, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-// "encoder.layer.0" for "encoder.layer.0.output.dense.weight"; "" where nothing is numbered.
+// Returns "encoder.layer.0" for "encoder.layer.0.output.dense.weight"; "" if nothing is numbered.
 std::string numbered_part(std::string_view name) {
   std::size_t begin = 0;
   for (std::size_t dot = name.find('.'); dot != std::string_view::npos;
@@ -21,7 +21,7 @@ std::string numbered_part(std::string_view name) {
   return "";
 }
 
-// The module that has the tensor itself.
+// Returns the module that has the tensor itself.
 std::string owner_of(const std::string& name) {
   const auto dot = name.rfind('.');
   return dot == std::string::npos ? name : name.substr(0, dot);

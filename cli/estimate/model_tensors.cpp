@@ -43,7 +43,7 @@ bool is_file(const fs::path& path) {
   return real_file_system().status(path).kind == FileKind::file;
 }
 
-// The one GGUF file of a folder; empty if none.
+// Returns the one GGUF file in a folder; empty if none.
 fs::path gguf_in(const fs::path& folder) {
   fs::path found;
   for (const std::string& name : real_file_system().list(folder)) {
@@ -61,7 +61,7 @@ bool has_weights(const fs::path& folder) {
                              [&](const char* name) { return is_file(folder / name); });
 }
 
-// Weights that are packed into other types are not the model's elements.
+// Quantised weights are packed into other types, so their elements are not the model's elements.
 bool is_quantised(const fs::path& config) {
   if (!is_file(config)) return false;
   const std::string text = read_file(real_file_system(), config, DocumentLimits{}.max_bytes);
@@ -80,7 +80,8 @@ ModelTensors tensors_of_folder(const fs::path& folder) {
                     "of either, a GGUF file, config.json");
 }
 
-// "T", name, elements, 4 bytes each or their own, and whether it is a parameter; or "U", a module.
+// Reads lines with tabs: "T", name, elements, bytes, "parameter" or "buffer"; or "U", module. Bytes
+// are 4 an element, or the size that an integer buffer has.
 ModelTensors read_listing(const std::string& listing, const fs::path& config) {
   ModelTensors model{.source = config.string(), .tensors = {}};
   model.undivided.emplace();

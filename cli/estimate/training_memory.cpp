@@ -3,7 +3,7 @@
 namespace accelerate::cli {
 namespace {
 
-// The letters of docs/costs.md.
+// Named by the letters of docs/costs.md.
 struct Costs {
   double N, U, R, P, m, c, r;
   [[nodiscard]] bool is_mixed() const { return c < m; }

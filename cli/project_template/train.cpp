@@ -57,8 +57,8 @@ Options read_options(int argc, char** argv) {
 }
 
 void train(const Options& options) {
-  // Batches are of all processes together, so that a checkpoint goes on with another number of
-  // them.
+  // Batches are of all processes together, so that a checkpoint can be resumed with another number
+  // of processes.
   accelerate::Accelerator accelerator({.dataloader_config = {.split_batches = true}});
   accelerate::set_seed(42);
 
@@ -83,7 +83,7 @@ void train(const Options& options) {
       loss_sum += loss.item<double>();
     }
     if ((epoch + 1) % 10 != 0 && epoch + 1 != options.epochs) continue;
-    // Of all processes, each of which has seen a part of the samples.
+    // The mean over all processes, each of which has seen a part of the samples.
     const auto mean = accelerator.reduce(
         torch::tensor(loss_sum / static_cast<double>(batches.size())).to(accelerator.device()),
         accelerate::ReduceOp::mean);

@@ -1,4 +1,4 @@
-// Short ways to ask, for interviews.
+// Short ways to ask questions, for interviews.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace accelerate::cli {
 
-/// Asks, and writes answers into the keys of a configuration.
+/// Asks questions, and writes the answers into the keys of a configuration.
 class Asking {
  public:
   Asking(Respondent& respondent, ClusterConfig& config)
       : respondent_(respondent), config_(config) {}
 
   void tell(const std::string& note) { respondent_.tell({note}); }
-  /// Tells what this version does not do, a sentence.
+  /// Tells, in a sentence, what this version does not do.
   void tell_for_python(const std::string& what);
 
   [[nodiscard]] bool yes(const std::string& text, bool fallback, const std::string& help);
@@ -26,16 +26,16 @@ class Asking {
                                  const std::string& fallback, const std::string& help);
   [[nodiscard]] std::string text(const std::string& text, const std::string& fallback,
                                  const std::string& help);
-  /// Texts between commas; none is an answer too.
+  /// Asks for texts between commas; an empty answer is allowed.
   [[nodiscard]] std::vector<std::string> list(const std::string& text, const std::string& help);
 
-  /// The same for a key, whose documentation is the help and whose rules are checked. Each returns
-  /// what was written.
+  /// Asks for the value of a key. The key's documentation is the help, and its rules are checked.
+  /// These functions return what was written.
   bool yes_for(const std::string& key, const std::string& text, bool fallback);
-  /// Of the key's own choices, unless others are given; the first is the usual one.
+  /// Offers the key's own choices, unless others are given. The first choice is the usual answer.
   std::string menu_for(const std::string& key, const std::string& text,
                        std::vector<std::string> choices = {});
-  /// `check` throws ConfigError for what the key's rules allow and the question does not.
+  /// `check` throws ConfigError for values that the key's rules allow and the question does not.
   std::string text_for(const std::string& key, const std::string& text,
                        const std::string& fallback = "",
                        const std::function<void(const std::string&)>& check = {});
@@ -53,7 +53,7 @@ class Asking {
   ClusterConfig& config_;
 };
 
-/// What the key called `name` means.
+/// Returns what the key called `name` means.
 [[nodiscard]] std::string help_of(const std::string& name);
 
 }  // namespace accelerate::cli

@@ -11,10 +11,10 @@ namespace {
 
 struct WentBack {};
 
-// Answers by question, and by how many of the same words came before.
+// Answers by question, and by how many questions with the same text came before.
 using Remembered = std::map<std::pair<std::string, std::ptrdiff_t>, std::string>;
 
-// Repeats the answers that are there, and asks for those that are not.
+// Repeats the answers that are there, and asks the remaining questions.
 class Conversation final : public Respondent {
  public:
   Conversation(FrontEnd& front_end, std::vector<Answered>& answers, Remembered& remembered)
@@ -43,14 +43,14 @@ class Conversation final : public Respondent {
     return std::ranges::count(answers_, question.text, &Answered::question);
   }
 
-  // The question with what was answered before as its usual answer, where it still is one. A text
-  // that may be empty could not be emptied then.
+  // Returns the question with its earlier answer as the usual one, if it is still allowed. Not for
+  // a text that may be empty: it could then not be emptied.
   [[nodiscard]] static Question offering(Question question, const std::string& before) {
     if (before.empty() || question.may_be_empty) return question;
     try {
       question.fallback = question.answer_of(before);
     } catch (const ConfigError&) {
-      // Other answers before it rule it out now.
+      // Other answers, given before it, now rule it out.
     }
     return question;
   }

@@ -1,4 +1,4 @@
-// An interview with somebody who may take answers back.
+// An interview with a person who may take answers back.
 #pragma once
 
 #include <optional>
@@ -18,15 +18,15 @@ struct Answered {
 class FrontEnd {
  public:
   virtual ~FrontEnd() = default;
-  /// An answer of answer_of(), or nullopt to go back to the question before. `before`: what was
-  /// answered so far.
+  /// Returns an answer, as answer_of() gives it, or nullopt to go back to the previous question.
+  /// `before`: the answers so far.
   [[nodiscard]] virtual std::optional<std::string> ask(const Question& question,
                                                        const std::vector<Answered>& before) = 0;
   virtual void tell(const Note& note) = 0;
 };
 
-/// Asks until all is answered. Going back asks again from the answer before: later questions may
-/// then be others, and those that come again offer what was answered to them.
+/// Asks until all questions are answered. Going back repeats the previous question. The questions
+/// after it may then be different; questions that come again offer their earlier answers.
 [[nodiscard]] ConfigDraft converse(FrontEnd& front_end);
 
 }  // namespace accelerate::cli

@@ -16,7 +16,7 @@ std::size_t place_of(const std::vector<std::string>& choices, const std::string&
   return found == choices.end() ? 0 : static_cast<std::size_t>(found - choices.begin());
 }
 
-// What is wrong with `typed`, or nothing.
+// Returns what is wrong with `typed`, or "".
 std::string obstacle_of(const Question& question, const std::string& typed) {
   try {
     (void)question.answer_of(typed);
@@ -32,7 +32,7 @@ void erase_last(std::string& text) {
   if (!text.empty()) text.pop_back();
 }
 
-// The choice that `typed` stands for as an answer.
+// Returns the choice that `typed` stands for.
 std::optional<std::size_t> chosen_by(const Question& question, const std::string& typed) {
   try {
     return place_of(choices_of(question), question.answer_of(typed));
@@ -41,7 +41,8 @@ std::optional<std::size_t> chosen_by(const Question& question, const std::string
   }
 }
 
-// A digit or letter. Digits make a number as long as there is such a choice.
+// Selects a choice by a digit or letter. Digits form a number while there is a choice of that
+// number.
 void choose(const Question& question, FormState& state, char byte) {
   for (const std::string& typed : {state.digits + byte, std::string(1, byte)}) {
     const auto chosen = chosen_by(question, typed);
@@ -63,7 +64,7 @@ int Form::read_byte(std::chrono::milliseconds timeout) {
   return answer.kind == Kind::key ? answer.value : kNoByte;
 }
 
-// Behind an escape: arrows are "[A" or "OA".
+// Reads what follows an escape: arrows are "[A" or "OA".
 Form::Pressed Form::read_escape() {
   const int bracket = read_byte(kBetweenBytes);
   if (bracket != '[' && bracket != 'O') return {};
@@ -105,7 +106,7 @@ Form::Pressed Form::read_key() {
 Form::Outcome Form::press(const Question& question, FormState& state, Pressed pressed) {
   const bool is_text = question.kind == Question::Kind::text;
   const auto choices = choices_of(question);
-  // Inside a text these two are letters like others.
+  // Inside a text, "<" and "?" are letters like any other.
   const bool is_letter = is_text && pressed.byte != 0 && !state.typed.empty();
   if (pressed.key == Key::back && !is_letter) return Outcome::went_back;
   if (pressed.key == Key::help && !is_letter) {
@@ -123,7 +124,7 @@ Form::Outcome Form::press(const Question& question, FormState& state, Pressed pr
     state.message.clear();
     return Outcome::open;
   }
-  // A digit joins the one before where both come at once.
+  // A digit joins the one before if it follows soon.
   const auto now = std::chrono::steady_clock::now();
   if (pressed.key != Key::byte || now - last_digit_ > kBetweenDigits) state.digits.clear();
   last_digit_ = now;
@@ -139,7 +140,7 @@ std::optional<std::string> Form::ask(const Question& question,
   const auto choices = choices_of(question);
   FormState state{.notes = notes_, .selected = place_of(choices, question.fallback)};
   for (;;) {
-    if (!screen_.has_key()) {  // What is pasted is checked and shown when it has come.
+    if (!screen_.has_key()) {  // A pasted text is checked and shown once all of it has come.
       if (!state.typed.empty() && state.message.empty())
         state.message = obstacle_of(question, state.typed);
       screen_.draw(form_page(question, state, before, terminal_size(out_)));

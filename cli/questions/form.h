@@ -1,4 +1,4 @@
-// Questions on a screen, answered by keys.
+// Questions on a screen that are answered by keys.
 #pragma once
 
 #include <chrono>
@@ -9,17 +9,17 @@
 
 namespace accelerate::cli {
 
-/// The user left by Ctrl-C or a signal.
+/// Thrown when the user left, by Ctrl-C or a signal.
 struct Left {
   int signal;
 };
 
-/// Arrows, digits, y and n choose, letters type in a text, Enter takes, "?" explains, "<" goes
-/// back, Ctrl-C leaves. What is typed is checked at each key. One at a time, for it takes the
-/// terminal over.
+/// Arrows, digits, y and n choose; letters type a text; Enter takes the answer, "?" explains, "<"
+/// goes back, Ctrl-C leaves. A text is checked at each key. At most one object at a time, because
+/// it takes over the terminal.
 class Form final : public FrontEnd {
  public:
-  /// Both are the terminal.
+  /// `in` and `out`: both are the terminal.
   Form(int in, int out) : out_(out), screen_(in, out) {}
   /// Throws Left, and ConfigError when the terminal is gone.
   std::optional<std::string> ask(const Question& question,

@@ -11,7 +11,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// The choices that fit, around the selected one.
+// Returns the choices that fit, around the selected one.
 Texts choice_lines(const Question& question, const FormState& state, std::size_t room) {
   const Texts choices =
       question.kind == Question::Kind::menu ? numbered_choices(question) : choices_of(question);
@@ -26,7 +26,7 @@ Texts choice_lines(const Question& question, const FormState& state, std::size_t
   return lines;
 }
 
-// What is typed, its end where it is too long.
+// Returns what is typed, or its end if it is too long.
 std::string typed_line(const Question& question, const FormState& state, std::size_t columns) {
   const std::string prompt = prompt_of(question);
   std::string_view typed = state.typed;
@@ -61,7 +61,7 @@ Texts answer_lines(const std::vector<Answered>& before) {
   return lines;
 }
 
-// The rows of a screen, given to what asks for them first.
+// The rows of a screen, given out in the order in which they are asked for.
 class Rows {
  public:
   explicit Rows(std::size_t count) : left_(count) {}
@@ -71,12 +71,12 @@ class Rows {
     left_ -= given;
     return given;
   }
-  // The first lines that there is room for.
+  // Returns the first lines that there is room for.
   Texts take_first(Texts lines) {
     lines.resize(take(lines.size()));
     return lines;
   }
-  // The last ones, and an empty line behind them.
+  // Returns the last lines that there is room for, and an empty line behind them.
   Texts take_last(const Texts& lines) {
     if (lines.empty() || left_ < 2) return {};
     --left_;

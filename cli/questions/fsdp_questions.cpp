@@ -1,4 +1,4 @@
-// FSDP, and the other ways to divide a model.
+// The questions about FSDP and about other ways to divide a model.
 #include "cli/questions/section_questions.h"
 
 namespace accelerate::cli {
@@ -31,7 +31,7 @@ void ask_about_units(Asking& ask) {
                  "Which classes are units (BertLayer, …), separated by commas?");
 }
 
-// What FSDP 2 has no more.
+// Asks for settings that FSDP 2 no longer has.
 void ask_about_first_version(Asking& ask) {
   ask.yes_for("fsdp_forward_prefetch", "Gather the next unit during a forward too?", false);
   ask.yes_for("fsdp_use_orig_params", "Keep the parameters as the model names them?", true);

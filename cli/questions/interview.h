@@ -1,4 +1,4 @@
-// The questions of `accelerate config`, and the file that their answers make.
+// The questions of `accelerate config`, and the file that the answers make.
 #pragma once
 
 #include <string>
@@ -12,22 +12,23 @@ namespace accelerate::cli {
 
 /// A configuration file that is not written yet.
 struct ConfigDraft {
-  std::string yaml, json;   ///< The file in each of its forms.
-  std::vector<Note> notes;  ///< What was told on the way.
+  std::string yaml, json;   ///< The file in both of its forms.
+  std::vector<Note> notes;  ///< What was told during the interview.
 };
 
-/// Asks all questions, in the order and with the defaults of the original. What this version cannot
-/// start is told at once. Source: `commands/config/config.py` of Accelerate.
+/// Asks all questions, in the order and with the defaults of the original. Says immediately what
+/// this version cannot start. Source: `commands/config/config.py` of Accelerate.
 [[nodiscard]] ConfigDraft interview(Respondent& respondent);
 
-/// The questions about this machine and others like it. Source: `commands/config/cluster.py`.
+/// Asks about this machine and others like it. Source: `commands/config/cluster.py`.
 ///
-/// Ours asks for FSDP on CPUs too, which it can; not for DeepSpeed and FSDP on Neuron cores, where
-/// the original raises; and for two GPUs at least where several are said to be there.
+/// Differs from the original in three ways. It asks for FSDP on CPUs too, which works here. It does
+/// not ask for DeepSpeed and FSDP on Neuron cores, where the original raises. It asks for at least
+/// two GPUs where several are said to be there.
 [[nodiscard]] ClusterConfig interview_about_machines(Respondent& respondent);
 
-/// The questions about Amazon SageMaker. Source: `commands/config/sagemaker.py`, without making a
-/// role there: ours takes the name of one that exists.
+/// Asks about Amazon SageMaker. Source: `commands/config/sagemaker.py`. The original can make a
+/// role there; this version takes the name of an existing role.
 [[nodiscard]] Node interview_about_sagemaker(Respondent& respondent);
 
 }  // namespace accelerate::cli

@@ -1,4 +1,4 @@
-// Questions as lines: for pipes, for terminals that cannot be drawn on, for scripts.
+// Questions as lines: for pipes, for scripts, and for terminals that cannot be drawn on.
 #pragma once
 
 #include <iosfwd>
@@ -7,9 +7,9 @@
 
 namespace accelerate::cli {
 
-/// Writes a question with its choices, numbered unless they are numbers, and reads a line: an
-/// answer, nothing for the usual one, "<" to go back, "?" for help. What is no answer is said, and
-/// the question asked again.
+/// Writes a question with its choices, numbered unless the choices are numbers, and reads a line.
+/// The line is an answer, nothing for the usual answer, "<" to go back, or "?" for help. If it is
+/// not an answer, says so and asks again.
 class Lines final : public FrontEnd {
  public:
   Lines(std::istream& in, std::ostream& out) : in_(in), out_(out) {}

@@ -11,7 +11,7 @@
 namespace accelerate::cli {
 namespace {
 
-// A kind of machine, and what its processes run on.
+// A kind of machine, and the name of what its processes run on.
 struct MachineKind {
   const char* name;
   DistributedType type;
@@ -31,13 +31,13 @@ constexpr std::array kKinds = {
     MachineKind{"TPU", DistributedType::XLA, "TPU cores"},
 };
 
-// "~/x" with the home directory, as the original writes it.
+// Replaces the "~" of "~/x" by the home directory, as the original does.
 std::string with_home(const std::string& file) {
   const auto home = env("HOME");
   return home && (file == "~" || file.starts_with("~/")) ? *home + file.substr(1) : file;
 }
 
-// How many processes the sizes of groups ask for together.
+// Returns how many processes the sizes of all groups need together.
 std::int64_t processes_of_groups(const ParallelismConfig& groups) {
   std::int64_t product = 1;
   for (const auto& size :
@@ -71,7 +71,7 @@ class MachineInterview {
   [[nodiscard]] bool is_alone() const { return is(DistributedType::NO); }
   [[nodiscard]] bool is_tpu() const { return is(DistributedType::XLA); }
   [[nodiscard]] bool is_several() const { return !is_alone() && !is_tpu(); }
-  /// Neither by DeepSpeed nor by FSDP nor by Megatron-LM.
+  /// Whether the model is divided neither by DeepSpeed nor by FSDP nor by Megatron-LM.
   [[nodiscard]] bool is_undivided() const { return config_.distributed_type == kind_->type; }
 
   void ask_kind() {
@@ -87,7 +87,7 @@ class MachineInterview {
         std::ranges::find_if(kKinds, [&](const MachineKind& kind) { return kind.name == name; });
     config_.distributed_type = kind_->type;
     config_.num_processes = 1;
-    // As the original writes them without asking.
+    // The original writes these without asking.
     config_.same_network = true;
     config_.downcast_bf16 = std::string("no");
     config_.tpu_env.emplace();
@@ -127,7 +127,7 @@ class MachineInterview {
     config_.mpirun_config.mpirun_hostfile = with_home(file);
   }
 
-  // How a model is divided among the processes.
+  // Asks how a model is divided among the processes.
   void ask_division() {
     const bool is_divisible = !is_tpu() && !is(DistributedType::MULTI_NEURON);
     if (is_divisible && !is(DistributedType::MULTI_CPU) &&

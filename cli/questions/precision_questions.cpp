@@ -1,4 +1,4 @@
-// fp8 and torch.compile, which Python programs take.
+// The questions about fp8 and torch.compile, which only Python programs use.
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -46,7 +46,7 @@ void ask_about_fp8(Asking& ask, Fp8Config& fp8) {
 }
 
 void ask_about_dynamo(Asking& ask) {
-  // The launcher's words, in which "no" stands first.
+  // The launcher's words; "no" is the first of them.
   std::vector<std::string> backends = find_flag("dynamo_backend")->choices;
   std::erase(backends, "no");
   std::string backend =

@@ -13,26 +13,27 @@ struct Question {
   Kind kind = Kind::text;
   std::string text;                       ///< "How many machines will take part?"
   std::string help = {};                  ///< What "?" explains.
-  std::vector<std::string> choices = {};  ///< Of a menu.
-  /// What an empty answer means: a choice, "yes" or "no", or a text. A text without one must be
+  std::vector<std::string> choices = {};  ///< The choices of a menu.
+  /// What an empty answer means: a choice, "yes" or "no", or a text. If it is empty, a text must be
   /// typed.
   std::string fallback = {};
-  bool may_be_empty = false;  ///< Of a text: nothing is an answer too.
-  /// Throws ConfigError when a text is no answer.
+  bool may_be_empty = false;  ///< For a text: an empty answer is allowed.
+  /// Throws ConfigError when a text is not an answer.
   std::function<void(const std::string& text)> check = {};
 
-  /// The answer that `typed` stands for: a choice by its words in any case, or by its place from 1
-  /// where the choices are no numbers; "yes" or "no", also y and n; a text without the blanks
-  /// around it. Throws ConfigError, with what is allowed, also for bytes that are no UTF-8.
+  /// Returns the answer that `typed` stands for. That is a choice, by its words in any case, or by
+  /// its place from 1 if the choices are not numbers; "yes" or "no", also for y and n; or a text
+  /// without the blanks around it. Throws ConfigError that says what is allowed, also for bytes
+  /// that are not UTF-8.
   [[nodiscard]] std::string answer_of(const std::string& typed) const;
-  /// Whether choices are numbers, so that a place would be mistaken for one.
+  /// Whether choices are numbers, so that a place could be mistaken for a choice.
   [[nodiscard]] bool has_numbers() const;
 };
 
 /// Something to say that needs no answer.
 struct Note {
   std::string text;
-  /// Native programs refuse what was chosen, and Python's take it.
+  /// Whether native programs refuse what was chosen, while Python's take it.
   bool is_for_python = false;
 };
 
@@ -40,7 +41,7 @@ struct Note {
 class Respondent {
  public:
   virtual ~Respondent() = default;
-  /// A choice, "yes" or "no", or a text that check() lets pass.
+  /// Returns a choice, "yes" or "no", or a text that check() accepts.
   [[nodiscard]] virtual std::string answer(const Question& question) = 0;
   virtual void tell(const Note& note) = 0;
 };

@@ -1,4 +1,4 @@
-// The questions about Amazon SageMaker. Their file has keys of its own, which Python alone reads.
+// The questions about Amazon SageMaker. The file has other keys, which only Python reads.
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "cli/questions/interview.h"
@@ -16,7 +16,7 @@ class SageMakerInterview {
     ask_account();
     ask_files();
     ask_machines();
-    // As the original writes them without asking.
+    // The original writes these without asking.
     write("compute_environment", "AMAZON_SAGEMAKER");
     write("gpu_ids", "all");
     write("base_job_name", "accelerate-sagemaker-1");
@@ -52,7 +52,7 @@ class SageMakerInterview {
     }
   }
 
-  // `yes`: whether there is one.
+  // `yes`: asks whether there is such a file.
   void ask_file(const std::string& yes, const std::string& which, const std::string& key,
                 const std::string& help) {
     if (ask_.yes(yes, false, help)) write(key, ask_.text(which, "", help));

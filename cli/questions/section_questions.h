@@ -1,4 +1,4 @@
-// The questions that fill one section of a configuration file each.
+// The questions that fill sections of a configuration file, a function for each section.
 #pragma once
 
 #include "accelerate/config/cluster_config.h"
@@ -6,13 +6,14 @@
 
 namespace accelerate::cli {
 
-/// DeepSpeed's JSON file, or stage, offloading, clipping; with several machines what starts them.
+/// Asks for DeepSpeed's JSON file, or for stage, offloading and clipping; with several machines
+/// also for what starts them.
 void ask_about_deepspeed(Asking& ask, const ClusterConfig& config);
 void ask_about_fsdp(Asking& ask);
-/// Sizes of parallel groups, which FSDP 2 may have beside it.
+/// Asks for the sizes of parallel groups, which FSDP 2 can be combined with.
 void ask_about_parallelism(Asking& ask);
 void ask_about_megatron_lm(Asking& ask);
-/// Of torch.compile.
+/// Asks about torch.compile.
 void ask_about_dynamo(Asking& ask);
 void ask_about_fp8(Asking& ask, Fp8Config& fp8);
 void ask_about_tpu(Asking& ask, ClusterConfig& config);

@@ -1,4 +1,4 @@
-// How a question reads.
+// How a question is shown.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace accelerate::cli {
 
-/// "1. multi-GPU", or the choices alone where they are numbers.
+/// Returns lines such as "1. multi-GPU", or the choices alone if they are numbers.
 [[nodiscard]] std::vector<std::string> numbered_choices(const Question& question);
 
-/// "[no] ", with what an empty answer means, or ": ".
+/// Returns "[no] ", with what an empty answer means, or ": ".
 [[nodiscard]] std::string prompt_of(const Question& question);
 
 }  // namespace accelerate::cli

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kFewChoices = 4;
 
-// What a flag of the launcher takes: its own words, or those of its key in a configuration file.
+// Returns the values of a launcher's flag: its own words, or the words of its key in a
+// configuration file.
 std::vector<std::string> words_of(const Flag& flag) {
   if (flag.kind == FlagKind::truth || flag.kind == FlagKind::boolean || flag.kind == FlagKind::bit)
     return {"true", "false"};

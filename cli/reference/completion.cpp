@@ -9,7 +9,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// "config default": a command without the name of the program.
+// Returns a command without the name of the program: "config default".
 std::string chain_of(const CommandText& program, const CommandText& command) {
   const std::size_t skipped = program.full_name.size();
   return command.full_name.size() > skipped ? command.full_name.substr(skipped + 1) : "";
@@ -26,14 +26,14 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// In fish a quote and a backslash are escaped.
+// Quotes for fish, where a quote and a backslash are escaped.
 std::string fish_quoted(const std::string& text) {
   std::string result = "'";
   for (const char c : text) result += (c == '\'' || c == '\\' ? "\\" : "") + std::string(1, c);
   return result + "'";
 }
 
-// Patterns of fish's `case`, which stand behind one another.
+// Returns patterns for fish's `case`, which are separated by blanks.
 std::string spaced(std::string patterns) {
   for (std::size_t at = patterns.find("'|'"); at != std::string::npos; at = patterns.find("'|'"))
     patterns.replace(at, 3, "' '");
@@ -47,7 +47,7 @@ Texts names_of_flags(const CommandText& command) {
   return names;
 }
 
-// The commands below it, or what its first argument may be.
+// Returns the names of the commands below it, or the values of its first argument.
 Texts names_of_commands(const CommandText& command) {
   if (command.commands.empty() && !command.arguments.empty())
     return command.arguments.front().choices;
@@ -56,7 +56,7 @@ Texts names_of_commands(const CommandText& command) {
   return names;
 }
 
-// Words of a `case` that are chains of commands, or nothing for a program without commands.
+// Returns the patterns of a `case` that match commands; empty for a program without commands.
 std::string chain_patterns(const CommandText& program) {
   Texts patterns;
   visit(program, [&](const CommandText& command) {
@@ -66,8 +66,8 @@ std::string chain_patterns(const CommandText& program) {
   return join(patterns, "|");
 }
 
-// Behind the program of a command that runs one nothing is known: words of a `case` by the chain
-// and a flag that takes the word behind it.
+// Returns the patterns of a `case` that match a command that runs a program, and one of its flags
+// that takes a value. The word behind such a flag is not the program.
 std::string value_patterns(const CommandText& program) {
   Texts patterns;
   visit(program, [&](const CommandText& command) {
@@ -80,7 +80,7 @@ std::string value_patterns(const CommandText& program) {
   return patterns.empty() ? "''" : join(patterns, "|");
 }
 
-// The chains of commands that run a program.
+// Returns the patterns of a `case` that match commands which run a program.
 std::string runner_patterns(const CommandText& program) {
   Texts patterns;
   visit(program, [&](const CommandText& command) {
@@ -89,8 +89,8 @@ std::string runner_patterns(const CommandText& program) {
   return patterns.empty() ? "'\n'" : join(patterns, "|");
 }
 
-// The end of a loop over the words in bash and zsh: `word` and `before` name them, `leave` offers
-// files.
+// Returns the end of the loop over the words, for bash and zsh. `word` and `before` name the
+// present and the previous word; `leave` offers files.
 std::string walk(const CommandText& program, const std::string& word, const std::string& before,
                  const std::string& leave) {
   std::string text = R"(    case "$chain" in
@@ -116,8 +116,8 @@ std::string walk(const CommandText& program, const std::string& word, const std:
   return text;
 }
 
-// What bash and zsh share: `case` lines that know the words of a flag. `complete` is the command
-// that offers words.
+// Returns the `case` lines, for bash and zsh, that offer the values of a flag. `offer` returns the
+// command that offers words.
 std::string choice_cases(const CommandText& program,
                          const std::function<std::string(const Texts&)>& offer) {
   std::string lines;

@@ -25,7 +25,8 @@ std::string left_of(const FlagText& flag) {
          (flag.value.empty() ? "" : " " + flag.value);
 }
 
-// Both columns, a heading before each group, in the order in which groups begin.
+// Returns both columns, with a heading before each group. Groups come in the order in which they
+// first occur.
 std::string rows_text(const std::vector<Row>& rows, std::size_t columns) {
   std::vector<std::string> groups;
   std::size_t widest = 0;

@@ -7,7 +7,7 @@
 namespace accelerate::cli {
 namespace {
 
-// Text that troff takes as it is: no requests at the start of a line, real dashes.
+// Escapes text for troff: no requests at the start of a line, real dashes.
 std::string roff(const std::string& text) {
   std::string result;
   for (const char c : text) {

@@ -5,10 +5,10 @@
 
 namespace accelerate::cli {
 
-/// The page of section 1 called name_of_man_page(command), as man(7) has it.
+/// Returns the page of section 1 called name_of_man_page(command), in the format of man(7).
 [[nodiscard]] std::string man_page(const CommandText& command);
 
-/// "accelerate-config-default" for `accelerate config default`.
+/// Returns "accelerate-config-default" for `accelerate config default`.
 [[nodiscard]] std::string name_of_man_page(const CommandText& command);
 
 }  // namespace accelerate::cli

@@ -9,14 +9,14 @@
 namespace accelerate::cli {
 namespace {
 
-// What one word says: which flag, and the value glued to it, if any.
+// One word, read: which flag it is, and the value glued to it, if any.
 struct Word {
   const Flag* flag;
   std::optional<std::string> value;
 };
 
-// " Did you mean '--num_processes'?" for a misspelling, and for "--num_procs", which is far from it
-// by letters changed but begins alike.
+// Returns " Did you mean '--num_processes'?" for a misspelling. Also for "--num_procs", which many
+// letters separate from it, but which begins like it.
 std::string suggestion(const std::string& word, const std::vector<std::string>& known) {
   const std::string near = did_you_mean(word, known);
   if (!near.empty()) return near;
@@ -54,7 +54,7 @@ Word read_short(const std::string& word, std::span<const Flag> table) {
   return {&*flag, word.substr(word[2] == '=' ? 3 : 2)};
 }
 
-// The value of `word`: glued to it, or the next word, over which `next` then moves.
+// Returns the value of `word`: the value glued to it, or the next word, and then moves `next` on.
 std::string value_of(const Word& word, const std::vector<std::string>& words, std::size_t& next) {
   const std::string shown = "--" + word.flag->name;
   if (word.flag->kind == FlagKind::toggle) {

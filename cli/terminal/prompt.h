@@ -5,12 +5,12 @@
 
 namespace accelerate::cli {
 
-/// Reads a line without showing it: from the terminal, after `question`, else from standard input.
-/// Throws ConfigError when there is none.
+/// Reads a line without showing it: from a terminal after `question`, else from standard input.
+/// Throws ConfigError when the line is empty.
 [[nodiscard]] std::string read_secret(const std::string& question);
 
-/// Whether the user answers `question` by y or yes. Throws ConfigError where standard input is no
-/// terminal, with the cure --yes.
+/// Whether the user answers `question` with y or yes. Throws ConfigError, which names --yes, if
+/// standard input is not a terminal.
 [[nodiscard]] bool is_agreed(const std::string& question);
 
 }  // namespace accelerate::cli

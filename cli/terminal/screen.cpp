@@ -8,7 +8,7 @@ namespace accelerate::cli {
 void secure_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (fcntl(fd, F_GETFD) != -1) continue;
-    // The lowest free descriptor is fd: those below it are open by now.
+    // The lowest free descriptor is fd, because the lower ones are open by now.
     if (open("/dev/null", O_RDWR) < 0) return;
   }
 }

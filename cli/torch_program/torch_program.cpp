@@ -32,7 +32,7 @@ struct Outcome {
   std::string text;
 };
 
-// Both outputs of the program, as one text.
+// Runs the program and returns both of its outputs as one text.
 Outcome run(const std::filesystem::path& program, const std::vector<std::string>& words) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)

@@ -1,4 +1,4 @@
-// accelerate-torch: the tasks of the command line that need LibTorch, for `accelerate` to start.
+// accelerate-torch: the tasks of the command line that need LibTorch. `accelerate` starts it.
 #include <cstdio>
 #include <exception>
 #include <iostream>

@@ -16,7 +16,8 @@ void list(const std::string& name, std::int64_t elements, std::int64_t bytes, co
   std::cout << "T\t" << name << "\t" << elements << "\t" << bytes << "\t" << kind << "\n";
 }
 
-// What Python's modules keep beside their parameters and ours compute where they need it.
+// Lists the buffers that Python's modules keep beside their parameters. Ours compute them where
+// they need them.
 void list_buffers(const AutoConfig& config) {
   constexpr std::int64_t kWord = 8, kFloat = 4;
   const std::string type = config.model_type();
@@ -33,7 +34,7 @@ void list_buffers(const AutoConfig& config) {
     list(name, rates, rates * kFloat, "buffer");
 }
 
-// Python's DistilBERT names no modules that stay whole.
+// Python's DistilBERT does not name modules that stay whole.
 bool says_what_stays_whole(const AutoConfig& config) {
   return config.model_type() != "distilbert";
 }

@@ -33,7 +33,7 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-// Says which of its modules stay whole, as transformers do.
+// Says which of its modules stay whole, as the models of Transformers do.
 struct NetImpl : torch::nn::Module, DivisibleModule {
   [[nodiscard]] std::vector<std::string> no_split_modules() const override { return {"Block"}; }
   Tensor forward(const Tensor& x) { return out(second(first(in(x)))); }
@@ -57,7 +57,7 @@ Net make_net() {
   return {};
 }
 
-// So small a loss that its gradients do not overflow in fp16, with a rate that makes up for it.
+// The loss is so small that its gradients do not overflow in fp16; the rate makes up for it.
 constexpr double kLossScale = 1.0 / 64, kRate = 0.01 / kLossScale;
 
 torch::optim::SGD make_optimizer(Net& net) {
@@ -77,9 +77,9 @@ Tensor loss_of(const Tensor& outputs, const Tensor& wanted) {
   return kLossScale * (outputs.to(torch::kFloat) - wanted).square().mean();
 }
 
-// What is trained, ready for this rank.
+// A network in training, prepared for this rank.
 struct Training {
-  // `rows`: of each rank, in batches of `batch`.
+  // `rows`: the number of rows for each rank, in batches of `batch`.
   explicit Training(Accelerator& given, std::int64_t rows = kSteps * kBatch,
                     std::int64_t batch = kBatch)
       : accelerator(given),
@@ -89,7 +89,7 @@ struct Training {
                                   make_data_loader(make_samples(rows * accelerator.num_processes()),
                                                    {.batch_size = batch}))) {}
 
-  // A step that fp16 leaves out, for its factor was too great, is made again.
+  // Repeats a step that fp16 skipped because the scale of the loss was too large.
   void step(const Tensor& x, const Tensor& y) {
     auto& [model, optimizer, batches] = parts;
     constexpr int kMostTries = 20;
@@ -121,8 +121,8 @@ struct Training {
       make_data_loader(std::declval<Samples>(), DataLoaderOptions{}))) parts;
 };
 
-// How far `found` moved away from `wanted`, in parts of what training changed. On rank 0; 0
-// elsewhere, where there may be no weights.
+// Returns how far `found` is from `wanted`, as a fraction of what training changed. Only on rank 0;
+// returns 0 elsewhere, where there may be no weights.
 double difference(const std::vector<NamedTensor>& found, const std::vector<NamedTensor>& wanted,
                   const std::vector<NamedTensor>& start) {
   double apart = 0, changed = 0;
@@ -199,7 +199,7 @@ std::string check_training(Accelerator& accelerator) {
   Training training(accelerator);
   training.run(0, kSteps);
   const auto found = training.weights();
-  // The same by hand: one process, the batches of all ranks as one.
+  // The same by hand: in one process, with the batches of all ranks as one batch.
   Net net = make_net();
   const auto start = copies_of(net);
   auto sgd = make_optimizer(net);
@@ -278,7 +278,7 @@ std::string check_restart(Accelerator& accelerator, const fs::path& folder) {
   return "new processes train on to the same bits";
 }
 
-// A line of results.tsv.
+// Appends a line to results.tsv.
 void write_result(const fs::path& file, bool is_good, const char* name, std::string found,
                   Clock::time_point begin) {
   for (char& c : found)
@@ -291,7 +291,7 @@ void write_result(const fs::path& file, bool is_good, const char* name, std::str
   if (!out) throw Error("cannot write " + file.string() + ": is its disk full?");
 }
 
-// Runs checks, and writes down how they end. What fails on one rank failed.
+// Runs checks and writes down their results. A check that fails on one rank has failed.
 class Report {
  public:
   Report(Accelerator& accelerator, fs::path file)
@@ -323,7 +323,7 @@ class Report {
   bool has_failed_ = false;
 };
 
-// The layers that a file names are those of the user's model, not of this one.
+// The layers that a configuration file names belong to the user's model, not to this one.
 void name_own_layers() {
   ::unsetenv("FSDP_TRANSFORMER_CLS_TO_WRAP");
   ::unsetenv("ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES");
@@ -338,7 +338,7 @@ int run_self_test(const fs::path& folder, bool is_second) {
   const auto begin = Clock::now();
   std::optional<Accelerator> started;
   try {
-    // What hangs is to be seen soon.
+    // A short timeout shows soon that something hangs.
     started.emplace(AcceleratorOptions{.init_process_group = {.timeout = kTimeout}});
   } catch (const std::exception& error) {
     write_result(results, false, "start", error.what(), begin);
@@ -346,7 +346,7 @@ int run_self_test(const fs::path& folder, bool is_second) {
   }
   Accelerator& accelerator = *started;
   if (accelerator.is_main_process() && !is_second) write_result(results, true, "start", "", begin);
-  accelerator.set_gradient_accumulation_steps(1);  // Batches here are those that a check means.
+  accelerator.set_gradient_accumulation_steps(1);  // Checks set the batches of a step themselves.
   Report report(accelerator, results);
   const auto run = [&](const char* name, auto check) {
     if (!report.has_failed()) report.run(name, check);

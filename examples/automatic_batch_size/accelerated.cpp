@@ -1,4 +1,4 @@
-// A batch size that fits on all ranks: when one of them runs out of memory, all try less.
+// Finds a batch size that fits on all ranks: when one rank runs out of memory, all ranks try less.
 #include <accelerate/accelerate.h>
 
 #include "examples/automatic_batch_size/small_device.h"

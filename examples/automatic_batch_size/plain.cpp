@@ -1,4 +1,4 @@
-// A batch size that fits, found by hand: catch what says that memory ran out, and try less.
+// Finds a batch size that fits by hand: catches the error when memory runs out, and tries less.
 #include "examples/automatic_batch_size/small_device.h"
 #include "examples/common/spirals.h"
 
@@ -29,7 +29,7 @@ void run() {
       std::puts(spirals::line("test accuracy: %.3f", share).c_str());
       return;
     } catch (const c10::OutOfMemoryError&) {
-      // The next size.
+      // Try the next size.
     }
   }
   throw std::runtime_error("not even one sample fits");

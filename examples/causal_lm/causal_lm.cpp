@@ -1,4 +1,4 @@
-// Goes on training a decoder on a text, and lets it write before and after:
+// Trains a pretrained decoder on a text, and lets it write before and after:
 //   accelerate launch --num_processes 2 causal_lm --model models/smollm2
 #include <accelerate/transformers.h>
 #include <torch/optim/adamw.h>
@@ -16,7 +16,8 @@ namespace {
 
 using namespace accelerate;
 
-/// Rows of `block_size` tokens, cut from the whole text; what is left at its end is dropped.
+/// Returns rows of `block_size` tokens, cut from the whole text. A shorter rest at its end is
+/// dropped.
 Dataset blocks_of(const Options& options, const PreTrainedTokenizer& tokenizer) {
   std::ifstream file(options.text, std::ios::binary);
   if (!file) throw std::runtime_error(options.text + " cannot be opened; name another by --text");

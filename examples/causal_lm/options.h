@@ -9,17 +9,17 @@
 
 struct Options {
   std::string model;                                           ///< A decoder with its tokenizer.
-  std::string text = "/usr/share/games/fortunes/songs-poems";  ///< UTF-8.
+  std::string text = "/usr/share/games/fortunes/songs-poems";  ///< A file in UTF-8.
   std::string output = "causal_lm_output";  ///< Folder that gets the trained model.
   std::string prompt = "I saw the moon";
-  std::int64_t block_size = 128;  ///< Tokens of a row.
-  std::int64_t batch_size = 4;    ///< Rows of a batch on each process.
+  std::int64_t block_size = 128;  ///< Tokens in a row.
+  std::int64_t batch_size = 4;    ///< Rows in a batch of each process.
   std::int64_t epochs = 1;
   double learning_rate = 2e-5;
   std::int64_t new_tokens = 40;
 };
 
-/// Throws std::invalid_argument, which says what is allowed.
+/// Throws std::invalid_argument that says what is allowed.
 inline Options parse_options(int argc, char** argv) {
   Options options;
   flags::parse(argc, argv,

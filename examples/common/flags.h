@@ -12,11 +12,11 @@ namespace flags {
 
 struct Flag {
   std::string name;  ///< "--epochs"
-  std::string what;  ///< What stands for the value in messages: "N".
+  std::string what;  ///< Stands for the value in messages: "N".
   std::variant<std::string*, std::int64_t*, double*> field;
 };
 
-/// Gives `field` the value of `text`: a number from 0 up and nothing else. Throws
+/// Sets `field` to the number in `text`, which must be 0 or more and nothing else. Throws
 /// std::invalid_argument.
 template <typename Number>
 void parse(const std::string& name, const std::string& text, Number& field) {
@@ -33,7 +33,7 @@ inline void parse(const std::string&, const std::string& text, std::string& fiel
   field = text;
 }
 
-/// Reads argv into the fields of `flags`. Throws std::invalid_argument, which says what is allowed.
+/// Reads argv into the fields of `flags`. Throws std::invalid_argument that says what is allowed.
 inline void parse(int argc, char** argv, const std::vector<Flag>& flags) {
   std::string allowed;
   for (const Flag& flag : flags) allowed += " " + flag.name + " " + flag.what;

@@ -1,1 +1,1 @@
-// Nothing: this target exists for its precompiled header.
+// Empty: this target exists for its precompiled header.

@@ -1,5 +1,5 @@
-// What the small examples share: two spirals to tell apart, a network that can, and the frame of a
-// program. A training takes less than a second, and all numbers but the weights are fixed.
+// What the small examples share: two spirals to tell apart, a network that can do it, and the frame
+// of a program. A training takes less than a second. All numbers but the weights are fixed.
 #pragma once
 
 #include <torch/torch.h>
@@ -26,7 +26,7 @@ inline Samples make_samples(std::int64_t n, double shift) {
 inline Samples train_samples() {
   return make_samples(512, 0.0);
 }
-/// 99 of them, so that no number of ranks and no batch size divides it.
+/// There are 99 samples, so that no number of ranks and no batch size divides them.
 inline Samples test_samples() {
   return make_samples(99, 0.5);
 }
@@ -46,7 +46,7 @@ inline torch::optim::Adam make_optimizer(Net& net) {
   return torch::optim::Adam(net->parameters(), torch::optim::AdamOptions(1e-2));
 }
 
-/// The share, from 0 to 1, of {n, 2} `scores` whose greater one is that of the label.
+/// Returns the share, from 0 to 1, of rows of `scores`, {n, 2}, whose greater score is the label's.
 inline double share_right(const torch::Tensor& scores, const torch::Tensor& labels) {
   return scores.argmax(1).eq(labels).to(torch::kDouble).mean().item<double>();
 }
@@ -57,7 +57,7 @@ inline std::string line(const char* format, double value) {
   return text;
 }
 
-/// main(): runs `body`; an exception becomes a sentence and exit code 1.
+/// main(): runs `body`. An exception becomes a sentence and exit code 1.
 inline int run_program(const char* name, void (*body)()) {
   try {
     body();

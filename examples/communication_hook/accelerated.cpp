@@ -1,4 +1,4 @@
-// Communication hooks: gradients travel in bfloat16, and a hook of our own around the built-in one
+// Communication hooks: gradients travel in bfloat16, and our own hook around the built-in one
 // counts their bytes. Without the counting, the option `.ddp = {.comm_hook = …::bf16}` is enough.
 #include <accelerate/accelerate.h>
 
@@ -19,7 +19,7 @@ void run() {
   std::int64_t steps = 0;
   model.register_comm_hook(
       [&bytes, compress = accelerate::compress_hook(torch::kBFloat16)](auto& group, auto& bucket) {
-        bytes += bucket.buffer.numel() * 2;  // of bfloat16
+        bytes += bucket.buffer.numel() * 2;  // Two bytes each in bfloat16.
         return compress(group, bucket);
       });
   for (int epoch = 0; epoch < 60; ++epoch) {

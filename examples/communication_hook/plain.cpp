@@ -1,4 +1,4 @@
-// Gradients rounded to bfloat16 as they would travel; one process sends none.
+// Rounds gradients to bfloat16, as if they had travelled. One process sends nothing.
 #include "examples/common/spirals.h"
 
 namespace {

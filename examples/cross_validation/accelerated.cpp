@@ -1,5 +1,5 @@
-// Cross validation on any number of ranks: the scores of each model are gathered, so that every
-// sample has one, in order.
+// Cross validation on any number of ranks. The scores of each model are gathered, so that every
+// sample has one score, in order.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"
@@ -12,7 +12,7 @@ spirals::Samples rows(const spirals::Samples& samples, const torch::Tensor& indi
   return {samples.first.index_select(0, indices), samples.second.index_select(0, indices)};
 }
 
-/// {scores, labels} of all of `batches`, each sample once. [collective]
+/// Returns {scores, labels} for all of `batches`, each sample once. [collective]
 template <typename Model, typename Batches>
 spirals::Samples predict(Model& model, Batches& batches, accelerate::Accelerator& accelerator) {
   const torch::NoGradGuard no_grad;

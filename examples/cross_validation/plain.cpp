@@ -1,5 +1,5 @@
-// Cross validation: three models, each trained without its third of the samples and validated on
-// it; the test scores are the mean of the models'.
+// Cross validation: three models, each trained without a third of the samples and validated on that
+// third. The test scores are the mean of the three models' scores.
 #include "examples/common/spirals.h"
 
 namespace {

@@ -18,7 +18,7 @@ namespace fashion_mnist {
 
 inline constexpr const char* kDefaultFolder = "/usr/share/datasets/fashion-mnist";
 
-/// A file is missing or is not what its name says.
+/// Thrown when a file is missing or is not what its name says.
 class FormatError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,7 +26,7 @@ class FormatError : public std::runtime_error {
 
 namespace detail {
 
-/// Unpacks a gzip file piece by piece; a short, damaged or overlong file is a FormatError.
+/// Unpacks a gzip file piece by piece. Throws FormatError for a short, damaged or overlong file.
 class Gunzip {
  public:
   explicit Gunzip(std::filesystem::path path)
@@ -37,7 +37,7 @@ class Gunzip {
                       "dataset-fashion-mnist`, or name their folder with --data.");
   }
 
-  /// The next `size` bytes of content.
+  /// Reads the next `size` bytes of content.
   void read(void* target, std::size_t size) {
     if (gzread(file_.get(), target, static_cast<unsigned>(size)) != static_cast<int>(size)) {
       fail("ends early or is damaged");
@@ -65,8 +65,8 @@ inline std::uint32_t read_big_endian(Gunzip& file) {
   return std::uint32_t{b[0]} << 24 | std::uint32_t{b[1]} << 16 | std::uint32_t{b[2]} << 8 | b[3];
 }
 
-/// The array in the file: uint8, `item_shape` after the leading dimension. What the header claims
-/// is checked before memory is taken for it.
+/// Returns the array in the file: uint8, with `item_shape` after the leading dimension. The
+/// header's claims are checked before memory is taken for them.
 inline torch::Tensor read_idx(const std::filesystem::path& path,
                               std::vector<std::int64_t> item_shape) {
   constexpr std::uint32_t kMaxItems = 100'000;

@@ -6,8 +6,7 @@
 struct NetImpl : torch::nn::Module {
   /// images: uint8 {n, 1, 28, 28}. Returns the scores of the ten classes, float32 {n, 10}.
   torch::Tensor forward(torch::Tensor images) {
-    // The mean and the standard deviation of the training images, so that the weights start in
-    // range.
+    // The mean and the standard deviation of the training images: weights then start in range.
     auto x = (images.to(torch::kFloat32) / 255 - 0.2860) / 0.3530;
     x = torch::max_pool2d(torch::relu(conv1(x)), 2);
     x = torch::max_pool2d(torch::relu(conv2(x)), 2);

@@ -1,5 +1,5 @@
-// Stops when the loss of an epoch is small enough on any rank: one raises a flag, all see it in the
-// same step, so none waits for a rank that has left the loop.
+// Stops when the loss of an epoch is small enough on any rank. That rank raises a flag, and all
+// ranks see it in the same step, so none waits for a rank that has left the loop.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"

@@ -1,7 +1,8 @@
-// The same on any number of ranks: replicated, or sharded when the launcher's configuration asks
-// for it (accelerate launch --config_file examples/fsdp/fsdp.yaml). The program need not know. It
-// writes the trained weights as safetensors: what Transformers' from_pretrained reads, given the
-// config.json of the model beside them, which is not written here.
+// Does the same as plain.cpp on any number of ranks. The model is replicated, or sharded when the
+// launcher's configuration asks for it (accelerate launch --config_file examples/fsdp/fsdp.yaml).
+// The program need not know which. It writes the trained weights as safetensors. Transformers'
+// from_pretrained reads them if the model's config.json, which is not written here, lies beside
+// them.
 #include <accelerate/accelerate.h>
 
 #include "examples/fsdp/sentences.h"

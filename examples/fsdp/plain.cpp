@@ -1,4 +1,4 @@
-// A TorchScript BERT on one process with LibTorch alone.
+// Trains a TorchScript BERT in one process with LibTorch alone.
 #include "examples/fsdp/sentences.h"
 
 namespace {

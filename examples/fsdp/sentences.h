@@ -1,5 +1,5 @@
 // What the programs of this folder share: 32 sentences of two kinds, a TorchScript model that tells
-// them apart, the frame of a program. export_bert.py writes such a model.
+// them apart, and the frame of a program. export_bert.py writes such a model.
 #pragma once
 
 #include <torch/script.h>
@@ -13,8 +13,8 @@
 
 namespace sentences {
 
-constexpr int kLength = 16;  ///< Tokens of a sentence, with padding.
-constexpr int kBatch = 8;    ///< Sentences of a step, of all ranks together.
+constexpr int kLength = 16;  ///< Tokens in a sentence, with padding.
+constexpr int kBatch = 8;    ///< Sentences in a step, on all ranks together.
 constexpr int kEpochs = 5;
 
 /// tokens: int64 {32, 16}, 0 where a sentence has ended; labels: int64 {32}, 0 or 1.
@@ -46,8 +46,8 @@ inline std::string line(int step, double loss) {
   return text;
 }
 
-/// main(): runs `body` with the file that the command line names, and where to write the trained
-/// model ("": nowhere); an exception becomes a sentence and exit code 1.
+/// main(): runs `body` with the file that the command line names, and with the file to write the
+/// trained model to ("": none). An exception becomes a sentence and exit code 1.
 inline int run_program(int argc, char** argv,
                        void (*body)(const std::string& file, const std::string& out)) {
   if (argc != 2 && argc != 3) {

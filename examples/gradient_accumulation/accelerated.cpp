@@ -1,5 +1,5 @@
-// Gradient accumulation: inside accumulate() the loop looks as without it. Ranks communicate only
-// when a step is due.
+// Gradient accumulation: with accumulate() the loop looks as it does without accumulation. Ranks
+// communicate only when a step is due.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"

@@ -1,4 +1,4 @@
-// Gradient accumulation by hand: an optimizer step for every four batches, and for what is left.
+// Gradient accumulation by hand: an optimizer step for every four batches, and for the rest.
 #include "examples/common/spirals.h"
 
 namespace {

@@ -1,4 +1,4 @@
-// Local SGD: ranks train apart and average their weights every eighth step, instead of their
+// Local SGD: ranks train separately. They average their weights every eighth step, instead of their
 // gradients in every step. On one rank it changes nothing.
 #include <accelerate/accelerate.h>
 
@@ -27,7 +27,7 @@ void run() {
       }
     }
     accelerator.print(std::to_string(local_sgd.num_steps()) + " steps");
-  }  // averages once more
+  }  // Averages once more.
   const auto [test_points, truths] = spirals::test_samples();
   accelerator.print(
       spirals::line("test accuracy: %.3f", spirals::share_right(model(test_points), truths)));

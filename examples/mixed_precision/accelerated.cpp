@@ -1,6 +1,8 @@
-// Mixed precision: one option. Also fp16, with its scaling of the loss, and from the outside:
+// Mixed precision by one option. It can also be fp16, with scaling of the loss, and can be set from
+// outside:
 //   accelerate launch --mixed_precision bf16 …
-// On a CPU that is slow in bf16 it computes in float32 and says so; ACCELERATE_CPU_HALF=native insists.
+// On a CPU that is slow in bf16 it computes in float32 and says so. ACCELERATE_CPU_HALF=native
+// makes it compute in bf16.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"
@@ -18,7 +20,7 @@ void run() {
 
   for (int epoch = 0; epoch < 60; ++epoch) {
     for (auto& [points, labels] : batches) {
-      auto loss = torch::cross_entropy_loss(model(points), labels);  // scores come as float32
+      auto loss = torch::cross_entropy_loss(model(points), labels);  // Scores come as float32.
       accelerator.backward(loss);
       optimizer.step();
       optimizer.zero_grad();
@@ -26,7 +28,7 @@ void run() {
   }
   const auto [test_points, truths] = spirals::test_samples();
   const auto computed = [&] {
-    auto scope = accelerator.autocast();  // for what is not a prepared model
+    auto scope = accelerator.autocast();  // For code outside of a prepared model.
     return net(test_points);
   }();
   accelerator.print(std::string("computed in ") + c10::toString(computed.scalar_type()));

@@ -5,7 +5,7 @@
 
 namespace {
 
-/// While alive, matrix products on the CPU compute in bfloat16.
+/// While it lives, matrix products on the CPU compute in bfloat16.
 struct Autocast {
   Autocast() {
     at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);

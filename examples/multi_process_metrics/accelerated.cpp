@@ -1,5 +1,5 @@
-// A metric over all test samples, each counted once: ranks get equally many batches, so some
-// samples come twice in the last one, and gather_for_metrics leaves those out.
+// Computes a metric over all test samples, each counted once. Ranks get equally many batches, so
+// some samples come twice in the last one; gather_for_metrics leaves the repeats out.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"

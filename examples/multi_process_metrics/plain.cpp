@@ -1,4 +1,4 @@
-// A metric over all test samples, batch by batch, on one process.
+// Computes a metric over all test samples, batch by batch, in one process.
 #include "examples/common/spirals.h"
 
 namespace {

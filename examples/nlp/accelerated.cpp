@@ -1,6 +1,7 @@
-// Teaches a pretrained BERT which topic a saying is of, on as many processes as it is launched on:
+// Teaches a pretrained BERT to find the topic of a saying, on as many processes as it is launched
+// on:
 //   accelerate launch --num_processes 2 nlp_accelerated --model models/minilm
-// plain.cpp is the same program for one process; their difference is the point.
+// plain.cpp is the same program for one process. Compare the two.
 #include <accelerate/transformers.h>
 #include <torch/optim/adamw.h>
 
@@ -13,14 +14,14 @@ namespace {
 
 using namespace accelerate;
 
-/// What a checkpoint is to keep beside what was prepared.
+/// What a checkpoint keeps beside the prepared objects.
 struct Best {
   double accuracy = 0;
   [[nodiscard]] StateDict state_dict() const { return {{"accuracy", accuracy}}; }
   void load_state_dict(const StateDict& state) { accuracy = state.at("accuracy").to<double>(); }
 };
 
-/// The share of all ranks' `batches` whose topic `model` finds. [collective]
+/// Returns the share of all ranks' `batches` whose topic `model` finds. [collective]
 template <typename Model, typename Batches>
 double accuracy(Model& model, Batches& batches, Accelerator& accelerator) {
   const at::NoGradGuard no_grad;

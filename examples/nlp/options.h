@@ -10,17 +10,17 @@
 
 struct Options {
   std::string model;                               ///< Folder, or name in the hub's cache: a BERT.
-  std::string data = "/usr/share/games/fortunes";  ///< Folder with a file a topic.
+  std::string data = "/usr/share/games/fortunes";  ///< Folder with a file for each topic.
   std::string output = "nlp_output";               ///< Folder that gets checkpoints and weights.
   std::string resume;  ///< A checkpoint to go on from; "newest": the last one in `output`.
   std::int64_t epochs = 2;
   double learning_rate = 1e-4;
-  std::int64_t seed = 42;  ///< Of the new head, of dropout and of the order of rows.
+  std::int64_t seed = 42;  ///< Of the new head, dropout and the order of rows.
 };
 
-inline constexpr std::int64_t kAccumulated = 2;  // Batches of an optimizer step.
+inline constexpr std::int64_t kAccumulated = 2;  // Batches in an optimizer step.
 
-/// Throws std::invalid_argument, which says what is allowed.
+/// Throws std::invalid_argument that says what is allowed.
 inline Options parse_options(int argc, char** argv) {
   Options options;
   flags::parse(argc, argv,
@@ -38,7 +38,7 @@ inline Options parse_options(int argc, char** argv) {
   return options;
 }
 
-/// "epoch 1: loss 1.234, accuracy 0.567"
+/// Returns, for example, "epoch 1: loss 1.234, accuracy 0.567".
 inline std::string epoch_line(std::int64_t epoch, double loss, double accuracy) {
   char line[80];
   std::snprintf(line, sizeof line, "epoch %lld: loss %.3f, accuracy %.3f",

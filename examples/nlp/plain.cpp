@@ -1,4 +1,5 @@
-// Teaches a pretrained BERT which topic a saying is of: one process, a loop written by hand.
+// Teaches a pretrained BERT to find the topic of a saying, in one process with a loop written by
+// hand:
 //   nlp_plain --model models/minilm
 // accelerated.cpp is the same program for any number of processes, with checkpoints.
 #include <accelerate/transformers.h>
@@ -15,7 +16,7 @@ namespace {
 
 using namespace accelerate;
 
-/// The share of `batches` whose topic `model` finds.
+/// Returns the share of `batches` whose topic `model` finds.
 template <typename Batches>
 double accuracy(PreTrainedModel& model, Batches& batches) {
   const at::NoGradGuard no_grad;

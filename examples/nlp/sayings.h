@@ -1,4 +1,4 @@
-// Sayings of eight topics, of the Debian package fortunes, as rows for a classifier.
+// Sayings of eight topics, from the Debian package fortunes, as rows for a classifier.
 #pragma once
 
 #include <accelerate/datasets/dataset_dict.h>
@@ -14,7 +14,7 @@ namespace sayings {
 inline const std::vector<std::string> kTopics{"art",       "computers", "food",    "law",
                                               "men-women", "politics",  "science", "songs-poems"};
 
-/// The texts of a file in which lines of a single % stand between them.
+/// Returns the texts of a file. They are separated by lines of a single %.
 inline std::vector<std::string> read(const std::string& file) {
   std::ifstream lines(file);
   if (!lines) {
@@ -35,8 +35,8 @@ inline std::vector<std::string> read(const std::string& file) {
   return texts;
 }
 
-/// "train" and "test": every fifth saying is for testing. Columns: input_ids, attention_mask,
-/// label, and what else the tokenizer gives.
+/// Returns the sets "train" and "test"; every fifth saying is for testing. Columns: input_ids,
+/// attention_mask, label, and what else the tokenizer gives.
 inline accelerate::DatasetDict load(const std::string& folder,
                                     const accelerate::PreTrainedTokenizer& tokenizer) {
   using namespace accelerate;

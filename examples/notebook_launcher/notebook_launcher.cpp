@@ -1,12 +1,12 @@
-// Starts its ranks itself: trains on one, then on two, and gets back what each returned. The
-// program is run as it is, without `accelerate launch`.
+// Starts its own ranks: trains on one rank, then on two, and gets back what each rank returned. Run
+// it directly, without `accelerate launch`.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"
 
 namespace {
 
-/// Runs on each rank, and returns the share of test samples that it tells apart.
+/// Trains on each rank and returns the share of test samples that are classified right.
 double train() {
   accelerate::Accelerator accelerator;
   accelerate::set_seed(42);

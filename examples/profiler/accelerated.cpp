@@ -1,5 +1,5 @@
-// Traces of some steps, one file a rank (traces/profile_0.json, …), and a table of operators.
-// Open the files in https://ui.perfetto.dev.
+// Records traces of some steps, one file for each rank (traces/profile_0.json, …), and prints a
+// table of operators. Open the files in https://ui.perfetto.dev.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"

@@ -1,4 +1,4 @@
-// A trace of the first steps, by LibTorch's own profiler of function calls: trace_plain.json.
+// Records a trace of some steps by LibTorch's own profiler of function calls: trace_plain.json.
 #include <torch/csrc/autograd/profiler.h>
 
 #include "examples/common/spirals.h"
@@ -18,7 +18,7 @@ void run() {
   };
 
   const auto batches = torch::randperm(points.size(0)).split(32);
-  for (std::size_t i = 0; i < 2; ++i) step(batches[i]);  // warm
+  for (std::size_t i = 0; i < 2; ++i) step(batches[i]);  // Warms up.
   {
     const torch::autograd::profiler::RecordProfile recorder("trace_plain.json");
     for (std::size_t i = 2; i < 5; ++i) step(batches[i]);

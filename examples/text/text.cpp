@@ -17,7 +17,7 @@ namespace {
 
 using accelerate::Encoding;
 
-// Offsets count code points, as in Python, and a std::string counts bytes.
+// Offsets count code points, as in Python, but a std::string counts bytes.
 std::string covered(const std::string& line, const accelerate::Offsets& offsets) {
   std::string text;
   std::uint32_t count = 0;

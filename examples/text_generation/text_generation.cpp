@@ -1,4 +1,4 @@
-// Continues a text, word by word as they come:
+// Continues a text, and prints the words as they come:
 //   text_generation --model models/smollm2 --prompt "The sea is" --do_sample 1 --temperature 0.8
 #include <accelerate/transformers.h>
 
@@ -15,7 +15,7 @@ using namespace accelerate;
 
 struct Options {
   std::string model;      ///< A decoder with its tokenizer.
-  std::string gguf_file;  ///< Weights in the folder, instead of safetensors.
+  std::string gguf_file;  ///< A file of weights in the folder, instead of safetensors.
   std::string dtype = "auto";
   std::string prompt = "Gravity is";
   std::string stop;  ///< A text that ends the answer.
@@ -66,7 +66,7 @@ void run(const Options& options) {
   const Inputs inputs = to_inputs(tokenizer({options.prompt}));
   print(options.prompt);
   const at::Tensor ids = model->generate(inputs, config, more).select(0, 0);
-  if (options.num_beams > 1) {  // A beam search knows its text at its end.
+  if (options.num_beams > 1) {  // A beam search knows its text only at the end.
     const auto* begin = ids.const_data_ptr<std::int64_t>();
     const std::vector<std::int64_t> added(begin + inputs["input_ids"].size(1), begin + ids.numel());
     print(tokenizer.decode(added, /*skip_special_tokens=*/true));

@@ -1,5 +1,5 @@
-// Tracking: what is logged goes to TensorBoard (tensorboard --logdir runs) and to a file of JSON
-// lines, from rank 0 alone. MLflow would be one more name in log_with.
+// Tracking: values are logged to TensorBoard (tensorboard --logdir runs) and to a file of JSON
+// lines, by rank 0 alone. For MLflow add its name to log_with.
 #include <accelerate/accelerate.h>
 
 #include "examples/common/spirals.h"

@@ -1,5 +1,5 @@
-// Fine-tunes a pretrained BERT on the topics of sayings, as the first page of Transformers' Trainer
-// has it:
+// Fine-tunes a pretrained BERT on the topics of sayings, like the first page of the documentation
+// of Transformers' Trainer:
 //   accelerate launch --config_file examples/fsdp/fsdp.yaml trainer --model models/minilm
 // Every argument of TrainingArguments is a flag: trainer --help.
 #include <accelerate/trainer.h>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace accelerate;
 
-/// What the program takes besides the arguments of a training.
+/// The program's own arguments, besides the arguments of a training.
 struct ScriptArguments {
   std::string model = "models/minilm";
   std::string data = "/usr/share/games/fortunes";
@@ -25,7 +25,7 @@ void visit_arguments(ScriptArguments& script, Visit&& argument) {
   argument("data", script.data, "Folder with a file of sayings for each topic.");
 }
 
-/// The founding example's arguments; flags change them.
+/// The arguments of the README's example; flags change them.
 struct Arguments : TrainingArguments {
   Arguments()
       : TrainingArguments{.output_dir = "your-model",
@@ -40,7 +40,7 @@ struct Arguments : TrainingArguments {
 };
 
 void run(const Arguments& training_args, const ScriptArguments& script) {
-  set_seed(training_args.seed);  // Of the new head.
+  set_seed(training_args.seed);  // For the new head.
   const auto tokenizer = AutoTokenizer::from_pretrained(script.model);
   const auto model = AutoModelForSequenceClassification::from_pretrained(
       script.model, {.id2label = sayings::kTopics});

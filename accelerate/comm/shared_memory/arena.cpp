@@ -24,7 +24,7 @@ void check_options(const at::TensorOptions& options) {
 
 }  // namespace
 
-// How ATen asks for memory.
+// The allocator that ATen's tensors use.
 class SharedArena::TensorAllocator final : public c10::Allocator {
  public:
   explicit TensorAllocator(SharedArena& arena) : arena_(arena) {}
@@ -85,7 +85,7 @@ SharedArena::Block SharedArena::allocate(std::size_t bytes) {
 }
 
 void SharedArena::give_back(const SharedExtent& extent) noexcept {
-  if (forked()) return;  // the file is the parent's, and so may be a lock
+  if (forked()) return;  // the file belongs to the parent, whose threads may hold the lock
   segments_.give(extent);
 }
 
@@ -94,7 +94,8 @@ at::Tensor SharedArena::empty(at::IntArrayRef sizes, const at::TensorOptions& op
   at::Tensor tensor =
       at::detail::empty_generic(sizes, tensors_.get(), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                 options.dtype().toScalarType(), options.memory_format_opt());
-  // The allocator lives as long as the block, which a storage may exchange for other memory.
+  // The allocator lives only as long as the block. A storage that may be resized could drop the
+  // block and then use the allocator.
   tensor.storage().unsafeGetStorageImpl()->set_resizable(false);
   return tensor.requires_grad_(options.requires_grad());
 }

@@ -1,5 +1,5 @@
-// Memory of this process that the other ranks of the host can reach. What lies in it takes part in
-// collectives where it is; everything else is copied first.
+// Memory of this process that the other ranks of the host can reach. Collectives use tensors in it
+// without a copy; all other tensors are copied first.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,18 +15,19 @@
 
 namespace accelerate::detail {
 
-/// A memory file that grows by segments, and an allocator over it. A segment's memory is reserved
-/// before anything in it is handed out: lack of memory is an error, never a SIGBUS. Thread-safe.
+/// A memory file that grows by segments, and an allocator over it. The memory of a segment is
+/// reserved before any of it is handed out, so lack of memory is an error and never a SIGBUS.
+/// Thread-safe.
 ///
-/// Freed blocks stay reserved for the next ones, because fresh pages cost five times the copy into
-/// them. Segments that are wholly free give their memory back once they are more than twice what
-/// is in use and more than 256 MiB.
+/// Freed blocks stay reserved for later blocks, because fresh pages cost five times as much as the
+/// copy into them. Wholly free segments give their memory back once they hold more than twice the
+/// memory in use and more than 256 MiB in total.
 ///
-/// Belongs to the process that made it. In a fork of that, allocating is a UsageError, giving
-/// blocks back does nothing, and the memory itself is still the parent's.
+/// Belongs to the process that made it. In a forked child, allocating is a UsageError, giving
+/// blocks back does nothing, and the memory still belongs to the parent.
 class SharedArena : public std::enable_shared_from_this<SharedArena> {
  public:
-  /// Bytes of an arena, given back when this is destroyed; keeps the arena alive. Move-only.
+  /// Bytes of an arena, given back when the block is destroyed. Keeps the arena alive. Move-only.
   class Block {
    public:
     Block() = default;
@@ -37,7 +38,7 @@ class SharedArena : public std::enable_shared_from_this<SharedArena> {
     [[nodiscard]] std::byte* data() const { return data_; }
     [[nodiscard]] std::size_t size() const { return extent_.bytes; }
     [[nodiscard]] const SharedExtent& extent() const { return extent_; }
-    /// Whether this holds bytes: false once moved from or reset.
+    /// Whether the block holds bytes: false once moved from or reset.
     [[nodiscard]] explicit operator bool() const { return data_ != nullptr; }
     /// Gives the bytes back now.
     void reset() noexcept;
@@ -49,9 +50,9 @@ class SharedArena : public std::enable_shared_from_this<SharedArena> {
     SharedExtent extent_{};
   };
 
-  /// An arena with one segment of 256 KiB. Throws CommError with what was found and the cure: no
-  /// memory, RLIMIT_FSIZE, RLIMIT_NOFILE, a kernel or sandbox without memfd_create; UsageError in a
-  /// forked process. Cost: below 1 ms.
+  /// Makes an arena with one segment of 256 KiB. Throws CommError with the cause and the cure: no
+  /// memory, a limit that is too low (RLIMIT_FSIZE, RLIMIT_NOFILE), or a kernel or sandbox without
+  /// memfd_create. Throws UsageError in a forked process. Cost: below 1 ms.
   [[nodiscard]] static std::shared_ptr<SharedArena> create();
   ~SharedArena();
   SharedArena(const SharedArena&) = delete;
@@ -60,23 +61,24 @@ class SharedArena : public std::enable_shared_from_this<SharedArena> {
   /// The memory file. Peers map its segments.
   [[nodiscard]] int fd() const { return segments_.fd(); }
 
-  /// `bytes` bytes, aligned to 64 and, from 64 KiB on, to 4096. They have been written before:
-  /// by earlier users, or by the system with zeros. Zero bytes are a block, too. Throws as
-  /// create(); then nothing has changed. Cost: below 1 us from free memory; a new segment is zeroed
-  /// by the system at about 1 ms a MiB.
+  /// Returns `bytes` bytes, aligned to 64 and, from 64 KiB on, to 4096. Their pages are present:
+  /// they hold zeros from the system or data of an earlier block. `bytes` may be zero. Throws as
+  /// create(); then nothing has changed. Cost: below 1 us from free memory; the system zeroes a new
+  /// segment at about 1 ms per MiB.
   [[nodiscard]] Block allocate(std::size_t bytes);
 
-  /// Where [data, data + bytes) lies when all of it is in one segment; nullopt for other memory.
-  /// Takes no lock. Cost: about 10 ns.
+  /// Returns where [data, data + bytes) lies if all of it is in one segment; nullopt for other
+  /// memory. Takes no lock. Cost: about 10 ns.
   [[nodiscard]] std::optional<SharedExtent> find(const void* data, std::size_t bytes) const {
     return segments_.find(data, bytes);
   }
 
-  /// As at::empty, in the arena: any dtype, strided, on the CPU (else UsageError). Its storage
-  /// keeps its block and the arena alive and cannot grow. Throws as allocate().
+  /// As at::empty, in the arena: any dtype, strided, on the CPU (else UsageError). The storage
+  /// keeps its block and the arena alive, and cannot grow. Throws as allocate().
   [[nodiscard]] at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options);
 
-  /// Where bytes of this arena's file are in this process; null when no segment holds them all.
+  /// Returns the address in this process of bytes of the arena's file; null when no segment holds
+  /// them all.
   [[nodiscard]] std::byte* address_of(const SharedExtent& extent) const {
     return segments_.address_of(extent);
   }

@@ -11,20 +11,20 @@ namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
 constexpr std::uint64_t kPageAlignedFrom = std::uint64_t{64} << 10;
-constexpr std::uint64_t kHugePage = 2 * kMiB;      // segments begin at one, where there are such
+constexpr std::uint64_t kHugePage = 2 * kMiB;      // segments begin at multiples, for huge pages
 constexpr std::uint64_t kFirstSegment = kMiB / 4;  // enough to meet the peers
 constexpr std::uint64_t kLeastSegment = 4 * kMiB;
 constexpr std::uint64_t kSomeAhead = 64 * kMiB;
 constexpr std::uint64_t kMostAhead = 1024 * kMiB;
 constexpr std::uint64_t kKeptIdle = 256 * kMiB;
-// More than any machine has, and far from overflow when it is rounded up.
+// More than any machine has, yet small enough to be rounded up without overflow.
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60;
 
 std::uint64_t alignment_of(std::uint64_t bytes) {
   return bytes >= kPageAlignedFrom ? MemoryFile::kPageBytes : kCacheLine;
 }
 
-// What a block of `bytes` takes.
+// Returns the size of a block for `bytes` bytes.
 std::uint64_t padded(std::uint64_t bytes) {
   const std::uint64_t some = std::clamp<std::uint64_t>(bytes, 1, kMostBytes);
   return round_up(some, alignment_of(some));
@@ -78,21 +78,23 @@ void ArenaSegments::make_room(std::uint64_t bytes) {
   try {
     if (!restore_a_released_segment(bytes, std::max(preferred, 2 * needed))) add_segment(preferred);
   } catch (const CommError&) {
-    // Memory that we hold ourselves, in segments too small, may be what is missing.
+    // Tries again after releasing idle segments: their memory may be what was missing.
     release_idle_segments(0);
     if (!restore_a_released_segment(bytes, needed)) add_segment(needed);
   }
 }
 
-// Ahead of what is needed, for few segments, but no large part of what there is: beside a model
-// half of it would be the memory of another one.
+// Returns the size of a new segment: larger than needed, so that segments stay few, but no large
+// part of the memory reserved already. With a large model, half of its memory would be far too
+// much.
 std::uint64_t ArenaSegments::preferred_segment_bytes(std::uint64_t needed) const {
   const std::uint64_t some = std::max({kSomeAhead, 2 * needed, reserved_ / 16});
   const std::uint64_t ahead = round_up(std::min(reserved_ / 2, some), kHugePage);
   return std::max({needed, kLeastSegment, std::min(ahead, kMostAhead)});
 }
 
-// Of those that hold `bytes` the smallest; none larger than `most`, whose memory may not be there.
+// Restores the smallest released segment that holds `bytes`. Takes none larger than `most`, for
+// which memory may be lacking. Returns whether it restored one.
 bool ArenaSegments::restore_a_released_segment(std::uint64_t bytes, std::uint64_t most) {
   auto best = released_.end();
   for (auto it = released_.begin(); it != released_.end(); ++it) {
@@ -118,7 +120,7 @@ void ArenaSegments::add_segment(std::uint64_t bytes) {
   end_ += round_up(bytes, kHugePage);
 }
 
-// The largest first: they are what one-off results leave behind.
+// Releases the largest segments first, because they are usually left by one-off results.
 void ArenaSegments::release_idle_segments(std::uint64_t most) {
   while (idle_bytes_ > most && !idle_.empty()) {
     const auto largest =

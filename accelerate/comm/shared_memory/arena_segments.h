@@ -1,4 +1,4 @@
-// The allocator inside an arena: which bytes of which segment are taken.
+// The allocator inside an arena: keeps track of which bytes of which segment are in use.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace accelerate::detail {
 
-/// A memory file and what is free in it. Thread-safe.
+/// A memory file and its free extents. Thread-safe.
 class ArenaSegments {
  public:
   ArenaSegments();
@@ -23,7 +23,7 @@ class ArenaSegments {
   ArenaSegments& operator=(const ArenaSegments&) = delete;
 
   [[nodiscard]] int fd() const { return file_.fd(); }
-  /// Throws CommError; then nothing has changed but that idle segments may have been released.
+  /// Throws CommError; then nothing has changed, except that idle segments may have been released.
   [[nodiscard]] SharedExtent take(std::size_t bytes);
   void give(const SharedExtent& extent);
 
@@ -44,9 +44,9 @@ class ArenaSegments {
   MemoryFile file_;
   IntervalTable by_address_;
   IntervalTable by_offset_;
-  FreeExtents free_;                                 // of segments that have memory
-  std::map<std::uint64_t, std::uint64_t> idle_;      // wholly free ones of those: offset, bytes
-  std::map<std::uint64_t, std::uint64_t> released_;  // those without memory: offset, bytes
+  FreeExtents free_;                                 // in segments that have memory
+  std::map<std::uint64_t, std::uint64_t> idle_;      // wholly free segments: offset, bytes
+  std::map<std::uint64_t, std::uint64_t> released_;  // segments without memory: offset, bytes
   std::uint64_t idle_bytes_ = 0;
   std::uint64_t reserved_ = 0;
   std::uint64_t in_use_ = 0;

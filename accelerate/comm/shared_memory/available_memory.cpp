@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What one version of control groups calls its files.
+// The file names of one version of control groups.
 struct CgroupVersion {
   const char* folder;  // below sys/fs/cgroup
   const char* limit;
@@ -26,7 +26,7 @@ constexpr CgroupVersion kFirst{"memory",
 constexpr CgroupVersion kSecond{
     "", "memory.max", "memory.current", {"inactive_file", "active_file", "slab_reclaimable"}};
 
-// The number after the word `name` (with or without a colon) in a file of such lines.
+// Returns the number after `name` in the first line of a file that begins with `name`.
 std::optional<std::uint64_t> value_of(const fs::path& path, const std::string& name) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -39,7 +39,7 @@ std::optional<std::uint64_t> value_of(const fs::path& path, const std::string& n
   return std::nullopt;
 }
 
-// The number that a file consists of; nullopt for "max".
+// Returns the number that a file consists of; nullopt for "max".
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   return value_of(path, "");
 }
@@ -53,7 +53,8 @@ std::uint64_t reclaimable_in(const fs::path& folder, const CgroupVersion& versio
   return bytes;
 }
 
-// What a limit leaves; caches of files count as free, as they give way.
+// Lowers `least` to what the limit of a group leaves. File caches count as free, because the kernel
+// can reclaim them.
 void consider_group(const fs::path& folder, const CgroupVersion& version, AvailableMemory& least) {
   const auto limit = number_in(folder / version.limit);
   const auto usage = number_in(folder / version.usage);
@@ -65,8 +66,9 @@ void consider_group(const fs::path& folder, const CgroupVersion& version, Availa
   least = {left, "this container (memory limit " + format_bytes(static_cast<double>(*limit)) + ")"};
 }
 
-// A line of /proc/self/cgroup is "4:memory:/a/b" (version 1) or "0::/a/b" (version 2); a limit
-// may be set at any level. Inside a container the path may be the host's: the root then is ours.
+// Considers a line of /proc/self/cgroup: "4:memory:/a/b" (version 1) or "0::/a/b" (version 2). A
+// limit may be set at any level. Inside a container the path may be the host's; then the root is
+// the container's group.
 void consider_groups(const std::string& line, const fs::path& sys, AvailableMemory& least) {
   const auto fields = split(line, ':');
   if (fields.size() < 3) return;

@@ -1,4 +1,4 @@
-// How much memory this process could still have.
+// How much memory this process could still get.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ struct AvailableMemory {
   std::string where;                 ///< "this machine", "this container (memory limit 2.00 GB)".
 };
 
-/// What the kernel could give out without taking it from a process: the machine's available
-/// memory, or what is left below the tightest limit of the control groups that this process is in
-/// (versions 1 and 2), whichever is less. An estimate: other processes allocate, too. Cost: a few
-/// files of /proc and /sys, tens of microseconds.
+/// Returns how much memory the kernel could give out without taking any from a process. That is the
+/// machine's available memory, or what is left below the tightest limit of this process's control
+/// groups (versions 1 and 2), whichever is less. An estimate, because other processes allocate too.
+/// Cost: reads a few files of /proc and /sys, tens of microseconds.
 [[nodiscard]] AvailableMemory available_memory(const HardwareRoots& roots = {});
 
 }  // namespace accelerate::detail

@@ -43,7 +43,7 @@ class SharedMemoryWork final : public c10d::Work {
     throw CommError(late_);
   }
   void synchronize() override { (void)wait(kNoTimeout); }
-  // Others that wait for the same rank hear of it, whose timeouts are not over yet.
+  // Tells the peers that wait for the same rank which rank is late, before their timeouts are over.
   void abort() override {
     group_->engine().abort("it gave up waiting for an operation" +
                            (late_.empty() ? "" : " within its timeout: " + late_));
@@ -68,7 +68,7 @@ class SharedMemoryWork final : public c10d::Work {
   std::shared_ptr<Pending> call_;
   Tensors outputs_;
   std::chrono::milliseconds timeout_;
-  std::string late_;  // Who had not come when the last wait was over.
+  std::string late_;  // The rank that had not come when the last wait was over, in words.
 };
 
 class SharedMemoryBackend final : public c10d::Backend {
@@ -259,14 +259,14 @@ class SharedMemoryBackend final : public c10d::Backend {
     if (bytes < Operation::kInPlaceFrom) return std::nullopt;
     return group_->peers().arena()->find(data, bytes);
   }
-  // Tells the peers where the call's memory lies, when it is in the arena.
+  // Notes in `call` where its memory lies, if it is in the arena.
   void locate(Call& call, const void* data, std::size_t bytes) const {
     const auto extent = where(data, bytes);
     call.in_arena = extent.has_value();
     if (extent) call.where = *extent;
   }
 
-  // `read` is what peers would read.
+  // `read` is the tensor that peers would read in place.
   [[nodiscard]] Call call_of(CallKind kind, const at::Tensor& read, ReduceOp op = {},
                              int root = -1) const {
     Call call{kind, read.scalar_type(), op, false, root, read.nbytes(), {}};
@@ -304,7 +304,7 @@ class SharedMemoryBackend final : public c10d::Backend {
         });
   }
 
-  // Rows of dimension 0; equal numbers when `rows` is empty.
+  // Splits `whole` by numbers of rows of dimension 0; into equal parts if `rows` is empty.
   [[nodiscard]] std::vector<Part> split(const at::Tensor& whole,
                                         const std::vector<int64_t>& rows) const {
     if (rows.empty() && checked(whole).numel() % size_ == 0) return equal_parts(whole, size_);
@@ -327,7 +327,8 @@ class SharedMemoryBackend final : public c10d::Backend {
     return parts;
   }
 
-  // Every rank makes as many rounds as the largest part of any needs, so that is found out first.
+  // Every rank makes as many rounds as the largest part of any rank needs. So the ranks exchange
+  // their sizes first.
   WorkPtr all_to_all_uneven(std::vector<Part> outputs, std::vector<Part> inputs, Tensors keep) {
     if (outputs.size() != static_cast<std::size_t>(size_) || inputs.size() != outputs.size()) {
       throw UsageError("all_to_all needs one input and one output for each of the " +

@@ -20,25 +20,25 @@ class LocalPeers;
 class SharedGroup;
 struct Founding;
 
-/// A group of ranks of this host; `peers` has the processes of all of them.
-/// Takes contiguous CPU tensors of every dtype; reduces those that kernels.h names. Tensors of
-/// SharedArena (from peers->arena()) take part where they are. Errors are CommErrors. [collective]
-/// Cost: about 1 ms, and 1.3 MiB of memory a rank up to eight ranks.
+/// Makes the backend of a group of ranks of this host; `peers` has the processes of all its ranks.
+/// The backend takes contiguous CPU tensors of every dtype, and reduces the dtypes that kernels.h
+/// names. It uses tensors of SharedArena (from peers->arena()) without a copy. Errors are
+/// CommErrors. [collective] Cost: about 1 ms, and 1.3 MiB of memory per rank up to eight ranks.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
     const Founding& founding, const std::shared_ptr<LocalPeers>& peers);
 
-/// The group of a backend that make_shared_memory_backend made; null for others.
+/// Returns the group of a backend that make_shared_memory_backend() made; null for other backends.
 [[nodiscard]] std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend);
 
-/// Of a backend that make_shared_memory_backend() made: throws CommError when one of `ranks` has
-/// given up, left or died.
+/// Throws CommError when one of `ranks` has given up, left or died. `backend` must come from
+/// make_shared_memory_backend().
 void require_presence_of(c10d::Backend& backend, const std::vector<int>& ranks);
 
-/// Aborts, and tells the peers `reason` where the backend can.
+/// Aborts `backend`, and tells the peers `reason` if it is a shared-memory backend.
 void abort_because(c10d::Backend& backend, const std::string& reason);
 
-/// A tensor in memory that the peers can reach; in LibTorch's own below the size from which that
-/// matters, and for other devices.
+/// Returns a tensor in memory that the peers can reach. Small tensors and tensors of other devices
+/// are in memory of LibTorch's allocator.
 [[nodiscard]] at::Tensor empty_for_peers(LocalPeers& peers, at::IntArrayRef sizes,
                                          const at::TensorOptions& options);
 

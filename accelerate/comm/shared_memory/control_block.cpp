@@ -7,14 +7,15 @@
 namespace accelerate::detail {
 namespace {
 
-// Two ranks' slots stay in the second-level cache of a core, and many ranks' in the third.
+// The slots of two ranks stay in the second-level cache of a core, those of many ranks in the
+// third.
 constexpr std::size_t kLargestSlot = std::size_t{256} << 10;
 constexpr std::size_t kSmallestSlot = std::size_t{16} << 10;
 constexpr std::size_t kSlotsOfAll = std::size_t{8} << 20;
 
 std::size_t slot_bytes_for(int size) {
   const std::size_t share = kSlotsOfAll / (kSlots * static_cast<std::size_t>(size));
-  // Some collectives have a line for every peer in a slot.
+  // Some collectives need a cache line for every peer in a slot.
   const std::size_t lines = (static_cast<std::size_t>(size) * kCacheLine + kSmallestSlot - 1) /
                             kSmallestSlot * kSmallestSlot;
   return std::clamp(share / kSmallestSlot * kSmallestSlot, std::max(kSmallestSlot, lines),
@@ -25,7 +26,7 @@ std::size_t mail_slot_bytes_for(int size) {
   return slot_bytes_for(size) / 4;
 }
 
-// What ends a block.
+// The mark at the end of a block.
 struct Mark {
   alignas(kCacheLine) std::uint64_t magic = 0x316b636f6c626363;  // "ccblock1"
   std::uint64_t size = 0;

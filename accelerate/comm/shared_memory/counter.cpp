@@ -15,7 +15,7 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free &&
                   sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t),
               "the kernel looks at the counter's four bytes");
 
-// Between processes, so without FUTEX_PRIVATE_FLAG.
+// Without FUTEX_PRIVATE_FLAG, because it works between processes.
 void futex(std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* limit) {
   (void)syscall(SYS_futex, &word, operation, value, limit, nullptr, 0);
@@ -39,8 +39,8 @@ void Counter::wake() {
 
 bool Counter::sleep_until(std::uint32_t target, std::chrono::nanoseconds limit) {
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  // Either the owner sees this sleeper, or this load sees what the owner stored before it looked;
-  // and the kernel sleeps only while the word still has the value that was too small.
+  // Either the owner sees this sleeper, or this load sees the value that the owner stored before it
+  // looked for sleepers. The kernel sleeps only if the word still has the value seen here.
   const std::uint32_t seen = value_.load(std::memory_order_seq_cst);
   if (static_cast<std::int32_t>(seen - target) < 0) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
@@ -61,7 +61,7 @@ bool watch(const Blocked& blocked, std::chrono::nanoseconds spin, std::chrono::n
         pause();
         if (blocked.counter->reached(blocked.target)) return true;
       }
-      sched_yield();  // The peer may have been put on this core.
+      sched_yield();  // The peer may need this core.
     } while (std::chrono::steady_clock::now() < end);
   }
   return blocked.counter->sleep_until(blocked.target, limit);

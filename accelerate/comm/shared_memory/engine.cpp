@@ -17,10 +17,10 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// How often a wait looks whether its peers are alive.
+// How often a wait checks whether its peers are alive.
 constexpr std::chrono::nanoseconds kLook = 100ms;
-// Whoever has to serve calls whose counters it does not sleep on takes naps: short ones at first,
-// longer ones while nothing comes.
+// A thread sleeps on one counter only. If it must serve other calls too, it takes naps, which get
+// longer while nothing comes.
 constexpr std::chrono::nanoseconds kNap = 100us;
 constexpr int kDoublings = 5;
 constexpr int kNapsBetweenLooks = kLook / (kNap * (1 << kDoublings));
@@ -29,8 +29,8 @@ std::chrono::nanoseconds nap(int idle) {
   return kNap * (1 << std::min(idle, kDoublings));
 }
 
-// How long a call may go unserved before the helper takes over, and how often the helper finds
-// nothing to do before it sleeps until it is woken, which costs its caller a system call.
+// How long a call may go unserved before the helper takes over. How often the helper finds nothing
+// to do before it sleeps until it is woken; to wake it costs a caller a system call.
 constexpr std::chrono::nanoseconds kUnserved = 1ms;
 constexpr int kIdleLooks = 5;
 
@@ -56,7 +56,8 @@ Engine::Engine(ControlBlock block, int rank, std::unique_ptr<GroupPeers> peers,
       rounds_(group_.own().drained.value()) {}
 
 // --- calls ---
-// A lock for a new call. In a forked child the mutex may be held by a thread of the parent.
+// Returns the lock for a new call. Checks for fork() first: in a forked child the mutex may be held
+// by a thread of the parent.
 Engine::Lock Engine::lock_for_call() {
   refuse_after_fork("a collective");
   Lock lock(mutex_);
@@ -154,7 +155,7 @@ void Engine::abort(const std::string& reason) noexcept {
 
 void Engine::leave() noexcept {
   if (std::exchange(has_left_, true)) return;
-  if (forked()) {  // The group and the helper are the parent's.
+  if (forked()) {  // The group and the helper belong to the parent.
     (void)helper_.release();
     return;
   }
@@ -196,7 +197,7 @@ std::optional<Blocked> Engine::advance_operations() {
   return std::nullopt;
 }
 
-// Followers may call again, so they run, and what they hold ends, without the lock.
+// Runs and destroys followers without the lock, because they may make calls.
 void Engine::run_followers(Lock& lock) {
   while (!followers_.empty()) {
     auto followers = std::exchange(followers_, {});
@@ -212,7 +213,8 @@ std::chrono::nanoseconds Engine::longest_sleep(int idle) const {
   return served > 1 ? nap(idle) : kLook;
 }
 
-// A wait that sleeps on one counter knows nothing of a call that was made since.
+// Whether a waiting thread makes progress for all calls. A wait that dozes on one counter does not
+// notice calls that were made later.
 bool Engine::is_served() const {
   return serving_ > 0 || (dozing_ > 0 && longest_sleep(0) == kLook);
 }
@@ -241,7 +243,7 @@ void Engine::look_for_trouble(const Blocked& blocked) {
 }
 
 void Engine::look_at(int peer, const Blocked& blocked) const {
-  // What it did before it left still counts, so the counter is looked at after that.
+  // Reads the counter after the standing, because what the peer did before it left still counts.
   const auto is_awaited = [&] {
     return peer == blocked.rank && !blocked.counter->reached(blocked.target);
   };
@@ -249,7 +251,7 @@ void Engine::look_at(int peer, const Blocked& blocked) const {
 }
 
 void Engine::look_at(int peer, const std::function<bool()>& is_awaited) const {
-  // What it did before it died still counts, and before it left, so those are looked at in turn.
+  // The order of these reads matters: what the peer did before it died or left still counts.
   const bool alive = peers_->is_alive(peer);
   const auto standing = group_.block.lines(peer).standing.load(std::memory_order_acquire);
   const std::string name = "rank " + std::to_string(peer);
@@ -298,7 +300,7 @@ void Engine::wake_helper() {
   try {
     helper_ = std::make_unique<std::thread>([this] { help(); });
   } catch (const std::system_error&) {
-    helping_ = false;  // Without threads left, those who wait make all the progress.
+    helping_ = false;  // No thread can be started: then only threads that wait make progress.
   }
 }
 
@@ -314,7 +316,7 @@ void Engine::help() {
       wake_.wait(lock, [this] { return helping_ || stopping_; });
       empty_looks = 0;
     }
-    // A call just made is probably waited for soon.
+    // Rests first, because its caller will probably wait for a new call soon.
     if (is_served() || empty_looks == 0) rest(kUnserved);
     if (stopping_ || is_served()) continue;
     const auto blocked = advance(nullptr);
@@ -329,8 +331,8 @@ void Engine::help() {
   }
 }
 
-// Never for long: a message may be sent meanwhile. Of operations the first one is served, whose
-// counter wakes. Returns for how many sleeps nothing has come.
+// Sleeps on the counter of `blocked`, with a limit because a message may be sent meanwhile. Returns
+// the number of sleeps in a row in which nothing has come.
 int Engine::sleep_on(Lock& lock, const Blocked& blocked, int idle) {
   const auto limit = mailbox_.empty() ? nap(kDoublings) : nap(idle);
   lock.unlock();
@@ -348,7 +350,7 @@ void Engine::stop_helper() {
     wake_.notify_all();
   }
   if (!helper_) return;
-  // It may sleep on any peer's counter.
+  // The helper may sleep on any peer's counter.
   for (int peer = 0; peer < group_.size(); ++peer) {
     RankLines& lines = group_.block.lines(peer);
     for (Counter* counter :

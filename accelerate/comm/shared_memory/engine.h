@@ -1,8 +1,7 @@
-// Runs the calls of one rank: collectives in the order they were made, messages beside them, by
-// whoever has time. start() makes what progress it can and returns; wait() makes the rest; and when
-// nobody waits for a while, a sleeping thread takes over, so that a rank that is busy elsewhere
-// does not keep its peers. Needs no LibTorch beyond dtypes, so that a thread sanitizer sees all of
-// it.
+// Runs the calls of one rank: collectives in the order in which they were made, and messages beside
+// them. start() makes what progress it can and returns; wait() makes the rest. When nobody waits
+// for a while, a helper thread takes over, so that a rank that is busy elsewhere does not delay its
+// peers. Uses nothing of LibTorch but dtypes, so that ThreadSanitizer sees all of the code.
 #pragma once
 
 #include <chrono>
@@ -25,41 +24,42 @@ namespace accelerate::detail {
 
 class Engine {
  public:
-  /// `block` is the group's and outlives this; `rank` is this one's. A wait stays awake for `spin`
-  /// before it sleeps: nothing where ranks share cores.
+  /// `block` belongs to the group and outlives the engine; `rank` is this rank. A wait spins for
+  /// `spin` before it sleeps; zero suits ranks that share cores.
   Engine(ControlBlock block, int rank, std::unique_ptr<GroupPeers> peers,
          std::chrono::nanoseconds spin);
   ~Engine() { leave(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Never waits for a peer. Throws CommError when the group has failed, UsageError in a forked
-  /// child.
+  /// Begins a call; never waits for a peer. Throws CommError when the group has failed, UsageError
+  /// in a forked child.
   void start(const std::shared_ptr<Operation>& operation);
   void start(const std::shared_ptr<Message>& message);
 
-  /// Waits at most `limit`. Returns nothing when `call` is done, else the rank that it waits for.
-  /// Throws its error.
+  /// Waits for `call` at most `limit`. Returns nothing if `call` is done, else the rank that it
+  /// waits for. Throws the error of `call`.
   std::optional<int> wait(Pending& call, std::chrono::milliseconds limit);
-  /// Makes what progress there is. Returns whether `call` is done.
+  /// Makes what progress is possible without waiting. Returns whether `call` is done.
   bool poll(Pending& call);
-  /// `then` runs, on any thread, when `call` is done; at once if it is. It may make calls, but not
-  /// end the engine.
+  /// Runs `then` on any thread when `call` is done; immediately if it is done already. `then` may
+  /// make calls, but must not end the engine.
   void when_done(Pending& call, std::function<void()> then);
 
-  /// For waits of other kinds: throws CommError when the rank that `blocked` names will never come,
-  /// or the group has failed.
+  /// To be called now and then by code that waits for a counter without wait(). Throws CommError
+  /// when the rank that `blocked` names will never reach the target, or the group has failed.
   void require_progress(const Blocked& blocked);
 
-  /// Fails what is under way and what comes, here and, with `reason`, at the peers.
+  /// Fails all calls, those under way and later ones, on this rank and on the peers, which see
+  /// `reason`.
   void abort(const std::string& reason) noexcept;
   /// Throws CommError when one of `ranks` has given up, left or died.
   void require_presence_of(const std::vector<int>& ranks) const;
-  /// A sentence about a rank that a wait has missed at its limit.
+  /// Returns a sentence about a rank that had not come when the limit of a wait was over.
   [[nodiscard]] std::string describe_awaited(int peer) const;
   [[nodiscard]] GroupPeers& peers() { return *peers_; }
-  /// The end of this rank's part in the group, which peers can tell from an abort when nothing is
-  /// under way. No thread of the engine runs after it.
+  /// Ends this rank's part in the group. If no call is under way, peers see a clean exit, else an
+  /// abort. No thread of the engine runs afterwards.
   void leave() noexcept;
 
  private:
@@ -90,12 +90,12 @@ class Engine {
   std::mutex mutex_;
   std::deque<std::shared_ptr<Operation>> operations_;
   Mailbox mailbox_;
-  std::uint32_t calls_;   // Operations that have ended, as `posted`.
-  std::uint32_t rounds_;  // Their rounds, as `drained`.
+  std::uint32_t calls_;   // Operations that have ended; counted as in `posted`.
+  std::uint32_t rounds_;  // Their rounds; counted as in `drained`.
   std::exception_ptr broken_;
-  std::vector<std::function<void()>> followers_;  // Of calls that are done; run without the lock.
-  int serving_ = 0;  // Waits that wake now and then for the other calls,
-  int dozing_ = 0;   // and those that knew of none when they went to sleep.
+  std::vector<std::function<void()>> followers_;  // Callbacks of calls that are done.
+  int serving_ = 0;  // Waits that wake now and then to serve other calls.
+  int dozing_ = 0;   // Waits that knew of no other calls when they went to sleep.
 
   std::condition_variable wake_;
   std::unique_ptr<std::thread> helper_;

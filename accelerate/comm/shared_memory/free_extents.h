@@ -1,4 +1,4 @@
-// Which bytes of a file are free: the book-keeping of an allocator, without any memory of its own.
+// Which bytes of a file are free: the bookkeeping of an allocator, which does not touch the file.
 #pragma once
 
 #include <cstdint>
@@ -9,30 +9,30 @@
 
 namespace accelerate::detail {
 
-/// Free extents of one file. Extents that touch become one, but never across the end of a segment.
-/// Not thread-safe.
+/// The free extents of one file. Adjacent extents are merged, but never across the end of a
+/// segment. Not thread-safe.
 class FreeExtents {
  public:
   struct Extent {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t segment = 0;  ///< Offset of the segment that it lies in.
+    std::uint64_t segment = 0;  ///< Offset of the segment that the extent lies in.
     friend bool operator==(const Extent&, const Extent&) = default;
   };
 
-  /// Takes `bytes` whose offset is a multiple of `alignment` out of the smallest extent that has
-  /// room for them, of several the first in the file; nullopt when none has. Cost: logarithmic,
-  /// and for large alignments one step for each extent that is too small only because of it.
+  /// Takes `bytes` bytes at a multiple of `alignment` out of the smallest extent that has room for
+  /// them, or of the first such extent in the file. Returns nullopt if none has room. Cost:
+  /// logarithmic, and one step for each extent that is too small only because of the alignment.
   [[nodiscard]] std::optional<Extent> take(std::uint64_t bytes, std::uint64_t alignment);
 
-  /// Gives bytes back, or adds new ones; returns the free extent that they are part of now.
+  /// Gives bytes back, or adds new bytes. Returns the free extent that they are now part of.
   Extent give(Extent extent);
 
-  /// Takes exactly `extent`, which give() or all() returned.
+  /// Takes exactly `extent`, which must be an extent from give() or all().
   void remove(const Extent& extent);
 
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  /// By rising offset.
+  /// The free extents by offset, ascending.
   [[nodiscard]] const std::map<std::uint64_t, Extent>& all() const { return by_offset_; }
 
  private:

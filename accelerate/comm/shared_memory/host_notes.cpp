@@ -23,13 +23,13 @@ std::string to_text(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A reason may be anything but longer than its line.
+// Puts a reason on one line, because notes consist of lines.
 std::string one_line(std::string text) {
   std::ranges::replace(text, '\n', ' ');
   return text;
 }
 
-// Lines of a note; those that it lacks are empty.
+// Returns `count` lines of a note; missing lines are empty.
 std::vector<std::string> lines_of(const std::string& text, std::size_t count) {
   auto lines = split(text, '\n');
   lines.resize(count);
@@ -66,7 +66,7 @@ std::string names_of(const std::vector<int>& ranks) {
   return (names.size() == 1 ? "rank " : "ranks ") + join(names, ", ");
 }
 
-// Runs what talks to the store and gives its failures our words.
+// Runs a function that uses the store, and turns its failures into a CommError that explains them.
 template <typename Function>
 auto through_the_store(Function&& function) {
   try {
@@ -125,7 +125,7 @@ std::vector<std::string> HostNotes::tell(const Kind& kind, const std::string& te
   });
 }
 
-// Asked again and again rather than waited for: a wait that ends early makes c10d print a warning.
+// Polls instead of waiting: c10d prints a warning when a wait ends early.
 void HostNotes::wait_for_all(const Kind& kind) {
   constexpr std::chrono::microseconds kLongestPause{5'000};
   std::vector<std::string> keys;

@@ -1,4 +1,4 @@
-// What ranks tell all others through the store while they find out who shares a host.
+// Notes that ranks exchange through the store to find out who shares a host.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -16,35 +16,35 @@ class Store;
 
 namespace accelerate::detail {
 
-/// The first thing that a rank tells. Names, tokens and nonces are of random_name().
+/// The first note of a rank. Socket, token and nonce come from random_name().
 struct HostCard {
-  std::string version;  ///< Of this protocol.
-  std::string boot;     ///< Differs between machines, and between two starts of one.
-  std::string socket;   ///< Name that it listens under.
-  std::string token;    ///< What whoever connects has to know.
-  std::string nonce;    ///< What it has written into its memory.
-  std::string why_not;  ///< Why it cannot share memory; usually empty.
+  std::string version;  ///< Version of this protocol.
+  std::string boot;     ///< Differs between machines, and between two starts of a machine.
+  std::string socket;   ///< Name of the socket that the rank listens on.
+  std::string token;    ///< Secret that a peer must send to be admitted.
+  std::string nonce;    ///< Random digits that the rank has written into its memory.
+  std::string why_not;  ///< Why the rank cannot share memory; usually empty.
 };
 
-/// The last: whether it has read what all ranks of its host wrote.
+/// The last note of a rank: whether it has read the nonces of all ranks of its host.
 struct HostVerdict {
-  int leader = 0;                   ///< The lowest rank of its host; -1: none was told.
-  std::string why_not;              ///< Empty when it has.
-  bool because_of_another = false;  ///< Then a peer knows the reason better.
+  int leader = 0;                   ///< The lowest rank of its host; -1 if the note names none.
+  std::string why_not;              ///< Why it has not; empty if it has.
+  bool because_of_another = false;  ///< Another rank is the cause, and its verdict says more.
 };
 
-/// Why this rank cannot share memory: not an error, as there are other ways.
+/// Why this rank cannot share memory. Not an error, because ranks can use Gloo instead.
 struct CannotShare : std::runtime_error {
   explicit CannotShare(const std::string& reason, bool because_of_another_rank = false)
       : std::runtime_error(reason), because_of_another(because_of_another_rank) {}
   bool because_of_another;
 };
 
-/// Exchanges through the store: each rank tells once and hears everybody. Throws CommError when the
-/// store fails, and at the deadline with the ranks that have not come.
+/// Exchanges notes through the store: each rank writes its note and reads the notes of all ranks.
+/// Throws CommError when the store fails, and at the deadline, with the ranks that are late.
 class HostNotes {
  public:
-  /// What is exchanged, and what a rank has not done that is late with it.
+  /// A kind of note. Errors say that a late rank had not done `deed`.
   struct Kind {
     const char* name;
     const char* deed;
@@ -56,15 +56,16 @@ class HostNotes {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
 
-  /// All ranks' cards, by rank. [collective]
+  /// Returns the cards of all ranks, by rank. [collective]
   [[nodiscard]] std::vector<HostCard> exchange(const HostCard& own);
-  /// All ranks' verdicts, by rank. [collective]
+  /// Returns the verdicts of all ranks, by rank. [collective]
   [[nodiscard]] std::vector<HostVerdict> exchange(const HostVerdict& own);
 
-  /// The verdict of a rank that has given up already; nullopt while nothing is known.
+  /// Returns the verdict of `rank` if it has written one already; else nullopt. A rank that has not
+  /// introduced itself before its verdict has given up.
   [[nodiscard]] std::optional<HostVerdict> verdict_of(int rank);
 
-  /// Throws CommError: the deadline is over and `ranks` have not done `what`.
+  /// Throws a CommError that says that the deadline is over and `ranks` had not done `what`.
   [[noreturn]] void throw_late(const std::vector<int>& ranks, const std::string& what) const;
 
  private:

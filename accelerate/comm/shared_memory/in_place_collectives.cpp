@@ -9,8 +9,8 @@
 namespace accelerate::detail {
 namespace {
 
-// Everybody's memory is read in the middle step, so a rank may go on, and change its own, when all
-// whose reading concerns it have made that step.
+// Memory of all ranks is read in the middle step. So a rank may go on, and change its own memory,
+// when all ranks that read it have made this step.
 constexpr Rounds::Needs kReadsEveryone = {
     .reduces = true, .filled_to_reduce = kEveryone, .reduced_to_drain = kEveryone};
 
@@ -64,7 +64,7 @@ class InPlaceReduceScatter final : public Rounds {
   Reduction reduction_;
 };
 
-// Each of `outputs` becomes the one of `inputs` beside it.
+// Copies each of `inputs` to the output at the same index.
 class InPlaceCopies final : public Rounds {
  public:
   InPlaceCopies(Needs needs, std::vector<std::byte*> outputs, std::vector<const std::byte*> inputs,
@@ -103,7 +103,7 @@ std::unique_ptr<Rounds> in_place_all_gather(const Seat&, std::vector<std::byte*>
 
 std::unique_ptr<Rounds> in_place_broadcast(const Seat& seat, Part tensor, const std::byte* source,
                                            int root) {
-  if (seat.rank == root) {  // It reads nothing, and waits for those who read from it.
+  if (seat.rank == root) {  // It reads nothing, and waits for the ranks that read from it.
     return std::make_unique<InPlaceCopies>(
         Rounds::Needs{.reduces = true, .reduced_to_drain = kEveryone}, std::vector<std::byte*>{},
         std::vector<const std::byte*>{}, tensor.bytes);

@@ -1,4 +1,4 @@
-// Where segments are mapped, found without a lock.
+// A table of where segments are mapped, which readers search without a lock.
 #pragma once
 
 #include <algorithm>
@@ -9,20 +9,20 @@
 
 namespace accelerate::detail {
 
-/// Intervals of numbers (addresses, or offsets in a file) that do not overlap, are added one by
-/// one and never removed. Readers take no lock; whoever adds is alone in doing so.
+/// Intervals of numbers (addresses, or offsets in a file), which do not overlap. They are added one
+/// by one and never removed. Readers take no lock; only one thread may add at a time.
 class IntervalTable {
  public:
   struct Interval {
     std::uint64_t start = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t target = 0;  ///< What `start` corresponds to on the other side.
+    std::uint64_t target = 0;  ///< What `start` is mapped to: an address or an offset.
   };
 
   IntervalTable() { publish({}); }
 
-  /// The interval that holds all of [start, start + bytes); null when none does. Cost: a binary
-  /// search among the intervals.
+  /// Returns the interval that holds all of [start, start + bytes); null if none does. Cost: a
+  /// binary search among the intervals.
   [[nodiscard]] const Interval* find(std::uint64_t start, std::uint64_t bytes) const {
     const Intervals& all = *current_.load(std::memory_order_acquire);
     auto after = std::upper_bound(all.begin(), all.end(), start, starts_after);
@@ -39,7 +39,7 @@ class IntervalTable {
     publish(std::move(next));
   }
 
-  /// In rising order.
+  /// The intervals in ascending order.
   [[nodiscard]] const std::vector<Interval>& all() const {
     return *current_.load(std::memory_order_acquire);
   }
@@ -51,7 +51,7 @@ class IntervalTable {
     return start < interval.start;
   }
 
-  // A reader may still look at an earlier version: all are kept. They are few and small.
+  // Keeps all earlier versions, because a reader may still use one. They are few and small.
   void publish(Intervals next) {
     versions_.push_back(std::make_unique<const Intervals>(std::move(next)));
     current_.store(versions_.back().get(), std::memory_order_release);

@@ -17,14 +17,14 @@
 namespace accelerate::detail {
 namespace {
 
-// One rank in a message; its descriptors travel beside it: the memory, then the process.
+// One rank in a message. Its descriptors are sent with the message: the memory, then the process.
 struct Entry {
   std::int32_t rank = 0;
   std::int32_t pid = 0;
   std::uint64_t process_namespace = 0;
   SharedExtent proof{};
   std::uint32_t has_pidfd = 0;
-  std::uint32_t of = 0;  // how many ranks there are
+  std::uint32_t of = 0;  // number of ranks on the host
 };
 static_assert(std::is_trivially_copyable_v<Entry> &&
               std::has_unique_object_representations_v<Entry>);
@@ -57,7 +57,7 @@ void append(std::string& bytes, const Entry& entry) {
   bytes.append(reinterpret_cast<const char*>(&entry), sizeof entry);
 }
 
-// None when they are no whole entries.
+// Returns no entries if the bytes are not a whole number of them.
 std::vector<Entry> entries_in(std::string_view bytes) {
   if (bytes.size() % sizeof(Entry) != 0) return {};
   std::vector<Entry> entries(bytes.size() / sizeof(Entry));
@@ -65,7 +65,7 @@ std::vector<Entry> entries_in(std::string_view bytes) {
   return entries;
 }
 
-// Without a descriptor for a process its number must do, and that is known in its namespace only.
+// Without a descriptor the process ID must do, which has a meaning only in its process namespace.
 ProcessHandle process_of(const Entry& entry, Descriptor pidfd) {
   if (!pidfd.valid() && entry.process_namespace != process_namespace()) {
     throw CannotShare(name_of(entry.rank) +
@@ -75,7 +75,7 @@ ProcessHandle process_of(const Entry& entry, Descriptor pidfd) {
   return {std::move(pidfd), entry.pid};
 }
 
-// The introductions in a message, each with its descriptors.
+// Returns the introductions in a message, each with its descriptors.
 std::vector<Introduction> introductions_in(const std::vector<Entry>& entries,
                                            SocketMessage& message) {
   std::vector<Introduction> all;
@@ -98,7 +98,7 @@ void add_descriptors(std::vector<int>& descriptors, const Introduction& one) {
   if (one.process.pidfd() >= 0) descriptors.push_back(one.process.pidfd());
 }
 
-// The lowest rank of a host, while it waits for the others.
+// The lowest rank of a host, while it waits for the introductions of the other ranks.
 class Reception {
  public:
   Reception(HostNotes& notes, const HostCard& card, int listener, const std::vector<int>& members)
@@ -137,7 +137,7 @@ class Reception {
   [[nodiscard]] const std::map<int, Entry>& entries() const { return entries_; }
 
  private:
-  // False when nothing has happened for a moment.
+  // Returns false if nothing has happened for a moment.
   bool wait_a_while() {
     constexpr std::chrono::milliseconds kMoment{50};
     std::vector<pollfd> all{{listener_, POLLIN, 0}};
@@ -147,7 +147,8 @@ class Reception {
     return ::poll(all.data(), all.size(), static_cast<int>(limit.count())) > 0;
   }
 
-  // Whoever says nothing must not keep others out: the one who has been silent longest goes first.
+  // Connections that send nothing must not keep members out. If there are too many, closes the one
+  // that has been silent longest.
   void admit_whoever_knocks() {
     const std::size_t room = missing_.size() + 64;
     while (auto guest = accept_locally(listener_)) {
@@ -161,7 +162,7 @@ class Reception {
     for (auto guest = guests_.begin(); guest != guests_.end();) {
       auto message = receive_message(guest->get());
       if (message && !message->closed) hear(*guest, *message);
-      // Who has spoken is a member now, or a stranger.
+      // A guest that has sent a message is now a member, or a stranger to be disconnected.
       guest = message ? guests_.erase(guest) : std::next(guest);
     }
   }
@@ -180,7 +181,7 @@ class Reception {
     missing_.erase(who);
   }
 
-  // Members wait for us in silence: there is nothing to read but their end.
+  // Members send nothing while they wait for us, so a readable connection means that a member left.
   void throw_if_a_member_left() {
     for (const auto& [rank, member] : members_) {
       if (is_ready(member.get(), POLLIN, std::chrono::milliseconds(0))) {
@@ -199,13 +200,13 @@ class Reception {
   const HostCard& card_;
   int listener_;
   std::vector<int> missing_;
-  std::deque<Descriptor> guests_;  // who has not said yet who it is
+  std::deque<Descriptor> guests_;  // connections that have not introduced themselves yet
   std::map<int, Descriptor> members_;
   std::map<int, Entry> entries_;
   std::vector<Introduction> introduced_;
 };
 
-// The next message of the leader.
+// Waits for the next message of the leader and returns it.
 SocketMessage hear_from(const HostNotes& notes, int leader, int connection) {
   for (;;) {
     if (auto message = receive_message(connection)) {
@@ -240,7 +241,7 @@ std::vector<Introduction> lead_introductions(HostNotes& notes, const HostCard& c
   std::vector<Entry> entries;
   for (const Introduction& one : all) {
     const auto given = reception.entries().find(one.rank);
-    // Passed on as it was given: what we make of a process's number need not be the number.
+    // Passes on the entry as the rank sent it: the process ID in our namespace may be another one.
     Entry entry =
         given != reception.entries().end() ? given->second : entry_for(one, process_namespace(), 0);
     entry.of = static_cast<std::uint32_t>(all.size());

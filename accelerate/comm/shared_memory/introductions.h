@@ -1,5 +1,5 @@
-// How the ranks of one host hand each other their memory: all give it to the lowest, which gives
-// all of it to everybody.
+// Passes the memory of the ranks of one host around: each rank sends its own to the lowest rank,
+// which sends the memory of all to every rank.
 #pragma once
 
 #include <string>
@@ -18,19 +18,20 @@ struct Introduction {
   int rank = 0;
   Descriptor memory;
   ProcessHandle process;
-  SharedExtent proof;  ///< Where the nonce of its card is.
+  SharedExtent proof;  ///< Where in its memory the nonce of its card is.
 };
 
-/// Collects the introductions of `members`, ranks above `own`, which connect to `listener` and know
-/// `token`, hands all to each of them, and returns all in rank order, `own` included. Strangers are
-/// turned away. Throws CannotShare; CommError at the deadline with the ranks that did not come.
+/// Collects the introductions of `members`, higher ranks than this one, which connect to `listener`
+/// and know the token of `card`. Sends all introductions to each member, and returns them in rank
+/// order, `own` included. Strangers are turned away. Throws CannotShare; CommError at the deadline,
+/// with the ranks that did not come.
 [[nodiscard]] std::vector<Introduction> lead_introductions(HostNotes& notes, const HostCard& card,
                                                            int listener,
                                                            const std::vector<int>& members,
                                                            Introduction own);
 
-/// Introduces `own` to `leader`, whose card is given, over a connection to it, and returns what it
-/// passes on. Throws as lead_introductions.
+/// Sends `own` over `connection` to rank `leader`, which has the given `card`. Returns the
+/// introductions that the leader passes on. Throws as lead_introductions.
 [[nodiscard]] std::vector<Introduction> follow_introductions(const HostNotes& notes, int leader,
                                                              const HostCard& card, int connection,
                                                              const Introduction& own);

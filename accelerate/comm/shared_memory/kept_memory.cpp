@@ -18,7 +18,7 @@ class KeptMemory {
   }
 
   void release_deserted() {
-    std::list<Entry> done;  // Ends without the lock: memory may hold whatever it likes.
+    std::list<Entry> done;  // Destroyed without the lock: destructors may do anything.
     const std::lock_guard lock(mutex_);
     for (auto next = entries_.begin(); next != entries_.end();) {
       const auto entry = next++;
@@ -29,14 +29,14 @@ class KeptMemory {
  private:
   struct Entry {
     std::shared_ptr<void> memory;
-    std::function<bool()> is_deserted;  // Empty: never.
+    std::function<bool()> is_deserted;  // Empty: kept forever.
   };
   std::mutex mutex_;
   std::list<Entry> entries_;
 };
 
 KeptMemory& kept_memory() {
-  static auto* const kept = new KeptMemory;  // Outlives whatever ends with the program.
+  static auto* const kept = new KeptMemory;  // Never destroyed, so that destructors can use it.
   return *kept;
 }
 

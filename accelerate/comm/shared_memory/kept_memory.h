@@ -1,4 +1,4 @@
-// Memory that outlives its owner's use of it, because peers may still look at it or write to it.
+// Keeps memory after its owner is done with it, because peers may still read it or write to it.
 #pragma once
 
 #include <functional>
@@ -6,14 +6,15 @@
 
 namespace accelerate::detail {
 
-/// Holds `memory` until `is_deserted`, which may look into it, says that no peer uses it any more.
+/// Keeps `memory` until `is_deserted`, which may read it, returns true: no peer uses it any more.
 void keep_until(std::shared_ptr<void> memory, std::function<bool()> is_deserted);
 
-/// Lets go of what is deserted by now. For whoever is about to take memory. Cost: 20 ns, and a look
-/// at each that is held.
+/// Releases kept memory that is now deserted. To be called before new memory is allocated. Cost: 20
+/// ns, and a call of is_deserted for each memory that is kept.
 void release_deserted();
 
-/// Holds `memory` to the end of the process: a peer that was not heard of may still write to it.
+/// Keeps `memory` to the end of the process, for peers that may still write to it and will not say
+/// when they are done.
 void keep_forever(std::shared_ptr<void> memory);
 
 }  // namespace accelerate::detail

@@ -1,7 +1,7 @@
-// The loops behind kernels.h, for one instruction set: kernels_<set>.cpp includes this file with
-// the compiler's flags of that set. Everything is in an anonymous namespace and no header with
-// inline functions is included, else the linker could put a function with AVX instructions where
-// the baseline wants its own.
+// The loops behind kernels.h, for one instruction set: kernels_<set>.cpp includes this file and is
+// compiled with the flags of that set. Everything is in an anonymous namespace, and no header with
+// inline functions is included. Otherwise the linker could use a function with AVX instructions in
+// the baseline.
 #pragma once
 
 #ifdef __F16C__
@@ -23,20 +23,21 @@ using U64 = unsigned long;
 using I64 = long;
 using Size = unsigned long;
 
-constexpr Size kTileBytes = 8192;  // Two of them and the sources' lines fit a first-level cache.
+constexpr Size kTileBytes = 8192;  // Two tiles and the sources' lines fit a first-level cache.
 
 template <typename To, typename From>
 To bits_as(From from) {
   return __builtin_bit_cast(To, from);
 }
 
-/// yes ? a : b without a jump, which would keep g++ from vectorising the loop.
+/// Returns yes ? a : b without a jump, which would keep g++ from vectorising the loop.
 inline U32 select(bool yes, U32 a, U32 b) {
   const U32 mask = 0U - U32{yes};
   return (a & mask) | (b & ~mask);
 }
 // --- How elements are read and written, kLanes at a time
-// A Kind has Element (in memory), Value (while computing), Divisor (of a mean), load and store.
+// A Kind has the types Element (in memory), Value (while computing) and Divisor (of a mean), and
+// the functions load and store.
 
 template <typename T, typename DivisorOfMean>
 struct Plain {
@@ -66,7 +67,8 @@ struct BFloat16 : Plain<U16, float> {
   }
 };
 
-// Moving the exponent by integer arithmetic, subnormals by a float subtraction that normalises.
+// Converts by moving the exponent with integer arithmetic. Subnormals are normalised by a float
+// subtraction.
 struct Half : Plain<U16, float> {
   using Value = float;
   static Value load(const Element* from) {
@@ -78,7 +80,7 @@ struct Half : Plain<U16, float> {
         bits_as<U32>(bits_as<float>(bits + kTwoToMinus14) - bits_as<float>(kTwoToMinus14));
     return bits_as<float>(select(exponent == 0, subnormal, moved) | (*from & 0x8000U) << 16);
   }
-  // Adding one half makes the float adder round a subnormal result at the right bit.
+  // The addition of one half makes the float adder round a subnormal result at the right bit.
   static void store(Element* to, Value value) {
     constexpr U32 kTooLarge = 143U << 23, kSmallestNormal = 113U << 23, kOneHalf = 126U << 23;
     const U32 bits = bits_as<U32>(value) & 0x7FFFFFFF;
@@ -91,13 +93,14 @@ struct Half : Plain<U16, float> {
   }
 };
 
-// Eight or sixteen halves by one instruction, and what else such a loop reads and writes. The
-// instruction keeps a NaN's payload where c10 does not.
+// HalfLanes converts eight or sixteen halves by one instruction; FloatLanes are as many floats in
+// such a loop. The instruction would keep the payload of a NaN, which c10 does not, so store()
+// replaces NaNs first.
 #ifdef __AVX512F__
 struct HalfLanes : Half {
   using Value = __m512;
   static constexpr Size kLanes = 16;
-  // g++ 12 warns of the unmasked conversions, whose headers read what they never set.
+  // Masked, because g++ 12 warns of the unmasked conversions: its headers read an unset variable.
   static constexpr __mmask16 kAll = 0xFFFF;
   static Value load(const Element* from) {
     return _mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
@@ -142,7 +145,7 @@ struct FloatLanes : Float {
 };
 #endif
 
-/// What a Kind accumulates in where not all sources fit one pass.
+/// The Kind of the accumulator when not all sources fit in one pass.
 template <typename Kind>
 struct AccumulatorOf {
   using Type = Kind;
@@ -156,7 +159,7 @@ struct AccumulatorOf<Half> {
   using Type = Float;
 };
 
-/// The Kinds of one pass as the loop's bulk sees them.
+/// Selects the Kinds for the bulk of a pass: Kinds with lanes if any Kind of the pass is Half.
 template <typename... Kinds>
 struct Bulk {
   static constexpr bool kConvertsHalf = (__is_same(Kinds, Half) || ...);
@@ -176,14 +179,14 @@ struct WideKind<true, Float> {
 };
 #endif
 
-// --- What is done with two values, scalars or the compiler's vectors
+// --- Operations on two values, scalars or the compiler's vectors
 
 struct Sum {
   template <typename V>
   static V apply(V a, V b) {
     return static_cast<V>(a + b);
   }
-  // Only means sum signed integers; they too are modulo 2^bits.
+  // Signed integers are summed only for means, also modulo 2^bits.
   static I32 apply(I32 a, I32 b) { return static_cast<I32>(U32(a) + U32(b)); }
   static I64 apply(I64 a, I64 b) { return static_cast<I64>(U64(a) + U64(b)); }
 };
@@ -191,14 +194,14 @@ struct Product {
   template <typename V>
   static V apply(V a, V b) {
     if constexpr (sizeof(V) == sizeof(U16)) {
-      return static_cast<V>(U32{a} * b);  // int, to which both would be promoted, could overflow
+      return static_cast<V>(U32{a} * b);  // promoted to int, the product could overflow
     } else {
       return static_cast<V>(a * b);
     }
   }
 };
-// A first NaN stays, a later one takes over, equal ones stay. Two choices in a row, as g++ makes a
-// jump of one with an "or" and then does not vectorise.
+// The first NaN wins; of equal values the first stays. Makes two choices in a row, because g++
+// compiles one choice with an "or" to a jump and then does not vectorise the loop.
 struct Min {
   template <typename V>
   static V apply(V a, V b) {
@@ -253,7 +256,8 @@ struct How {
   using End = Finish;
 };
 
-/// Elements [begin, end) of one pass. ivdep: `out` may be one of the others, at the same index.
+/// Computes elements [begin, end) of one pass. ivdep is safe: `out` may be one of the sources, but
+/// then element i depends on element i only.
 template <typename How, typename Out, typename First, typename Rest, typename... Pointers>
 [[gnu::flatten]] void loop(Size begin, Size end, typename Out::Divisor divisor,
                            typename Out::Element* out, const typename First::Element* first,
@@ -266,7 +270,7 @@ template <typename How, typename Out, typename First, typename Rest, typename...
   }
 }
 
-/// out[i] = first[i] op rest[i] op …
+/// Computes out[i] = first[i] op rest[i] op …
 template <typename How, typename Out, typename First, typename Rest, typename... Pointers>
 void pass(Size count, typename Out::Divisor divisor, typename Out::Element* out,
           const typename First::Element* first, const Pointers*... rest) {
@@ -281,8 +285,8 @@ void pass(Size count, typename Out::Divisor divisor, typename Out::Element* out,
   }
 }
 
-/// One tile of the sources from element `at` on. Up to four sources are one pass; more go through
-/// an accumulator of a tile.
+/// Reduces one tile of the sources, from element `at` on. Up to four sources take one pass; more go
+/// through an accumulator of the size of a tile.
 template <typename Kind, typename How>
 struct Tile {
   using Element = typename Kind::Element;
@@ -299,7 +303,7 @@ struct Tile {
   const Element* source(Size i) const { return static_cast<const Element*>(work.sources[i]) + at; }
   Divisor divisor() const { return static_cast<Divisor>(work.num_sources); }
 
-  /// `first` and the sources from `next` on, of which there are at most three, into `out`.
+  /// Reduces `first` and the sources from `next` on, at most three, into `out`.
   template <typename End, typename Out, typename First>
   void last_pass(typename Out::Element* out, const typename First::Element* first,
                  Size next) const {
@@ -335,9 +339,9 @@ struct Tile {
   }
 };
 
-// Ordinary stores. Streaming ones, of the result or of its copies, were measured to be slower
-// within the cache and no faster beyond it, and to halve the speed in place, where the lines are in
-// the cache already: `micro_collective_kernels --benchmark_filter=to_several`.
+// Uses ordinary stores. Streaming stores of the result or its copies were slower within the cache
+// and no faster beyond it. In place, where the lines are in the cache already, they halved the
+// speed. Measured by `micro_collective_kernels --benchmark_filter=to_several`.
 template <typename Kind, typename Op, typename Finish>
 void reduce(const KernelWork& work) {
   using Work = Tile<Kind, How<Op, Finish>>;
@@ -368,7 +372,8 @@ constexpr ReduceLoop kLoop = reduce<Kind, Op, Keep>;
    nullptr,                       \
    nullptr,                       \
    nullptr}
-// Sums, products and bits of signed integers are those of unsigned ones, which may overflow.
+// Sums, products and bitwise operations on signed integers use unsigned integers, which may
+// overflow.
 #define ACCELERATE_INTEGER(Signed, Unsigned)                                \
   {kLoop<Integer<Unsigned>, Sum>,     reduce<Integer<Signed>, Sum, Divide>, \
    kLoop<Integer<Signed>, Min>,       kLoop<Integer<Signed>, Max>,          \

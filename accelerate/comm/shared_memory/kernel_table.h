@@ -1,21 +1,23 @@
-// What kernels.cpp asks of the loops that are compiled once per instruction set. Plain data: a type
-// with inline functions could be compiled for one instruction set and linked into another.
+// The interface between kernels.cpp and the loops, which are compiled once per instruction set. It
+// is plain data: a type with inline functions could be compiled for one instruction set and linked
+// into the code of another.
 #pragma once
 
 namespace accelerate::detail {
 
-/// Sizes and counts are unsigned long, which is std::size_t here, as no header may be included.
+/// Sizes and counts are unsigned long, which equals std::size_t, because no header may be included.
 struct KernelWork {
   void* const* destinations;
   unsigned long num_destinations;
   const void* const* sources;
   unsigned long num_sources;
-  unsigned long count;  ///< Elements.
+  unsigned long count;  ///< Number of elements.
 };
 
 using ReduceLoop = void (*)(const KernelWork&);
 
-/// A row a dtype, a column a reduction, both as in kernels.cpp; null where there is no meaning.
+/// The rows (dtypes) and columns (reductions) of the table. An entry is null if the dtype does not
+/// have the reduction.
 enum KernelType { kF32, kF64, kF16, kBF16, kBool, kU8, kI8, kI16, kI32, kI64, kNumKernelTypes };
 enum KernelOp { kSum, kMean, kMin, kMax, kProduct, kBand, kBor, kBxor, kNumKernelOps };
 

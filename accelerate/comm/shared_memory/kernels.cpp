@@ -6,7 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 
-// ThreadSanitizer does not see stores that pass the caches by.
+// ThreadSanitizer does not see stores that bypass the caches.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define ACCELERATE_STREAMS
 #include <emmintrin.h>
@@ -23,7 +23,7 @@ static_assert(sizeof(unsigned long) == sizeof(std::size_t) && sizeof(long) == 8)
 struct KernelSet {
   std::string_view name;
   const KernelTable* table;
-  bool (*runs_here)();  ///< Has what accelerate/CMakeLists.txt compiles the loops for.
+  bool (*runs_here)();  ///< Whether the processor has what accelerate/CMakeLists.txt compiles for.
 };
 
 #if defined(__x86_64__) && !defined(ACCELERATE_BASELINE_KERNELS)
@@ -37,7 +37,7 @@ bool has_avx512() {
 }
 #endif
 
-// Later ones are better where they run.
+// In ascending order of speed.
 constexpr KernelSet kVersions[] = {
     {"baseline", &kernels_baseline, [] { return true; }},
 #ifdef ACCELERATE_AVX_KERNELS
@@ -109,7 +109,8 @@ int column_of(ReduceOp op) {
 }
 
 #ifdef ACCELERATE_STREAMS
-// Four stores fill one buffer of the processor, which then writes the line without reading it.
+// Copies whole cache lines. Four stores fill a buffer of the processor, which then writes the line
+// without reading it first.
 void stream_lines(std::byte* destination, const std::byte* source, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kCacheLine) {
     for (std::size_t part = at; part < at + kCacheLine; part += sizeof(__m128i)) {

@@ -33,7 +33,7 @@ Descriptor make_socket() {
   return socket;
 }
 
-// An abstract name begins with a zero byte, and its length ends it.
+// An abstract name begins with a zero byte, and its end is given by the length.
 struct Address {
   explicit Address(const std::string& name) {
     const std::string path = "accelerate/" + name;
@@ -108,7 +108,7 @@ Descriptor connect_locally(const std::string& name, const Deadline& deadline) {
   Descriptor socket = make_socket();
   const Address address(name);
   while (::connect(socket.get(), address.get(), address.length) != 0) {
-    const bool is_crowded = errno == EAGAIN;  // others wait there, too
+    const bool is_crowded = errno == EAGAIN;  // the listener's backlog is full
     if (!is_crowded && errno != EINTR) return {};
     if (deadline.is_over()) return {};
     if (is_crowded) std::this_thread::sleep_for(kRetry);
@@ -143,7 +143,7 @@ bool send_message(int connection, std::string_view message, const std::vector<in
   attach(header, control, descriptors);
   while (::sendmsg(connection, &header, MSG_NOSIGNAL) < 0) {
     const bool is_full = errno == EAGAIN;
-    const bool are_too_many_under_way = errno == ETOOMANYREFS;  // of this user's descriptors
+    const bool are_too_many_under_way = errno == ETOOMANYREFS;  // descriptors that this user sends
     if (!is_full && !are_too_many_under_way && errno != EINTR) return false;
     if (deadline.is_over()) return false;
     if (is_full) (void)is_ready(connection, POLLOUT, deadline.left());

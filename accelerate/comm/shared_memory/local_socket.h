@@ -1,5 +1,5 @@
 // Sockets between processes of one host that carry whole messages and file descriptors. Their names
-// are abstract: they lie in no folder, vanish with their socket, and are known only within one
+// are abstract: they are in no folder, vanish with their socket, and are known only within one
 // network namespace.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace accelerate::detail {
 
-/// When a step of several waits has to be over.
+/// The time limit of a step with several waits. Starts at construction.
 class Deadline {
  public:
   explicit Deadline(std::chrono::milliseconds timeout) : timeout_(timeout) {}
@@ -30,38 +30,39 @@ class Deadline {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// 128 random bits as 32 hexadecimal digits, from the system's generator. Throws CommError.
+/// Returns 128 random bits as 32 hexadecimal digits, from the system's generator. Throws CommError.
 [[nodiscard]] std::string random_name();
 
-/// Whether poll(2) says within `limit` that `fd` has one of `events` or was closed by its peer.
+/// Waits up to `limit`, at most a minute, until poll(2) reports one of `events` on `fd` or that its
+/// peer closed it. Returns whether it did.
 [[nodiscard]] bool is_ready(int fd, short events, std::chrono::milliseconds limit);
 
-/// A socket that listens under `name`. Throws CommError.
+/// Returns a socket that listens under `name`. Throws CommError.
 [[nodiscard]] Descriptor listen_locally(const std::string& name, int backlog);
 
-/// A connection to whoever listens under `name`; an invalid one when nobody does in this network
-/// namespace, or not before the deadline. Throws CommError.
+/// Connects to the socket that listens under `name`. Returns an invalid descriptor if none does in
+/// this network namespace, or if it does not accept before the deadline. Throws CommError.
 [[nodiscard]] Descriptor connect_locally(const std::string& name, const Deadline& deadline);
 
-/// The next connection that waits, if one does.
+/// Accepts the next waiting connection; nullopt if there is none.
 [[nodiscard]] std::optional<Descriptor> accept_locally(int listener);
 
-/// The user whose process is at the other end; -1 when the kernel does not say.
+/// Returns the user of the process at the other end; -1 when the kernel does not say.
 [[nodiscard]] uid_t user_behind(int connection);
 
-/// Sends `message` and duplicates of `descriptors`, at most kMostDescriptors. False when the peer
-/// has gone or does not read before the deadline.
+/// Sends `message` and duplicates of `descriptors`, at most kMostDescriptors. Returns false if the
+/// peer has gone or does not read before the deadline.
 [[nodiscard]] bool send_message(int connection, std::string_view message,
                                 const std::vector<int>& descriptors, const Deadline& deadline);
 
 struct SocketMessage {
   bool closed = false;      ///< The peer has gone; there is no more.
-  bool is_complete = true;  ///< False when we could not take its descriptors (RLIMIT_NOFILE).
+  bool is_complete = true;  ///< False if descriptors could not be received (RLIMIT_NOFILE).
   std::string bytes;
   std::vector<Descriptor> descriptors;  ///< Closed when another program is executed.
 };
 
-/// The message that waits, of at most kMostMessageBytes; nullopt when none does.
+/// Receives the next waiting message, of at most kMostMessageBytes; nullopt if there is none.
 [[nodiscard]] std::optional<SocketMessage> receive_message(int connection);
 
 inline constexpr std::size_t kMostDescriptors = 64;  // Linux takes 253

@@ -10,7 +10,7 @@
 namespace accelerate::detail {
 namespace {
 
-// The piece of a message that begins at `begin`; an empty message has no address.
+// Copies a piece of a message. An empty message may have null addresses.
 void copy_piece(std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
@@ -55,7 +55,7 @@ std::uint32_t Mailbox::pieces_of(const Message& message) const {
 // --- the sender ---
 std::optional<Blocked> Mailbox::send(Message& message) {
   if (message.post_ == nullptr) message.post_ = offer(message);
-  if (message.post_ == nullptr) {  // The first post to be drained makes room.
+  if (message.post_ == nullptr) {  // All posts are in use: waits for progress on the first one.
     Post& first = group_.own().posts[0];
     return Blocked{&first.drained, first.drained.value() + 1, receiver_of(first)};
   }
@@ -147,7 +147,8 @@ std::optional<Blocked> Mailbox::receive(Message& message) {
   return std::nullopt;
 }
 
-// A later receive must not take what an earlier one waits for.
+// Whether no earlier receive waits for the same peer and tag: a later receive must not take the
+// message of an earlier one.
 bool Mailbox::is_first_of_its_kind(const Message& message) const {
   for (const auto& other : messages_) {
     if (other.get() == &message) return true;
@@ -159,8 +160,9 @@ bool Mailbox::is_first_of_its_kind(const Message& message) const {
   return true;
 }
 
-// A look through the posts may pass one before a message is offered there, and see a later message
-// in another; whoever sees that sees, in a second look, all that were offered before it.
+// Searches twice. The first search may miss a message that is offered in a post it has already
+// passed, and find a later message in another post. The second search sees every message that was
+// offered before the one found.
 Post* Mailbox::find_first(const Message& message) const {
   return look_for(message) == nullptr ? nullptr : look_for(message);
 }
@@ -169,7 +171,7 @@ Post* Mailbox::look_for(const Message& message) const {
   const std::uint64_t wanted = Post::address_of(group_.rank, message.letter_.tag);
   Post* first = nullptr;
   for (Post& post : group_.block.lines(message.letter_.peer).posts) {
-    // Only this rank takes posts that have its address, so the rest stays as it is.
+    // Only this rank takes posts with its address, so such a post does not change meanwhile.
     if (post.address.load(std::memory_order_acquire) != wanted) continue;
     const bool earlier =
         first == nullptr || static_cast<std::int32_t>(post.number - first->number) < 0;
@@ -188,7 +190,7 @@ void Mailbox::take(Message& message, Post& post) const {
   }
   message.post_ = &post;
   message.pieces_ = pieces_of(message);
-  post.address.store(0, std::memory_order_relaxed);  // the sender looks after `taken`
+  post.address.store(0, std::memory_order_relaxed);  // the sender reads it only after `taken`
   post.taken.raise_to(post.taken_before + 1);
 }
 

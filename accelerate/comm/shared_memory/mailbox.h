@@ -1,6 +1,6 @@
-// Messages between two ranks. A sender offers a message in a post of its own; the receiver takes
-// the first that has its tag, and reads it from the arena or piece by piece from the sender's mail
-// slots. Neither is done before both are: a send waits for its receive.
+// Messages between two ranks. A sender offers a message in one of its posts. The receiver takes the
+// first message with its tag, and reads it from the arena or piece by piece from the sender's mail
+// slots. A send is done only when its receive has read the whole message.
 #pragma once
 
 #include <bitset>
@@ -24,7 +24,7 @@ class Message final : public Pending {
     int tag = 0;
     c10::ScalarType dtype = c10::ScalarType::Byte;
     Part part{};
-    std::optional<SharedExtent> where{};  ///< Of a send, when `part` lies in the arena.
+    std::optional<SharedExtent> where{};  ///< Where `part` lies, if it is a send from the arena.
   };
 
   Message(Letter letter, std::shared_ptr<void> keep) : Pending(std::move(keep)), letter_(letter) {}
@@ -37,8 +37,8 @@ class Message final : public Pending {
   friend class Mailbox;
   Letter letter_;
   Post* post_ = nullptr;
-  std::uint32_t pieces_ = 0;  // Of which so many:
-  std::uint32_t moved_ = 0;
+  std::uint32_t pieces_ = 0;  // Into which the message is cut.
+  std::uint32_t moved_ = 0;   // Pieces moved so far.
 };
 
 /// The messages of one rank that are under way.
@@ -50,9 +50,9 @@ class Mailbox {
   void add(std::shared_ptr<Message> message) { messages_.push_back(std::move(message)); }
   [[nodiscard]] std::size_t size() const { return messages_.size(); }
   [[nodiscard]] bool empty() const { return messages_.empty(); }
-  /// Makes what progress there is and moves what has ended to `done`. Returns what `wanted` waits
-  /// for, when it is here; else what the first message waits for. Throws CommError: a send and its
-  /// receive differ in size or dtype.
+  /// Makes what progress is possible and appends messages that have ended to `done`. Returns what
+  /// `wanted` waits for if it is under way here; else what the first message waits for. Throws
+  /// CommError when a send and its receive differ in size or dtype.
   std::optional<Blocked> advance(const Pending* wanted,
                                  std::vector<std::shared_ptr<Message>>& done);
   [[nodiscard]] std::list<std::shared_ptr<Message>> take_all();
@@ -62,7 +62,7 @@ class Mailbox {
   std::optional<Blocked> send(Message& message);
   std::optional<Blocked> receive(Message& message);
   Post* offer(Message& message);
-  [[nodiscard]] int receiver_of(const Post& post) const;  // One that is in use.
+  [[nodiscard]] int receiver_of(const Post& post) const;  // `post` must be in use.
   Post* find_first(const Message& message) const;
   Post* look_for(const Message& message) const;
   void take(Message& message, Post& post) const;
@@ -71,10 +71,10 @@ class Mailbox {
 
   const Group& group_;
   std::list<std::shared_ptr<Message>> messages_;
-  std::bitset<kPosts> in_use_;         // Of this rank's posts.
-  std::uint32_t offered_;              // As posted_messages.
-  std::uint32_t turns_;                // Mail slots that were filled.
-  const Message* in_slots_ = nullptr;  // The one message that is in them.
+  std::bitset<kPosts> in_use_;         // Which of this rank's posts hold a message.
+  std::uint32_t offered_;              // Messages offered so far; counted as in posted_messages.
+  std::uint32_t turns_;                // Mail slots filled so far.
+  const Message* in_slots_ = nullptr;  // The only message that uses the mail slots; null if none.
 };
 
 }  // namespace accelerate::detail

@@ -1,5 +1,5 @@
-// Steps: tell everybody how to find us, see whom we reach, introduce each other, read what each
-// wrote into its memory, and agree that all could.
+// The steps of meet_hosts: tell all ranks how to reach us; find the ranks that we reach; exchange
+// introductions; read what each rank wrote into its memory; check that all ranks could read it.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kVersion = "1";
 
-// What a rank brings.
+// What a rank offers to the meeting.
 struct Offer {
   HostCard card;
   std::shared_ptr<SharedArena> arena;
@@ -47,7 +47,7 @@ Offer make_offer(int size) {
   return offer;
 }
 
-// Says why not when a card alone tells; every rank sees the same cards.
+// Returns why memory cannot be shared if the cards alone show it. Every rank sees the same cards.
 std::string reason_in(const std::vector<HostCard>& cards) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     const std::string name = "rank " + std::to_string(rank);
@@ -67,7 +67,7 @@ std::string reason_in(const std::vector<HostCard>& cards) {
                   ", which no rank does. Does another program write to the store?");
 }
 
-// They become names of sockets and what is looked for in memory.
+// Checks the cards' names, which become names of sockets and the contents looked for in memory.
 void check_names(const std::vector<HostCard>& cards) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     for (const auto* name : {&cards[rank].socket, &cards[rank].token, &cards[rank].nonce}) {
@@ -78,7 +78,7 @@ void check_names(const std::vector<HostCard>& cards) {
   }
 }
 
-// A host's lowest rank leads it, and its ranks are those that we met.
+// Checks that the lowest rank of each host leads it, and that our host has the ranks that we met.
 void check_hosts(const std::vector<HostVerdict>& verdicts, const LocalPeers& peers, int own) {
   std::vector<std::size_t> here;
   for (std::size_t rank = 0; rank < verdicts.size(); ++rank) {
@@ -106,7 +106,7 @@ std::string reason_in(const std::vector<HostVerdict>& verdicts) {
   return of_another;
 }
 
-// One rank's way to its peers.
+// The steps by which one rank finds the peers of its host.
 class Meeting {
  public:
   Meeting(HostNotes& notes, Offer& offer, const std::vector<HostCard>& cards)
@@ -146,7 +146,8 @@ class Meeting {
     return connect_locally(card(rank).socket, notes_.deadline());
   }
 
-  // The lowest rank that can be reached. All listen already, and reaching is mutual and transitive.
+  // Finds the lowest rank that can be reached. All ranks listen already, and reachability is mutual
+  // and transitive, so all ranks of a host find the same leader.
   void find_leader() {
     leader_ = notes_.rank();
     for (int rank = 0; rank < notes_.rank(); ++rank) {
@@ -208,7 +209,7 @@ class Meeting {
     }
   }
 
-  // Peers that wait for us must not do so until the deadline.
+  // Closes connections, so that peers that wait for us do not wait until the deadline.
   void leave() {
     connection_.close();
     offer_.listener.close();

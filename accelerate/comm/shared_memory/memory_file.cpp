@@ -16,7 +16,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/comm/shared_memory/available_memory.h"
 
-// Newer than the C library's headers; older kernels answer EINVAL.
+// The C library's headers may be too old for these; older kernels answer EINVAL.
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -41,7 +41,7 @@ std::string cure(int error) {
              "allow memfd_create and fallocate there.";
     case ENOMEM:
     case ENOSPC:
-    case EFAULT:  // what populating answers where a touch would have been a SIGBUS
+    case EFAULT:  // the result of populating memory whose touch would have been a SIGBUS
       return ". There is not enough memory on this machine or in this container, or for this "
              "process (RLIMIT_AS, `ulimit -v`): use fewer ranks, smaller buckets or batches, or "
              "raise the limit.";
@@ -58,7 +58,7 @@ std::string cannot_reserve(std::uint64_t bytes) {
   return "cannot reserve " + format_bytes(static_cast<double>(bytes)) + " of shared memory";
 }
 
-// Growing beyond the limit would raise SIGXFSZ, which ends a process.
+// Checked first, because growing beyond the limit would raise SIGXFSZ, which ends the process.
 void check_file_size_limit(std::uint64_t size, std::uint64_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
@@ -72,7 +72,7 @@ void check_file_size_limit(std::uint64_t size, std::uint64_t bytes) {
                   ". Raise it with `ulimit -f unlimited`." + kWithoutIt);
 }
 
-// Asked for more than there is, the kernel would end some process to find it.
+// Checked first, because the kernel would kill some process to get more memory than there is.
 void check_available_memory(std::uint64_t bytes) {
   const AvailableMemory available = available_memory();
   if (bytes <= available.bytes) return;
@@ -88,8 +88,8 @@ int make_memory_file() {
   return fd < 0 && errno == EINVAL ? ::memfd_create("accelerate", kFlags) : fd;
 }
 
-// 0 or the errno. For memory that is not reserved yet this reserves it, with an error and not a
-// signal where there is none.
+// Fills the page tables, and reserves the memory if it is not reserved yet. Returns 0 or the errno;
+// a lack of memory is an error and not a signal.
 int populate(void* address, std::uint64_t bytes) {
   while (::madvise(address, bytes, MADV_POPULATE_WRITE) != 0) {
     if (errno == EINVAL) return 0;  // before Linux 5.14: the first touch is slower
@@ -102,7 +102,7 @@ int populate(void* address, std::uint64_t bytes) {
 
 MemoryFile::MemoryFile() : fd_(make_memory_file()) {
   if (!fd_.valid()) throw_system_error("cannot make a memory file", errno);
-  // Whoever maps the file relies on it: pages beyond the end would be a SIGBUS.
+  // Processes that map the file rely on the seal: pages beyond the end would be a SIGBUS.
   if (::fcntl(fd(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL) != 0) {
     throw_system_error("cannot seal a memory file", errno);
   }
@@ -117,8 +117,8 @@ void MemoryFile::extend_to(std::uint64_t size) {
 }
 
 void MemoryFile::reserve(std::uint64_t offset, std::uint64_t bytes) {
-  // A signal makes the kernel undo the whole call: a program with a timer would never get a large
-  // one through.
+  // Reserves in small pieces, because a signal makes the kernel undo a whole call. In a program
+  // with a timer, a large call would never succeed.
   constexpr std::uint64_t kPiece = std::uint64_t{256} << 10;
   for (std::uint64_t done = 0; done < bytes;) {
     const std::uint64_t piece = std::min(kPiece, bytes - done);
@@ -137,7 +137,7 @@ std::byte* MemoryFile::add(std::uint64_t offset, std::uint64_t bytes) {
   check_available_memory(bytes);
   extend_to(offset + bytes);
   std::byte* address = map_shared(fd(), offset, bytes, false);
-  ::madvise(address, bytes, MADV_HUGEPAGE);  // where the machine's settings leave it to us
+  ::madvise(address, bytes, MADV_HUGEPAGE);  // works if the machine's settings allow it
   try {
     fill(offset, bytes, address);
   } catch (...) {
@@ -157,7 +157,7 @@ void MemoryFile::fill(std::uint64_t offset, std::uint64_t bytes, std::byte* addr
     release(offset, bytes);
     throw_system_error(cannot_reserve(bytes), error);
   }
-  reserve(offset, bytes);  // of what is there already this costs next to nothing
+  reserve(offset, bytes);  // costs next to nothing for memory that populate() has reserved
 }
 
 void MemoryFile::release(std::uint64_t offset, std::uint64_t bytes) noexcept {

@@ -46,7 +46,8 @@ std::optional<Blocked> Operation::advance(const Group& group, std::uint32_t numb
   const std::uint32_t count = rounds_->count();
   const bool reduces = rounds_->needs().reduces;
   while (drained_ < count) {
-    // Later steps first: their data is in the cache. The earliest round's is the one to wait for.
+    // Tries later steps first, because their data is in the cache. If none is possible, waits for
+    // what the step of the earliest round needs.
     std::optional<Blocked> first;
     const auto made = [&](bool possible, std::optional<Blocked> (Operation::*step)(const Group&)) {
       if (!possible) return false;
@@ -99,7 +100,7 @@ std::vector<std::byte*> Operation::mapped(const Group& group) const {
 
 std::optional<Blocked> Operation::fill(const Group& group) {
   const std::uint32_t target = turn_ + filled_ + 1;
-  // The slot is free when everybody is through with what was in it.
+  // The slot is free when all ranks have drained its earlier round.
   if (auto blocked = group.blocked_on(kEveryone, &RankLines::drained, target - kSlots)) {
     return blocked;
   }
@@ -153,8 +154,8 @@ void Operation::compare_with(const Group& group, int peer) const {
   if (peer == group.rank || !posted_) return;
   if (!group.block.lines(peer).posted.reached(number_ + 1)) return;
   require_equal(group, peer, number_);
-  // A call with a root ends without a look at everyone, so it is looked at now; a peer is never so
-  // far ahead that these are gone.
+  // A call with a root ends without a comparison with every rank, so earlier calls with a root are
+  // compared now. A peer is never so far ahead that it has overwritten them.
   for (std::uint32_t n = 1; n < kSlots && n <= number_; ++n) {
     if (group.own().calls[(number_ - n) % kCallsKept].root < 0) return;
     require_equal(group, peer, number_ - n);

@@ -1,4 +1,4 @@
-// A collective that a rank has called, and how far it has come.
+// A collective that a rank has called, and its progress.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace accelerate::detail {
 
-/// What an engine asks about the other ranks; by rank of the group.
+/// What an engine needs to know about the other ranks. All arguments are ranks of the group.
 class GroupPeers {
  public:
   virtual ~GroupPeers() = default;
   [[nodiscard]] virtual bool is_alive(int rank) const noexcept = 0;
-  /// "process 1234", and what is known about it.
+  /// Returns e.g. "process 1234", and what is known about the process.
   [[nodiscard]] virtual std::string describe(int rank) const = 0;
-  /// Where `extent` of the rank's memory file lies in this process. Throws CommError.
+  /// Returns where `extent` of the rank's memory file lies in this process. Throws CommError.
   [[nodiscard]] virtual std::byte* map(int rank, const SharedExtent& extent) = 0;
 };
 
-/// A rank among those that share a control block.
+/// One rank of a group, with the group's control block.
 struct Group {
   ControlBlock block;
   int rank = 0;
@@ -34,42 +34,44 @@ struct Group {
 
   [[nodiscard]] int size() const { return block.size(); }
   [[nodiscard]] RankLines& own() const { return block.lines(rank); }
-  /// The first of `who` (a rank, kEveryone or kNobody), this rank left out, whose counter has not
-  /// reached `target`.
+  /// Returns the first rank of `who` (a rank, kEveryone or kNobody), except this rank, whose
+  /// counter has not reached `target`; nullopt if all have.
   [[nodiscard]] std::optional<Blocked> blocked_on(int who, Counter RankLines::* counter,
                                                   std::uint32_t target) const;
 };
 
 class Operation final : public Pending {
  public:
-  /// Makes the rounds when the operation's turn has come. `in_place` is empty, or has for each rank
-  /// whose memory is read (others: null) where that lies in this process.
+  /// Makes the rounds when it is the operation's turn. `in_place` is empty, or holds by rank the
+  /// address in this process of the memory to read; null for ranks whose memory is not read.
   using Make = std::function<std::unique_ptr<Rounds>(const std::vector<std::byte*>& in_place)>;
 
-  /// From this many bytes on memory in the arena is used where it is.
+  /// From this number of bytes on, memory in the arena is used without a copy.
   static constexpr std::size_t kInPlaceFrom = std::size_t{64} << 10;
 
-  /// `read_in_place`: whose memory an in-place version would read: a rank, kEveryone, or kNobody
-  /// when there is none. All but `call.where` and `call.in_arena` must be equal on all ranks.
+  /// `read_in_place` says whose memory an in-place version would read: a rank or kEveryone; kNobody
+  /// if the operation has no such version. All but `call.where` and `call.in_arena` must be equal
+  /// on all ranks.
   Operation(Call call, int read_in_place, Make make, std::shared_ptr<void> keep);
 
   [[nodiscard]] const Call& call() const { return call_; }
 
-  /// Makes the steps that can be made. Returns what it waits for; nothing when all rounds are over.
-  /// `number` is that of the call, `turn` that of its first round, both since the group began and
-  /// the same each time. Throws CommError: peers call something else.
+  /// Makes the steps that are possible. Returns what the operation waits for; nothing when all
+  /// rounds are over. `number` is the number of the call and `turn` the number of its first round,
+  /// counted since the group began; both are the same in each call. Throws CommError when peers
+  /// make another call.
   [[nodiscard]] std::optional<Blocked> advance(const Group& group, std::uint32_t number,
                                                std::uint32_t turn);
-  /// Of an operation that has ended or has advanced as far as to know it.
+  /// The number of rounds, once the operation has advanced far enough to know it; else 0.
   [[nodiscard]] std::uint32_t rounds() const { return rounds_ ? rounds_->count() : 0; }
-  /// Whether peers may touch this rank's tensor while it is under way.
+  /// Whether peers may touch this rank's tensor while the operation is under way.
   [[nodiscard]] bool is_in_place() const { return in_place_; }
 
-  /// Throws CommError when `peer` has made its call of this number, and it is another one.
+  /// Throws CommError when `peer` has already made its call of this number and it differs.
   void compare_with(const Group& group, int peer) const;
 
  private:
-  // Each makes a step, or returns what that waits for.
+  // Each function makes a step, or returns what the step waits for.
   std::optional<Blocked> choose(const Group& group);
   std::optional<Blocked> fill(const Group& group);
   std::optional<Blocked> reduce(const Group& group);
@@ -89,7 +91,7 @@ class Operation final : public Pending {
   bool compared_with_one_ = false;
   bool compared_with_all_ = false;
   std::unique_ptr<Rounds> rounds_;
-  std::uint32_t filled_ = 0, reduced_ = 0, drained_ = 0;  // Steps made.
+  std::uint32_t filled_ = 0, reduced_ = 0, drained_ = 0;  // Steps made of each kind.
 };
 
 }  // namespace accelerate::detail

@@ -29,9 +29,9 @@ using detail::LocalPeers;
 using detail::SharedArena;
 using detail::SharedExtent;
 
-using Gone = std::atomic<std::uint8_t>;  // Whether a rank has let go.
+using Gone = std::atomic<std::uint8_t>;  // Whether a rank has released the pages.
 
-// The flags of the ranks come before the pages.
+// The flags of the ranks lie before the pages.
 std::size_t header_bytes(std::size_t ranks) {
   constexpr std::size_t kPage = 4096;
   return detail::round_up(ranks * sizeof(Gone), kPage);
@@ -53,7 +53,8 @@ bool is_deserted(const Gone* flags, const LocalPeers& peers, const std::vector<i
   return true;
 }
 
-// The first rank's hold on the memory. Lasts until every rank has let go, or has died.
+// Holds the memory on the first rank. Its destructor keeps the memory until every rank has released
+// it or died.
 class Owned {
  public:
   Owned(SharedArena::Block block, std::shared_ptr<LocalPeers> peers, std::vector<int> indices)
@@ -74,7 +75,7 @@ class Owned {
   }
 
   [[nodiscard]] const SharedExtent& extent() const { return block_.extent(); }
-  // Nobody was given the memory, and nobody will be.
+  // To be called when no rank has got the memory, and none will: it counts as released by all.
   void desert() {
     for (std::size_t rank = 0; rank < indices_.size(); ++rank) flags_at(block_.data())[rank] = 1;
   }
@@ -82,13 +83,13 @@ class Owned {
  private:
   SharedArena::Block block_;
   std::shared_ptr<LocalPeers> peers_;
-  std::vector<int> indices_;  // Of the ranks, among the host's processes.
+  std::vector<int> indices_;  // Places of the ranks among the host's processes.
 };
 
 // What a rank's tensor keeps alive.
 struct Lease {
-  std::shared_ptr<LocalPeers> peers;  // Has the mapping.
-  std::unique_ptr<Owned> owned;       // Of the first rank.
+  std::shared_ptr<LocalPeers> peers;  // Holds the mapping.
+  std::unique_ptr<Owned> owned;       // Set on the first rank only.
   Gone* gone = nullptr;               // This rank's flag.
 
   ~Lease() {
@@ -96,7 +97,8 @@ struct Lease {
   }
 };
 
-// Makes the pages of a group, in steps in each of which all ranks learn how the others fared.
+// Makes the pages of a group in several steps. In each step all ranks learn whether any rank
+// failed.
 class Founders {
  public:
   Founders(Communicator& communicator, detail::SharedGroup& group, std::size_t bytes)
@@ -116,7 +118,7 @@ class Founders {
   }
 
  private:
-  // Everyone's size and place on the host.
+  // Exchanges the requested sizes and the places on the host.
   void meet() {
     using Asked = std::array<std::uint64_t, 2>;
     const Asked mine = {bytes_, static_cast<std::uint64_t>(group_.peers().index())};
@@ -132,7 +134,7 @@ class Founders {
     }
   }
 
-  // Where the first rank's memory is.
+  // Returns where the memory of the first rank is.
   SharedExtent allocated() {
     nlohmann::json answer;
     if (communicator_.rank() == 0) answer = allocate();
@@ -180,7 +182,7 @@ class Founders {
   detail::SharedGroup& group_;
   std::size_t bytes_;
   std::vector<int> indices_;
-  std::unique_ptr<Owned> owned_;  // Of the first rank.
+  std::unique_ptr<Owned> owned_;  // Set on the first rank only.
 };
 
 }  // namespace

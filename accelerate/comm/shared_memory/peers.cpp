@@ -57,7 +57,7 @@ std::byte* LocalPeers::map_segment(int peer, const SharedExtent& extent) {
   check(peer, extent);
   Mapped& mapped = *peers_[static_cast<std::size_t>(peer)];
   const std::lock_guard lock(mapped.mutex);
-  // Another thread may have been first.
+  // Another thread may have mapped the segment meanwhile.
   if (const auto* segment = mapped.segments.find(extent.offset, extent.bytes)) {
     return reinterpret_cast<std::byte*>(segment->target + (extent.offset - segment->start));
   }

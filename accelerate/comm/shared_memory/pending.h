@@ -17,11 +17,11 @@ class Pending {
   Pending& operator=(const Pending&) = delete;
 
   [[nodiscard]] bool is_done() const { return done_.load(std::memory_order_acquire); }
-  /// Of one that is done; null when it succeeded.
+  /// The error of a call that is done; null if it succeeded.
   [[nodiscard]] const std::exception_ptr& error() const { return error_; }
 
  protected:
-  /// `keep` lives until the call has ended.
+  /// Holds `keep` until the call has ended.
   explicit Pending(std::shared_ptr<void> keep) : keep_(std::move(keep)) {}
 
  private:

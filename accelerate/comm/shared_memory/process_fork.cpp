@@ -14,7 +14,7 @@ namespace {
 std::atomic<int> in_use{0};
 std::atomic<bool> was_forked{false};
 
-// Runs in the child before fork() returns there: atomics only.
+// Runs in the child before fork() returns there, so it may use only atomics.
 void in_the_child() {
   if (in_use.load(std::memory_order_relaxed) > 0) was_forked.store(true, std::memory_order_relaxed);
 }

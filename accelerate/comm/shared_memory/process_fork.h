@@ -1,5 +1,5 @@
-// Memory that processes share does not survive fork(): two processes would believe that they own
-// the same bytes. Whatever uses it asks here first.
+// Shared memory does not survive fork(): two processes would believe that they own the same bytes.
+// Code that uses shared memory asks here first.
 #pragma once
 
 namespace accelerate::detail {
@@ -8,10 +8,10 @@ namespace accelerate::detail {
 /// memory in use. Cost: a load.
 [[nodiscard]] bool forked() noexcept;
 
-/// Throws UsageError when forked(): `what` ("all_reduce") is for the process that forked.
+/// Throws UsageError when forked(): only the parent may call `what`, e.g. "all_reduce".
 void refuse_after_fork(const char* what);
 
-/// While one of these lives, shared memory counts as in use.
+/// While an object of this class lives, shared memory counts as in use.
 class SharedMemoryInUse {
  public:
   SharedMemoryInUse();

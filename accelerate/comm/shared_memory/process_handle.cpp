@@ -18,12 +18,12 @@ namespace accelerate::detail {
 namespace {
 
 struct Status {
-  char state = '?';   // 'T' and 't' are stopped, 'Z' and 'X' have ended
-  std::string began;  // clock ticks since the machine started
+  char state = '?';   // 'T' and 't': stopped; 'Z' and 'X': ended
+  std::string began;  // start time, in clock ticks since the machine started
 };
 
-// The name in /proc/<pid>/stat may contain anything, brackets and blanks too: fields count from
-// behind it. The state is the third, the beginning the twenty-second.
+// Reads /proc/<pid>/stat. The name in it may contain anything, even brackets and blanks, so fields
+// are counted from its end. The state is the third field, the start time the twenty-second.
 Status status_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
@@ -37,7 +37,7 @@ Status status_of(pid_t pid) {
   return status;
 }
 
-// The number of the process behind `pidfd` as our namespace has it: 0 when it has none.
+// Returns the ID of the process behind `pidfd` in our namespace; 0 if it has none there.
 pid_t pid_behind(int pidfd) {
   std::ifstream file("/proc/self/fdinfo/" + std::to_string(pidfd));
   for (std::string line; std::getline(file, line);) {
@@ -76,7 +76,7 @@ bool ProcessHandle::is_alive() const noexcept {
     const Status status = status_of(pid_);
     return status.state != 'Z' && status.state != 'X' && status.began == began_;
   } catch (...) {
-    return true;  // out of memory: the next look will tell
+    return true;  // out of memory: the next call will tell
   }
 }
 

@@ -10,37 +10,38 @@
 
 namespace accelerate::detail {
 
-/// Tells whether a process has ended, by a descriptor for it (pidfd), which stays true when its
-/// number is given to another; before Linux 5.3, or where a sandbox refuses that, by its number and
-/// the time at which it began. A process that has ended and was not waited for counts as ended.
+/// Tells whether a process has ended, by a descriptor for it (pidfd). A pidfd stays right even if
+/// another process gets the same process ID. Before Linux 5.3, or if a sandbox refuses pidfds, by
+/// the process ID and the time at which the process began. A zombie counts as ended.
 class ProcessHandle {
  public:
-  /// This process. Throws CommError when there is no descriptor left for it (RLIMIT_NOFILE).
+  /// Returns a handle for this process. Throws CommError when no descriptor is left
+  /// (RLIMIT_NOFILE).
   [[nodiscard]] static ProcessHandle self();
-  /// A process that introduced itself by `pidfd`, or without one by `pid`, its number in our
+  /// For a process that introduced itself by `pidfd`, or without a pidfd by `pid`, its ID in our
   /// process namespace.
   ProcessHandle(Descriptor pidfd, pid_t pid);
 
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }
-  /// 0 when it lives in a process namespace that we do not see.
+  /// The process ID; 0 if the process lives in a process namespace that we do not see.
   [[nodiscard]] pid_t pid() const { return pid_; }
 
-  /// Cost: a system call; none for this process.
+  /// Whether the process has not ended. Cost: a system call; none for this process.
   [[nodiscard]] bool is_alive() const noexcept;
 
-  /// "process 1234", "process 1234, which is stopped", "process 1234, which has died".
+  /// Returns "process 1234", "process 1234, which is stopped" or "process 1234, which has died".
   [[nodiscard]] std::string describe() const;
 
  private:
   Descriptor pidfd_;
   pid_t pid_ = 0;
-  std::string began_;  // as the kernel counts; only without a pidfd
+  std::string began_;  // start time in the kernel's clock ticks; only without a pidfd
 };
 
-/// Identifies this start of this machine's kernel; "" when the kernel does not say.
+/// Returns an identifier of this boot of this machine; "" when the kernel does not say.
 [[nodiscard]] std::string boot_id();
 
-/// Identifies the process namespace that this process lives in; 0 when the kernel does not say.
+/// Returns an identifier of this process's process namespace; 0 when the kernel does not say.
 [[nodiscard]] std::uint64_t process_namespace();
 
 }  // namespace accelerate::detail

@@ -1,6 +1,6 @@
 // A collective as rounds of three steps. In each round a rank fills its slot, reduces its slice of
-// what all have filled, and drains what it needs from the others' slots; a rank may be a few rounds
-// ahead of another. The engine makes the steps, when what they need from the peers is there.
+// the data in all slots, and drains what it needs from its peers' slots. A rank may be a few rounds
+// ahead of another. The engine makes a step when what it needs from the peers is there.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace accelerate::detail {
 
-/// Whose step must have come before.
+/// Stand for ranks where a step says whose earlier steps it needs.
 inline constexpr int kEveryone = -1;
 inline constexpr int kNobody = -2;
 
 class Rounds {
  public:
-  /// What the steps of a round wait for, besides the same rank's steps before: each a rank,
-  /// kEveryone or kNobody.
+  /// What the steps of a round wait for, besides the same rank's earlier steps. Each need is a
+  /// rank, kEveryone or kNobody.
   struct Needs {
-    bool reduces = false;            ///< There is a step in the middle.
-    int filled_to_reduce = kNobody;  ///< Who must have filled.
-    int filled_to_drain = kNobody;   ///< As above.
-    int reduced_to_drain = kNobody;  ///< Who must have reduced.
+    bool reduces = false;            ///< Whether a round has the middle step.
+    int filled_to_reduce = kNobody;  ///< Who must have filled before this rank reduces.
+    int filled_to_drain = kNobody;   ///< Who must have filled before this rank drains.
+    int reduced_to_drain = kNobody;  ///< Who must have reduced before this rank drains.
   };
 
   Rounds(std::uint32_t count, Needs needs) : count_(count), needs_(needs) {}

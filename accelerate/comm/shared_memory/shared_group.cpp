@@ -28,13 +28,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Long enough for a peer that is about to come, short beside what sleeping and waking cost.
+// Long enough for a peer that is about to come, short compared with the cost of sleeping and
+// waking.
 constexpr std::chrono::microseconds kSpin{50};
-// How often a rank that makes a group asks for what its peers set, and whether they are there.
+// How often a rank that makes a group asks for its peers' notes, and whether the peers are alive.
 constexpr std::chrono::milliseconds kPoll{1};
 constexpr std::chrono::milliseconds kLookForOthers{20};
 constexpr int kPollsBetweenLooks = kLookForOthers / kPoll;
-// Longer than an engine waits before it looks whether its peers are there.
+// Longer than the time after which an engine checks whether its peers are alive.
 constexpr std::chrono::milliseconds kSlice{150};
 
 std::string mine_key(int rank) {
@@ -49,7 +50,8 @@ void set(c10d::Store& store, const std::string& key, const nlohmann::json& value
 // Throws CommError when some rank will never come.
 void require_presence(const Founding& founding, const LocalPeers& peers) {
   if (founding.look) founding.look();
-  if (founding.size != peers.size()) return;  // Which of the host's processes are awaited?
+  // Of a smaller group it is not known yet which of the host's processes belong to it.
+  if (founding.size != peers.size()) return;
   for (int peer = 0; peer < peers.size(); ++peer) {
     if (!peers.is_alive(peer))
       throw CommError("of the ranks that make a group, " + peers.describe(peer));
@@ -62,7 +64,7 @@ void require_presence(const Founding& founding, const LocalPeers& peers) {
                   ". Does another program write to the store?");
 }
 
-// What `rank` has set, or will: unless its end is seen first.
+// Waits for the note of `rank` and returns it. Throws CommError when some rank will never come.
 std::vector<std::uint8_t> get(const Founding& founding, const LocalPeers& peers, int rank) {
   const std::string key = mine_key(rank);
   const auto end = Clock::now() + founding.timeout;
@@ -76,7 +78,7 @@ std::vector<std::uint8_t> get(const Founding& founding, const LocalPeers& peers,
   return founding.store.get(key);
 }
 
-// The others wait for it, so they learn when there is none.
+// Allocates the control block. On failure tells the peers, which wait for it.
 SharedArena::Block memory_for(int size, LocalPeers& peers, c10d::Store& store) {
   try {
     return peers.arena()->allocate(ControlBlock::bytes_for(size));
@@ -107,21 +109,22 @@ class PeersOfGroup final : public GroupPeers {
  private:
   int at(int rank) const { return index_[static_cast<std::size_t>(rank)]; }
   std::shared_ptr<LocalPeers> peers_;
-  std::vector<int> index_;  // Among the host's processes, by rank of the group.
+  std::vector<int> index_;  // Place among the host's processes, by rank of the group.
 };
 
-// Whether each of `ranks`, which may run on `cores`, has one, though others of the host use some.
+// Whether there is a core for each of `ranks` ranks, which may run on `cores`, if every other rank
+// of the host also uses one.
 bool have_a_core_each(int ranks, const std::set<int>& cores, const LocalPeers& peers) {
   const auto others = peers.size() - ranks;
   return std::min<std::int64_t>(std::ssize(cores), sysconf(_SC_NPROCESSORS_ONLN) - others) >= ranks;
 }
 
-// What a rank says of itself, in which nothing is taken for granted.
+// What a rank says about itself in the store. Every value is checked when it is read.
 struct Member {
-  int index = 0;  // Among the host's processes.
+  int index = 0;  // Its place among the host's processes.
   std::set<int> cores;
   std::optional<SharedExtent> block;
-  std::string error;  // Why it has no memory for the group.
+  std::string error;  // Why the rank has no memory for the group.
 };
 
 constexpr std::uint64_t kMostCores = 1 << 16;
@@ -163,10 +166,10 @@ std::optional<Member> member_in(const nlohmann::json& value, int processes) {
   return member;
 }
 
-// What all ranks of a group say of themselves.
+// What all ranks of a group say about themselves.
 struct Members {
-  std::vector<int> index;  // Among the host's processes.
-  std::set<int> cores;     // That some rank may run on.
+  std::vector<int> index;  // Places among the host's processes, by rank of the group.
+  std::set<int> cores;     // Cores that any rank may run on.
   SharedExtent block;
 };
 
@@ -197,7 +200,7 @@ Members members_of(const Founding& founding, const LocalPeers& peers) {
   return members;
 }
 
-// Throws CommError when there is other memory than a control block.
+// Returns the address of the control block. Throws CommError when something else is there.
 std::byte* block_in(const Members& members, LocalPeers& peers, int size) {
   std::byte* base = peers.map(members.index.front(), members.block);
   if (ControlBlock::is_at(base, size)) return base;
@@ -208,7 +211,7 @@ std::byte* block_in(const Members& members, LocalPeers& peers, int size) {
 
 }  // namespace
 
-// With the delegation the destructor runs when the rest fails.
+// Delegates to another constructor, so that the destructor runs when the rest throws.
 SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> peers)
     : SharedGroup(founding.rank, std::move(peers)) {
   nlohmann::json mine = {{"index", peers_->index()}, {"cores", allowed_cpus().value_or(CpuList{})}};
@@ -228,7 +231,8 @@ SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> p
   wait_for_all(founding);
 }
 
-// A rank that could not map the block would be missed at the timeout of the first collective.
+// Waits until all ranks have mapped the block. Without it, a rank that cannot map the block would
+// be missed only at the timeout of the first collective.
 void SharedGroup::wait_for_all(const Founding& founding) {
   const auto barrier = std::make_shared<Operation>(
       Call{}, kNobody, [](const std::vector<std::byte*>&) { return staged_barrier(); }, nullptr);
@@ -242,7 +246,7 @@ void SharedGroup::wait_for_all(const Founding& founding) {
 
 SharedGroup::~SharedGroup() {
   if (engine_) engine_->leave();
-  if (forked()) {  // Its destructor would wait for a thread that only the parent has.
+  if (forked()) {  // The engine's destructor would wait for a thread that only the parent has.
     (void)engine_.release();
     return;
   }

@@ -1,4 +1,4 @@
-// The control block of a group, from its making to its end.
+// Makes and keeps the control block of a group.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -17,33 +17,33 @@ class Store;
 
 namespace accelerate::detail {
 
-/// Who makes a group, and what they know of each other before they share its block.
+/// The ranks that make a group, and how they communicate before they share its block.
 struct Founding {
   c10d::Store& store;
   int rank = 0;
   int size = 1;
   std::chrono::milliseconds timeout{};
-  /// Asked now and then while ranks are awaited; throws when one will never come. May be empty.
+  /// Called now and then while ranks are awaited; throws when a rank will never come. May be empty.
   const std::function<void()>& look;
 };
 
 class SharedGroup {
  public:
-  /// The first of the ranks makes the block, the others find it; when this returns, all have.
-  /// [collective] Throws CommError.
+  /// Rank 0 makes the block, and the other ranks map it; when this returns, all have. [collective]
+  /// Throws CommError.
   SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> peers);
-  /// The block stays until every rank has left.
+  /// Leaves the group. The block stays until every rank has left.
   ~SharedGroup();
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
 
   [[nodiscard]] Engine& engine() { return *engine_; }
-  /// Where `extent` of the memory of `rank`, of this group, lies in this process.
+  /// Returns the address in this process of `extent` in the memory of `rank` of this group.
   [[nodiscard]] std::byte* map(int rank, const SharedExtent& extent) {
     return engine_->peers().map(rank, extent);
   }
   [[nodiscard]] LocalPeers& peers() { return *peers_; }
-  /// The same, for what holds addresses longer than the group lives.
+  /// As peers(), for objects that keep addresses of mapped memory longer than the group lives.
   [[nodiscard]] const std::shared_ptr<LocalPeers>& shared_peers() const { return peers_; }
   [[nodiscard]] const ControlBlock& block() const { return *block_; }
 
@@ -54,7 +54,7 @@ class SharedGroup {
 
   std::shared_ptr<LocalPeers> peers_;
   int rank_;
-  SharedArena::Block memory_;  // Of the first rank.
+  SharedArena::Block memory_;  // Holds the control block; on rank 0 only.
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ControlBlock> block_;
 };

@@ -1,4 +1,4 @@
-// How ranks divide the bytes of a tensor among them.
+// How ranks divide the bytes of a tensor among themselves.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace accelerate::detail {
 
-/// `bytes` down to whole cache lines, at least one.
+/// Rounds `bytes` down to whole cache lines, at least one.
 [[nodiscard]] constexpr std::size_t whole_lines(std::size_t bytes) {
   return std::max(kCacheLine, bytes / kCacheLine * kCacheLine);
 }
@@ -18,8 +18,8 @@ struct Slice {
   std::size_t end = 0;
 };
 
-/// The part of `bytes` that is `rank`'s: equal numbers of whole cache lines, the last ones shorter
-/// or empty.
+/// Returns the part of `bytes` that belongs to `rank`. Parts are equal numbers of whole cache
+/// lines; the last parts may be shorter or empty.
 [[nodiscard]] constexpr Slice slice(std::size_t bytes, int rank, int size) {
   const std::size_t ranks = static_cast<std::size_t>(size);
   const std::size_t share = (bytes + ranks * kCacheLine - 1) / (ranks * kCacheLine) * kCacheLine;

@@ -10,12 +10,12 @@
 namespace accelerate::detail {
 namespace {
 
-// Up to here one round in which everybody reads everything beats two in which each reads a slice.
+// Up to this size it is faster that every rank reduces everything than that each reduces a slice.
 constexpr std::size_t kReducedByAll = std::size_t{16} << 10;
-// Results from here on do not fit the cache beside the rest; stores then pass it by.
+// From this size on results do not fit in the cache beside the rest, so stores bypass the cache.
 constexpr std::size_t kStreamed = std::size_t{16} << 20;
 
-// Nothing may come from nowhere: empty tensors have no address.
+// Copies bytes. Empty tensors may have null addresses, which memcpy does not allow.
 void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, bool streamed = false) {
   if (to == from || bytes == 0) return;
   if (streamed) {
@@ -25,7 +25,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes, bool st
   }
 }
 
-// A tensor cut into pieces of one round each.
+// Cuts a tensor into pieces of one round each.
 class Pieces {
  public:
   Pieces(std::size_t bytes, std::size_t piece) : bytes_(bytes), piece_(piece) {}
@@ -41,7 +41,8 @@ class Pieces {
   std::size_t bytes_, piece_;
 };
 
-// A slot that holds something for every other rank: where that of `peer` begins.
+// The layout of a slot that holds data for every other rank: the room for one rank, and where the
+// data for `peer` begins in the slot of `owner`.
 std::size_t room_for_one(const Seat& seat) {
   return whole_lines(seat.slot_bytes / static_cast<std::size_t>(std::max(1, seat.size - 1)));
 }
@@ -90,7 +91,7 @@ class ReducedInSlices final : public Rounds {
         reduction_(reduction),
         pieces_(tensor.bytes, seat.slot_bytes) {}
 
-  // Everything but the own slice, which nobody else reads.
+  // Copies everything except this rank's slice, which nobody else reads.
   void fill(std::uint32_t round, std::byte* own_slot) override {
     const std::byte* piece = tensor_.data + pieces_.offset(round);
     const Slice own = slice_of(round, seat_.rank);
@@ -107,7 +108,7 @@ class ReducedInSlices final : public Rounds {
       sources[static_cast<std::size_t>(peer)] =
           peer == seat_.rank ? mine : slots.of(peer) + own.begin;
     }
-    // Where the result is of no use here, the tensor stays as it is.
+    // A rank that does not want the result leaves its tensor as it is.
     std::byte* const results[] = {slots.of(seat_.rank) + own.begin, mine};
     const std::size_t wanted = needs().reduced_to_drain == kEveryone ? 2 : 1;
     reduce_elements({results, wanted}, sources,
@@ -189,7 +190,7 @@ class StagedReduceScatter final : public Rounds {
 
 class StagedAllGather final : public Rounds {
  public:
-  // `root`: who keeps the result, kEveryone for all.
+  // `root` is the rank that keeps the result, or kEveryone.
   StagedAllGather(const Seat& seat, std::vector<std::byte*> outputs, Part input, int root)
       : Rounds(Pieces(input.bytes, seat.slot_bytes).count(),
                {.filled_to_drain = root == kEveryone || root == seat.rank ? kEveryone : kNobody}),

@@ -1,4 +1,4 @@
-// Tensors as the collectives through shared memory take them: checked, and as bytes.
+// Turns tensors into checked bytes for the collectives through shared memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,11 +16,11 @@ namespace accelerate::detail {
 using Tensors = std::vector<at::Tensor>;
 using Addresses = std::vector<std::byte*>;
 
-/// The tensor itself. Throws UsageError unless it is contiguous, dense and on the CPU.
+/// Returns `tensor` itself. Throws UsageError unless it is contiguous, dense and on the CPU.
 [[nodiscard]] const at::Tensor& checked(const at::Tensor& tensor);
 
-/// The one element of a list, of which c10d takes several for ranks with several devices. Throws
-/// UsageError when there are more, or none.
+/// Returns the only element of `list`. Throws UsageError unless there is exactly one. (c10d's lists
+/// are for ranks with several devices.)
 template <typename Any>
 [[nodiscard]] const Any& only(const std::vector<Any>& list) {
   if (list.size() == 1) return list.front();
@@ -28,27 +28,28 @@ template <typename Any>
                    std::to_string(list.size()));
 }
 
-/// How `tensor` is reduced by `op`. Throws UsageError when it cannot be.
+/// Returns the reduction of `tensor` by `op`. Throws UsageError if its dtype does not have `op`.
 [[nodiscard]] Reduction reduction_of(const at::Tensor& tensor, const c10d::ReduceOp& op);
 
 [[nodiscard]] std::byte* data_of(const at::Tensor& tensor);
 [[nodiscard]] Part part_of(const at::Tensor& tensor);
-/// Where each of `size` equal parts of `whole` begins.
+/// Returns the beginnings of the `size` equal parts of `whole`.
 [[nodiscard]] Addresses parts_of(const at::Tensor& whole, int size);
-/// The same with its size.
+/// Returns the `size` equal parts of `whole`.
 [[nodiscard]] std::vector<Part> equal_parts(const at::Tensor& whole, int size);
-/// Of `size` tensors as large as `like`, else UsageError.
+/// Returns the addresses of `tensors`. Throws UsageError unless there are `size` of them, each with
+/// as many elements and the dtype of `like`.
 [[nodiscard]] Addresses addresses_of(const Tensors& tensors, const at::Tensor& like, int size);
-/// The dtype that all of them have, else UsageError.
+/// Returns the dtype of all `tensors`. Throws UsageError if they differ in dtype.
 [[nodiscard]] c10::ScalarType only_dtype_of(const Tensors& tensors);
-/// What a rank tells its peers before an uneven all_to_all, int64: the dtype, and the bytes for
-/// each of them.
+/// Returns what a rank tells its peers before an uneven all_to_all, as int64: the dtype, then the
+/// number of bytes for each rank.
 [[nodiscard]] at::Tensor sent_sizes(const std::vector<Part>& inputs, c10::ScalarType dtype);
-/// `sent` has the sent_sizes() of every rank. Throws CommError when they are not what `outputs` of
-/// `rank`, of `dtype`, have room for.
+/// Throws CommError unless every rank sends what `rank` expects: tensors of `dtype` with the sizes
+/// of `outputs`. `sent` has a row of sent_sizes() for each rank.
 void require_what_is_sent(int rank, const std::vector<Part>& outputs, c10::ScalarType dtype,
                           const at::Tensor& sent);
-/// In bytes.
+/// Returns the size in bytes of the largest part that any rank sends. `sent` as above.
 [[nodiscard]] std::size_t largest_sent(const at::Tensor& sent);
 /// Whether each part of `bytes` begins where the one before ends.
 [[nodiscard]] bool lie_side_by_side(const Addresses& parts, std::size_t bytes);

@@ -25,21 +25,22 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{20};
 constexpr std::chrono::milliseconds kLookAtOwner{100};
 
-// Even: the epoch doubled; odd: the epoch before is over, the next not there yet.
+// A stamp is twice the epoch. It is odd while the earlier epoch is over and the next is not
+// published.
 std::uint32_t stamp_of(std::uint32_t epoch) {
   return 2 * epoch;
 }
 
-// Of a window that has ended: higher than all epochs, so that nobody waits for one.
+// The stamp of a window that has ended: higher than all epochs, so that nobody waits for an epoch.
 constexpr std::uint32_t kEnded = (std::uint32_t{1} << 31) - 1;
 
 }  // namespace
 
 struct SharedWindow::Header {
   alignas(detail::kCacheLine) detail::Counter stamp;
-  std::atomic<int> readers{0};                 // Peers that may still look here.
-  std::atomic<std::uint32_t> last{kEnded};     // The stamp with which it ended.
-  static constexpr std::size_t kBytes = 4096;  // The window begins on a page of its own.
+  std::atomic<int> readers{0};                 // Number of peers that may still read the window.
+  std::atomic<std::uint32_t> last{kEnded};     // The stamp before the window ended.
+  static constexpr std::size_t kBytes = 4096;  // The window begins on a new page.
 };
 
 std::shared_ptr<SharedWindow> SharedWindow::create(Communicator& communicator, std::size_t bytes) {
@@ -53,7 +54,7 @@ std::shared_ptr<SharedWindow> SharedWindow::create(Communicator& communicator, s
       new SharedWindow(std::move(group), communicator.timeout(), communicator.rank(), bytes));
   const auto extent =
       window->group_->peers().arena()->find(window->memory_.data_ptr(), window->memory_.nbytes());
-  // Where it is, told to everyone.
+  // Tells all ranks where this window is.
   const at::Tensor mine = at::empty({4}, at::kLong);
   auto* const words = mine.mutable_data_ptr<std::int64_t>();
   words[0] = static_cast<std::int64_t>(extent->segment_offset);
@@ -63,7 +64,7 @@ std::shared_ptr<SharedWindow> SharedWindow::create(Communicator& communicator, s
   const at::Tensor all = at::empty({communicator.size(), 4}, at::kLong);
   communicator.all_gather(all, mine).wait();
   window->map_peers(all);
-  communicator.barrier();  // Nobody gives its memory up before all have mapped it.
+  communicator.barrier();  // No rank may free its memory before all ranks have mapped it.
   return window;
 }
 
@@ -79,7 +80,7 @@ SharedWindow::SharedWindow(std::shared_ptr<detail::SharedGroup> group,
   (new (memory_.data_ptr()) Header())->readers = group_->block().size() - 1;
 }
 
-// `where` has a row for each rank: where its memory lies.
+// Maps the windows of all ranks. `where` has a row for each rank: the extent of its memory.
 void SharedWindow::map_peers(const at::Tensor& where) {
   std::vector<detail::SharedExtent> extents;
   for (int rank = 0; rank < where.size(0); ++rank) {
@@ -87,7 +88,7 @@ void SharedWindow::map_peers(const at::Tensor& where) {
     const auto word = [row](int i) { return static_cast<std::uint64_t>(row[i]); };
     extents.push_back({word(0), word(1), word(2), word(3)});
     if (word(3) == memory_.nbytes()) continue;
-    own_header().readers = 0;  // All ranks see that sizes differ, and none maps anything.
+    own_header().readers = 0;  // All ranks see that the sizes differ, and none maps anything.
     throw CommError("SharedWindow: rank " + std::to_string(rank_) + " asks for " +
                     std::to_string(bytes_) + " bytes and rank " + std::to_string(rank) + " for " +
                     std::to_string(word(3) - Header::kBytes));
@@ -121,7 +122,7 @@ void SharedWindow::open() {
   auto& stamp = own_header().stamp;
   if (stamp.value() % 2 == 1) return;
   stamp.raise_to(stamp.value() + 1);
-  // What is written from here on must not be seen before the stamp.
+  // Later writes to the window must not become visible before the stamp.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
@@ -172,7 +173,7 @@ void SharedWindow::read(int rank, std::size_t offset, const at::Tensor& to, std:
   std::atomic_thread_fence(std::memory_order_acquire);
   if (before && is_there()) return;
   if (header(rank).stamp.value() == kEnded) {
-    group_->engine().require_progress({&header(rank).stamp, kEnded, rank});  // It may say why.
+    group_->engine().require_progress({&header(rank).stamp, kEnded, rank});  // May throw the cause.
     throw CommError("SharedWindow: rank " + std::to_string(rank) + " ended its window, and rank " +
                     std::to_string(rank_) + " reads epoch " + std::to_string(epoch) + " of it");
   }

@@ -1,5 +1,5 @@
-// Memory of each rank that its peers read when they like: the owner takes no part, so no rank ever
-// waits for one that went another way.
+// Memory of each rank that its peers may read at any time. The owner takes no part in a read, so a
+// reader does not depend on what the owner does meanwhile.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,8 +19,8 @@ namespace detail {
 class SharedGroup;
 }
 
-/// What is in a window has an epoch: a number that its owner raises with every change. A reader
-/// says which epoch it wants, and gets exactly that or an error.
+/// The contents of a window have an epoch: a number that its owner raises with every change. A
+/// reader asks for an epoch, and gets the contents of exactly that epoch or an error.
 ///
 ///   window->open();                          // owner: peers who come now wait
 ///   …write window->local()…
@@ -28,36 +28,36 @@ class SharedGroup;
 ///   window->read(rank, 0, shard, step);      // any rank, any number of times
 class SharedWindow {
  public:
-  /// A window of `bytes` on each rank of `communicator`, all at epoch 0 with undefined contents.
-  /// [collective] Throws UsageError unless that is over shared memory, CommError as
-  /// Communicator::empty. The communicator's group must outlive it.
+  /// Makes a window of `bytes` bytes on each rank of `communicator`, all at epoch 0 with undefined
+  /// contents. [collective] Throws UsageError unless the communicator uses shared memory, CommError
+  /// as Communicator::empty. The communicator's group must outlive the window.
   [[nodiscard]] static std::shared_ptr<SharedWindow> create(Communicator& communicator,
                                                             std::size_t bytes);
-  /// Ends this rank's part in it. Peers may go on reading its last epoch, and get an error for any
-  /// other; the memory is used again when all peers have ended theirs. Local.
+  /// Ends this rank's window. Peers may still read its last epoch, and get an error for any other.
+  /// The memory is reused when all peers have ended their windows too. Local.
   ~SharedWindow();
   SharedWindow(const SharedWindow&) = delete;
   SharedWindow& operator=(const SharedWindow&) = delete;
 
-  /// This rank's memory: bytes, shape {bytes}. Written between open() and publish() only.
+  /// This rank's memory: dtype uint8, shape {bytes}. Write to it only between open() and publish().
   [[nodiscard]] const at::Tensor& local() const { return local_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
-  /// The contents change from now on. A peer that is reading gets an error: make sure, by a
-  /// collective, that none needs the epoch that ends here. Local.
+  /// Ends the current epoch: the contents may change from now on. A peer that is reading gets an
+  /// error, so make sure by a collective that no peer still needs this epoch. Local.
   void open();
-  /// The contents are those of `epoch`, which is higher than the last and below 2^30 - 1. Local.
-  /// Throws UsageError.
+  /// Publishes the contents as `epoch`. Local. Throws UsageError unless `epoch` is higher than the
+  /// last epoch and below 2^30 - 1.
   void publish(std::uint32_t epoch);
-  /// The epoch that `rank` has published last; 2^30 - 1 when it has ended its part. Local; no
-  /// waiting.
+  /// Returns the epoch that `rank` has published last; 2^30 - 1 if it has ended its window. Local;
+  /// does not wait.
   [[nodiscard]] std::uint32_t epoch(int rank) const;
 
-  /// `to`, contiguous and on the CPU, becomes the bytes from `offset` on in the window of `rank`,
-  /// as of `epoch`. Waits until it is published, at most the group's timeout; the owner does
-  /// nothing for it. Throws CommError: the owner has died, left or given up, is late, or has gone
-  /// on to a later epoch, whose contents are never handed out in place of the wanted ones;
-  /// UsageError: outside the window. Cost: the copy.
+  /// Fills `to`, contiguous and on the CPU, with the bytes from `offset` on in the window of
+  /// `rank`, as of `epoch`. Waits until the epoch is published, at most the group's timeout; the
+  /// owner takes no part. Throws CommError if the owner has died, left, given up or is late, or has
+  /// gone on to a later epoch, whose contents are never returned instead. Throws UsageError if the
+  /// bytes are outside the window. Cost: the copy.
   void read(int rank, std::size_t offset, const at::Tensor& to, std::uint32_t epoch);
 
  private:

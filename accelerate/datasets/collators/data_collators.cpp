@@ -11,7 +11,7 @@
 namespace accelerate {
 namespace {
 
-// Labels filled up to `length` on the tokenizer's side.
+// Pads labels to `length`, on the side on which the tokenizer pads.
 at::Tensor padded_labels(const std::vector<Row>& rows, const PreTrainedTokenizer& tokenizer,
                          std::size_t length, std::int64_t filler) {
   auto labels = detail::integers_of(rows, detail::label_name(rows));

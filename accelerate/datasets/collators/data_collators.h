@@ -1,10 +1,10 @@
-// From rows to batches, with Transformers' names, shapes and dtypes.
+// Makes batches of rows, with Transformers' names, shapes and dtypes.
 //
-// Every collator is a function of rows that gives Inputs: integers become int64, floats float32,
-// booleans bool. "label" and "label_ids" become "labels", but for
-// DataCollatorForTokenClassification, which keeps their name. Strings are left out by
-// default_data_collator and an error elsewhere: remove such columns first. Errors are UsageErrors
-// that name the column. Collators run in the workers of a loader, which copies them.
+// Every collator is a function of rows that returns Inputs. Integers become int64, floats float32,
+// booleans bool. "label" and "label_ids" become "labels", except in
+// DataCollatorForTokenClassification, which keeps the name. default_data_collator leaves out
+// strings; for other collators they are an error, so remove such columns first. Errors are
+// UsageErrors that name the column. Collators run in the workers of a loader, which copies them.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -32,15 +32,15 @@ struct SharedGenerator {
 };
 }  // namespace detail
 
-/// What a tokenizer made of texts as int64 tensors, {texts, tokens}: Python's return_tensors="pt".
+/// Converts a tokenizer's result to int64 tensors {texts, tokens}, as Python's return_tensors="pt".
 /// Throws UsageError for rows of unequal length: call the tokenizer with .padding = true.
 [[nodiscard]] Inputs to_inputs(const BatchEncoding& encoding);
 
 /// Stacks every column: {batch} or {batch, length}. Throws UsageError for lists of unequal length.
 [[nodiscard]] Inputs default_data_collator(std::vector<Row> rows);
 
-/// Fills up "input_ids", "attention_mask" (made if it is missing), "token_type_ids" and
-/// "special_tokens_mask" to one length; other columns are stacked.
+/// Pads "input_ids", "attention_mask" (made if it is missing), "token_type_ids" and
+/// "special_tokens_mask" to the same length. Stacks other columns.
 struct DataCollatorWithPadding {
   PreTrainedTokenizer tokenizer;
   Padding padding = true;
@@ -50,7 +50,8 @@ struct DataCollatorWithPadding {
   [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
 };
 
-/// As DataCollatorWithPadding, and fills up "labels" or "label", one a token, to the same length.
+/// As DataCollatorWithPadding. Also pads "labels" or "label", with one label a token, to the same
+/// length.
 struct DataCollatorForTokenClassification {
   PreTrainedTokenizer tokenizer;
   Padding padding = true;
@@ -61,23 +62,24 @@ struct DataCollatorForTokenClassification {
   [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
 };
 
-/// As DataCollatorWithPadding, and fills up "labels" or "label" to the longest of them.
+/// As DataCollatorWithPadding. Also pads "labels" or "label" to the longest labels of the batch.
 struct DataCollatorForSeq2Seq {
   PreTrainedTokenizer tokenizer;
   Padding padding = true;
   std::optional<std::size_t> max_length = {};
   std::optional<std::size_t> pad_to_multiple_of = {};
   std::int64_t label_pad_token_id = -100;
-  /// Makes "decoder_input_ids" of the labels, as a model does; without it there are none.
+  /// Makes "decoder_input_ids" of the labels, as a model does. Empty: the batch has none.
   std::function<at::Tensor(const at::Tensor& labels)> prepare_decoder_input_ids = {};
 
   [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
 };
 
-/// Fills up, and makes "labels". With `mlm` a token is chosen with mlm_probability; of the chosen
-/// ones mask_replace_prob become the mask token, random_replace_prob a random one, and the others
-/// stay; labels are -100 where none is chosen. Without `mlm` labels are the ids, -100 at pad
-/// tokens. Throws UsageError for probabilities outside 0 to 1 and without a mask token.
+/// Pads, and makes "labels". With `mlm`, each token is chosen with mlm_probability. Of the chosen
+/// tokens, mask_replace_prob become the mask token, random_replace_prob become a random token, and
+/// the rest stay. Labels are -100 where no token was chosen. Without `mlm`, labels are the ids,
+/// with -100 at pad tokens. Throws UsageError for probabilities outside 0 to 1, and for `mlm`
+/// without a mask token.
 struct DataCollatorForLanguageModeling {
   PreTrainedTokenizer tokenizer;
   bool mlm = true;
@@ -85,28 +87,27 @@ struct DataCollatorForLanguageModeling {
   double mask_replace_prob = 0.8;
   double random_replace_prob = 0.1;
   std::optional<std::size_t> pad_to_multiple_of = {};
-  /// Of a generator of its own, which all copies share; else LibTorch's. The choices are Python's
-  /// as long as one thread collates, in the same order; several workers draw in the order they
-  /// come.
+  /// Seed of a generator that all copies share; nullopt: LibTorch's default generator. The choices
+  /// equal Python's if one thread collates in the same order. Several workers draw in the order in
+  /// which they arrive.
   std::optional<std::uint64_t> seed = {};
 
   [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
 
-  /// Not to be given: the generator of all copies, made when it is first used.
+  /// Not an option: the generator that all copies share, made at its first use.
   std::shared_ptr<detail::SharedGenerator> generator = std::make_shared<detail::SharedGenerator>();
 };
 
-/// Puts all rows behind one another, without padding: "input_ids", "labels" (with separator_id at
-/// the beginning of each row) and "position_ids" of shape {1, tokens}, int64; "seq_idx" {1,
-/// tokens}, int32; "cu_seq_lens_q" and "cu_seq_lens_k" {rows + 1}, int32; "max_length_q" and
-/// "max_length_k", int64 of shape {}. Such a batch cannot be divided between ranks: dispatching or
-/// splitting it is a UsageError.
+/// Concatenates all rows, without padding. "input_ids", "labels" (separator_id at the beginning of
+/// each row) and "position_ids": {1, tokens}, int64. "seq_idx": {1, tokens}, int32. "cu_seq_lens_q"
+/// and "cu_seq_lens_k": {rows + 1}, int32. "max_length_q" and "max_length_k": {}, int64. Such a
+/// batch cannot be divided between ranks: dispatching or splitting it throws UsageError.
 struct DataCollatorWithFlattening {
   bool return_position_ids = true;
   std::int64_t separator_id = -100;
   bool return_flash_attn_kwargs = false;
   bool return_seq_idx = false;
-  std::int64_t position_ids_start = 0;  ///< RoBERTa and its kin begin at 2.
+  std::int64_t position_ids_start = 0;  ///< RoBERTa and similar models begin at 2.
 
   [[nodiscard]] Inputs operator()(std::vector<Row> rows) const;
 };

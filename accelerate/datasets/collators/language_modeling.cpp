@@ -45,7 +45,7 @@ at::Tensor special_tokens_mask(const DataCollatorForLanguageModeling& collator,
   return mask;
 }
 
-// In Python's order of draws.
+// Draws in the same order as Python.
 void mask_tokens(const DataCollatorForLanguageModeling& collator, Inputs& inputs,
                  const std::optional<at::Generator>& generator) {
   const at::Tensor ids = inputs["input_ids"];

@@ -25,7 +25,7 @@ bool is_padded(std::string_view name) {
       ", of which no tensor is made. Leave the column out by remove_columns or set_format");
 }
 
-// Puts `value`, a number or a list of them at any depth, behind what is in `into`.
+// Appends `value`, a number or a list of numbers at any depth, to `into`.
 template <typename T>
 void flatten(const Value& value, std::string_view name, std::vector<T>& into) {
   value.visit([&]<typename V>(const V& data) {
@@ -50,7 +50,7 @@ void flatten(const Value& value, std::string_view name, std::vector<T>& into) {
                    "leave it out by remove_columns");
 }
 
-// The lengths of the lists in `value`, from the outermost on.
+// Returns the lengths of the lists in `value`, from the outermost list on.
 std::vector<std::int64_t> shape_of(const Value& value, std::string_view name) {
   return value.visit([&]<typename V>(const V& data) -> std::vector<std::int64_t> {
     if constexpr (std::is_same_v<V, Value::List>) {
@@ -70,7 +70,8 @@ std::vector<std::int64_t> shape_of(const Value& value, std::string_view name) {
   });
 }
 
-// What torch.tensor() makes of both: bool and int64 make int64, a float makes float32 of all.
+// Returns the type that torch.tensor() gives to both together: bool and int64 give int64, and any
+// float gives float32.
 std::optional<at::ScalarType> promoted(std::optional<at::ScalarType> one,
                                        std::optional<at::ScalarType> other) {
   if (!one || !other) return one ? one : other;
@@ -78,7 +79,7 @@ std::optional<at::ScalarType> promoted(std::optional<at::ScalarType> one,
   return one == at::kBool && other == at::kBool ? at::kBool : at::kLong;
 }
 
-// nullopt for lists that are all empty.
+// Returns nullopt for lists that are all empty.
 std::optional<at::ScalarType> type_of(const Value& value) {
   return value.visit([&]<typename V>(const V& data) -> std::optional<at::ScalarType> {
     if constexpr (std::is_same_v<V, Value::List>) {
@@ -99,7 +100,7 @@ std::optional<at::ScalarType> type_of(const Value& value) {
   });
 }
 
-// Rows that all have `shape`.
+// Fills a tensor with the values of rows that all have `shape`.
 at::Tensor filled(const std::vector<Row>& rows, std::string_view name,
                   std::vector<std::int64_t> shape, at::ScalarType type) {
   shape.insert(shape.begin(), static_cast<std::int64_t>(rows.size()));
@@ -188,7 +189,7 @@ Inputs padded(const PreTrainedTokenizer& tokenizer, const std::vector<Row>& rows
     if (name != without && is_padded(name)) batch.set(name, integers_of(rows, name));
   }
   const BatchEncoding filled_up = tokenizer.pad(std::move(batch), options);
-  // In the order of a row; then what padding has made, then labels.
+  // The order is: columns of a row, columns that padding has made, labels.
   Inputs inputs;
   std::optional<std::string> label;
   for (const auto& [name, value] : rows.front()) {

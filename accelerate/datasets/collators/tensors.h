@@ -1,4 +1,4 @@
-// Columns of rows as tensors.
+// Converts columns of rows to tensors.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,20 @@
 
 namespace accelerate::detail {
 
-/// {rows} or {rows, length} of a column. Throws UsageError for strings, for values of unequal
-/// length and for what is missing.
+/// Stacks a column into {rows} or {rows, length}. Throws UsageError for strings, for lists of
+/// unequal length and for missing values.
 [[nodiscard]] at::Tensor stacked(const std::vector<Row>& rows, std::string_view name);
 [[nodiscard]] at::Tensor tensor_of(const BatchEncoding::Column& column);
-/// A column of integers. Throws UsageError for another.
+/// Returns a column of lists of integers. Throws UsageError for other types.
 [[nodiscard]] BatchEncoding::Column integers_of(const std::vector<Row>& rows,
                                                 std::string_view name);
 
-/// The columns that pad() knows filled up, the others but `without` stacked.
+/// Pads the columns that pad() knows, and stacks the other columns except `without`.
 [[nodiscard]] Inputs padded(const PreTrainedTokenizer& tokenizer, const std::vector<Row>& rows,
                             const TokenizerPadOptions& options, std::string_view without = {});
 /// Throws UsageError for a batch without rows.
 void check_rows(const std::vector<Row>& rows);
-/// "label" if the rows have it, else "labels".
+/// Returns "label" if the rows have this column, else "labels".
 [[nodiscard]] std::string label_name(const std::vector<Row>& rows);
 
 }  // namespace accelerate::detail

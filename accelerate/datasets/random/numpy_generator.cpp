@@ -9,7 +9,7 @@
 namespace accelerate::detail {
 namespace {
 
-// SeedSequence: spreads the bits of a seed over as many words as are asked for.
+// SeedSequence spreads the bits of a seed over any number of words.
 class SeedSequence {
  public:
   explicit SeedSequence(std::uint64_t seed) {
@@ -86,7 +86,8 @@ std::uint32_t NumpyGenerator::next_uint32() {
   return static_cast<std::uint32_t>(whole);
 }
 
-// Lemire's way: the upper half of a product, drawn again where it would favour some numbers.
+// Lemire's method: takes the upper half of a product, and draws again where some numbers would be
+// favoured.
 std::uint64_t NumpyGenerator::bounded(std::uint64_t most) {
   constexpr std::uint64_t kNarrow = std::numeric_limits<std::uint32_t>::max();
   if (most == 0) return 0;
@@ -106,7 +107,7 @@ std::uint64_t NumpyGenerator::bounded(std::uint64_t most) {
   return static_cast<std::uint64_t>(product >> 64);
 }
 
-// As many bits as `most` has, drawn again where they are more.
+// Draws as many bits as `most` has, and draws again if the number exceeds `most`.
 std::uint64_t NumpyGenerator::interval(std::uint64_t most) {
   if (most == 0) return 0;
   const bool is_wide = most > std::numeric_limits<std::uint32_t>::max();
@@ -124,7 +125,7 @@ std::vector<std::uint64_t> NumpyGenerator::permutation(std::size_t count) {
   return values;
 }
 
-// Floyd's way, then a shuffle.
+// Floyd's method, then a shuffle.
 std::vector<std::uint64_t> NumpyGenerator::choice(std::size_t count, std::size_t size) {
   std::vector<std::uint64_t> chosen;
   for (std::size_t i = count - size; i < count; ++i) {

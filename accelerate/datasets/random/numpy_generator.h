@@ -16,21 +16,21 @@ class NumpyGenerator {
   explicit NumpyGenerator(std::uint64_t seed);
 
   [[nodiscard]] std::uint64_t next_uint64();
-  /// The lower half of a draw, then the upper one.
+  /// Returns the lower half of a 64-bit draw; the next call returns its upper half.
   [[nodiscard]] std::uint32_t next_uint32();
-  /// 0 to `most`, both included, as Generator.integers draws.
+  /// Draws from 0 to `most`, both included, as Generator.integers does.
   [[nodiscard]] std::uint64_t bounded(std::uint64_t most);
-  /// The same as Generator.shuffle draws it.
+  /// Draws from 0 to `most`, both included, as Generator.shuffle does.
   [[nodiscard]] std::uint64_t interval(std::uint64_t most);
 
   template <typename T>
   void shuffle(std::span<T> values) {
     for (std::size_t i = values.size(); i-- > 1;) std::swap(values[i], values[interval(i)]);
   }
-  /// 0 up to `count`, shuffled.
+  /// Returns 0 … count - 1, shuffled.
   [[nodiscard]] std::vector<std::uint64_t> permutation(std::size_t count);
-  /// `size` of 0 up to `count`, each once. Needs size <= count <= 10,000, where NumPy goes another
-  /// way.
+  /// Draws `size` different numbers below `count`. Needs size <= count <= 10,000; beyond that NumPy
+  /// uses another algorithm.
   [[nodiscard]] std::vector<std::uint64_t> choice(std::size_t count, std::size_t size);
 
  private:

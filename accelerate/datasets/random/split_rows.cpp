@@ -28,8 +28,8 @@ void check_size(const char* name, const std::optional<double>& size, std::size_t
                    " rows; allowed are shares between 0 and 1 and numbers of rows below all");
 }
 
-// How many draws each class gets of `draws`, as near to its share as whole numbers are; what is
-// left over goes to the largest remainders, by lot among equal ones.
+// Divides `draws` among the classes in proportion to their counts, rounded down. What is left goes
+// to the largest remainders; equal remainders are chosen at random.
 std::vector<std::size_t> drawn_per_class(const std::vector<std::size_t>& counts, std::size_t draws,
                                          NumpyGenerator& random) {
   const auto all =

@@ -1,4 +1,4 @@
-// CSV: RFC 4180, with other delimiters and quotes.
+// Reads CSV: RFC 4180, with a choice of delimiter and quote.
 #include <csv.h>
 
 #include <algorithm>
@@ -18,21 +18,21 @@
 namespace accelerate::detail {
 namespace {
 
-// Records one behind the other: their fields stand in one text.
+// Records, whose fields are stored one after the other in one text.
 class RecordBatch {
  public:
   void add_field(std::string_view field) {
     text_ += field;
     ends_.push_back(text_.size());
   }
-  /// Of a record that begins in `line`.
+  /// Ends a record that begins in `line`.
   void end_record(std::size_t line) { records_.push_back({ends_.size(), line}); }
   void clear() {
     text_.clear();
     ends_.clear();
     records_.clear();
   }
-  /// Without the first record.
+  /// Removes the first record.
   void drop_first() {
     const std::size_t fields = records_.front().end, bytes = fields == 0 ? 0 : ends_[fields - 1];
     text_.erase(0, bytes);
@@ -44,7 +44,7 @@ class RecordBatch {
 
   [[nodiscard]] std::size_t size() const { return records_.size(); }
   [[nodiscard]] std::size_t bytes() const { return text_.size(); }
-  /// Of a record that has not ended.
+  /// The number of fields of the record that has not ended.
   [[nodiscard]] std::size_t open_fields() const {
     return ends_.size() - (records_.empty() ? 0 : records_.back().end);
   }
@@ -60,8 +60,8 @@ class RecordBatch {
 
  private:
   struct Record {
-    std::size_t end;   ///< Behind its last field.
-    std::size_t line;  ///< Where it begins.
+    std::size_t end;   ///< One past its last field.
+    std::size_t line;  ///< The line in which it begins.
   };
   [[nodiscard]] std::size_t first_field(std::size_t record) const {
     return record == 0 ? 0 : records_[record - 1].end;
@@ -72,7 +72,7 @@ class RecordBatch {
   std::vector<Record> records_;
 };
 
-// Parses a file.
+// Parses a file into records.
 class Records {
  public:
   Records(const std::filesystem::path& file, const CsvOptions& options)
@@ -92,8 +92,8 @@ class Records {
   Records& operator=(const Records&) = delete;
   ~Records() { csv_free(&parser_); }
 
-  /// Adds what stands up to the end of a line, perhaps no whole record; false at the end of the
-  /// file.
+  /// Parses up to the end of a line, which may not complete a record. Returns false at the end of
+  /// the file.
   bool parse_line(RecordBatch& batch) {
     if (is_done_) return false;
     batch_ = &batch;
@@ -109,7 +109,7 @@ class Records {
     const std::size_t end = text.find('\n');
     const std::size_t size = end == std::string_view::npos ? text.size() : end + 1;
     const std::string_view line = text.substr(0, size);
-    // As pandas does: a line of spaces is no record, and quotes that begin no field are text.
+    // As pandas: a blank line is not a record, and quotes that do not begin a field are text.
     if (begins_record && end != std::string_view::npos && is_blank(line)) {
       window_.leave(size);
       ++line_;
@@ -138,7 +138,7 @@ class Records {
     });
   }
 
-  // A whole line with quotes, of which none stands where a field begins.
+  // Whether a whole line has quotes, but none at the beginning of a field.
   [[nodiscard]] bool has_quotes_as_text(std::string_view line) const {
     std::size_t place = line.find(quote_);
     if (place == std::string_view::npos || !line.ends_with('\n')) return false;
@@ -185,9 +185,9 @@ class Records {
   FileWindow window_;
   csv_parser parser_{};
   RecordBatch* batch_ = nullptr;
-  /// Where the parser is, and where the record begins that it is in.
+  /// The line in which the parser is, and the line in which its record begins.
   std::size_t line_ = 1, record_line_ = 1;
-  int between_records_ = 0;  ///< The state of the parser there.
+  int between_records_ = 0;  ///< The parser's state between records.
   bool is_done_ = false;
 };
 
@@ -211,7 +211,7 @@ std::optional<double> number_of(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  // Too large or too small: infinity or zero, as strtod has it.
+  // Too large or too small: infinity or zero, as strtod returns.
   if (error == std::errc::result_out_of_range)
     return std::strtod(std::string(text).c_str(), nullptr);
   return value;
@@ -291,7 +291,7 @@ class CsvReader : public ChunkReader {
     check_header();
   }
 
-  // Columns without a name get the one that pandas gives them.
+  // Gives columns without a name the name that pandas gives them.
   void check_header() {
     std::unordered_set<std::string_view> seen;
     for (std::size_t i = 0; i < names_.size(); ++i) {
@@ -320,7 +320,7 @@ class CsvReader : public ChunkReader {
                     "or of the file before are " + described(features_));
   }
 
-  // To what the batch has, which is nothing, or what stands in one line with the header.
+  // Fills the batch. It is empty, or already holds records from the line of the header.
   void read_records() {
     for (std::size_t checked = 0;;) {
       for (; checked < batch_.size(); ++checked) check_fields(checked);
@@ -417,7 +417,7 @@ class CsvReader : public ChunkReader {
 
   ReaderOptions options_;
   Records records_;
-  /// Into options_.
+  /// Points into options_.
   std::unordered_set<std::string_view> missing_;
   std::size_t longest_missing_ = 0;
   std::vector<std::string> names_;

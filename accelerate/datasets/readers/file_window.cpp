@@ -27,7 +27,7 @@ bool FileWindow::grow() {
   constexpr std::size_t kLeast = 256 * 1024;
   bytes_.erase(0, begin_);
   begin_ = 0;
-  // As much as there is already: a long line is then read in few steps.
+  // Reads as much again as there is, so that a long line needs few steps.
   const std::size_t before = bytes_.size();
   bytes_.resize(before + std::max(kLeast, before));
   ssize_t count = 0;

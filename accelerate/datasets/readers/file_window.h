@@ -1,4 +1,4 @@
-// A file read from its beginning through a window that moves.
+// Reads a file from its beginning through a moving window.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,21 @@
 
 namespace accelerate::detail {
 
-/// What some programs write before UTF-8.
+/// Some programs write these bytes before UTF-8.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// Not a mapping: a file that is cut short while it is mapped kills the process by SIGBUS, and here
-/// it is an error.
+/// Reads the file instead of mapping it. If the file is cut short, this is an error; with a
+/// mapping, SIGBUS would kill the process.
 class FileWindow {
  public:
-  /// Throws FileError for what is no regular file or cannot be opened.
+  /// Throws FileError if the file is not a regular file or cannot be opened.
   explicit FileWindow(const std::filesystem::path& file);
 
-  /// What has been read and not been left behind. Valid until the next grow().
+  /// The bytes that have been read and not been left behind. Valid until the next grow().
   [[nodiscard]] std::string_view text() const { return std::string_view(bytes_).substr(begin_); }
-  /// Reads more behind text(), 256 KiB at least; false at the end of the file. Throws FileError
-  /// when reading fails, DataError when the file ends before the size that it had at first and when
-  /// it begins as a compressed one does.
+  /// Reads more bytes behind text(). Returns false at the end of the file. Throws FileError when
+  /// reading fails. Throws DataError when the file ends before the size that it had when it was
+  /// opened, and when its first bytes are those of a compressed file.
   bool grow();
   /// Leaves the first `bytes` of text() behind.
   void leave(std::size_t bytes) { begin_ += bytes; }

@@ -23,7 +23,7 @@ Features features_of(const std::vector<Row>& rows, const std::vector<std::string
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::size_t place = 0;
     for (const auto& [name, value] : rows[i]) {
-      // Rows of a file mostly have their columns in one order.
+      // Rows of a file mostly have their columns in the same order.
       auto known =
           features.begin() + static_cast<std::ptrdiff_t>(std::min(place++, features.size()));
       if (known == features.end() || known->first != name) {
@@ -66,7 +66,7 @@ Chunk chunk_of(const std::vector<Row>& rows, const std::vector<std::string>& pla
         }
       } catch (const DataError& error) {
         refuse(places[i], name, std::string("is ") + error.what());
-      } catch (const UsageError& error) {  // No name of a class.
+      } catch (const UsageError& error) {  // The text is not the name of a class.
         throw DataError(places[i] + ": '" + name + "': " + error.what());
       }
     }

@@ -13,13 +13,14 @@
 
 namespace accelerate::detail {
 
-/// The features that hold all of `rows`, which may lack values. `place` says where a row is, for
-/// messages: "a.json, line 3". Throws DataError when two rows do not go together.
+/// Returns the features that hold all of `rows`; rows may lack values. `places` says where each row
+/// is, for messages: "a.json, line 3". Throws DataError when two rows have values of incompatible
+/// types.
 [[nodiscard]] Features features_of(const std::vector<Row>& rows,
                                    const std::vector<std::string>& places);
 
-/// `rows` as columns of `features`; a value that a row lacks is missing. Throws DataError for a
-/// value of another type and for a name that is no feature.
+/// Returns `rows` as columns of `features`. A value that a row lacks is missing. Throws DataError
+/// for a value of another type, and for a name that is not a feature.
 [[nodiscard]] Chunk chunk_of(const std::vector<Row>& rows, const std::vector<std::string>& places,
                              const Features& features);
 

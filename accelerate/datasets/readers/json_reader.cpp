@@ -1,4 +1,4 @@
-// JSON: objects one behind the other, or in a list, each a row.
+// Reads JSON: objects one after the other, or in a list. Each object is a row.
 #include <simdjson.h>
 
 #include <optional>
@@ -17,10 +17,10 @@ namespace {
 using Element = simdjson::dom::element;
 
 constexpr std::size_t kDeepest = 32;
-/// Of one row.
+/// The size limit of one row.
 constexpr std::size_t kMostBytes = 1 << 30;
 
-// The values of a file one after the other, which are not parsed for it: strings and brackets tell
+// Finds the values of a file one after the other without parsing them. Strings and brackets tell
 // where a value ends.
 class ValueScanner {
  public:
@@ -28,13 +28,14 @@ class ValueScanner {
     (void)window_.grow();
     if (window_.text().starts_with(kByteOrderMark)) window_.leave(kByteOrderMark.size());
   }
-  /// Of a part of the file, in memory.
+  /// Scans `text`, a part of the file in memory, instead of the file.
   void scan(std::string text) {
     text_ = std::move(text);
     at_ = 0;
   }
 
-  /// Past white space; in a list past a comma too.
+  /// Moves past white space, and in a list past a comma, to the next value. Returns false if none
+  /// is left.
   bool find_next() {
     leave();
     bool is_behind_comma = false;
@@ -64,7 +65,8 @@ class ValueScanner {
     return false;
   }
 
-  /// The value that begins here, and moves behind it. Valid until the next call of this object.
+  /// Returns the value that begins here, and moves behind it. Valid until the next call of this
+  /// object.
   std::string_view take() {
     leave();
     std::size_t depth = 0;
@@ -88,7 +90,8 @@ class ValueScanner {
     return text().substr(0, at_);
   }
 
-  /// "a.json, line 3, column 7", of where the scanner is; of a part "a.json, row 5 of the field".
+  /// Says where the scanner is: "a.json, line 3, column 7", or "a.json, row 5 of the field" for a
+  /// part.
   [[nodiscard]] std::string place() const {
     if (text_) return file_ + ", row " + std::to_string(rows_) + " of the field";
     return file_ + ", line " + std::to_string(line_ + 1) + ", column " +
@@ -104,7 +107,7 @@ class ValueScanner {
   }
   [[nodiscard]] bool has_more() { return at_ < text().size() || (!text_ && window_.grow()); }
 
-  // What is before the place is needed no more.
+  // Drops the text before the current place.
   void leave() {
     if (text_) {
       left_in_text_ += at_;
@@ -133,7 +136,7 @@ class ValueScanner {
   FileWindow window_;
   std::optional<std::string> text_;
   std::size_t left_in_text_ = 0;
-  /// Bytes before text(), the place in it, and the line that the place is in.
+  /// Bytes before text(), the place in text(), the number of the current line, and where it begins.
   std::size_t left_ = 0, at_ = 0, line_ = 0, line_begin_ = 0;
   std::size_t rows_ = 0;
   bool in_list_ = false, is_past_list_ = false, found_any_ = false;
@@ -255,7 +258,8 @@ class JsonReader : public ChunkReader {
     return list;
   }
 
-  // Of a list that has this type alone, a fifth of the memory of Values.
+  // Returns the entries of a list that has only this type. They take a fifth of the memory of
+  // Values.
   template <typename T>
   static std::optional<std::vector<T>> entries_of(const simdjson::dom::array& entries) {
     std::vector<T> found;
@@ -263,7 +267,7 @@ class JsonReader : public ChunkReader {
       if (!entry.is<T>() || (std::is_same_v<T, double> && !entry.is_double())) return std::nullopt;
       found.push_back(entry.get<T>().value_unsafe());
     }
-    // An empty list may be one of strings.
+    // An empty list may be a list of strings.
     return found.empty() ? std::nullopt : std::optional(std::move(found));
   }
 
@@ -274,7 +278,7 @@ class JsonReader : public ChunkReader {
   ValueScanner scanner_;
   std::vector<Row> rows_;
   std::vector<std::string> places_;
-  /// Of one row, in the parser's memory.
+  /// The keys of one row. They point into the parser's memory.
   std::unordered_set<std::string_view> keys_;
   Features features_;
 };

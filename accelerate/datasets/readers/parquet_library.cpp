@@ -9,17 +9,17 @@
 namespace accelerate::detail {
 namespace {
 
-// Beside the library that this is a part of.
+// Returns the path of the plugin, which lies beside the library that contains this function.
 std::filesystem::path plugin_file() {
   Dl_info own{};
   dladdr(reinterpret_cast<const void*>(&plugin_file), &own);
   return std::filesystem::path(own.dli_fname).parent_path() / "libaccelerate_parquet.so";
 }
 
-// RTLD_DEEPBIND: Arrow's libraries shall use the simdjson that is in them, and not the one which
-// this program has loaded already.
+// RTLD_DEEPBIND makes Arrow's libraries use the simdjson that they contain, not the one that this
+// program has already loaded.
 void* opened_plugin(const std::filesystem::path& file) {
-#ifdef __SANITIZE_ADDRESS__  // It refuses RTLD_DEEPBIND.
+#ifdef __SANITIZE_ADDRESS__  // AddressSanitizer refuses RTLD_DEEPBIND.
   return nullptr;
 #else
   return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);

@@ -1,7 +1,8 @@
-// Parquet through Arrow's C++ libraries, which no other source of ours includes.
+// Reads Parquet through Arrow's C++ libraries, which only the two Parquet plugins include.
 //
-// A library of its own, libaccelerate_parquet.so, which parquet_reader.cpp opens: Arrow's libraries
-// show the names of the simdjson that is in them, which is another version than ours.
+// This is a separate library, libaccelerate_parquet.so, which parquet_library.cpp opens. The
+// reason: Arrow's libraries export the symbols of their simdjson, which is another version than
+// ours.
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
@@ -60,7 +61,7 @@ void append_strings(const arrow::Array& array, ColumnBuilder& builder) {
   }
 }
 
-// The feature of an Arrow type; nullopt if there is none.
+// Returns the feature of an Arrow type; nullopt if there is none.
 std::optional<Feature> feature_of_type(const arrow::DataType& type) {
   using arrow::Type;
   switch (type.id()) {
@@ -96,7 +97,7 @@ std::optional<Feature> feature_of_type(const arrow::DataType& type) {
   }
 }
 
-// Names of classes, if `json` describes a class label.
+// Returns the names of classes if `json` describes a class label, else none.
 std::vector<std::string> class_names(const nlohmann::json& json) {
   std::vector<std::string> names;
   if (!json.is_object() || !json.contains("names") || !json["names"].is_array()) return {};
@@ -107,14 +108,14 @@ std::vector<std::string> class_names(const nlohmann::json& json) {
   return names;
 }
 
-// `feature` with the names of classes that `json` gives it or the entries of its lists.
+// Returns `feature` with the class names that `json` gives to it or to the entries of its lists.
 Feature with_names(const Feature& feature, const nlohmann::json& json) {
   if (feature.kind() == Kind::integer) {
     auto names = class_names(json);
     return names.empty() ? feature : Feature::class_label(std::move(names));
   }
   if (feature.kind() != Kind::list) return feature;
-  // Before version 4 Python `datasets` wrote some lists as a list of one description.
+  // Before version 4, Python `datasets` wrote some lists as a list with one description.
   if (json.is_array() && json.size() == 1)
     return Feature::list_of(with_names(feature.element(), json[0]));
   if (json.is_object() && json.contains("feature"))
@@ -122,7 +123,7 @@ Feature with_names(const Feature& feature, const nlohmann::json& json) {
   return feature;
 }
 
-// What Python `datasets` says of a column beside the schema; null if nothing.
+// Returns Python `datasets`' description of a column, from the schema's metadata; null if none.
 nlohmann::json python_feature(const arrow::Schema& schema, const std::string& column) {
   if (!schema.metadata()) return nullptr;
   const auto text = schema.metadata()->Get("huggingface");
@@ -193,7 +194,7 @@ class ParquetReader : public ChunkReader {
     batches_ = std::move(*batches);
   }
 
-  // Fewer rows where rows are long, as its metadata say.
+  // Returns fewer rows if the metadata say that rows are long.
   static std::int64_t rows_in_batch(const parquet::FileMetaData& metadata,
                                     const ReaderOptions& options) {
     auto rows = static_cast<std::int64_t>(options.rows_in_batch);

@@ -1,4 +1,4 @@
-// Reads Parquet by the library that does so (parquet_plugin.cpp), if it was built.
+// Reads Parquet through the plugin library (parquet_plugin.cpp), if it was built.
 #include "accelerate/datasets/readers/chunk_reader.h"
 #include "accelerate/datasets/readers/parquet_library.h"
 

@@ -1,4 +1,4 @@
-// Text: a row a line.
+// Reads text: each line is a row.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -39,7 +39,7 @@ class TextReader : public ChunkReader {
   }
 
  private:
-  // False at the end of the file.
+  // Returns false at the end of the file.
   bool append_line(ColumnBuilder& lines) {
     std::size_t end = 0;
     while ((end = window_.text().find_first_of("\r\n", end)) == std::string_view::npos) {

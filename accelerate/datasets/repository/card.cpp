@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Cards list the names of thousands of classes, and nest features.
+// Cards may list thousands of class names, and nested features.
 constexpr DocumentLimits kLimits{.max_bytes = 16 << 20, .max_depth = 64};
 
 [[noreturn]] void fail(const Node& at, const std::string& message) {
@@ -20,7 +20,7 @@ constexpr DocumentLimits kLimits{.max_bytes = 16 << 20, .max_depth = 64};
                     message);
 }
 
-// A scalar that YAML 1.1 takes for text.
+// Whether YAML 1.1 takes a scalar for text.
 bool is_text(const Node& node) {
   return node.is_scalar() && (node.quoted || resolve_scalar(node.text) == ScalarKind::text);
 }
@@ -30,7 +30,7 @@ bool is_null(const Node& node) {
          (node.is_scalar() && !node.quoted && resolve_scalar(node.text) == ScalarKind::null);
 }
 
-// As Python's bool() of the value.
+// Whether Python's bool() of the value is true.
 bool is_true(const Node& node) {
   if (is_null(node)) return false;
   if (!node.is_scalar()) return !node.items.empty() || !node.entries.empty();
@@ -46,7 +46,7 @@ std::size_t line_end(std::string_view text, std::size_t from) {
   return std::min(text.find_first_of("\r\n", from), text.size());
 }
 
-// Where the line behind the line end at `at` begins.
+// Returns where the next line begins, after the line end at `at`.
 std::size_t next_line(std::string_view text, std::size_t at) {
   if (at >= text.size()) return text.size();
   return at + (text.substr(at).starts_with("\r\n") ? 2 : 1);
@@ -56,8 +56,8 @@ bool is_closing(std::string_view line) {
   return line.starts_with("---") && line.find_first_not_of(" \t", 3) == std::string_view::npos;
 }
 
-// `block` behind as many empty lines as `above` has, so that messages name the right line. A lone
-// carriage return ends a line of YAML, though not for yaml-cpp.
+// Returns `block` after as many empty lines as `above` has, so that messages name the right line.
+// Replaces lone carriage returns by line feeds, because yaml-cpp does not take them for line ends.
 std::string with_line_feeds(std::string_view above, std::string_view block) {
   std::string text(static_cast<std::size_t>(std::count(above.begin(), above.end(), '\n')), '\n');
   for (std::size_t i = 0; i < block.size(); ++i)
@@ -65,7 +65,7 @@ std::string with_line_feeds(std::string_view above, std::string_view block) {
   return text;
 }
 
-// What stands between two lines of "---" at the top; "" if nothing does.
+// Returns the text between two lines of "---" at the top; "" if none.
 std::string front_matter(std::string_view readme) {
   const std::size_t begin = std::min(readme.find_first_not_of(" \t\r\n\f\v"), readme.size());
   const std::size_t end = line_end(readme, begin);
@@ -73,7 +73,7 @@ std::string front_matter(std::string_view readme) {
   const std::size_t first = next_line(readme, end);
   for (std::size_t at = first; at < readme.size();) {
     const std::size_t stop = line_end(readme, at);
-    // A lone carriage return closes no block.
+    // A line that ends with a lone carriage return cannot close the block.
     const bool ends_well =
         stop == readme.size() || readme[stop] == '\n' || readme.substr(stop).starts_with("\r\n");
     if (at > first && ends_well && is_closing(readme.substr(at, stop - at))) {
@@ -84,7 +84,7 @@ std::string front_matter(std::string_view readme) {
   return "";
 }
 
-// The value of `configs`; null if there is none.
+// Returns the value of `configs`; `otherwise` if there is none.
 Node configs_of(const std::string& yaml, const std::string& name, Node otherwise) {
   const Node root = read_yaml(yaml, name, kLimits);
   if (is_null(root)) return otherwise;
@@ -164,11 +164,11 @@ CardConfig config_of(const Node& node) {
   return config;
 }
 
-// A value that changes what a reader gives. Some texts of it are what it is by default.
+// A key that changes what a reader returns, unless its value is one of the harmless ones.
 struct Setting {
   std::string_view format;
-  std::string_view names;          // Between blanks.
-  std::string_view harmless = "";  // Between blanks.
+  std::string_view names;          // Separated by blanks.
+  std::string_view harmless = "";  // Separated by blanks.
 };
 
 constexpr std::array<Setting, 12> kSettings = {{
@@ -185,7 +185,7 @@ constexpr std::array<Setting, 12> kSettings = {{
     {"parquet", " columns filters on_bad_files ", " error "},
     {"text", " keep_linebreaks sample_by ", " false False no line "},
     {"json", " newlines_in_values on_mixed_types parse_agent_traces ", " true True yes use_json "},
-    // For each format.
+    // For all formats.
     {"", " features encoding encoding_errors ", " utf-8 utf8 UTF-8 strict "},
 }};
 
@@ -223,7 +223,7 @@ std::vector<CardConfig> read_card(std::string_view readme, std::string_view stan
     CardConfig config = config_of(node);
     const auto before = std::find_if(result.begin(), result.end(),
                                      [&](const CardConfig& c) { return c.name == config.name; });
-    // Of two with one name the last counts, in the place of the first.
+    // If two configurations have the same name, the last one replaces the first.
     if (before == result.end()) {
       result.push_back(std::move(config));
     } else {

@@ -52,7 +52,7 @@ RepositorySplits by_keyword(const Patterns& shapes) {
   return splits;
 }
 
-// In the order in which they are tried.
+// Returns all kinds of patterns, in the order in which they are tried.
 std::vector<RepositorySplits> all_kinds() {
   return {{{"logs", {"**/*.eval"}}},
           {{"test", {"**/task.toml", "**/instruction.md"}}},
@@ -66,7 +66,7 @@ bool is_number(std::string_view text, std::size_t digits) {
          text.substr(0, digits).find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// What stands before "-00000-of-00001" in the name of a shard; "" if nothing does.
+// Returns what precedes "-00000-of-00001" in the name of a shard; "" if nothing does.
 std::string split_of_shard(std::string_view name) {
   for (std::size_t end = name.rfind('-'); end != std::string_view::npos && end > 0;
        end = name.rfind('-', end - 1)) {

@@ -14,8 +14,8 @@ namespace {
 
 struct Module {
   std::string_view name;
-  std::string_view extensions;  // Between blanks.
-  bool has_upper_case = false;  // Knows ".JPG" besides ".jpg".
+  std::string_view extensions;  // Separated by blanks.
+  bool has_upper_case = false;  // Whether the module knows ".JPG" besides ".jpg".
 };
 
 // Source: datasets/packaged_modules/__init__.py.
@@ -52,7 +52,7 @@ constexpr std::array<Module, 26> kModules = {{
     {"meshfolder", " glb gltf ply stl ", true},
     {"pdffolder", " pdf ", true},
     {"niftifolder", " nii ", true},
-    // Are data but have no module: archives, whose format their content tells, and parts of lance.
+    // Data files without a module: archives, whose content tells their format, and parts of lance.
     {"", " zip idx txn manifest "},
 }};
 constexpr std::array<std::string_view, 6> kMetadataNames = {
@@ -74,7 +74,7 @@ const Module* module_of(std::string_view extension) {
   return nullptr;
 }
 
-// What stands behind each dot of the file's name.
+// Returns what follows each dot of the file's name.
 std::vector<std::string> suffixes_of(std::string_view path) {
   auto parts = split(base_name(path), '.');
   parts.erase(parts.begin());
@@ -105,7 +105,7 @@ Counts count_extensions(const std::vector<std::string>& files) {
   return counts;
 }
 
-// Greater is better: most files, then the favourite formats, then the last in the alphabet.
+// Greater is better: most files first, then the favourite formats, then the last in the alphabet.
 auto rank_of(const std::pair<Key, std::size_t>& entry) {
   constexpr std::array<std::string_view, 7> kFavourites = {"csv",    "json",  "jsonl",  "arrow",
                                                            "vortex", "lance", "parquet"};
@@ -115,7 +115,8 @@ auto rank_of(const std::pair<Key, std::size_t>& entry) {
   return std::make_tuple(!key.second, count, favour, key.first);
 }
 
-// nullopt if no extension tells it. An archive hides its format, which counts as one of its own.
+// Returns nullopt if no extension tells the format. Archives count as a format, because their
+// content is unknown.
 std::optional<FileFormat> format_of(const std::vector<std::string>& files) {
   const Counts counts = count_extensions(files);
   std::vector<std::pair<Key, std::size_t>> entries(counts.begin(), counts.end());
@@ -132,7 +133,7 @@ std::optional<FileFormat> format_of(const std::vector<std::string>& files) {
   return std::nullopt;
 }
 
-// ".jpg (2 files), .txt (1 file)", most first and no more than eight.
+// Lists extensions, most frequent first, at most eight: ".jpg (2 files), .txt (1 file)".
 std::string describe_extensions(const RepositorySplits& splits) {
   std::map<std::string, std::size_t> counts;
   for (const auto& [split, files] : splits) {
@@ -164,7 +165,8 @@ bool has_data_extension(std::string_view path) {
   return std::any_of(suffixes.begin(), suffixes.end(), is_data_suffix);
 }
 
-// As the regular expression ".*(\.csv|\.tsv|\.zip)(\..+)?$" of `datasets`, which sees the folders.
+// Same as the regular expression ".*(\.csv|\.tsv|\.zip)(\..+)?$" of `datasets`, which also sees
+// folders.
 bool is_of_format(std::string_view path, const std::string& format) {
   const auto* module = std::find_if(kModules.begin(), kModules.end(),
                                     [&](const Module& m) { return m.name == format; });

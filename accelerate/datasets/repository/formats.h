@@ -1,4 +1,4 @@
-// The formats that Python's `datasets` tells from the extensions of files.
+// Finds the format of files by their extensions, as Python's `datasets` does.
 #pragma once
 
 #include <optional>
@@ -11,23 +11,23 @@
 namespace accelerate::detail {
 
 struct FileFormat {
-  std::string name;      ///< Of the module of `datasets`, such as "csv" or "imagefolder".
+  std::string name;      ///< Name of the module of `datasets`, such as "csv" or "imagefolder".
   char delimiter = ',';  ///< A tab for .tsv.
 
   [[nodiscard]] bool operator==(const FileFormat&) const = default;
 };
 
-/// Tells whether `datasets` takes a file with this name for data: any part behind a dot is an
-/// extension it knows, as in "a.csv.gz".
+/// Whether `datasets` takes a file with this name for data: any part after a dot is an extension
+/// that it knows, as in "a.csv.gz".
 [[nodiscard]] bool has_data_extension(std::string_view path);
 
-/// Tells whether the readers of `format`, one of csv, json, parquet and text, are given this file.
+/// Whether the reader of `format` (csv, json, parquet or text) reads a file with this name.
 [[nodiscard]] bool is_of_format(std::string_view path, const std::string& format);
 
-/// Returns the format that all splits share: of each the one with most files. Throws DataError,
-/// which names the extensions found, if there is none, if splits differ, or if the format is none
-/// of csv, json, parquet and text.
-/// Source: infer_module_for_data_files() of datasets/load.py.
+/// Returns the format that all splits share. The format of a split is the one that most of its
+/// files have. Throws DataError, with the extensions found, if no format is found, if splits
+/// differ, or if the format is not csv, json, parquet or text. Source:
+/// infer_module_for_data_files() of datasets/load.py.
 [[nodiscard]] FileFormat common_format(const RepositorySplits& splits);
 
 /// Throws DataError for a split without files, for a file of another format and for a compressed

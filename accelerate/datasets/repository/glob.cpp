@@ -16,8 +16,8 @@ std::u32string decoded(std::string_view text) {
   return out;
 }
 
-// Where the set that opens before `begin` is closed; npos if nowhere. A ']' that comes first is a
-// member of the set.
+// Returns the place of the ']' that closes the set whose text starts at `begin`; npos if none. A
+// ']' that comes first is a member of the set.
 std::size_t end_of_set(std::u32string_view part, std::size_t begin) {
   std::size_t from = begin;
   if (from < part.size() && part[from] == U'!') ++from;
@@ -98,8 +98,8 @@ void Glob::add_name(std::u32string_view part) {
   }
 }
 
-// Adds the set whose text starts at `begin`; returns where its ']' is. A range such as "z-a" is
-// empty.
+// Adds the set whose text starts at `begin`, and returns the place of its ']'. A range such as
+// "z-a" is empty.
 std::size_t Glob::add_set(std::u32string_view part, std::size_t begin) {
   const std::size_t end = end_of_set(part, begin);
   Step step{.kind = Kind::set, .is_negated = part[begin] == U'!'};
@@ -112,7 +112,7 @@ std::size_t Glob::add_set(std::u32string_view part, std::size_t begin) {
   return end;
 }
 
-// Finds the longest text that no match can do without. Most paths lack it, and to look for it is
+// Finds the longest text that every match must contain. Most paths lack it, and searching for it is
 // cheap.
 void Glob::find_literal() {
   std::string run;
@@ -129,7 +129,7 @@ void Glob::find_literal() {
   }
 }
 
-// Adds the steps that are reached without a character.
+// Adds the steps that can be reached without a character.
 void Glob::skip_ahead(std::vector<char>& active) const {
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (active[i] == 0) continue;

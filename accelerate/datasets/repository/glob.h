@@ -1,5 +1,5 @@
-// Glob patterns as fsspec translates them, without its regular expressions: a hostile pattern costs
-// no more than its length times the length of the path.
+// Matches glob patterns as fsspec does, but without regular expressions. Even a hostile pattern
+// costs at most its length times the length of the path.
 #pragma once
 
 #include <cstddef>
@@ -10,30 +10,30 @@
 
 namespace accelerate::detail {
 
-/// Tells whether `pattern` has '*', '?' or '['. Braces are ordinary characters, as in fsspec.
+/// Whether `pattern` contains '*', '?' or '['. Braces are ordinary characters, as in fsspec.
 [[nodiscard]] bool has_magic(std::string_view pattern);
 
 class Glob {
  public:
-  /// '*' and '?' match within a name, "[a-z]" and "[!a]" one character, "**" as a whole part any
-  /// number of folders. Throws ConfigError for "**" beside other characters, and for more than
-  /// 4096 bytes.
+  /// '*' and '?' match within a name. "[a-z]" and "[!a]" match one character. "**" as a whole part
+  /// matches any number of folders. Throws ConfigError for "**" beside other characters, and for a
+  /// pattern of more than 4096 bytes.
   explicit Glob(std::string_view pattern);
 
-  /// Tells whether the whole of `path`, which is UTF-8, matches.
+  /// Whether the pattern matches the whole of `path`, which is UTF-8.
   [[nodiscard]] bool matches(std::string_view path) const;
 
  private:
   enum class Kind { literal, any, not_separator, set };
 
-  // One character of the path, or any number of them.
+  // Matches one character of the path, or any number of characters if it `repeats`.
   struct Step {
     Kind kind = Kind::literal;
     char32_t character = 0;
     bool repeats = false;
-    std::size_t may_skip = 0;  // So many steps, from this one on, may be left out together.
+    std::size_t may_skip = 0;  // Steps from this one on that may be left out together.
     bool is_negated = false;
-    std::vector<std::pair<char32_t, char32_t>> ranges = {};  // Of a set.
+    std::vector<std::pair<char32_t, char32_t>> ranges = {};  // Members of a set.
 
     [[nodiscard]] bool takes(char32_t next) const;
   };
@@ -45,7 +45,7 @@ class Glob {
   void skip_ahead(std::vector<char>& active) const;
 
   std::vector<Step> steps_;
-  std::string literal_;  // Each path that matches has this text.
+  std::string literal_;  // Every path that matches contains this text.
 };
 
 }  // namespace accelerate::detail

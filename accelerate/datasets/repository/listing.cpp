@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 6> kMetadataFiles = {
     "README.md",          "config.json",    "dataset_info.json",
     "dataset_infos.json", "dummy_data.zip", "dataset_dict.json"};
 
-// Tells whether `text` starts as an address does: letters, digits, '+', '-' or '.' before a ':'.
+// Whether `text` starts as an address does: letters, digits, '+', '-' or '.' before a ':'.
 bool has_scheme(std::string_view text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string_view::npos || colon == 0) return false;
@@ -34,7 +34,7 @@ void check_is_inside(std::string_view path) {
                     "repository, without \"..\", a leading slash or an address");
 }
 
-// Without empty parts and ".".
+// Splits a path, without empty parts and ".".
 std::vector<std::string> parts_of(std::string_view path) {
   auto parts = split(path, '/');
   std::erase_if(parts, [](const std::string& part) { return part.empty() || part == "."; });
@@ -47,10 +47,10 @@ std::string without_outer_slashes(std::string_view pattern) {
   return std::string(pattern);
 }
 
-// How many parts of a path `datasets` passes over unless a pattern has as many.
+// Parts of a path that `datasets` ignores, unless the pattern has the same number of them.
 struct UnusualParts {
-  std::size_t special_folders = 0;  // Begin with "__".
-  std::size_t hidden = 0;           // Begin with a dot, folders and the file.
+  std::size_t special_folders = 0;  // Folders that begin with "__".
+  std::size_t hidden = 0;           // Folders and files that begin with a dot.
 
   bool operator==(const UnusualParts&) const = default;
 };
@@ -68,7 +68,7 @@ UnusualParts unusual_parts(std::string_view path) {
   return found;
 }
 
-// Tells whether `datasets` passes over a file although the pattern matches it.
+// Whether `datasets` ignores a file although the pattern matches it.
 bool is_passed_over(std::string_view path, std::string_view pattern) {
   const auto name = base_name(path);
   if (name != base_name(pattern) &&

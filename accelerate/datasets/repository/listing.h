@@ -1,4 +1,4 @@
-// The paths of a repository, and which of them a pattern means.
+// The paths of a repository, and the paths among them that match a pattern.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace accelerate::detail {
 
-/// Joins the names of two folders of a repository, either of which may be "". Throws ConfigError if
-/// one leaves the repository: an address, an absolute path or "..".
+/// Joins the names of two folders of a repository; either may be "". Throws ConfigError if a name
+/// leaves the repository: an address, an absolute path or "..".
 [[nodiscard]] std::string join_folders(std::string_view base, std::string_view folder);
 
 class RepositoryListing {
@@ -17,7 +17,7 @@ class RepositoryListing {
   /// Throws DataError for a path that no file of a repository can have, such as "../a".
   explicit RepositoryListing(std::vector<std::string> paths);
 
-  /// Returns the files that `pattern`, below the folder `base`, means, sorted by path. Leaves out
+  /// Returns the files below the folder `base` that match `pattern`, sorted by path. Leaves out
   /// README.md and other metadata, hidden files and folders, and folders that begin with "__",
   /// unless the pattern names them. Throws ConfigError for a pattern that leaves the repository.
   /// Source: resolve_pattern() of datasets/data_files.py.
@@ -30,7 +30,7 @@ class RepositoryListing {
   std::vector<std::string> paths_;
 };
 
-/// What follows the last '/'.
+/// Returns what follows the last '/'.
 [[nodiscard]] std::string_view base_name(std::string_view path);
 
 }  // namespace accelerate::detail

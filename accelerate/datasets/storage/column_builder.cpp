@@ -14,7 +14,7 @@ using Kind = Feature::Kind;
 template <typename T>
 Buffer buffer_of(std::vector<T> values) {
   if (values.empty()) return {};
-  values.shrink_to_fit();  // A column stays, and has up to twice the room that it takes.
+  values.shrink_to_fit();  // The column is kept, and may have allocated twice its size.
   auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   return {owner, std::as_bytes(std::span(*owner))};
 }
@@ -175,7 +175,7 @@ void ColumnBuilder::append_ranges(const ColumnChunk& column, std::size_t first, 
   if (count == 0) return;
   const std::size_t begin = column.range(first).begin, end = column.range(first + count - 1).end;
   const auto shift = offsets_.back() - static_cast<std::int64_t>(begin);
-  // Checked one by one: a damaged file may have them out of order.
+  // range() checks each offset, because a damaged file may have offsets out of order.
   for (std::size_t row = first; row < first + count; ++row)
     offsets_.push_back(static_cast<std::int64_t>(column.range(row).end) + shift);
   if (feature_.kind() == Kind::list) {

@@ -1,4 +1,4 @@
-// A column that grows.
+// Builds a column value by value.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace accelerate::detail {
 
-/// Takes values of one kind. An integer becomes a float in a column of floats; nothing else is
-/// converted. A class that has no name, other than -1, is a DataError.
+/// Takes values of one kind. In a column of floats, integers become floats; nothing else is
+/// converted. Throws DataError for a class number that has no name and is not -1.
 class ColumnBuilder {
  public:
   explicit ColumnBuilder(const Feature& feature);
 
-  /// Throws DataError "a string where the column has int64" for another type, and for a string that
-  /// is not UTF-8.
+  /// Throws DataError for a value of another type, "a string where the column has int64", and for a
+  /// string that is not UTF-8.
   void append(const Value& value);
   void append_missing();
   void append(std::int64_t value) {
@@ -28,22 +28,23 @@ class ColumnBuilder {
   }
   void append(double value) { push(numbers_, value); }
   void append(bool value) { push(booleans_, static_cast<std::uint8_t>(value)); }
-  /// Of UTF-8.
+  /// The text must be UTF-8.
   void append(std::string_view value);
-  /// Throws DataError for what is not UTF-8.
+  /// Throws DataError if the text is not UTF-8.
   void append_foreign_text(std::string_view value);
-  /// A row of a list of integers.
+  /// Appends one row to a column of lists of integers.
   void append_integers(std::span<const std::int64_t> values);
-  /// For lists that are filled entry by entry: entries() takes them, end_list() ends the row.
+  /// For lists that are built entry by entry: append the entries to entries(), then call
+  /// end_list().
   [[nodiscard]] ColumnBuilder& entries() { return *entries_; }
   void end_list() { finish_row(false); }
-  /// Rows [first, first + count) of a column of this feature's kind.
+  /// Appends rows [first, first + count) of `column`, which has the kind of this feature.
   void append(const ColumnChunk& column, std::size_t first, std::size_t count);
 
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t bytes() const;
   [[nodiscard]] const Feature& feature() const { return feature_; }
-  /// The column so far; the builder is empty then.
+  /// Returns the column built so far, and leaves the builder empty.
   [[nodiscard]] ColumnChunk finish();
 
  private:
@@ -66,13 +67,13 @@ class ColumnBuilder {
   std::vector<std::uint8_t> booleans_;
   std::vector<char> text_;
   std::vector<std::int64_t> offsets_;
-  /// Empty as long as nothing is missing.
+  /// Empty while no value is missing.
   std::vector<std::uint8_t> missing_;
   std::unique_ptr<ColumnBuilder> entries_;
 };
 
-/// The feature that holds `value`, and what `known` holds; nullopt when none holds both. An integer
-/// and a float make a float, nothing and anything make the latter.
+/// Returns the feature that holds both `value` and the values of `known`; nullopt if there is none.
+/// An integer and a float give a float. A missing value gives `known`.
 [[nodiscard]] std::optional<Feature> feature_of(const Value& value,
                                                 const std::optional<Feature>& known = {});
 

@@ -1,4 +1,4 @@
-// A stretch of a column: values that stand one behind the other in memory or in a mapped file.
+// A part of a column: values that lie one after the other in memory or in a mapped file.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace accelerate::detail {
 
-/// Bytes and what keeps them: a vector, or a mapping of a file.
+/// Bytes and their owner: a vector, or a mapping of a file.
 struct Buffer {
   std::shared_ptr<const void> owner;
   std::span<const std::byte> bytes;
@@ -23,16 +23,16 @@ struct Buffer {
   }
 };
 
-/// Immutable; copies share the memory, and several threads may read one.
+/// Immutable. Copies share the memory, and several threads may read a chunk.
 class ColumnChunk {
  public:
   struct Parts {
     Feature::Kind kind = Feature::Kind::integer;
     std::size_t size = 0;
-    Buffer values;   ///< int64, float64, or a byte a boolean; the bytes of all strings.
+    Buffer values;   ///< int64, float64 or one byte a boolean; the bytes of all strings.
     Buffer offsets;  ///< int64, size + 1 of them: where each string or list begins.
-    Buffer missing;  ///< A byte a value, 1 where it is missing; empty if none is.
-    std::shared_ptr<const ColumnChunk> entries;  ///< Of all lists.
+    Buffer missing;  ///< One byte a value, 1 if it is missing; empty if none is missing.
+    std::shared_ptr<const ColumnChunk> entries;  ///< The entries of all lists.
   };
 
   explicit ColumnChunk(Parts parts) : parts_(std::move(parts)) {}
@@ -46,7 +46,7 @@ class ColumnChunk {
     return !parts_.missing.bytes.empty() && parts_.missing.bytes[row] != std::byte{0};
   }
   [[nodiscard]] Value at(std::size_t row) const;
-  // Of a column of that kind.
+  // Each requires a column of its kind.
   [[nodiscard]] std::int64_t integer(std::size_t row) const {
     return parts_.values.as<std::int64_t>()[row];
   }
@@ -59,8 +59,8 @@ class ColumnChunk {
   struct Range {
     std::size_t begin, end;
   };
-  /// Of a string its bytes, of a list its entries. Throws DataError when a damaged file has them
-  /// outside.
+  /// Returns where the bytes of a string or the entries of a list are. Throws DataError when a
+  /// damaged file places them outside the column.
   [[nodiscard]] Range range(std::size_t row) const;
 
  private:

@@ -26,7 +26,7 @@ class Fingerprint {
 
   void add(const ColumnChunk& column) {
     const auto& parts = column.parts();
-    // Of missing values alone there are no bytes.
+    // A column with only missing values has no bytes, so add its size.
     add(&parts.size, sizeof(parts.size));
     for (const Buffer* buffer : {&parts.values, &parts.offsets, &parts.missing})
       add(buffer->bytes.data(), buffer->bytes.size());

@@ -11,25 +11,25 @@
 
 namespace accelerate::detail {
 
-/// Where rows are kept, if not in memory.
+/// The file that holds rows, if they are not in memory.
 class TableStorage {
  public:
   virtual ~TableStorage() = default;
-  /// Throws DataError when they are no longer there. Cost: a system call.
+  /// Throws DataError when the rows are no longer there. Cost: a system call.
   virtual void check() const = 0;
 };
 
-/// Rows that stand together: a column for each feature of the table, all of one length.
+/// Consecutive rows: one column for each feature of the table, all of the same length.
 struct Chunk {
   std::vector<ColumnChunk> columns = {};
   std::size_t rows = 0;
   std::shared_ptr<const TableStorage> storage = nullptr;
 };
 
-/// Immutable; several threads may read one.
+/// All rows of a dataset's source, in chunks. Immutable; several threads may read a table.
 class Table {
  public:
-  /// `fingerprint` says what is in it: equal ones have equal rows.
+  /// `fingerprint` identifies the content: tables with equal fingerprints have equal rows.
   Table(Features features, std::vector<Chunk> chunks, std::string fingerprint);
 
   [[nodiscard]] const Features& features() const { return features_; }
@@ -40,21 +40,22 @@ class Table {
   struct Place {
     std::size_t chunk, row;
   };
-  /// Throws DataError when the row is in a file that was cut short. Cost: a binary search among the
-  /// chunks, and a system call for a file.
+  /// Returns the chunk that holds `row`, and the place of the row in it. Throws DataError when the
+  /// row is in a file that was cut short. Cost: a binary search among the chunks, and a system call
+  /// for a file.
   [[nodiscard]] Place place_of(std::size_t row) const;
 
  private:
   Features features_;
   std::vector<Chunk> chunks_;
-  /// The first row of each chunk, and the number of all.
+  /// The first row of each chunk; last, the number of all rows.
   std::vector<std::size_t> starts_{0};
   std::string fingerprint_;
 };
 
-/// 32 hexadecimal digits for `parts`, in their order. Cost: 10 GB/s.
+/// Returns 32 hexadecimal digits, a hash of `parts` in their order. Speed: 10 GB/s.
 [[nodiscard]] std::string fingerprint_of(const std::vector<std::string_view>& parts);
-/// The same of all that is in `chunks`.
+/// Returns such a hash of the features and of all values in `chunks`.
 [[nodiscard]] std::string fingerprint_of(const Features& features,
                                          const std::vector<Chunk>& chunks);
 

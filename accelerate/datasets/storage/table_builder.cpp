@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kChunkRows = 65'536;
 constexpr std::size_t kChunkBytes = 16 << 20;
-/// The size of builders is asked for once in so many rows.
+/// Asks the builders for their size once in so many rows.
 constexpr std::size_t kRowsBetweenLooks = 256;
 
 class MemorySink : public ChunkSink {

@@ -1,4 +1,4 @@
-// Rows on their way into a table, in memory or in a file of the cache.
+// Builds a table of rows, in memory or in a file of the cache.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace accelerate::detail {
 
-/// Where finished chunks go.
+/// Receives finished chunks.
 class ChunkSink {
  public:
   virtual ~ChunkSink() = default;
@@ -21,10 +21,10 @@ class ChunkSink {
   [[nodiscard]] virtual std::shared_ptr<const Table> finish(const Features& features) = 0;
 };
 
-/// Keeps chunks in memory.
+/// Returns a sink that keeps chunks in memory.
 [[nodiscard]] std::unique_ptr<ChunkSink> sink_in_memory();
 
-/// Gathers rows and columns into chunks of 16 MiB or 65,536 rows.
+/// Collects rows and columns into chunks of 16 MiB or 65,536 rows.
 class TableBuilder {
  public:
   /// Throws UsageError for features that check_features() refuses.
@@ -32,13 +32,15 @@ class TableBuilder {
 
   [[nodiscard]] const Features& features() const { return features_; }
   [[nodiscard]] std::size_t rows() const { return rows_; }
-  /// The builder of a column, for readers that fill them one by one; end_row() follows.
+  /// The builder of a column, for readers that fill columns one by one. Call end_row() after each
+  /// row.
   [[nodiscard]] ColumnBuilder& column(std::size_t index) { return builders_[index]; }
   void end_row();
-  /// Throws DataError, with the name of the column, for a value of another type, and for a row with
-  /// other names than the features have.
+  /// Throws DataError, with the name of the column, for a value of another type, and for a row
+  /// whose names differ from the features.
   void append(const Row& row);
-  /// Rows [first, first + count) of each column, which are of the features' kinds.
+  /// Appends rows [first, first + count) of each column. The columns must have the kinds of the
+  /// features.
   void append(const std::vector<ColumnChunk>& columns, std::size_t first, std::size_t count);
   [[nodiscard]] std::shared_ptr<const Table> finish();
 

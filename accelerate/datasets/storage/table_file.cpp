@@ -25,7 +25,7 @@ using Kind = Feature::Kind;
 
 constexpr std::string_view kMagic = "ACCTBL01";
 constexpr std::size_t kAlignment = 64;
-/// Behind the footer: where it begins, its length, its hash, and the magic again.
+/// Follows the footer: the footer's begin, length and hash, then the magic again.
 constexpr std::size_t kTrailerBytes = 32;
 constexpr std::array<const char*, 6> kKindNames{"null", "int64",  "float64",
                                                 "bool", "string", "list"};
@@ -149,7 +149,7 @@ class FileSink : public ChunkSink {
   Json chunks_ = Json::array();
 };
 
-// To touch what a mapped file no longer has would be SIGBUS.
+// Touching bytes that a mapped file no longer has would raise SIGBUS.
 class MappedStorage : public TableStorage {
  public:
   MappedStorage(const std::filesystem::path& path, std::size_t size)
@@ -171,7 +171,7 @@ class MappedStorage : public TableStorage {
   std::size_t size_;
 };
 
-// A mapped file, read back.
+// Maps a file and reads its footer.
 class Opener {
  public:
   explicit Opener(const std::filesystem::path& path)
@@ -261,7 +261,7 @@ class Opener {
     const std::size_t width = parts.kind == Kind::boolean                                   ? 1
                               : parts.kind == Kind::integer || parts.kind == Kind::floating ? 8
                                                                                             : 0;
-    // A size that overflows is no size that fits.
+    // Excludes sizes for which the products below overflow.
     const bool fits = parts.size < bytes_.size() + 1 || parts.kind == Kind::null;
     if (!fits || (width > 0 && parts.values.bytes.size() != parts.size * width) ||
         (has_offsets && parts.offsets.bytes.size() != (parts.size + 1) * 8) ||

@@ -1,4 +1,4 @@
-// Batches of rows on their way into a file of another program's format.
+// Writes batches of rows to a file in another program's format.
 #pragma once
 
 #include <string>
@@ -12,20 +12,20 @@ class WritableFile;
 
 namespace detail {
 
-/// What the columns of a file are.
+/// The columns of a file to write.
 struct WriterOptions {
   Features features;
-  std::string metadata;  ///< Of the features, as Python `datasets` writes them: metadata_of().
+  std::string metadata;  ///< Describes the features to Python `datasets`: metadata_of().
 };
 
 /// Writes one file from its beginning to its end. Throws what the file throws.
 class ChunkWriter {
  public:
   virtual ~ChunkWriter() = default;
-  /// Adds rows: a column for each feature and of its kind, all of one length above 0. Throws
-  /// DataError, with the column, for what the format cannot hold.
+  /// Adds rows: one column for each feature, of its kind. All columns have the same length, above
+  /// 0. Throws DataError, with the column, for values that the format cannot hold.
   virtual void add(const std::vector<ColumnChunk>& columns) = 0;
-  /// Writes what stands behind the last row. No other call follows.
+  /// Writes what follows the last row. No other call may follow.
   virtual void finish() = 0;
 };
 

@@ -1,5 +1,5 @@
-// Writes Parquet through Arrow's C++ libraries: a part of libaccelerate_parquet.so, as
-// readers/parquet_plugin.cpp, which says why this is a library of its own.
+// Writes Parquet through Arrow's C++ libraries. Part of libaccelerate_parquet.so;
+// readers/parquet_plugin.cpp says why this is a separate library.
 #include <arrow/api.h>
 #include <arrow/buffer_builder.h>
 #include <arrow/io/interfaces.h>
@@ -23,7 +23,7 @@ namespace {
 using Kind = Feature::Kind;
 using ArrowBuffer = std::shared_ptr<arrow::Buffer>;
 
-// Arrow's failures that no file and no row is to blame for, as a lack of memory.
+// Throws for failures of Arrow that neither a file nor a row causes, such as a lack of memory.
 void check(const arrow::Status& status) {
   if (!status.ok()) throw Error("Arrow cannot write Parquet: " + status.ToString());
 }
@@ -56,7 +56,7 @@ ArrowBuffer shared(const Buffer& buffer) {
                                          static_cast<std::int64_t>(buffer.bytes.size()));
 }
 
-// A bit a value: whether its byte is `one`, which is 0 or 1.
+// Packs one bit a value: whether its byte is `one`, which is 0 or 1.
 ArrowBuffer bits(const Buffer& buffer, std::uint8_t one) {
   arrow::TypedBufferBuilder<bool> builder;
   check(builder.Reserve(static_cast<std::int64_t>(buffer.bytes.size())));
@@ -72,7 +72,7 @@ ArrowBuffer valid_bits(const ColumnChunk& column) {
   return missing.bytes.empty() ? nullptr : bits(missing, 0);
 }
 
-// Python `datasets` writes offsets of 32 bits.
+// Python `datasets` writes 32-bit offsets.
 ArrowBuffer offsets(const ColumnChunk& column) {
   const auto wide = column.parts().offsets.as<std::int64_t>();
   if (wide.back() > std::numeric_limits<std::int32_t>::max()) {
@@ -87,7 +87,7 @@ ArrowBuffer offsets(const ColumnChunk& column) {
   return narrow;
 }
 
-// Shares what memory it can with `column`.
+// Shares memory with `column` where it can.
 std::shared_ptr<arrow::ArrayData> array_of(const ColumnChunk& column, const Feature& feature) {
   const auto& parts = column.parts();
   const auto rows = static_cast<std::int64_t>(parts.size);
@@ -113,8 +113,9 @@ std::shared_ptr<arrow::ArrayData> array_of(const ColumnChunk& column, const Feat
 
 // --- The file ---
 
-// A file of ours as Arrow writes to it. A write that fails is kept for rethrow_failure() and a
-// success for Arrow, which ends the process when a page that it cut by content is not written.
+// Lets Arrow write to a WritableFile. A failed write is kept for rethrow_failure() and reported to
+// Arrow as a success: Arrow would end the process when it cannot write a page that it cut by
+// content.
 class FileStream : public arrow::io::OutputStream {
  public:
   explicit FileStream(WritableFile& file) : file_(file) {}
@@ -148,9 +149,9 @@ class FileStream : public arrow::io::OutputStream {
   bool is_closed_ = false;
 };
 
-// The boundaries of pages that follow the content, as Python `datasets` 5 has them: the hub then
-// stores only what has changed in a file. Returns what that notes in the file; empty for an Arrow
-// before version 21, which has none.
+// Makes page boundaries depend on the content, as Python `datasets` 5 does. The hub then stores
+// only the changed parts of a file. Returns the text that describes this in the file; empty for
+// Arrow before version 21, which does not have this feature.
 template <typename Properties>
 std::string cut_by_content(Properties& properties) {
   if constexpr (requires { properties.enable_content_defined_chunking(); }) {

@@ -1,4 +1,4 @@
-// Gathers the rows of a dataset into row groups, for the library that writes them
+// Collects the rows of a dataset into row groups, for the library that writes them
 // (parquet_plugin.cpp).
 #include "accelerate/datasets/writers/parquet_writer.h"
 
@@ -20,7 +20,7 @@ namespace accelerate::detail {
 namespace {
 
 constexpr std::size_t kGroupBytes = 16 << 20;
-/// The most that Arrow puts into a row group, unless it is told otherwise.
+/// Arrow's default limit for the rows of a row group.
 constexpr std::size_t kGroupRows = 1 << 20;
 
 std::unique_ptr<ChunkWriter> parquet_writer(const std::filesystem::path& file,
@@ -31,28 +31,28 @@ std::unique_ptr<ChunkWriter> parquet_writer(const std::filesystem::path& file,
   return std::unique_ptr<ChunkWriter>(make(&options, &out));
 }
 
-// What rows [first, first + count) take in a ColumnBuilder, about.
+// Estimates the bytes that rows [first, first + count) take in a ColumnBuilder.
 std::size_t bytes_of(const ColumnChunk& column, std::size_t first, std::size_t count) {
   using Kind = Feature::Kind;
   if (count == 0 || column.kind() == Kind::null) return 0;
   if (column.kind() == Kind::boolean) return count;
   if (column.kind() != Kind::string && column.kind() != Kind::list) return count * 8;
   const std::size_t begin = column.range(first).begin, end = column.range(first + count - 1).end;
-  const std::size_t values = end < begin ? 0 : end - begin;  // In a damaged file.
+  const std::size_t values = end < begin ? 0 : end - begin;  // end < begin in a damaged file.
   return count * 8 + (column.kind() == Kind::string
                           ? values
                           : bytes_of(*column.parts().entries, begin, values));
 }
 
-// Rows of a dataset, as stretches that stand together in its table.
+// Collects rows of a dataset, in stretches that are consecutive in its table.
 class RowGroups {
  public:
   RowGroups(const Dataset& dataset, ChunkWriter& writer) : dataset_(dataset), writer_(writer) {
     for (const auto& [name, feature] : dataset.features()) builders_.emplace_back(feature);
   }
 
-  /// Adds rows from `row` on, `most` at most, as many as the row group has room for. Returns their
-  /// number, which is above 0.
+  /// Adds rows from `row` on: at most `most`, and as many as the row group has room for. Returns
+  /// the number of added rows, which is above 0.
   std::size_t add(std::size_t row, std::size_t most) {
     const Table& table = *dataset_.table();
     const auto place = table.place_of(table_row(row));
@@ -80,7 +80,7 @@ class RowGroups {
     return dataset_.rows() ? (*dataset_.rows())[row] : row;
   }
 
-  // How many rows from `row` on stand one behind the other, `most` at most.
+  // Returns how many rows from `row` on are consecutive in the table, at most `most`.
   [[nodiscard]] std::size_t stretch(std::size_t row, std::size_t most) const {
     if (!dataset_.rows()) return most;
     std::size_t count = 1;

@@ -1,4 +1,4 @@
-// Datasets as Parquet files.
+// Writes datasets as Parquet files.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ class Dataset;
 namespace detail {
 
 /// Writes `rows` rows of `dataset` from `first_row` on, with all columns, as Python `datasets` 5
-/// does: Snappy, pages cut by content, the features beside the schema. The file appears whole or
-/// not at all; it replaces another of its name. Throws UsageError for rows behind the end,
-/// FileError for a folder that is not there or a full disk, ConfigError where there is no Arrow,
-/// DataError for a row with more than 2 GiB of text or 2^31 entries in a column. Cost: a row group
-/// in memory, of about 16 MiB before it is packed.
+/// does: Snappy compression, page boundaries that depend on content, features in the metadata of
+/// the schema. The file appears whole or not at all, and replaces an existing file. Throws
+/// UsageError for rows that do not exist, FileError for a missing folder or a full disk. Throws
+/// ConfigError in a build without Arrow. Throws DataError when a column has a row of 2^31 or more
+/// bytes of text or list entries. Cost: memory for one row group, about 16 MiB before compression.
 void write_parquet(const Dataset& dataset, std::size_t first_row, std::size_t rows,
                    const std::filesystem::path& file);
 

@@ -7,7 +7,7 @@
 namespace accelerate::detail {
 namespace {
 
-// With quotes, all but ASCII escaped, as Python's json.dumps does.
+// Quotes a text and escapes all characters that are not ASCII, as Python's json.dumps does.
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/true);
 }

@@ -1,4 +1,4 @@
-// Features as Python `datasets` writes them.
+// Describes features as Python `datasets` does.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace accelerate::detail {
 
-/// Returns the JSON that Python `datasets` 5 keeps under the key "huggingface" of an Arrow schema,
-/// to the byte: {"info": {"features": {"text": {"dtype": "string", "_type": "Value"}}}}.
+/// Returns, byte for byte, the JSON that Python `datasets` 5 keeps under the key "huggingface" of
+/// an Arrow schema: {"info": {"features": {"text": {"dtype": "string", "_type": "Value"}}}}.
 [[nodiscard]] std::string metadata_of(const Features& features);
 
 }  // namespace accelerate::detail

@@ -15,7 +15,8 @@ Node plain(std::string text) {
   return node;
 }
 
-// Python switches to an exponent outside [1e-4, 1e16); YAML 1.1 wants a point before it.
+// Writes an exponent outside [1e-4, 1e16), as Python does. YAML 1.1 wants a point before the
+// exponent.
 std::string shortest_text(double value) {
   if (std::isnan(value)) return ".nan";
   if (std::isinf(value)) return value < 0 ? "-.inf" : ".inf";

@@ -1,6 +1,6 @@
 // A YAML or JSON document as a small tree. Readers fill it, option tables interpret it, writers
-// print it. A scalar keeps the text it was written with: what `no` or `1e3` means is for the reader
-// of a key to say, not for a parser to guess.
+// print it. A scalar from YAML keeps its text: the reader of a key decides what `no` or `1e3`
+// means, and the parser does not guess.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,24 @@ namespace accelerate {
 
 struct NodeEntry;
 
-/// A node and what hangs below it. Copies are deep.
+/// A node with everything below it. Copies are deep.
 struct Node {
   enum class Kind { null, scalar, sequence, map };
 
   Kind kind = Kind::null;
-  std::string text;                ///< Of a scalar, UTF-8, quotes and escapes resolved.
-  bool quoted = false;             ///< A scalar that is text whatever it looks like.
-  int line = 0;                    ///< Where it starts, from 1; 0 when it was not read from a file.
-  std::vector<Node> items;         ///< Of a sequence.
-  std::vector<NodeEntry> entries;  ///< Of a map, in the order of the file.
+  std::string text;                ///< Text of a scalar: UTF-8, quotes and escapes resolved.
+  bool quoted = false;             ///< Whether a scalar is text whatever it looks like.
+  int line = 0;                    ///< Line where it starts, from 1; 0 if not from a file.
+  std::vector<Node> items;         ///< Items of a sequence.
+  std::vector<NodeEntry> entries;  ///< Entries of a map, in the order of the file.
 
   // clang-format off
   [[nodiscard]] static Node null();
   [[nodiscard]] static Node string(std::string text);
   [[nodiscard]] static Node boolean(bool value);
   [[nodiscard]] static Node integer(std::int64_t value);
-  /// The shortest text that reads back as `value`, as YAML 1.1 spells it: "0.1", "1.0e-05", ".inf".
+  /// Returns the shortest text that reads back as `value`, in the spelling of YAML 1.1: "0.1",
+  /// "1.0e-05", ".inf".
   [[nodiscard]] static Node real(double value);
   [[nodiscard]] static Node sequence(std::vector<Node> items);
   [[nodiscard]] static Node sequence();
@@ -42,32 +43,32 @@ struct Node {
   [[nodiscard]] bool is_sequence() const { return kind == Kind::sequence; }
   [[nodiscard]] bool is_map() const { return kind == Kind::map; }
 
-  /// The value below `key` of a map; nullptr when there is none.
+  /// Returns the value below `key` of a map; nullptr if there is none.
   [[nodiscard]] const Node* find(std::string_view key) const;
 
-  /// What it is, for messages: "'4' (line 3)", "a list", "a map", "nothing".
+  /// Returns a description for messages: "'4' (line 3)", "a list", "a map", "nothing".
   [[nodiscard]] std::string describe() const;
 };
 
 /// One `key: value` of a map.
 struct NodeEntry {
   std::string key;
-  int line = 0;  ///< Of the key, from 1.
+  int line = 0;  ///< Line of the key, from 1.
   Node value;
 };
 
-/// How much a reader accepts before it refuses. A document is someone else's text: the caps hold
-/// before anything is built.
+/// How much a reader accepts before it refuses a document, which may come from somebody else. The
+/// limits are checked before anything is built.
 struct DocumentLimits {
   std::size_t max_bytes = 1 << 20;
-  int max_depth = 16;  ///< Of nested lists and maps.
+  int max_depth = 16;  ///< Deepest nesting of lists and maps.
 };
 
-/// What a plain scalar means in YAML 1.1, which is what PyYAML reads and writes.
+/// The meaning of a plain scalar in YAML 1.1, the version that PyYAML reads and writes.
 enum class ScalarKind { null, boolean, integer, real, timestamp, merge, value, text };
 
-/// Resolves an unquoted scalar; `text` when nothing else fits. `1e3` is text: YAML 1.1 wants a
-/// point.
+/// Returns the kind of an unquoted scalar; `text` if no other kind fits. `1e3` is text, because
+/// YAML 1.1 wants a point in a float.
 [[nodiscard]] ScalarKind resolve_scalar(std::string_view text);
 
 }  // namespace accelerate

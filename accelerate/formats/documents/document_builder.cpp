@@ -14,7 +14,7 @@ int line_of(std::string_view text, std::size_t offset) {
          static_cast<int>(std::count(text.begin(), text.begin() + static_cast<long>(offset), '\n'));
 }
 
-// Bytes of the sequence that starts with `lead`; 0 when none can.
+// Returns the length in bytes of the sequence that starts with `lead`; 0 if no sequence starts so.
 int sequence_length(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead >= 0xC2 && lead <= 0xDF) return 2;
@@ -23,8 +23,8 @@ int sequence_length(unsigned char lead) {
   return 0;
 }
 
-// The code point at `offset`, which then moves behind it; nullopt when the bytes are ill-formed:
-// truncated, overlong, a surrogate, or beyond U+10FFFF.
+// Returns the code point at `offset` and moves `offset` behind it. Returns nullopt for ill-formed
+// bytes: truncated, overlong, a surrogate, or beyond U+10FFFF.
 std::optional<char32_t> next_code_point(std::string_view text, std::size_t& offset) {
   constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
   const auto lead = static_cast<unsigned char>(text[offset]);

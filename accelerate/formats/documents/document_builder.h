@@ -1,5 +1,5 @@
-// What the YAML and the JSON reader share: the checks a text must pass before it is parsed, and the
-// building of the tree from a parser's events under the limits of a document.
+// What the YAML and JSON readers share: the checks of a text before it is parsed, and a builder
+// that makes the tree from a parser's events within the limits of a document.
 #pragma once
 
 #include <optional>
@@ -15,25 +15,26 @@ namespace accelerate::detail {
 /// Throws ConfigError "NAME, line LINE: MESSAGE", without the line when it is 0.
 [[noreturn]] void fail_at(const std::string& name, int line, const std::string& message);
 
-/// The code points of `utf8`; ill-formed bytes are a ConfigError that names the line.
+/// Returns the code points of `utf8`. Throws ConfigError, with the line, for ill-formed bytes.
 [[nodiscard]] std::u32string decode_utf8(std::string_view utf8, const std::string& name);
 
-/// `text` with each stray byte 0x80…0xBF taken for the code point of that number.
+/// Returns `text` with each stray byte 0x80…0xBF replaced by the code point of that number, in
+/// UTF-8.
 [[nodiscard]] std::string mend_latin1(std::string_view text);
 
-/// Refuses a text that is longer than the limit, is not UTF-8, or holds control characters.
+/// Throws ConfigError for a text that exceeds the limit, is not UTF-8, or holds control characters.
 void check_text(std::string_view text, const std::string& name, const DocumentLimits& limits);
 
-/// Receives events in document order; every fault is a ConfigError that names the line.
+/// Receives events in document order. Throws ConfigError, with the line, for every fault.
 class DocumentBuilder {
  public:
   DocumentBuilder(std::string name, DocumentLimits limits)
       : name_(std::move(name)), limits_(limits) {}
 
-  void begin(Node::Kind kind, int line);  ///< A sequence or a map opens.
-  void end();                             ///< The innermost sequence or map closes.
-  void scalar(Node value);                ///< A scalar or null, where a value belongs.
-  void key(std::string text, int line);   ///< The key of the next value of the innermost map.
+  void begin(Node::Kind kind, int line);  ///< Opens a sequence or a map.
+  void end();                             ///< Closes the innermost sequence or map.
+  void scalar(Node value);                ///< Adds a scalar or null where a value belongs.
+  void key(std::string text, int line);   ///< Adds a key to the innermost map; its value is next.
 
   /// Whether the innermost open node is a map that waits for its next key.
   [[nodiscard]] bool wants_key() const;
@@ -46,7 +47,7 @@ class DocumentBuilder {
   struct Level {
     Node node;
     std::unordered_map<std::string, int> lines_of_keys;
-    bool has_key = false;  // A map's last entry still waits for its value.
+    bool has_key = false;  // Whether a map's last entry still waits for its value.
   };
 
   void attach(Node value);

@@ -11,8 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Walks over the text and counts the line feeds it passes, so that the parser's events, which carry
-// no position, know their line. Shared between nlohmann's copies of the iterator through a pointer.
+// Iterates over the text and counts the line feeds it passes, because the parser's events carry no
+// position. nlohmann copies the iterator, so all copies share the count through a pointer.
 class LineCounting {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -71,7 +71,7 @@ class JsonHandler : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t, const std::string& token, const Json::exception& error) override {
-    // nlohmann repeats its own position; only what was wrong is of use beside ours.
+    // nlohmann's message begins with its own position; only the rest is useful beside our line.
     std::string what = error.what();
     if (const auto colon = what.find(": "); colon != std::string::npos) what.erase(0, colon + 2);
     builder_.fail(*line_, "this is not JSON near '" + token.substr(0, 40) + "': " + what);

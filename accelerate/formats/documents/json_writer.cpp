@@ -15,7 +15,7 @@ void append_unit(std::string& out, unsigned unit) {
   out += buffer.data();
 }
 
-// Beyond the basic plane JSON escapes a pair of UTF-16 surrogates.
+// Characters beyond the basic plane are escaped as a pair of UTF-16 surrogates.
 void append_escaped(std::string& out, char32_t c) {
   constexpr std::pair<char32_t, char> kNamed[] = {{U'"', '"'},  {U'\\', '\\'}, {U'\b', 'b'},
                                                   {U'\f', 'f'}, {U'\n', 'n'},  {U'\r', 'r'},
@@ -42,7 +42,7 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-// YAML's spelling of a float to Python's: ".inf" → "Infinity", "1.0e-05" → "1e-05".
+// Turns YAML's spelling of a float into Python's: ".inf" → "Infinity", "1.0e-05" → "1e-05".
 std::string json_real(std::string text) {
   if (text == ".nan") return "NaN";
   if (text == ".inf") return "Infinity";

@@ -1,6 +1,6 @@
-// The implicit resolver of YAML 1.1 (https://yaml.org/type/), with the two departures of PyYAML:
-// an exponent needs a sign and a float needs a point. Hand-written: a regular expression engine
-// would recurse on a hostile megabyte.
+// The implicit resolver of YAML 1.1 (https://yaml.org/type/), with PyYAML's two deviations: an
+// exponent needs a sign, and a float needs a point. It is written by hand, because a regular
+// expression engine could recurse too deeply on a megabyte of hostile text.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kDigitsAndLine = "0123456789_";
 
-// Eats a text from the left.
+// Consumes a text from the left.
 class Cursor {
  public:
   explicit Cursor(std::string_view rest) : rest_(rest) {}
@@ -31,7 +31,7 @@ class Cursor {
     return true;
   }
 
-  // Between `least` and `most` characters of `any_of`.
+  // Takes at most `most` characters of `any_of`. Returns whether there were at least `least`.
   bool take_run(std::string_view any_of, std::size_t least,
                 std::size_t most = std::string_view::npos) {
     std::size_t count = 0;
@@ -60,7 +60,7 @@ bool is_null(std::string_view text) {
   return one_of(text, kWords);
 }
 
-// The ":59:07" of a number in base 60, at least once.
+// Takes the ":59:07" of a number in base 60; at least one such part is needed.
 bool take_sexagesimal(Cursor& cursor) {
   bool any = false;
   while (cursor.take(":")) {
@@ -118,7 +118,7 @@ bool is_float(std::string_view text) {
   return cursor.take(".") && cursor.take_run(kDigitsAndLine, 0) && ends_with_exponent(cursor);
 }
 
-// "Z", "+1", "-05:30" or nothing, up to the end.
+// Whether only a time zone follows: "Z", "+1", or "-05:30".
 bool ends_with_zone(Cursor cursor) {
   cursor.take_run(" \t", 0);
   if (cursor.take("Z")) return cursor.at_end();

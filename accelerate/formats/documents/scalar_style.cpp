@@ -32,7 +32,7 @@ bool white_or_end(const std::u32string& text, std::size_t index) {
   return index >= text.size() || is_white(text[index]);
 }
 
-// A character that a parser would take for an indicator at this place of a block scalar.
+// Whether a parser would take the character at `index` for an indicator in a block scalar.
 bool is_indicator(const std::u32string& text, std::size_t index) {
   const char32_t c = text[index];
   if (index == 0) {
@@ -49,7 +49,7 @@ bool has_indicators(const std::u32string& text) {
   return false;
 }
 
-// Combinations of blanks and breaks that a style would lose.
+// Combinations of blanks and breaks that some styles would lose.
 struct Blanks {
   bool at_edges = false;     // Leading or trailing.
   bool break_space = false;  // A blank after a break.
@@ -68,7 +68,7 @@ Blanks find_blanks(const std::u32string& text) {
   return found;
 }
 
-// Only printable ASCII and line feeds can be written as they are.
+// Whether the text has characters other than printable ASCII and line feeds, which need an escape.
 bool has_special(const std::u32string& text) {
   for (const char32_t c : text) {
     if (c != U'\n' && (c < 0x20 || c > 0x7E)) return true;

@@ -11,13 +11,14 @@
 namespace accelerate {
 namespace {
 
-// yaml-cpp's mark for "no tag": "?" on plain nodes, "!" on quoted scalars.
+// Whether `tag` is a real tag. yaml-cpp marks nodes without a tag: "?" on plain nodes, "!" on
+// quoted scalars.
 bool is_tagged(const std::string& tag) {
   return !tag.empty() && tag != "?" && tag != "!";
 }
 
-// Turns yaml-cpp's events into a tree. The events come while the text is parsed, so a refusal here
-// stops a bomb before it is built; yaml-cpp's own node API would have expanded it first.
+// Turns yaml-cpp's events into a tree. The events come while the text is parsed, so that a refusal
+// stops a bomb before it is built. yaml-cpp's own node API would have expanded it first.
 class YamlHandler : public YAML::EventHandler {
  public:
   YamlHandler(const std::string& name, const DocumentLimits& limits) : builder_(name, limits) {}
@@ -53,7 +54,7 @@ class YamlHandler : public YAML::EventHandler {
     refuse_extras(mark, tag, anchor);
     const bool quoted = tag == "!";
     // yaml-cpp turns the escapes for next line and no-break space into the bytes 0x85 and 0xA0,
-    // which are no UTF-8.
+    // which are not UTF-8.
     std::string text = quoted ? detail::mend_latin1(value) : value;
     if (builder_.wants_key()) return add_key(std::move(text), quoted, line(mark));
     Node node = Node::string(std::move(text));
@@ -102,8 +103,9 @@ class YamlHandler : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// yaml-cpp takes a quoted scalar that nobody closes for complete when the text ends in white space;
-// a comment behind it makes the end of the text visible to it, and changes nothing else.
+// Returns the text with a '#' at its end if it ends in white space. Without it, yaml-cpp accepts a
+// quoted scalar that is never closed. The comment sign shows it the end of the text and changes
+// nothing else.
 std::string with_visible_end(std::string_view text) {
   std::string whole(text);
   if (whole.ends_with(' ') || whole.ends_with('\t')) whole += '\n';

@@ -1,7 +1,7 @@
-// Writes what PyYAML's safe_dump writes. The rules are those of its emitter (yaml/emitter.py of
+// Writes what PyYAML's safe_dump writes, by the rules of PyYAML's emitter (yaml/emitter.py of
 // PyYAML 6): which styles a scalar allows, when a key is "simple", where a long scalar is folded.
-// Only what default_flow_style=False can reach is here: empty lists and maps are the only flow
-// collections.
+// Only the part that default_flow_style=False can reach is here; the only flow collections are
+// empty lists and maps.
 #include <algorithm>
 #include <vector>
 
@@ -34,14 +34,14 @@ class Emitter {
   }
 
  private:
-  // Where a node stands in its parent.
+  // The position of a node in its parent.
   struct Context {
     bool root = false;
     bool in_map = false;
     bool simple_key = false;
   };
 
-  // The indentation of a child while alive; -1 stands for "none yet".
+  // Sets the indentation of a child for its own lifetime. -1 stands for "none yet".
   class Deeper {
    public:
     Deeper(Emitter& emitter, bool flow, bool indentless = false)
@@ -126,7 +126,7 @@ class Emitter {
     }
   }
 
-  // Plain scalars hold no line breaks: those are always quoted.
+  // Plain scalars hold no line breaks: a text with line breaks is always quoted.
   void write_plain(const std::u32string& text, bool fold, bool root) {
     open_ended_ = root;
     if (text.empty()) return;
@@ -201,7 +201,8 @@ class Emitter {
     write_indicator("\"", false);
   }
 
-  // Ends the line with a backslash; a blank at the start of the next one needs its own.
+  // Ends the line with a backslash. A blank at the start of the next line needs a backslash of its
+  // own.
   void fold_double_quoted(const std::u32string& text, std::size_t& start, std::size_t end) {
     if (start < end) {
       put(slice(text, start, end));
@@ -237,7 +238,7 @@ class Emitter {
     out_ += '\n';
   }
 
-  // What is written is ASCII: everything else has been escaped.
+  // Appends `text`, which is ASCII: everything else has been escaped.
   void put(std::u32string_view text) {
     out_.append(text.begin(), text.end());
     column_ += text.size();

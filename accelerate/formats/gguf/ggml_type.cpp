@@ -10,7 +10,7 @@
 namespace accelerate {
 namespace {
 
-constexpr std::int64_t kBlock = 32;  // Elements of a block of each quantised type that is read.
+constexpr std::int64_t kBlock = 32;  // Elements of a block, for every quantised type here.
 
 struct Known {
   GgmlType type;
@@ -24,7 +24,7 @@ constexpr std::array kKnown{
     Known{GgmlType::q4_1, "Q4_1", {kBlock, 20}}, Known{GgmlType::q8_0, "Q8_0", {kBlock, 34}},
 };
 
-// By number; empty where ggml has given a number up.
+// Names by number; empty where ggml no longer uses a number.
 constexpr std::array<std::string_view, 42> kNames{
     "F32",     "F16",   "Q4_0",   "Q4_1",  "",      "",       "Q5_0", "Q5_1",    "Q8_0",
     "Q8_1",    "Q2_K",  "Q3_K",   "Q4_K",  "Q5_K",  "Q6_K",   "Q8_K", "IQ2_XXS", "IQ2_XS",
@@ -45,14 +45,14 @@ float half_at(const std::byte* bytes) {
   const std::uint32_t half = bits_at(bytes);
   const std::uint32_t sign = (half & 0x8000U) << 16U, exponent = half >> 10U & 31U,
                       fraction = half & 0x3ffU;
-  if (exponent == 0)  // Zero, or a number below the smallest with an exponent.
+  if (exponent == 0)  // Zero or a subnormal number.
     return std::bit_cast<float>(
         sign | std::bit_cast<std::uint32_t>(std::ldexp(static_cast<float>(fraction), -24)));
   const std::uint32_t wide = exponent == 31 ? 255U : exponent + 112U;
   return std::bit_cast<float>(sign | wide << 23U | fraction << 13U);
 }
 
-// Each of these gives the elements of one block.
+// Each of these functions writes the elements of one block.
 void q4_0(const std::byte* block, float* values) {
   const float scale = half_at(block);
   for (int i = 0; i < kBlock / 2; ++i) {
@@ -62,7 +62,7 @@ void q4_0(const std::byte* block, float* values) {
   }
 }
 
-// A product of 11 and 4 bits is exact, so one rounding or two give the same sum.
+// The product of an 11-bit and a 4-bit number is exact, so one or two roundings give the same sum.
 void q4_1(const std::byte* block, float* values) {
   const float scale = half_at(block), least = half_at(block + 2);
   for (int i = 0; i < kBlock / 2; ++i) {

@@ -12,7 +12,7 @@
 namespace accelerate {
 namespace {
 
-// Numbers of the types of metadata.
+// The numbers of the metadata types.
 enum Type : std::uint32_t {
   kU8,
   kI8,
@@ -37,7 +37,7 @@ constexpr int kMostNesting = 4;
   throw CheckpointError(what);
 }
 
-// Bytes of one value; 0 where it depends on the value.
+// Returns the bytes of one value of a type; 0 where they depend on the value.
 std::uint64_t width_of(std::uint32_t type) {
   switch (type) {
     case kU8:
@@ -63,7 +63,7 @@ std::uint64_t width_of(std::uint32_t type) {
   }
 }
 
-// Takes values off the front of bytes.
+// Takes values from the front of a span of bytes.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : all_(bytes), left_(bytes) {}
@@ -95,7 +95,8 @@ class Cursor {
     return std::string(found);
   }
   [[nodiscard]] std::uint64_t taken() const { return all_.size() - left_.size(); }
-  // Before room is made for `count` things of at least so many bytes each.
+  // Refuses a file that has no room for `count` items of at least `least_bytes` each. Call it
+  // before memory is allocated for them.
   void expect(std::uint64_t count, std::uint64_t least_bytes, const char* what) const {
     if (count <= left_.size() / least_bytes) return;
     refuse("it promises " + std::to_string(count) + " " + what + ", for which its " +
@@ -232,7 +233,7 @@ struct Parsed {
 };
 
 Parsed parse(std::span<const std::byte> file) {
-  constexpr std::uint64_t kLeastTensor = 24, kLeastEntry = 13;  // With a name of no letters.
+  constexpr std::uint64_t kLeastTensor = 24, kLeastEntry = 13;  // With an empty name.
   Cursor cursor(file);
   check_start(cursor);
   const std::uint64_t tensors = cursor.u64(), entries = cursor.u64();

@@ -1,4 +1,4 @@
-// Bytes that pass from one to another in pieces, so that they need not be in memory all at once.
+// Streams of bytes in pieces, so that the bytes need not be in memory all at once.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace accelerate {
 
-/// Takes the next piece of some bytes, which is the caller's again when it returns.
+/// Takes the next piece. The memory belongs to the caller again when the call returns.
 using ByteSink = std::function<void(std::span<const std::byte> piece)>;
-/// Hands all of some bytes to `sink`, in pieces from the first to the last.
+/// Hands all bytes to `sink`, in pieces from the first to the last.
 using ByteSource = std::function<void(const ByteSink& sink)>;
 
 }  // namespace accelerate

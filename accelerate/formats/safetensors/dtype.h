@@ -8,7 +8,7 @@
 
 namespace accelerate {
 
-/// In the order by which the safetensors reference writer lays tensors out, last first.
+/// The reference safetensors writer lays tensors out by this order, last type first.
 // clang-format off
 enum class DType : std::uint8_t {
   boolean, f4, f6_e2m3, f6_e3m2, u8, i8, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz,
@@ -16,24 +16,25 @@ enum class DType : std::uint8_t {
 };
 // clang-format on
 
-/// All of them, in the order above.
+/// Returns all types, in the order above.
 [[nodiscard]] std::span<const DType> all_dtypes();
 
-/// The name in a safetensors header: "F32", "BF16", "BOOL", ….
+/// Returns the name in a safetensors header: "F32", "BF16", "BOOL", ….
 [[nodiscard]] std::string_view dtype_name(DType dtype);
 
-/// The type of a safetensors name, letter for letter; nullopt when there is none.
+/// Returns the type with exactly this safetensors name; nullopt if there is none.
 [[nodiscard]] std::optional<DType> parse_dtype(std::string_view name);
 
-/// Bits of one element: 4 or 6 for the types that are packed tighter than a byte, else 8, 16,
-/// 32, 64.
+/// Returns the bits of one element: 4 or 6 for the types that are packed tighter than a byte, else
+/// 8, 16, 32 or 64.
 [[nodiscard]] unsigned bits_of(DType dtype);
 
-/// The alignment in bytes that a pointer to elements needs: 1, 2, 4 or 8. A C64 is two floats: 4.
+/// Returns the alignment in bytes that a pointer to elements needs: 1, 2, 4 or 8. A C64 is two
+/// floats, so it needs 4.
 [[nodiscard]] unsigned alignment_of(DType dtype);
 
-/// Bytes of a tensor of `dtype` and `shape`; nullopt when a dimension is negative, the product
-/// overflows 64 bits, or the elements do not fill whole bytes.
+/// Returns the bytes of a tensor of `dtype` and `shape`. Returns nullopt when a dimension is
+/// negative, the product overflows 64 bits, or the elements do not fill whole bytes.
 [[nodiscard]] std::optional<std::uint64_t> bytes_of(DType dtype,
                                                     std::span<const std::int64_t> shape);
 

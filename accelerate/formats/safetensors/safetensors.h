@@ -1,11 +1,12 @@
-// safetensors files: named tensors behind a small JSON header. The format, byte by byte, is in
-// docs/formats/safetensors.md.
+// safetensors files: named tensors behind a small JSON header. docs/formats/safetensors.md
+// describes the format byte by byte.
 //
-// Reading trusts nothing: every rule of the format is checked, with checked arithmetic, before
-// anything is allocated by it, and a file that breaks one is refused with a CheckpointError that
-// names the file, the tensor, what was found and the likely cause. Reading maps the file and copies
-// no data; writing copies none either. Bytes written equal those of the reference (Rust and Python)
-// writer.
+// Reading trusts nothing. Every rule of the format is checked, with checked arithmetic, before
+// anything is allocated. A file that breaks a rule is refused with a CheckpointError that names the
+// file, the tensor, what was found and the likely cause.
+//
+// Reading maps the file and copies no data; writing does not copy data either. The bytes written
+// equal those of the reference writer (Rust and Python).
 #pragma once
 
 #include <atomic>
@@ -25,30 +26,33 @@
 
 namespace accelerate {
 
-/// A tensor in a file, or one to be written: `bytes` are its elements, row-major, little-endian.
+/// A tensor in a file, or one to be written. `bytes`: its elements, row-major, little-endian.
 struct StoredTensor : TensorSpec {
   std::span<const std::byte> bytes;
 
-  /// Whether the elements may be read in place. A foreign writer may not have padded its header:
-  /// then copy them with memcpy first.
+  /// Whether the elements may be read in place. If not, copy them with memcpy first: other writers
+  /// may not have padded the header.
   [[nodiscard]] bool aligned() const;
 };
 
-/// An open file. Copies share the mapping, which is let go with the last of them and of content().
-/// Threads: safe to read from several at once.
+/// An open file. Copies share the mapping. It is released when the last copy and the last content()
+/// are gone.
+/// Threads: safe to read from several threads at the same time.
 class SafetensorsFile {
  public:
   /// Maps `path` and checks it. Throws CheckpointError. Cost: the header is read, the data is not.
   [[nodiscard]] static SafetensorsFile open(const std::filesystem::path& path,
                                             FileSystem& files = real_file_system());
 
-  /// In the order of their bytes in the file. `bytes` are valid while content() is held.
+  /// The tensors in the order of their bytes in the file. Their `bytes` are valid while content()
+  /// is held.
   [[nodiscard]] const std::vector<StoredTensor>& tensors() const& { return tensors_; }
-  /// A file that lives only as long as the expression would leave a loop over its tensors dangling.
+  /// Deleted for temporaries: a loop over the tensors of one would dangle.
   const std::vector<StoredTensor>& tensors() && = delete;
-  /// The tensor called `name`, nullptr when there is none. Cost: logarithmic.
+  /// Returns the tensor called `name`; nullptr if there is none. Cost: logarithmic.
   [[nodiscard]] const StoredTensor* find(std::string_view name) const;
-  /// As find, but throws CheckpointError, with the nearest name there is, when there is none.
+  /// Like find(), but throws CheckpointError, with the most similar name, if there is no such
+  /// tensor.
   [[nodiscard]] const StoredTensor& at(std::string_view name) const;
   /// The `__metadata__` of the header, e.g. {"format", "pt"}.
   [[nodiscard]] const SafetensorsMetadata& metadata() const { return metadata_; }
@@ -68,7 +72,7 @@ class SafetensorsFile {
 
 struct SafetensorsWriteOptions {
   SafetensorsMetadata metadata = {};  ///< Left out of the header when empty.
-  AtomicFileOptions file = {};        ///< What survives a power cut.
+  AtomicFileOptions file = {};        ///< Says what survives a power cut.
 };
 
 /// Writes a file tensor by tensor, so that data on a device or in shards need not be in memory all
@@ -78,24 +82,28 @@ struct SafetensorsWriteOptions {
 ///   for (const TensorSpec& spec : writer.tensors()) writer.append(bytes_of_tensor(spec.name));
 ///   writer.commit();
 ///
-/// The file appears at `path` in commit(), whole; without it nothing is left behind. Its room is
-/// taken at the start, so that a full disk is known then; that also makes writing faster.
+/// commit() makes the complete file appear at `path`. Without commit() nothing is left behind. The
+/// constructor allocates the file's disk space, so that a full disk is known early; this also makes
+/// writing faster.
 class SafetensorsWriter {
  public:
-  /// Throws UsageError when the specs cannot be a file: a name twice, no UTF-8, too long or
-  /// `__metadata__`; a negative dimension; a size that overflows; a header beyond the limits.
-  /// Throws CheckpointError when the file cannot be made.
+  /// Throws UsageError for a name that appears twice, is not UTF-8, is too long or is
+  /// `__metadata__`. Throws UsageError too for a negative dimension, a size that overflows, or a
+  /// header beyond the limits. Throws CheckpointError when the file cannot be created.
   SafetensorsWriter(FileSystem& files, std::filesystem::path path, std::vector<TensorSpec> specs,
                     SafetensorsWriteOptions options = {});
 
-  /// The specs in the order in which append() wants the data: by DType, last first, then by name.
+  /// The specs in the order in which append() wants the data: by DType, last type first, then by
+  /// name.
   [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return layout_.tensors(); }
-  /// The bytes of the next tensor. Throws UsageError when their number is not that of its spec,
-  /// CheckpointError when they cannot be written.
+  /// Appends the bytes of the next tensor. Throws UsageError when their number does not match the
+  /// spec, CheckpointError when they cannot be written.
   void append(std::span<const std::byte> bytes);
-  /// The same in pieces. What `source` throws passes through; then the file can only be dropped.
+  /// Appends the next tensor in pieces. Exceptions of `source` pass through; after one, the file
+  /// can only be dropped.
   void append(const ByteSource& source);
-  /// Throws UsageError when a tensor is missing, CheckpointError when the file cannot be completed.
+  /// Completes the file. Throws UsageError when a tensor is missing, CheckpointError when the file
+  /// cannot be completed.
   void commit();
 
  private:
@@ -108,7 +116,7 @@ class SafetensorsWriter {
   std::unique_ptr<WriteBehind> behind_;  // Until the last tensor is written.
 };
 
-/// Fills one file with the tensors of a layout from several threads, in any order, in pieces:
+/// Fills one file with the tensors of a layout. Several threads may write pieces in any order:
 ///
 ///   AtomicFile file(files, path);
 ///   SafetensorsFiller filler(layout, file.file());
@@ -116,27 +124,27 @@ class SafetensorsWriter {
 ///   filler.finish();
 ///   file.commit();
 ///
-/// Errors of the file are CheckpointErrors.
+/// Throws CheckpointError when the file cannot be written.
 class SafetensorsFiller {
  public:
-  /// Takes the room of the whole file, so that a full disk is known now, and writes the header.
-  /// `file` is new and empty, and outlives the filler.
+  /// Allocates the disk space of the whole file, so that a full disk is known now, and writes the
+  /// header. `file` must be new and empty, and must outlive the filler.
   SafetensorsFiller(SafetensorsLayout layout, WritableFile& file);
 
   [[nodiscard]] const SafetensorsLayout& layout() const { return layout_; }
-  /// Writes a piece of a tensor, `offset_bytes` after its beginning. Each byte is to be written
+  /// Writes a piece of a tensor, `offset_bytes` after the tensor's first byte. Write each byte
   /// once. Throws UsageError when the piece leaves the tensor. Threads: may be called from several.
   void write(std::size_t tensor, std::uint64_t offset_bytes, std::span<const std::byte> bytes);
-  /// Throws UsageError, with a tensor's name, unless as many bytes as it has were written of each.
+  /// Throws UsageError, with a tensor's name, unless all bytes of every tensor were written.
   void finish() const;
 
  private:
   SafetensorsLayout layout_;
   WritableFile& file_;
-  std::vector<std::atomic<std::uint64_t>> written_;  // Bytes of each tensor.
+  std::vector<std::atomic<std::uint64_t>> written_;  // Bytes written of each tensor.
 };
 
-/// Writes all `tensors`, in any order given, into the file at `path`. Throws as SafetensorsWriter
+/// Writes all `tensors`, given in any order, into the file at `path`. Throws as SafetensorsWriter
 /// does.
 void write_safetensors(FileSystem& files, const std::filesystem::path& path,
                        const std::vector<StoredTensor>& tensors,

@@ -18,8 +18,7 @@ std::string dtype_names() {
   return join(names, " ");
 }
 
-// Receives the events of the JSON parser. What is allowed next depends on where in the header it
-// is.
+// Receives the events of the JSON parser. What is allowed next depends on the place in the header.
 class HeaderReader {
  public:
   using number_integer_t = std::int64_t;
@@ -60,7 +59,7 @@ class HeaderReader {
   std::unordered_set<std::string> names_;
   Place place_ = Place::before;
   std::string name_;               // The last key directly below the header.
-  std::string key_;                // The last key below that.
+  std::string key_;                // The last key inside the entry of that name.
   std::vector<std::string> seen_;  // Keys of the current tensor.
   std::vector<std::uint64_t> offsets_;
 };
@@ -232,7 +231,7 @@ bool HeaderReader::parse_error(std::size_t position, const std::string& token,
                         ", near " + printable(token));
 }
 
-// Escapes as the reference writer does: what JSON demands, in its shortest form, and nothing else.
+// Escapes as the reference writer does: only what JSON demands, in its shortest form.
 void append_json_string(std::string& out, std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   constexpr std::string_view kPlain = "\"\\\b\f\n\r\t";

@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 
 struct HeaderEntry : TensorSpec {
-  std::uint64_t begin = 0;  ///< Offsets of its bytes, counted from the end of the header.
+  std::uint64_t begin = 0;  ///< Offset of its first byte from the end of the header.
   std::uint64_t end = 0;
 };
 
@@ -20,20 +20,20 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
-/// Reads the JSON text of a header. Checks all that the text alone can break: its grammar,
+/// Parses the JSON text of a header. Checks every rule that concerns the text alone: grammar,
 /// duplicate names and keys, types, exact integers, the limits. Throws CheckpointError whose
 /// message is a clause, without the file's name.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view json);
 
-/// The eight bytes of length and the JSON text, padded with spaces to a multiple of eight, for
-/// tensors that lie one after the other in this order.
+/// Returns the first bytes of a file: the length in eight bytes, then the JSON text, padded with
+/// spaces to a multiple of eight. The tensors lie one after the other in the order of `specs`.
 [[nodiscard]] std::string safetensors_header_bytes(const std::vector<TensorSpec>& specs,
                                                    const SafetensorsMetadata& metadata);
 
-/// A text of a file in quotes, without control characters and of bearable length.
+/// Returns a text of a file in quotes, without control characters and shortened if it is long.
 [[nodiscard]] std::string printable(std::string_view text);
 
-/// "tensor 'encoder.weight'", safe to print and of bearable length.
+/// Returns "tensor 'encoder.weight'", safe to print and shortened if it is long.
 [[nodiscard]] std::string tensor_label(std::string_view name);
 
 }  // namespace accelerate::detail

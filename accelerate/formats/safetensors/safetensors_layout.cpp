@@ -30,7 +30,7 @@ void check_name(const TensorSpec& spec) {
   }
 }
 
-// Returns the tensor's size in bytes.
+// Throws UsageError for a spec that cannot be stored. Returns the tensor's size in bytes.
 std::uint64_t check_spec(const TensorSpec& spec) {
   check_name(spec);
   if (spec.shape.size() > SafetensorsLimits::kRank) {

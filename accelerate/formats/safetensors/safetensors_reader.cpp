@@ -25,7 +25,7 @@ struct Impostor {
   std::string_view what;
 };
 
-// Files that are often found where a safetensors file should be, and what to do about it.
+// Files that are often found in place of a safetensors file, and what to do about each.
 constexpr std::array kImpostors = {
     Impostor{"version https://git-lfs",
              "it is a Git LFS pointer: run `git lfs pull` to fetch the file it stands for"},
@@ -54,7 +54,7 @@ std::uint64_t read_length(std::string_view text) {
   return length;
 }
 
-// The length first: a true file may by chance begin like an impostor.
+// Checks the length before it suspects an impostor: a valid file may by chance begin like one.
 std::string_view header_text(std::string_view text) {
   if (text.empty()) throw CheckpointError("it is empty: was its writer or download interrupted?");
   const std::uint64_t length = text.size() < kLengthBytes ? ~0ULL : read_length(text);
@@ -118,7 +118,7 @@ void check_size(const HeaderEntry& entry) {
   }
 }
 
-// No holes, no overlaps: otherwise one file could be two things to two readers.
+// Refuses holes and overlaps: with them, two readers could read two different files.
 void check_follows(const HeaderEntry& entry, std::uint64_t previous_end) {
   if (entry.begin == previous_end) return;
   throw CheckpointError(tensor_label(entry.name) + ": data_offsets " + offsets_text(entry) +

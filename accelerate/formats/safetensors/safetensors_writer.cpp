@@ -8,7 +8,7 @@ namespace {
 
 using detail::tensor_label;
 
-// Runs one step of writing and says, should it fail, what the file was for.
+// Runs one step of writing. If it fails, adds to the error what the file was for.
 template <typename Step>
 auto saving(const std::filesystem::path& path, Step&& step) {
   try {
@@ -56,7 +56,7 @@ void SafetensorsWriter::append(const ByteSource& source) {
                      ": its dtype and shape take " + std::to_string(size) + " bytes, " +
                      std::to_string(given) + " were given");
   }
-  if (++next_ == tensors().size()) flush();  // A writer that waits for commit() keeps no buffers.
+  if (++next_ == tensors().size()) flush();  // Frees the buffers before commit().
 }
 
 void SafetensorsWriter::flush() {

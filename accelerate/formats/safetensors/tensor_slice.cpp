@@ -15,7 +15,7 @@ namespace {
   throw UsageError("cannot take a slice of " + detail::tensor_label(tensor.name) + ": " + why);
 }
 
-// One range for each dimension, all of them inside.
+// Returns one range for each dimension. Throws UsageError for a range that leaves its dimension.
 std::vector<IndexRange> complete(const TensorSpec& tensor, std::span<const IndexRange> ranges) {
   if (ranges.size() > tensor.shape.size()) {
     refuse_slice(tensor, std::to_string(ranges.size()) + " ranges were given for its " +
@@ -56,9 +56,9 @@ SliceRuns::SliceRuns(const TensorSpec& tensor, std::span<const IndexRange> range
   tensor_bytes_ = *bytes;
   for (const IndexRange& range : all) shape_.push_back(range.end - range.begin);
   if (std::ranges::find(shape_, 0) != shape_.end()) return;
-  // From here on no dimension is 0, so that nothing below overflows where the whole size did not.
+  // From here on no dimension is 0, so nothing below can overflow if the tensor's size did not.
   std::uint64_t stride = bits_of(tensor.dtype), run = stride, first = 0;
-  bool run_is_open = true;  // All dimensions so far are whole: the next one's steps are adjacent.
+  bool run_is_open = true;  // While all dimensions are whole, the next one's steps are adjacent.
   count_ = 1;
   for (std::size_t d = all.size(); d-- > 0;) {
     first += static_cast<std::uint64_t>(all[d].begin) * stride;

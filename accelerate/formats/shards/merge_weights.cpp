@@ -21,15 +21,15 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// "model", "model_1", ….
+// Whether `stem` names a model: "model", "model_1", ….
 bool is_model(std::string_view stem) {
   return stem == "model" || (stem.starts_with("model_") && detail::all_digits(stem.substr(6)));
 }
 
-// How the weights of one model lie in a folder.
+// The files of one model's weights in a folder.
 struct Layout {
-  std::vector<std::string> shards;   // Names of files of parts.
-  std::optional<std::string> whole;  // The one file, or the index of several.
+  std::vector<std::string> shards;   // Names of the files that hold parts.
+  std::optional<std::string> whole;  // The single file, or the index of several files.
 };
 
 using Models = std::map<std::string, Layout>;  // By stem.
@@ -80,14 +80,14 @@ std::string stems_of(const Models& models) {
   return join(stems, ", ");
 }
 
-// What is to be merged.
+// The weights to be merged.
 struct Source {
   Path folder;
-  Path real;  // Absolute and without links, wherever the process goes meanwhile.
+  Path real;  // Absolute and without links, so valid in any working directory.
   std::string stem = {};
   Layout layout = {};
-  std::vector<std::string> names = {};    // All in the folder.
-  std::optional<Manifest> manifest = {};  // Of a state folder.
+  std::vector<std::string> names = {};    // All names in the folder.
+  std::optional<Manifest> manifest = {};  // Of a state folder only.
   std::string other_models = {};
 };
 
@@ -111,8 +111,8 @@ Source choose(Source source, const Models& models, const std::string& asked) {
   return source;
 }
 
-// Which folder below one without weights may be meant, as the `sharded` of PyTorch's consolidated
-// checkpoints; "" when there is none.
+// Returns a hint at the first subfolder that holds weights, such as the `sharded` of PyTorch's
+// consolidated checkpoints; "" if there is none.
 std::string hint_at_subfolder(const Path& folder, const std::vector<std::string>& names,
                               FileSystem& files) {
   for (const auto& name : names) {
@@ -121,7 +121,7 @@ std::string hint_at_subfolder(const Path& folder, const std::vector<std::string>
       if (files.status(below).kind == FileKind::directory &&
           !models_among(files.list(below)).empty())
         return ". Its subfolder '" + name + "' does: merge " + below.string();
-    } catch (const FileError&) {  // One that may not be read is no hint.
+    } catch (const FileError&) {  // A folder that cannot be read gives no hint.
     }
   }
   return "";
@@ -147,7 +147,7 @@ Source find_source(const Path& folder, const std::string& asked, FileSystem& fil
   std::vector<std::string> listed = source.names;
   if (files.status(folder / Manifest::kName).kind != FileKind::none) {
     source.manifest = read_manifest(files, folder);
-    listed.clear();  // What it does not list is not of the checkpoint; what is missing it knows.
+    listed.clear();  // Files that it does not list are not part of the checkpoint.
     for (const auto& file : source.manifest->files) listed.push_back(file.name);
   }
   const Models models = models_among(listed);
@@ -167,7 +167,7 @@ void check_checksums(const Source& source, const std::vector<std::string>& chose
                           " is damaged: " + join(faults, "; "));
 }
 
-// The files of tensors, and which tensors of them count: all, or those that an index lists.
+// The files to read, and the index if only the tensors that it lists count.
 struct Inputs {
   std::vector<std::string> names;
   std::optional<WeightIndex> index;
@@ -222,7 +222,7 @@ bool lies_in(const Path& inner, const Path& outer) {
   return !within.empty() && *within.begin() != "..";
 }
 
-// Whether the path itself is a link; its parents may be.
+// Whether the path itself is a link; its parent folders may be links.
 bool is_link(Path path) {
   while (path.has_relative_path() && path.has_parent_path() &&
          (path.filename().empty() || path.filename() == "."))
@@ -231,7 +231,7 @@ bool is_link(Path path) {
   return std::filesystem::is_symlink(path, ignored);
 }
 
-// That nothing is lost with the source but what was merged.
+// Throws CheckpointError if removing the source would lose more than was merged.
 void check_removable(const Source& source, const Inputs& inputs) {
   if (is_link(source.folder))
     throw CheckpointError(source.folder.string() + " is a symbolic link to " +
@@ -255,7 +255,8 @@ void check_removable(const Source& source, const Inputs& inputs) {
   }
 }
 
-// Before the source goes: that what was written, read again as anybody would, is the same.
+// Reads back what was written, as any reader would, and compares it with the source. Called before
+// the source is removed.
 void check_written(const Source& source, const ShardCatalogue& catalogue, const Path& output,
                    const WrittenWeights& written, FileSystem& files) {
   std::vector<Path> paths;

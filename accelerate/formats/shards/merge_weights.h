@@ -1,5 +1,5 @@
-// The weights of one model out of a folder of shards, into files that everything reads. What
-// `accelerate merge-weights` does; docs/merge_weights.md.
+// Merges the weights of one model from a folder of shards into files that every reader understands.
+// Used by `accelerate merge-weights`; see docs/merge_weights.md.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 namespace accelerate {
 
 struct MergeWeightsOptions {
-  /// Of each file that is written; a larger tensor gets a file of its own.
+  /// The largest size of an output file; a larger tensor gets a file of its own.
   std::uint64_t max_shard_bytes = 10'000'000'000;
-  /// "model_1" of a state folder with several models; may stay empty when there is one.
+  /// Which model of a state folder, such as "model_1"; may stay empty if there is only one.
   std::string model = {};
-  /// Removes the source once the output would survive a power cut. Refused, before anything is
-  /// written, when the source holds anything else than what is merged or a state folder's files, or
-  /// is given by a symbolic link.
+  /// Removes the source once the output would survive a power cut. Refused before anything is
+  /// written if the source is a symbolic link, or holds files that are neither merged nor part of a
+  /// state folder.
   bool remove_source = false;
 };
 
@@ -28,14 +28,14 @@ struct MergedWeights {
   std::size_t source_files = 0;
 };
 
-/// Merges the weights in the folder `source` into the folder `output`, as model.safetensors or
-/// shards with an index (see write_weights, which also says what becomes of files that are there).
-/// `source` is
+/// Merges the weights in the folder `source` into the folder `output`, as model.safetensors or as
+/// shards with an index. write_weights() describes the output and what happens to existing files.
+/// `source` is one of:
 /// - a state folder of ours, in shards or not, whose checksums are compared first,
 /// - a folder of shards of ours or of PyTorch's distributed checkpoints (Hugging Face layout),
-/// - or one with model.safetensors or its index.
+/// - a folder with model.safetensors or its index.
 /// Throws CheckpointError, also for PyTorch's pickled distributed checkpoints; UsageError when
-/// `output` lies in `source`. Cost: one pass over the data, two with checksums; memory: 8 MiB for
+/// `output` lies in `source`. Cost: one pass over the data, two with checksums. Memory: 8 MiB for
 /// tensors in several parts, whatever their size.
 MergedWeights merge_weights(const std::filesystem::path& source,
                             const std::filesystem::path& output,

@@ -23,7 +23,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return "[" + join(parts, ", ") + "]";
 }
 
-// Gathers the pieces of all files, then makes tensors of them.
+// Gathers the pieces of all files, then makes tensors from them.
 class Assembly {
  public:
   explicit Assembly(const std::vector<SafetensorsFile>& files) : files_(files) {}
@@ -55,7 +55,7 @@ class Assembly {
  private:
   struct Entry {
     ShardedTensor tensor;
-    std::optional<std::size_t> shape_from;  // The file that says the shape of the whole.
+    std::optional<std::size_t> shape_from;  // The file that states the whole shape.
   };
 
   [[nodiscard]] std::string name_of(std::size_t file) const { return files_[file].path().string(); }
@@ -152,7 +152,7 @@ class Assembly {
                          ", and a part beyond it: " + place_of(piece));
     try {
       (void)SliceRuns(tensor, piece.tile.ranges());
-    } catch (const UsageError& error) {  // Elements that share bytes.
+    } catch (const UsageError& error) {  // Parts that share a byte.
       throw CheckpointError(std::string(error.what()) + ": " + place_of(piece));
     }
   }
@@ -182,7 +182,7 @@ std::vector<IndexRange> complete(const ShardedTensor& tensor, std::span<const In
   return all;
 }
 
-// What a tile and a slice have in common, counted from the beginning of `origin`.
+// Returns the intersection of a tile and a slice, counted from the beginning of `origin`.
 std::vector<IndexRange> common(const TensorTile& tile, std::span<const IndexRange> slice,
                                std::span<const std::int64_t> origin) {
   std::vector<IndexRange> all;
@@ -198,13 +198,14 @@ bool has_elements(const std::vector<IndexRange>& ranges) {
   return std::ranges::none_of(ranges, [](const IndexRange& r) { return r.begin == r.end; });
 }
 
-// Passes the box `ranges` on, cut along dimension `d` and those behind it until a buffer holds it.
+// Passes the box `ranges` on. Cuts it along dimension `d` and the following dimensions until a
+// buffer holds it.
 class Streamer {
  public:
   Streamer(const ShardedTensor& tensor, const std::function<void(std::span<const std::byte>)>& sink,
            std::size_t buffer_bytes)
       : tensor_(tensor), sink_(sink), buffer_bytes_(buffer_bytes) {
-    // Rows of elements that share bytes may begin inside of one.
+    // Rows of a type of less than 8 bits may begin inside a byte, so such a tensor is not cut.
     if (bits_of(tensor.dtype) < 8) buffer_bytes_ = std::numeric_limits<std::size_t>::max();
   }
 

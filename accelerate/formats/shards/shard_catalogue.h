@@ -1,5 +1,5 @@
-// Tensors of which several safetensors files hold parts: what the files say together, checked
-// before anything is allocated, and any slice of any tensor. So a checkpoint that was saved by any
+// Tensors whose parts lie in several safetensors files: checks what the files say together before
+// anything is allocated, and reads any slice of any tensor. So a checkpoint that was saved by any
 // number of ranks is read by any other number.
 //
 //   const auto shards = ShardCatalogue::open(shard_files_in(folder, "model"));
@@ -23,7 +23,7 @@
 
 namespace accelerate {
 
-/// Our caps on a catalogue.
+/// Our limits for a catalogue.
 struct ShardLimits {
   static constexpr std::size_t kFiles = 16'384;
 };
@@ -31,42 +31,48 @@ struct ShardLimits {
 /// A part of a tensor, and the file that holds it.
 struct ShardPiece {
   TensorTile tile;
-  std::size_t file = 0;              ///< Of ShardCatalogue::files().
-  std::span<const std::byte> bytes;  ///< Of the tile, row-major, in the mapped file.
+  std::size_t file = 0;              ///< Index into ShardCatalogue::files().
+  std::span<const std::byte> bytes;  ///< Bytes of the tile, row-major, in the mapped file.
 };
 
-/// A whole tensor; `shape` is the global one. Its pieces cover it and do not overlap.
+/// A whole tensor; `shape` is the global shape. Its pieces cover it and do not overlap.
 struct ShardedTensor : TensorSpec {
-  std::vector<ShardPiece> pieces;  ///< In the order of their offsets; those without elements too.
+  std::vector<ShardPiece> pieces;  ///< In the order of their offsets; empty pieces are included.
 
-  /// The piece that is the whole tensor; nullptr when it lies in parts.
+  /// Returns the piece that is the whole tensor; nullptr if the tensor lies in parts.
   [[nodiscard]] const ShardPiece* whole() const;
 };
 
-/// An open set of files. Copies share the mappings. Threads: safe to read from several at once.
+/// An open set of files. Copies share the mappings. Threads: safe to read from several threads at
+/// the same time.
 class ShardCatalogue {
  public:
-  /// Maps `paths` and checks what they hold. A file with sharding information holds parts, one
-  /// without holds whole tensors. The shape of a tensor is what the files say it is, or, as PyTorch
-  /// takes it, what its parts reach to. Throws CheckpointError that names the tensor, the files and
-  /// the ranges: parts that overlap or leave a hole, one beyond the shape, two dtypes or shapes for
-  /// one name, sizes that overflow, information that is garbage or misses a tensor, too many files.
+  /// Maps `paths` and checks what they hold. A file with sharding information holds parts; a file
+  /// without it holds whole tensors. The shape of a tensor is the shape that the files state. If
+  /// they state none, it is the smallest shape that holds all parts, as in PyTorch.
+  ///
+  /// Throws CheckpointError, with the tensor, the files and the ranges, for:
+  /// - parts that overlap, leave a hole or lie beyond the shape,
+  /// - two dtypes or shapes for one name, or a size that overflows,
+  /// - sharding information that is invalid or misses a tensor,
+  /// - too many files.
   /// Cost: headers are read, data is not.
   [[nodiscard]] static ShardCatalogue open(const std::vector<std::filesystem::path>& paths,
                                            FileSystem& files = real_file_system());
-  /// The same of the tensors that count: those for which `counts`, given the position in `paths`
-  /// and the name, is true. What files hold besides is passed over unchecked.
+  /// Opens only the tensors for which `counts` is true, given the file's position in `paths` and
+  /// the tensor's name. Other tensors in the files are skipped unchecked.
   using Filter = std::function<bool(std::size_t file, std::string_view tensor)>;
   [[nodiscard]] static ShardCatalogue open(const std::vector<std::filesystem::path>& paths,
                                            const Filter& counts,
                                            FileSystem& files = real_file_system());
 
-  /// Sorted by name.
+  /// The tensors, sorted by name.
   [[nodiscard]] const std::vector<ShardedTensor>& tensors() const& { return tensors_; }
   const std::vector<ShardedTensor>& tensors() && = delete;
-  /// nullptr when there is none. Cost: logarithmic.
+  /// Returns the tensor called `name`; nullptr if there is none. Cost: logarithmic.
   [[nodiscard]] const ShardedTensor* find(std::string_view name) const;
-  /// Throws CheckpointError, with the nearest name, when there is none.
+  /// Like find(), but throws CheckpointError, with the most similar name, if there is no such
+  /// tensor.
   [[nodiscard]] const ShardedTensor& at(std::string_view name) const;
   [[nodiscard]] const std::vector<SafetensorsFile>& files() const { return files_; }
   /// Keeps the bytes of a piece alive.
@@ -74,16 +80,16 @@ class ShardCatalogue {
     return files_.at(piece.file).content();
   }
 
-  /// Copies the slice of `tensor` by one range a dimension (those beyond `ranges` are taken whole)
-  /// into `out`, row-major, which has exactly its size. Throws UsageError when the ranges leave the
-  /// tensor or the size is another. Cost: one copy; pieces that the slice does not touch are not
+  /// Copies a slice of `tensor`, one range a dimension, into `out`, row-major. Dimensions beyond
+  /// `ranges` are taken whole. Throws UsageError when a range leaves the tensor or `out` is not
+  /// exactly as large as the slice. Cost: one copy; pieces that the slice does not touch are not
   /// read.
   static void read(const ShardedTensor& tensor, std::span<const IndexRange> ranges,
                    std::span<std::byte> out);
 
-  /// Hands all bytes of `tensor`, row-major, to `sink` in pieces from the first to the last: from
-  /// where they lie when it is in one piece, else through a buffer. Memory: `buffer_bytes` at most,
-  /// or an element; the tensor for types of 4 and 6 bits.
+  /// Hands all bytes of `tensor`, row-major, to `sink`, in pieces from the first to the last. A
+  /// tensor in one piece is passed without a copy; any other goes through a buffer. Memory: at most
+  /// `buffer_bytes` or one element; for 4-bit and 6-bit types the whole tensor.
   static void stream(const ShardedTensor& tensor,
                      const std::function<void(std::span<const std::byte>)>& sink,
                      std::size_t buffer_bytes = std::size_t{8} << 20);

@@ -22,7 +22,7 @@ std::optional<std::size_t> number_of(std::string_view digits) {
   return static_cast<std::size_t>(*number);
 }
 
-// Cuts `text` at the last `separator` and returns what was behind it.
+// Cuts `text` at the last `separator` and returns the part behind it.
 std::optional<std::string_view> take_back(std::string_view& text, std::string_view separator) {
   const auto place = text.rfind(separator);
   if (place == std::string_view::npos) return std::nullopt;
@@ -59,7 +59,7 @@ PlannedShard planned(std::string file_name, const std::vector<TensorPart>& parts
   return shard;
 }
 
-// The line of all tensors' bytes and its cuts.
+// The line of all tensors' bytes, and where it is cut.
 struct Line {
   std::uint64_t total = 0;
   std::size_t ranks = 1;
@@ -67,7 +67,7 @@ struct Line {
   [[nodiscard]] std::uint64_t cut(std::size_t rank) const {
     return static_cast<std::uint64_t>(static_cast<unsigned __int128>(total) * rank / ranks);
   }
-  // The rank in whose part `byte` lies.
+  // Returns the rank whose part holds `byte`.
   [[nodiscard]] std::size_t owner(std::uint64_t byte) const {
     if (total == 0) return 0;
     const auto rank = static_cast<unsigned __int128>(byte) * ranks / total;
@@ -80,7 +80,7 @@ std::size_t first_long_dimension(const TensorSpec& tensor) {
   return static_cast<std::size_t>(place - tensor.shape.begin());
 }
 
-// Rows of `tensor`, which begins at `begin` on the line, that lie before each rank's part.
+// Distributes the rows of `tensor`, whose bytes begin at `begin` on the line, among the ranks.
 void deal_rows(const TensorSpec& tensor, std::uint64_t begin, std::uint64_t size, const Line& line,
                std::vector<std::vector<TensorPart>>& dealt) {
   const std::size_t d = first_long_dimension(tensor);
@@ -149,7 +149,8 @@ std::vector<PlannedShard> plan_shard_files(const std::string& stem, std::size_t 
   std::map<std::string_view, std::size_t> seen;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     check_inside(parts[i]);
-    // PyTorch's reader knows parts by where they begin, and would take it for the one that follows.
+    // PyTorch's reader identifies parts by their offset, and would confuse this one with the part
+    // that follows.
     if (parts[i].tile.empty() && !whole_tile(parts[i].shape).empty()) continue;
     const std::size_t file = seen[parts[i].name]++;
     if (file == files.size()) files.emplace_back();

@@ -22,7 +22,7 @@ constexpr const char* kShapesKey = "ACCELERATE_SHARDING_INFO";
 constexpr const char* kShape = "global_shape";
 
 // Receives the events of a parser of {"<tensor>": {"<key>": [1, 2], …}, …} and keeps the lists
-// below `key`; what else an entry holds is passed over.
+// below `key`. Other keys of an entry are skipped.
 class ListReader {
  public:
   using number_integer_t = std::int64_t;
@@ -120,8 +120,8 @@ class ListReader {
   std::vector<std::int64_t>* list_ = nullptr;
   std::string name_, key_;
   bool found_ = false;
-  int depth_ = 0;  // 1: among tensors, 2: in the entry of one, 3: in its list.
-  int skip_ = 0;   // Depth of nesting in what is passed over.
+  int depth_ = 0;  // 1: among tensors, 2: inside a tensor's entry, 3: in its list.
+  int skip_ = 0;   // Depth of nesting inside a skipped value.
 };
 
 ShardingInfo::ByName read_lists(const std::string& text, const char* where, const char* key) {
@@ -133,7 +133,7 @@ ShardingInfo::ByName read_lists(const std::string& text, const char* where, cons
 std::string lists_text(const ShardingInfo::ByName& lists, const char* key) {
   nlohmann::json all = nlohmann::json::object();
   for (const auto& [name, list] : lists) all[name][key] = list;
-  // What is no UTF-8 is refused with the names of the tensors, which say more.
+  // Does not throw for names that are not UTF-8: they are refused later, with the tensors' names.
   return all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 

@@ -1,6 +1,6 @@
-// What the header of a safetensors file says of tensors of which it holds only parts, as PyTorch's
-// distributed checkpoints (their Hugging Face storage) write it. The keys are in
-// docs/formats/sharded.md.
+// The part of a safetensors header that says which parts of tensors the file holds, as PyTorch's
+// distributed checkpoints write it (their Hugging Face storage). docs/formats/sharded.md lists the
+// keys.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,22 @@
 namespace accelerate {
 
 struct ShardingInfo {
-  /// A tensor's name → one whole number a dimension.
+  /// From a tensor's name to one whole number a dimension.
   using ByName = std::map<std::string, std::vector<std::int64_t>>;
 
-  ByName offsets;        ///< Where in the whole tensor that of this file begins.
-  ByName global_shapes;  ///< Of the whole tensors, where they are known: PyTorch does not say.
+  ByName offsets;        ///< Where this file's part begins in the whole tensor.
+  ByName global_shapes;  ///< Shapes of the whole tensors, if known; PyTorch does not write them.
 };
 
-/// The sharding information of a file; nullopt when it has none and so holds whole tensors. Trusts
-/// nothing: throws CheckpointError, whose message is a clause without the file's name, for what is
-/// no such JSON, a name or key twice, a number that is not a whole one from 0 to 2^63-1, more
-/// dimensions than a tensor may have, a newer version.
+/// Reads the sharding information of a file. Returns nullopt if it has none and so holds whole
+/// tensors. Trusts nothing. Throws CheckpointError, whose message is a clause without the file's
+/// name, for:
+/// - invalid JSON, or a name or key that appears twice,
+/// - a number that is not a whole number from 0 to 2^63-1,
+/// - too many dimensions, or a newer version.
 [[nodiscard]] std::optional<ShardingInfo> sharding_info_of(const SafetensorsMetadata& metadata);
 
-/// The metadata of a file with this information: PyTorch's three keys, and ours with the shapes.
+/// Returns the metadata for a file: PyTorch's three keys, and our key with the shapes.
 [[nodiscard]] SafetensorsMetadata sharding_metadata(const ShardingInfo& info);
 
 }  // namespace accelerate

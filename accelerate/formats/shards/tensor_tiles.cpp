@@ -35,7 +35,8 @@ Tiles covering(const Tiles& tiles, std::size_t d, std::int64_t index) {
   return found;
 }
 
-// Where along dimension `d` a tile begins or ends, and both ends of the dimension.
+// Returns the positions along dimension `d` where tiles begin or end, and both ends of the
+// dimension.
 std::vector<std::int64_t> cuts_of(const Tiles& tiles, std::size_t d, std::int64_t size) {
   std::vector<std::int64_t> cuts = {0, size};
   for (const TensorTile* tile : tiles) {
@@ -47,14 +48,14 @@ std::vector<std::int64_t> cuts_of(const Tiles& tiles, std::size_t d, std::int64_
   return cuts;
 }
 
-// Elements of the dimensions from `d` on that the tiles have.
+// Returns the number of elements that the tiles have in the dimensions from `d` on.
 std::uint64_t covered(const Tiles& tiles, std::size_t d) {
   std::uint64_t sum = 0;
   for (const TensorTile* tile : tiles) sum += volume(std::span(tile->sizes).subspan(d));
   return sum;
 }
 
-// Narrows a tensor that is known to have a hole, dimension by dimension.
+// Finds a hole in a tensor that is known to have one, dimension by dimension.
 std::vector<IndexRange> find_hole(std::span<const std::int64_t> shape, Tiles tiles) {
   std::vector<IndexRange> hole;
   for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -70,8 +71,8 @@ std::vector<IndexRange> find_hole(std::span<const std::int64_t> shape, Tiles til
   return hole;
 }
 
-// Cuts a range of elements at the rows of dimension `d`: what is left of the first row, whole rows,
-// and what is begun of the last.
+// Cuts a range of elements at the rows of dimension `d`: the rest of the first row, whole rows, and
+// the beginning of the last row.
 class RangeCutter {
  public:
   explicit RangeCutter(std::span<const std::int64_t> shape) : shape_(shape), at_(shape.size(), 0) {}
@@ -100,7 +101,8 @@ class RangeCutter {
     cut(d + 1, begin - at_[d] * row, end - at_[d] * row);
   }
 
-  // `rows` of dimension `d` from `first` on; the dimensions before it are where at_ says.
+  // Adds `rows` rows of dimension `d`, from `first` on. at_ holds the position in the dimensions
+  // before `d`.
   void add(std::size_t d, std::int64_t first, std::int64_t rows) {
     TensorTile tile = whole_tile({shape_.begin(), shape_.end()});
     for (std::size_t i = 0; i < d; ++i) {
@@ -168,7 +170,7 @@ std::optional<std::pair<std::size_t, std::size_t>> overlapping_tiles(
     return tiles[i].offsets.empty() ? 0 : tiles[i].offsets[0];
   };
   std::ranges::sort(order, {}, [&](std::size_t i) { return std::pair(begin(i), i); });
-  std::vector<std::size_t> open;  // Those that reach into the rows of the present one.
+  std::vector<std::size_t> open;  // Tiles that reach into the rows of the current tile.
   for (const std::size_t i : order) {
     std::erase_if(open, [&](std::size_t other) {
       return !tiles[other].offsets.empty() && tiles[other].ends()[0] <= begin(i);

@@ -48,7 +48,7 @@ void ProtoMessage::tag(int field, WireType type) {
   raw_varint(static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(type));
 }
 
-// Seven bits a byte, lowest first; the highest bit says that more follow.
+// Writes seven bits a byte, lowest first. The highest bit says that more bytes follow.
 void ProtoMessage::raw_varint(std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) text_ += static_cast<char>(value | 0x80);
   text_ += static_cast<char>(value);

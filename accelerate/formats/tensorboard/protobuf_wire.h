@@ -1,4 +1,4 @@
-// Protocol Buffers' wire format, writing only: enough for TensorBoard's event files.
+// Writes Protocol Buffers' wire format, as far as TensorBoard's event files need it.
 // docs/formats/tensorboard.md says which messages are written with it.
 #pragma once
 
@@ -9,18 +9,18 @@
 
 namespace accelerate::detail {
 
-/// One message, field by field. As in proto3, the caller leaves out fields that have their default
-/// value. Field numbers from 1.
+/// Builds one message, field by field. As in proto3, the caller leaves out fields that have their
+/// default value. Field numbers begin at 1.
 class ProtoMessage {
  public:
-  ProtoMessage& varint(int field, std::uint64_t value);               ///< int32, int64, bool, enum.
+  ProtoMessage& varint(int field, std::uint64_t value);               ///< int32, int64, bool, enum
   ProtoMessage& real(int field, double value);                        ///< double
   ProtoMessage& real32(int field, float value);                       ///< float
   ProtoMessage& bytes(int field, std::string_view value);             ///< string, bytes
-  ProtoMessage& message(int field, const ProtoMessage& value);        ///< A message in this one.
+  ProtoMessage& message(int field, const ProtoMessage& value);        ///< A nested message.
   ProtoMessage& reals(int field, const std::vector<double>& values);  ///< repeated double, packed
 
-  /// The message as it goes on the wire.
+  /// The message in wire format.
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:

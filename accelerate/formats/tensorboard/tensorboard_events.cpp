@@ -24,7 +24,7 @@ ProtoMessage event_at(const EventStamp& stamp) {
   return event;
 }
 
-// An event whose summary is this one value.
+// Returns an event whose summary is this one value.
 std::string summary_event(const EventStamp& stamp, const ProtoMessage& value) {
   ProtoMessage event = event_at(stamp);
   event.message(kSummary, ProtoMessage().message(1, value));
@@ -37,7 +37,7 @@ ProtoMessage tagged(std::string_view tag) {
   return value;
 }
 
-// SummaryMetadata that names the plugin a value is for.
+// Returns SummaryMetadata with the plugin that the value is for.
 ProtoMessage plugin_metadata(std::string_view plugin, std::string_view content) {
   ProtoMessage data;
   data.bytes(1, plugin);
@@ -45,7 +45,7 @@ ProtoMessage plugin_metadata(std::string_view plugin, std::string_view content) 
   return ProtoMessage().message(1, data);
 }
 
-// A TensorProto of one string.
+// Returns a TensorProto with one string.
 ProtoMessage string_tensor(std::string_view text) {
   constexpr int kDtString = 7;
   const ProtoMessage dim = ProtoMessage().varint(1, 1);
@@ -53,7 +53,7 @@ ProtoMessage string_tensor(std::string_view text) {
   return ProtoMessage().varint(1, kDtString).message(2, shape).bytes(8, text);
 }
 
-// A google.protobuf.Value.
+// Returns a google.protobuf.Value.
 ProtoMessage hparam_value(const HparamValue& value) {
   ProtoMessage message;
   if (const auto* number = std::get_if<double>(&value)) return message.real(2, *number);
@@ -61,7 +61,7 @@ ProtoMessage hparam_value(const HparamValue& value) {
   return message.varint(4, std::get<bool>(value) ? 1 : 0);
 }
 
-// hparams.DataType
+// Returns the type's number in hparams.DataType.
 std::uint64_t hparam_type(const HparamValue& value) {
   if (std::holds_alternative<std::string>(value)) return 1;
   return std::holds_alternative<bool>(value) ? 2 : 3;
@@ -88,7 +88,7 @@ ProtoMessage hparams_session_end() {
   return ProtoMessage().varint(1, kStatusSuccess);
 }
 
-// A value without data: what the plugin wants to know is in its metadata.
+// Returns a value without data: the plugin reads its metadata.
 std::string hparams_event(const EventStamp& stamp, std::string_view tag, int field,
                           const ProtoMessage& content) {
   const ProtoMessage data = ProtoMessage().message(field, content);

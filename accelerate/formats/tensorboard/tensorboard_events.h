@@ -1,6 +1,6 @@
-// TensorBoard's event files: a sequence of checked records, each a serialised Event message. Every
-// function returns one whole record, ready to be appended to a file; docs/formats/tensorboard.md
-// has the layout. The messages are byte for byte those of `torch.utils.tensorboard`.
+// TensorBoard's event files: a sequence of checksummed records, each a serialised Event message.
+// Every function returns whole records, ready to be appended to a file. docs/formats/tensorboard.md
+// has the layout. The messages equal those of `torch.utils.tensorboard` byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace accelerate {
 /// When something was logged.
 struct EventStamp {
   double wall_time = 0;   ///< Seconds since 1970.
-  std::int64_t step = 0;  ///< Of the training; 0 when none was given.
+  std::int64_t step = 0;  ///< Training step; 0 if none was given.
 };
 
 /// An image as a PNG file.
@@ -26,7 +26,7 @@ struct PngImage {
   std::string png;   ///< The file.
 };
 
-/// How values are distributed: bucket i counts those in (limit[i-1], limit[i]].
+/// The distribution of values. Bucket i counts the values in (limit[i-1], limit[i]].
 struct HistogramSummary {
   double min = 0, max = 0, num = 0, sum = 0, sum_squares = 0;
   std::vector<double> bucket_limit;
@@ -37,24 +37,26 @@ struct HistogramSummary {
 using HparamValue = std::variant<bool, double, std::string>;
 using Hparams = std::vector<std::pair<std::string, HparamValue>>;
 
-/// `payload` with its length and checksums, as TensorFlow frames records.
+/// Returns `payload` with its length and checksums, in TensorFlow's record framing.
 [[nodiscard]] std::string framed_record(std::string_view payload);
 
-/// CRC-32C, rotated and shifted, so that a checksum of data which holds checksums stays a good one.
+/// Returns the CRC-32C, rotated and shifted, so that the checksum of data that contains checksums
+/// stays reliable.
 [[nodiscard]] std::uint32_t masked_crc32c(std::string_view bytes);
 
-/// The event that every file begins with.
+/// Returns the event with which every file begins.
 [[nodiscard]] std::string file_version_event(double wall_time);
 [[nodiscard]] std::string scalar_event(const EventStamp& stamp, std::string_view tag, float value);
-/// Shown under Text; the tag gets "/text_summary" appended, as the plugin wants it. UTF-8.
+/// Returns a text that TensorBoard shows under Text. "/text_summary" is appended to the tag, as the
+/// plugin wants it. `text` is UTF-8.
 [[nodiscard]] std::string text_event(const EventStamp& stamp, std::string_view tag,
                                      std::string_view text);
 [[nodiscard]] std::string image_event(const EventStamp& stamp, std::string_view tag,
                                       const PngImage& image);
 [[nodiscard]] std::string histogram_event(const EventStamp& stamp, std::string_view tag,
                                           const HistogramSummary& histogram);
-/// The three records with which a run tells its hyperparameters to the HParams plugin: what there
-/// is, the values of this run, and that it has begun and ended.
+/// Returns the three records that tell the HParams plugin about a run: the hyperparameters there
+/// are, this run's values, and that the run has begun and ended.
 [[nodiscard]] std::string hparams_events(const EventStamp& stamp, const Hparams& hparams);
 
 }  // namespace accelerate

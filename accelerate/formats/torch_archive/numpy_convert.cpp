@@ -20,7 +20,7 @@ using Kind = PickleNode::Kind;
 }
 
 struct NumpyType {
-  char kind;          // b, i, u or f.
+  char kind;          // 'b', 'i', 'u' or 'f'.
   std::size_t width;  // Bytes.
 };
 
@@ -37,7 +37,7 @@ bool holds(const PickleNode& tuple, std::initializer_list<Kind> kinds) {
   return true;
 }
 
-// numpy.dtype("u4", False, True) with the state (3, "<", …).
+// Reads numpy.dtype("u4", False, True) with the state (3, "<", …).
 NumpyType type_of(const PickleNode& node) {
   if (!is_call_of(node, "numpy.dtype") || !holds(*node.items[1], {Kind::text})) {
     refuse_numpy("has no type of elements");
@@ -116,7 +116,8 @@ bool is_numpy_array(const PickleNode& call) {
          is_call_of(call, "numpy.core.multiarray._reconstruct");
 }
 
-// _reconstruct(numpy.ndarray, (0,), b"b") with the state (1, shape, dtype, column-major, bytes).
+// Reads _reconstruct(numpy.ndarray, (0,), b"b") with the state (1, shape, dtype, column-major,
+// bytes).
 NumpyArray convert_numpy_array(const PickleNode& call) {
   if (!holds(*call.items[1], {Kind::global}) || call.items[1]->items[0]->text != "numpy.ndarray" ||
       call.items.size() > 2) {

@@ -1,4 +1,4 @@
-// The numpy objects that Accelerate's random states and schedulers hold. Part of
+// Reads the numpy objects in Accelerate's random states and schedulers. Part of
 // formats/torch_archive.
 #pragma once
 
@@ -9,13 +9,14 @@
 
 namespace accelerate::detail {
 
-/// The bytes behind Python's encode(text, "latin1"), or behind bytes themselves in `text`.
+/// Returns the bytes of Python's encode(text, "latin1"): each character of `text` is one byte.
+/// Throws CheckpointError for another codec, or a character beyond latin1.
 [[nodiscard]] std::string decode_latin1(const PickleNode& text, const PickleNode& codec);
 
 /// Whether a call makes an array.
 [[nodiscard]] bool is_numpy_array(const PickleNode& call);
-/// All three throw CheckpointError whose message is a clause, also for element types other than
-/// bool, integers and floats, and for big-endian ones.
+/// Both functions throw CheckpointError whose message is a clause, also for big-endian numbers and
+/// for element types other than bool, integers and floats.
 [[nodiscard]] NumpyArray convert_numpy_array(const PickleNode& call);
 [[nodiscard]] TorchValue convert_numpy_scalar(const PickleNode& dtype, const PickleNode& bytes);
 

@@ -41,7 +41,7 @@ class Machine {
   std::vector<PickleNode*> pop_to_mark();
   PickleNode* top_of(Kind kind, const char* what);
 
-  // What operations share.
+  // Helpers of several operations.
   void text(std::string_view value);
   void push_integer(std::int64_t value);
   void big(std::string_view value);
@@ -56,7 +56,7 @@ class Machine {
   void add_entries(const std::vector<PickleNode*>& entries);
   void global(std::string_view module, std::string_view name);
 
-  // Operations that are more than a line.
+  // Operations that take more than one line.
   void protocol();
   void frame();
   void mark() { marks_.push_back(stack_.size()); }
@@ -233,7 +233,7 @@ void Machine::protocol() {
   }
 }
 
-// A frame only says how much may be read at once.
+// A frame only says how many bytes may be read at once.
 void Machine::frame() {
   if (number(8) > bytes_.size() - at_) take(bytes_.size());
 }
@@ -247,13 +247,13 @@ void Machine::pop_one() {
 }
 
 void Machine::real() {
-  const std::string_view digits = take(8);  // Highest first.
+  const std::string_view digits = take(8);  // Highest byte first.
   std::uint64_t bits = 0;
   for (const char digit : digits) bits = bits << 8 | static_cast<unsigned char>(digit);
   push_new(Kind::real)->real = std::bit_cast<double>(bits);
 }
 
-// A string of Python 2, which did not tell text from bytes.
+// Reads a string of Python 2, which did not distinguish text from bytes.
 void Machine::old_string(std::uint64_t size) {
   const std::string_view value = take(size);
   push_new(is_utf8(value) ? Kind::text : Kind::bytes)->text = value;
@@ -360,7 +360,7 @@ std::array<Machine::Operation, 256> Machine::operations() {
   of['u'] = [](M& m) { m.add_entries(m.pop_to_mark()); };
   of[0x8f] = [](M& m) { m.push_new(Kind::set); };
   of[0x90] = [](M& m) { m.append(Kind::set, m.pop_to_mark()); };
-  // Names and what they are called with.
+  // Names and their calls.
   of['c'] = [](M& m) { m.global_lines(); };
   of[0x93] = [](M& m) { m.stack_global(); };
   of['R'] = [](M& m) { m.reduce(); };

@@ -21,7 +21,7 @@ using detail::ZipEntry;
 constexpr std::string_view kSaveAgain =
     "; save it again in Python: torch.save(torch.load(old, weights_only=True), new)";
 
-// What the file is instead of a zip archive.
+// Throws CheckpointError that says what the file is instead of a zip archive.
 [[noreturn]] void refuse_impostor(std::string_view text) {
   constexpr std::string_view kLegacyMagic =
       "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
@@ -54,7 +54,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The entries of one archive, by their names below its folder.
+// The entries of one archive, by their names inside its folder.
 class Records {
  public:
   explicit Records(std::span<const std::byte> file) : entries_(detail::read_zip_directory(file)) {
@@ -119,7 +119,7 @@ std::shared_ptr<const FileContent> map_file(FileSystem& files, const std::filesy
 
 using TensorList = std::vector<std::pair<std::string, const TorchTensor*>>;
 
-// A state dict has nothing but tensors.
+// Whether a value is a dict with nothing but tensors.
 bool is_state(const TorchValue& value) {
   const auto* dict = value.as<TorchDict>();
   return dict != nullptr && !dict->entries.empty() &&
@@ -129,7 +129,7 @@ bool is_state(const TorchValue& value) {
          });
 }
 
-// "; below its key 'model' there is one: …", "" when there is none.
+// Returns "; there is one below 'model': …"; "" if there is none.
 std::string keys_of_states(const TorchValue& value) {
   std::vector<std::string> keys;
   if (const auto* dict = value.as<TorchDict>()) {
@@ -143,7 +143,7 @@ std::string keys_of_states(const TorchValue& value) {
          ": `accelerate convert --key NAME` takes it out";
 }
 
-// Readers would not agree on which of the two counts.
+// Refuses duplicate names: readers would disagree about which tensor counts.
 void check_unique(const TensorList& tensors, const std::filesystem::path& path) {
   std::set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {

@@ -31,7 +31,7 @@ class Converter {
   struct CallRow {
     std::string_view name;
     Call call;
-    std::size_t least, most;  // Arguments.
+    std::size_t least, most;  // Number of arguments.
   };
   friend std::vector<std::string_view> make_globals(bool script);
   static std::span<const CallRow> calls();
@@ -189,7 +189,7 @@ TorchValue Converter::convert_call(const PickleNode& node) {
   }
   TorchValue value = (this->*row->call)(arguments);
   const bool is_dict = value.as<TorchDict>() != nullptr && !name.starts_with("torch.jit.");
-  // The attributes of an OrderedDict, e.g. the _metadata of a module's state, are not data.
+  // The attributes of an OrderedDict, such as the _metadata of a module's state, are not data.
   if (!is_dict && (node.state != nullptr || !entries.empty())) {
     refuse_pickle("changes the result of " + printable(name) + " afterwards");
   }
@@ -201,7 +201,8 @@ TorchValue Converter::convert_call(const PickleNode& node) {
   return value;
 }
 
-// A module's state are its attributes. Others pack theirs by code, which is not run.
+// Reads the attributes of a module, which are its state. Classes that pack their state by code are
+// refused, because code is not run.
 TorchValue Converter::convert_object(const PickleNode& node) {
   if (node.state == nullptr || node.state->kind != Kind::dict) {
     refuse_pickle(
@@ -222,7 +223,8 @@ TorchValue Converter::bytes(Arguments) {
   return {TorchBytes{}};
 }
 
-// Protocol 2 has no bytes: Python writes them as a text, each byte a character.
+// Reads bytes of protocol 2, which has no bytes: Python writes them as text with one character a
+// byte.
 TorchValue Converter::encoded(Arguments arguments) {
   std::string bytes = decode_latin1(*arguments[0], *arguments[1]);
   charge(bytes.size());
@@ -280,7 +282,7 @@ TorchValue Converter::numpy_scalar(Arguments arguments) {
   return convert_numpy_scalar(*arguments[0], *arguments[1]);
 }
 
-// A list or dict of TorchScript, which says of what type its elements are.
+// Reads a list or dict of TorchScript, for which the pickle also states the type of the elements.
 TorchValue Converter::typed(Arguments arguments) {
   return convert(*arguments[0]);
 }

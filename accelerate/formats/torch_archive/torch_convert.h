@@ -1,4 +1,4 @@
-// Gives the nodes of a pickle of torch.save their meaning. Part of formats/torch_archive.
+// Turns the nodes of a pickle of torch.save into values. Part of formats/torch_archive.
 #pragma once
 
 #include <span>
@@ -10,14 +10,15 @@
 
 namespace accelerate::detail {
 
-/// The globals that mean something here, as "module.name", sorted: what read_pickle may let
-/// through.
+/// Returns the globals that read_pickle may allow because they have a meaning here, as
+/// "module.name", sorted.
 [[nodiscard]] std::span<const std::string_view> torch_globals();
-/// Those of TorchScript besides: its classes, and what it writes typed lists with.
+/// Returns torch_globals() and the globals of TorchScript: its classes, and the functions for typed
+/// lists.
 [[nodiscard]] std::span<const std::string_view> script_globals();
 
-/// The tree below `root`. Throws CheckpointError whose message is a clause: arguments of the wrong
-/// kind, tensors that leave their storage, loops and trees beyond TorchArchiveLimits.
+/// Returns the tree below `root`. Throws CheckpointError, whose message is a clause, for arguments
+/// of the wrong kind, tensors that leave their storage, loops, and trees beyond TorchArchiveLimits.
 [[nodiscard]] TorchValue convert_pickle(const PickleNode& root, const FindStorage& storages);
 
 }  // namespace accelerate::detail

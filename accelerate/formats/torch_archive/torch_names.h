@@ -11,10 +11,10 @@ namespace accelerate::detail {
 
 struct TorchName {
   std::string_view global;     ///< "torch.FloatStorage", "torch.float32".
-  std::optional<DType> dtype;  ///< None where our formats have no such type.
+  std::optional<DType> dtype;  ///< nullopt if our formats have no such type.
 };
 
-/// Storages that know their element type.
+/// Storages that imply their element type.
 [[nodiscard]] std::span<const TorchName> storage_names();
 /// torch.dtype objects.
 [[nodiscard]] std::span<const TorchName> dtype_names();

@@ -29,13 +29,13 @@ DType dtype_of(std::span<const TorchName> names, std::string_view global) {
 }
 
 struct Storage {
-  std::optional<DType> dtype = {};  // None: bytes.
+  std::optional<DType> dtype = {};  // nullopt: untyped bytes.
   std::string name = {}, device = {};
   std::int64_t elements = 0;
   std::span<const std::byte> bytes = {};
 };
 
-// Refuses a storage whose entry has another size than the pickle says.
+// Throws CheckpointError if the size of a storage's entry differs from the size in the pickle.
 void check_size(const Storage& storage) {
   const auto size = bytes_of(storage.dtype.value_or(DType::u8), std::array{storage.elements});
   if (size == storage.bytes.size()) return;
@@ -45,7 +45,7 @@ void check_size(const Storage& storage) {
                         (size ? std::to_string(*size) : "more than 64 bits can count"));
 }
 
-// ("storage", type, name, device, number of elements).
+// Reads ("storage", type, name, device, number of elements).
 Storage storage_of(const PickleNode& node, const FindStorage& storages) {
   const Arguments id = node.kind == Kind::persistent && node.items[0]->kind == Kind::tuple
                            ? Arguments(node.items[0]->items)
@@ -67,7 +67,8 @@ Storage storage_of(const PickleNode& node, const FindStorage& storages) {
   return storage;
 }
 
-// One past the last element that a tensor reaches, counted from its first; nullopt on overflow.
+// Returns one past the last element that a tensor reaches, counted from its first element; nullopt
+// on overflow.
 std::optional<std::uint64_t> extent_of(const TorchTensor& tensor) {
   if (std::ranges::find(tensor.shape, 0) != tensor.shape.end()) return 0;
   std::uint64_t extent = 1;
@@ -82,7 +83,7 @@ std::optional<std::uint64_t> extent_of(const TorchTensor& tensor) {
   return extent;
 }
 
-// The part of the storage that the tensor reaches.
+// Returns the part of the storage that the tensor reaches.
 std::span<const std::byte> bytes_within(const Storage& storage, const TorchTensor& tensor) {
   const std::uint64_t width = bits_of(tensor.dtype) / 8;
   const std::uint64_t available = storage.bytes.size() / width;
@@ -96,7 +97,7 @@ std::span<const std::byte> bytes_within(const Storage& storage, const TorchTenso
   return storage.bytes.subspan(tensor.storage_offset * width, *extent * width);
 }
 
-// (storage, offset, shape, stride, requires_grad, hooks, …).
+// Reads (storage, offset, shape, stride, requires_grad, hooks, …).
 TorchTensor build(Arguments arguments, const Storage& storage, DType dtype) {
   TorchTensor tensor;
   tensor.dtype = dtype;
@@ -116,7 +117,7 @@ TorchTensor build(Arguments arguments, const Storage& storage, DType dtype) {
   return tensor;
 }
 
-// The argument beyond those that every tensor has, which says that it is a lazy view.
+// Refuses a tensor whose optional argument at `index` says that it is a lazy view.
 void check_metadata(Arguments arguments, std::size_t index) {
   if (arguments.size() <= index) return;
   const PickleNode& metadata = *arguments[index];

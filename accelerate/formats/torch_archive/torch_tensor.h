@@ -1,4 +1,4 @@
-// The tensors of a pickle of torch.save. Part of formats/torch_archive.
+// Reads the tensors of a pickle of torch.save. Part of formats/torch_archive.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@
 
 namespace accelerate::detail {
 
-/// The bytes of the storage of that name, nullopt when the archive has none.
+/// Returns the bytes of the storage with this name; nullopt if the archive has none.
 using FindStorage = std::function<std::optional<std::span<const std::byte>>(std::string_view)>;
 
-/// A tuple of numbers from 0 on, e.g. a shape; `what` stands for it in messages.
+/// Reads a tuple of non-negative numbers, such as a shape. `what` begins the error message.
 [[nodiscard]] std::vector<std::int64_t> sizes_of(const PickleNode& tuple, const char* what);
 
-/// The tensor of _rebuild_tensor_v2 and _v3 with these arguments, as many as they take at least.
-/// Both throw CheckpointError whose message is a clause: arguments of the wrong kind, a storage
-/// that is missing or of another size, a tensor that leaves it.
+/// Reads the tensor that _rebuild_tensor_v2 or _v3 makes from these arguments. The caller has
+/// checked that there are enough. Both functions throw CheckpointError, whose message is a clause,
+/// for arguments of the wrong kind, a storage that is missing or of another size, and a tensor that
+/// leaves its storage.
 [[nodiscard]] TorchTensor convert_tensor(std::span<PickleNode* const> arguments,
                                          const FindStorage& storages);
 [[nodiscard]] TorchTensor convert_tensor_v3(std::span<PickleNode* const> arguments,

@@ -36,7 +36,7 @@ const TorchValue* find_last(const TorchValue& value, const Key& key) {
   return nullptr;
 }
 
-// Moves `index` on to the next element, row-major, and `from` to where it is.
+// Moves `index` to the next element in row-major order, and `from` to the offset of that element.
 void advance(const TorchTensor& tensor, std::vector<std::int64_t>& index, std::uint64_t& from) {
   for (std::size_t d = tensor.shape.size(); d-- > 0;) {
     const auto stride = static_cast<std::uint64_t>(tensor.strides[d]);

@@ -1,5 +1,6 @@
-// What a file of torch.save holds, as plain data: numbers, text, containers, and tensors that point
-// into the file. A tree: what Python shared is here twice, except for the bytes of tensors.
+// The content of a file of torch.save as plain data: numbers, text, containers, and tensors that
+// point into the file. It is a tree: a value that Python shared appears twice, but the bytes of
+// tensors are shared.
 #pragma once
 
 #include <cstddef>
@@ -42,14 +43,14 @@ struct TorchSet {
   std::vector<TorchValue> items;  ///< In the order of the file.
 };
 
-/// A dict, OrderedDict or Counter, in the order of the file; the last of equal keys counts in
+/// A dict, OrderedDict or Counter, in the order of the file. Of equal keys the last counts, as in
 /// Python.
 struct TorchDict {
   std::vector<TorchEntry> entries;
 };
 
-/// An object of TorchScript, most often a module: what its attributes hold, by their names, in the
-/// order of the file. Its class and its code are not read.
+/// An object of TorchScript, most often a module: its attributes by name, in the order of the file.
+/// Its class and its code are not read.
 struct TorchObject {
   std::vector<TorchEntry> attributes;
 };
@@ -74,38 +75,40 @@ struct TorchTensor {
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  ///< In elements, none negative.
-  /// From its first element to the end of its last; the elements between may be another tensor's.
+  /// From the tensor's first element to the end of its last; elements in between may belong to
+  /// other tensors.
   std::span<const std::byte> bytes;
-  std::string storage;               ///< Tensors of one storage share memory; its name in the file.
-  std::uint64_t storage_offset = 0;  ///< Of the first element in the storage, in elements.
-  std::uint64_t storage_bytes = 0;   ///< Of the whole storage.
-  std::string device = "cpu";        ///< Where it was when it was saved.
+  std::string storage;               ///< Name in the file; equal for shared memory.
+  std::uint64_t storage_offset = 0;  ///< Of the first element, in elements.
+  std::uint64_t storage_bytes = 0;   ///< Size of the whole storage.
+  std::string device = "cpu";        ///< Device from which it was saved.
   bool requires_grad = false;
   bool is_parameter = false;
 
   /// Whether the elements follow each other in row-major order.
   [[nodiscard]] bool contiguous() const;
-  /// Bytes of all elements. They may be any number of times what the file has: a stride of 0
-  /// repeats an element.
+  /// Returns the bytes of all elements. They may be many times the bytes in the file, because a
+  /// stride of 0 repeats an element.
   [[nodiscard]] std::uint64_t size_bytes() const;
-  /// Whether the elements may be read in place; else copy them with memcpy first.
+  /// Whether the elements may be read in place. If not, copy them with memcpy first.
   [[nodiscard]] bool aligned() const;
-  /// The elements one after the other, row-major, into `out`, which must have exactly their size.
-  /// Throws UsageError when it has not. Cost: one memcpy when contiguous, else one an element.
+  /// Copies the elements, row-major, into `out`, which must have exactly size_bytes() bytes. Throws
+  /// UsageError otherwise. Cost: one memcpy if contiguous, else one an element.
   void copy_to(std::span<std::byte> out) const;
-  /// The same handed to `sink`: all at once when contiguous, else in pieces of up to 1 MiB.
+  /// Hands the elements to `sink`, row-major: in one piece if contiguous, else in pieces of up to 1
+  /// MiB.
   void stream_to(const ByteSink& sink) const;
 };
 
 /// A numpy.ndarray of numbers.
 struct NumpyArray {
-  std::string dtype;  ///< As numpy writes it: "<u4", "|b1", "<f8". Byte order always little.
+  std::string dtype;  ///< In numpy's notation: "<u4", "|b1", "<f8". Always little-endian.
   std::vector<std::int64_t> shape;
   bool fortran_order = false;  ///< Column-major.
   std::string bytes;
 };
 
-/// One value. Numpy's scalars have become bool, integer or double.
+/// One value. Numpy's scalars become bool, integer or double.
 struct TorchValue {
   using Content = std::variant<TorchNone, bool, std::int64_t, TorchBigInteger, double, std::string,
                                TorchBytes, TorchList, TorchTuple, TorchSet, TorchDict, TorchObject,
@@ -113,18 +116,18 @@ struct TorchValue {
 
   Content content;
 
-  /// The content if it is a T, else nullptr.
+  /// Returns the content if it is a T, else nullptr.
   template <typename T>
   [[nodiscard]] const T* as() const {
     return std::get_if<T>(&content);
   }
-  /// The value below a key of a dict, the last if there are several; nullptr when there is none or
-  /// this is no dict.
+  /// Returns the value below a key of a dict, the last one if there are several. Returns nullptr if
+  /// there is none or this is not a dict.
   [[nodiscard]] const TorchValue* find(std::string_view key) const;
   [[nodiscard]] const TorchValue* find(std::int64_t key) const;
-  /// The items of a list or tuple; nothing of anything else.
+  /// Returns the items of a list or tuple; empty for anything else.
   [[nodiscard]] std::span<const TorchValue> items() const;
-  /// "a dict of 3 entries", "a tensor F32 [2, 3]", for messages.
+  /// Returns a description for messages: "a dict of 3 items", "a tensor F32 [2, 3]".
   [[nodiscard]] std::string describe() const;
 };
 

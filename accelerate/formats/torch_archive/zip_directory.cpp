@@ -13,14 +13,14 @@ namespace accelerate::detail {
 namespace {
 
 constexpr std::uint64_t kMostEntries = 1'000'000;
-constexpr std::uint16_t kAll16 = 0xFFFF;  // "The number is in the zip64 record."
+constexpr std::uint16_t kAll16 = 0xFFFF;  // Means: the number is in the zip64 record.
 constexpr std::uint32_t kAll32 = 0xFFFFFFFF;
 
 [[noreturn]] void refuse_zip(const std::string& why) {
   throw CheckpointError("as a zip archive it is damaged: " + why);
 }
 
-// Reads fixed-width numbers, lowest byte first, and never beyond its end.
+// Reads little-endian numbers of fixed width, never beyond the end.
 class Fields {
  public:
   explicit Fields(std::string_view bytes) : rest_(bytes) {}
@@ -50,7 +50,7 @@ class Fields {
   std::string_view rest_;
 };
 
-// `size` bytes from `offset` on; refused when they are not all there.
+// Returns `size` bytes from `offset` on. Throws CheckpointError if they are not all there.
 std::string_view part(std::string_view file, std::uint64_t offset, std::uint64_t size) {
   if (offset > file.size() || size > file.size() - offset) {
     refuse_zip("a table points beyond the end of the file");
@@ -60,10 +60,11 @@ std::string_view part(std::string_view file, std::uint64_t offset, std::uint64_t
 
 struct Directory {
   std::uint64_t entries = 0, size = 0, offset = 0;
-  std::uint64_t end = 0;  // Where the record that describes it begins.
+  std::uint64_t end = 0;  // Where its end record begins.
 };
 
-// A comment of up to 64 KiB may follow the last record; it must then end with the file.
+// Returns the offset of the last record. A comment of up to 64 KiB may follow it, but must end with
+// the file.
 std::uint64_t find_end_record(std::string_view file) {
   constexpr std::size_t kSize = 22, kMostComment = 65535;
   if (file.size() < kSize) refuse_zip("it is too short");
@@ -95,7 +96,8 @@ Directory read_zip64_record(std::string_view file, std::uint64_t locator) {
   return found;
 }
 
-// The plain record and the zip64 one must not tell two readers two things.
+// The plain and the zip64 record must not contradict each other: two readers would see two
+// archives.
 template <typename Number>
 void check_same(Number plain, Number all, std::uint64_t wide) {
   if (plain != all && plain != wide) refuse_zip("its two tables of contents contradict each other");
@@ -127,7 +129,7 @@ struct RawEntry {
   std::uint64_t data = 0;
 };
 
-// The sizes that do not fit into 32 bits are in an extra field, in this order.
+// Reads the sizes that do not fit into 32 bits from an extra field, which has them in this order.
 void read_zip64_field(std::string_view extra, RawEntry& entry, bool size, bool packed,
                       bool header) {
   Fields fields(extra);
@@ -171,7 +173,7 @@ RawEntry read_entry(Fields& fields) {
   return entry;
 }
 
-// What precedes the data must agree with the table of contents.
+// Finds the data behind the local header, which must agree with the table of contents.
 void find_data(std::string_view file, RawEntry& entry, std::uint64_t directory) {
   Fields fields(part(file, entry.header, 30));
   if (fields.take(4) != "PK\3\4")

@@ -7,10 +7,10 @@
 
 namespace accelerate::detail {
 
-/// "00012"; more digits where five do not suffice.
+/// Returns "00012"; more digits if five are not enough.
 [[nodiscard]] std::string five_digits(std::size_t number);
 
-/// False for "".
+/// Whether `text` consists of digits; false for "".
 [[nodiscard]] bool all_digits(std::string_view text);
 
 }  // namespace accelerate::detail

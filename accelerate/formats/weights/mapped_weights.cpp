@@ -17,7 +17,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// How map_weight_files was called.
+// The arguments of map_weight_files().
 struct Request {
   const MapWeightsOptions& options;
   FileSystem& files;
@@ -28,7 +28,7 @@ TorchTensor row_major(const StoredTensor& stored) {
   tensor.dtype = stored.dtype;
   tensor.shape = stored.shape;
   tensor.strides.assign(stored.shape.size(), 1);
-  // An empty tensor's dimensions may be of any size.
+  // The dimensions of an empty tensor may be so large that their product overflows.
   const bool empty = stored.bytes.empty();
   for (std::size_t d = stored.shape.size(); !empty && d-- > 1;)
     tensor.strides[d - 1] = tensor.strides[d] * tensor.shape[d];
@@ -123,7 +123,7 @@ std::vector<TiedWeight> remove_ties(std::vector<MappedWeight>& weights) {
     if (tensor.bytes.empty()) return false;
     auto strides = tensor.strides;
     for (std::size_t d = 0; d < strides.size(); ++d)
-      if (tensor.shape[d] == 1) strides[d] = 1;  // Nothing is ever that far away.
+      if (tensor.shape[d] == 1) strides[d] = 1;  // This stride is never used.
     const auto [kept, first] =
         seen.emplace(Place{tensor.bytes.data(), tensor.dtype, tensor.shape, std::move(strides)},
                      weight.name);

@@ -1,5 +1,5 @@
-// The weights of a model as they lie on disk, of safetensors or torch.save, in one file or several:
-// found, checked and mapped, without a copy.
+// Finds, checks and maps the weights of a model, without a copy. They lie in one or several files
+// of safetensors or torch.save.
 #pragma once
 
 #include <filesystem>
@@ -22,36 +22,37 @@ struct MappedWeight {
 
 struct MappedWeights {
   std::vector<MappedWeight> weights;  ///< In the order of the files.
-  SafetensorsMetadata metadata;  ///< Of safetensors files; of several the first's entry counts.
+  SafetensorsMetadata metadata;       ///< Of safetensors files; of equal keys the first file's.
 };
 
 struct MapWeightsOptions {
-  /// In files of torch.save: the state dict below this key of a dict, "state_dict", "model".
+  /// For files of torch.save: which key of a dict holds the state dict, such as "state_dict" or
+  /// "model".
   std::string key = {};
 };
 
-/// The weights at `path`, which is
-/// - a file of safetensors (.safetensors) or of torch.save (.bin, .pt, .pth, .ckpt), the latter of
-///   Python or LibTorch, of a state dict, a module, or a TorchScript module,
-/// - an index (.index.json) of either,
-/// - or a folder with model.safetensors, its index, pytorch_model.bin or its index: the first of
-///   these that is there.
+/// Maps the weights at `path`, which is one of:
+/// - a file of safetensors (.safetensors) or of torch.save (.bin, .pt, .pth, .ckpt). A file of
+///   torch.save, from Python or LibTorch, holds a state dict, a module or a TorchScript module,
+/// - an index (.index.json) of either kind,
+/// - a folder. The first of these that it holds is taken: model.safetensors, its index,
+///   pytorch_model.bin, its index.
 /// Trusts nothing and executes nothing. Throws CheckpointError. Cost: headers are read, data is
 /// not.
 [[nodiscard]] MappedWeights map_weight_files(const std::filesystem::path& path,
                                              const MapWeightsOptions& options = {},
                                              FileSystem& files = real_file_system());
 
-/// A weight that is another under a second name.
+/// A weight that is another weight under a second name.
 struct TiedWeight {
   std::string name, kept_as;
 };
 
-/// Leaves of weights that are the same elements of the same memory, as tied ones in files of
-/// torch.save, only the first. Returns the others, in their order.
+/// Removes weights that are the same elements of the same memory as an earlier weight, such as tied
+/// weights in files of torch.save. Returns the removed ones, in their order.
 std::vector<TiedWeight> remove_ties(std::vector<MappedWeight>& weights);
 
-/// The weights as sources for write_weights, which keep the files mapped.
+/// Returns the weights as sources for write_weights(). The sources keep the files mapped.
 [[nodiscard]] std::vector<WeightSource> weight_sources(const std::vector<MappedWeight>& weights);
 
 }  // namespace accelerate

@@ -99,7 +99,7 @@ std::uint64_t parse_shard_size(std::string_view text) {
   }
   const auto value = parse_double(trim(number));
   if (!value) refuse_size(text);
-  // At least a byte, and below 2^63: larger disks do not exist, and the number must fit.
+  // At least one byte, and less than 2^63: larger disks do not exist, and the number must fit.
   const double bytes = *value * multiplier;
   if (!(bytes >= 1) || bytes >= 9.2e18) refuse_size(text);
   return static_cast<std::uint64_t>(bytes);

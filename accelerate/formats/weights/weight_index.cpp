@@ -14,7 +14,7 @@ namespace {
 
 using detail::printable;
 
-// Why a name cannot stand for a file beside the index, "" when it can.
+// Returns why a name cannot stand for a file beside the index; "" if it can.
 std::string fault_of_file_name(std::string_view name) {
   constexpr std::string_view kForbidden = "/\\:";
   if (name.empty()) return "it is empty";
@@ -57,7 +57,8 @@ void check_any(std::size_t tensors) {
         "its weights? Save the model anew");
 }
 
-// Some writers gave a float. What is no whole number of bytes is no reason to refuse the weights.
+// Reads total_size, for which some writers gave a float. A value that is not a whole number of
+// bytes is ignored, because it is no reason to refuse the weights.
 std::optional<std::uint64_t> total_size(const Node& document) {
   const Node* metadata = document.find("metadata");
   const Node* total = metadata != nullptr ? metadata->find("total_size") : nullptr;
@@ -65,7 +66,7 @@ std::optional<std::uint64_t> total_size(const Node& document) {
   if (const auto exact = parse_int(total->text)) {
     return *exact >= 0 ? std::optional<std::uint64_t>(*exact) : std::nullopt;
   }
-  constexpr double kMost = 9007199254740992.0;  // Whole numbers are exact up to here.
+  constexpr double kMost = 9007199254740992.0;  // Doubles hold whole numbers exactly up to here.
   const auto number = parse_double(total->text);
   if (!number || !(*number >= 0) || *number > kMost || std::floor(*number) != *number) {
     return std::nullopt;

@@ -20,7 +20,7 @@ ByName by_name(const std::vector<WeightSource>& weights) {
   return named;
 }
 
-// A size that overflows is the layout's to refuse.
+// Returns names and sizes. A size that overflows becomes 0 here and is refused by the layout.
 std::vector<ShardItem> items_of(const std::vector<WeightSource>& weights) {
   std::vector<ShardItem> items;
   for (const WeightSource& weight : weights)
@@ -28,7 +28,7 @@ std::vector<ShardItem> items_of(const std::vector<WeightSource>& weights) {
   return items;
 }
 
-// Everything but the commit.
+// Writes a file, but does not commit it.
 SafetensorsWriter written(const Path& file, std::vector<TensorSpec> specs, const ByName& sources,
                           const WriteWeightsOptions& options, FileSystem& files) {
   SafetensorsWriter writer(files, file, std::move(specs),
@@ -51,7 +51,8 @@ void remove_stale(const Path& folder, const std::set<std::string>& written, cons
   }
 }
 
-// The index goes first and comes last: without one, no reader takes shards for a whole.
+// Removes the index first and writes the new one last: without an index, no reader takes shards for
+// a complete model.
 std::vector<std::string> commit(std::vector<SafetensorsWriter>& pending,
                                 const std::vector<WeightShard>& shards, const Path& folder,
                                 const WriteWeightsOptions& options, FileSystem& files) {

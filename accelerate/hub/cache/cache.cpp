@@ -22,7 +22,7 @@ using detail::check_safe;
 using detail::is_commit;
 using detail::shown;
 
-// As os.getenv: a variable that is set but empty counts.
+// Like os.getenv: a variable that is set but empty counts.
 std::optional<std::string> python_env(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
@@ -32,7 +32,7 @@ std::string expanded(const std::string& path) {
   return detail::expand_variables(detail::expand_user(path));
 }
 
-// For messages: leaves out what cannot be read.
+// Returns names for messages; skips entries that cannot be read.
 template <typename Iterator>
 std::vector<std::string> names_below(const fs::path& folder, fs::file_type kind) {
   std::vector<std::string> names;
@@ -51,7 +51,7 @@ class CachedRepository {
  public:
   CachedRepository(std::string id, const HubOptions& options);
   [[nodiscard]] fs::path snapshot() const;
-  /// "Download it with …".
+  /// Returns "Download it with …".
   [[nodiscard]] std::string cure() const;
 
  private:
@@ -86,7 +86,7 @@ std::string CachedRepository::cure() const {
          offline + ", or pass a folder that holds it.";
 }
 
-// A name cannot hold "--", so the folders' names tell the ids exactly.
+// A part of an id cannot contain "--", so folder names identify the ids exactly.
 std::string CachedRepository::similar() const {
   const std::string prefix = kind_ + "s--";
   std::vector<std::string> ids;
@@ -151,7 +151,7 @@ fs::path CachedRepository::snapshot() const {
   throw FileError("find", snapshot, why + label() + "; " + revisions() + cure());
 }
 
-// `cure` says what to do about a link without its content.
+// Looks for a file. Throws FileError, ending with `cure`, for a link without its content.
 template <typename Cure>
 std::optional<fs::path> file_in(const fs::path& folder, const std::string& filename,
                                 const Cure& cure) {

@@ -1,4 +1,4 @@
-// Looks at files of the cache, with care for links.
+// Looks at files of the cache, with care not to follow links by mistake.
 #pragma once
 
 #include <chrono>
@@ -21,28 +21,29 @@ struct BlobStatus {
   Time modified;
 };
 
-/// Follows links. nullopt when nothing is there.
+/// Follows links. Returns nullopt when nothing is there.
 [[nodiscard]] std::optional<BlobStatus> status_of(const std::filesystem::path& path);
 /// Follows links.
 [[nodiscard]] bool is_folder(const std::filesystem::path& path);
-/// These two do not follow a link at `path`.
+/// Neither of these functions follows a link at `path`.
 [[nodiscard]] bool is_own_file(const std::filesystem::path& path);
 [[nodiscard]] bool is_own_folder(const std::filesystem::path& path);
-/// The names in `folder`; none where there is no folder.
+/// Returns the names in `folder`; none if there is no such folder.
 [[nodiscard]] std::vector<std::string> names_in(const std::filesystem::path& folder);
-/// What is below `folder`, sorted, but for folders and links to folders, which are not entered.
-/// Throws FileError. Source: Python's `Path.glob("**/*")`.
+/// Returns the paths below `folder`, sorted, without folders and links to folders. Links to folders
+/// are not entered. Throws FileError. Source: Python's `Path.glob("**/*")`.
 [[nodiscard]] Paths paths_below(const std::filesystem::path& folder);
-/// Where the link `link` points, not followed further. Source: `os.path.abspath`.
+/// Returns the path that `link` points to; further links are not followed. Source:
+/// `os.path.abspath`.
 [[nodiscard]] std::filesystem::path target_of(const std::filesystem::path& link,
                                               std::error_code& error);
 [[nodiscard]] bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
 /// Whether a link is among the folders above `path`.
 [[nodiscard]] bool is_behind_link(const std::filesystem::path& path);
-/// Files that operating systems add to folders. Source: FILES_TO_IGNORE.
+/// Whether `name` is a file that an operating system adds to folders. Source: FILES_TO_IGNORE.
 [[nodiscard]] bool is_helper(std::string_view name);
 [[nodiscard]] bool is_lower_hex(std::string_view text);
-/// In quotes and safe to print, never cut.
+/// Returns the path in quotes, safe to print and never shortened.
 [[nodiscard]] std::string quoted(const std::filesystem::path& path);
 
 }  // namespace accelerate::detail::cache_files

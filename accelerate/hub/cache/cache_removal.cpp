@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A repository of a scan and, unless all of it is meant, one of its revisions.
+// A repository of a scan, or one of its revisions. `revision` is null for the whole repository.
 struct Choice {
   const CachedRepo* repo = nullptr;
   const CachedRevision* revision = nullptr;
@@ -42,7 +42,7 @@ Choices repos_where(const CacheScan& scan, const auto& fits) {
   return found;
 }
 
-// "type/id" wins over an id that looks like one, equal case over other case.
+// A name of the form "type/id" wins over an equal id, and equal case over different case.
 Choices repos_called(const CacheScan& scan, const std::string& name) {
   const std::string any_case = lower(name);
   Choices found = repos_where(scan, [&](const auto& repo) { return repo.cache_id() == name; });
@@ -54,7 +54,8 @@ Choices repos_called(const CacheScan& scan, const std::string& name) {
   return repos_where(scan, [&](const auto& repo) { return lower(repo.id) == any_case; });
 }
 
-// The revisions of `repos` whose commit is `text` or, if there is none, begins with it.
+// Returns the revisions of `repos` whose commit is `text`. If there is none, returns those whose
+// commit begins with it.
 Choices commits_called(const Choices& repos, const std::string& text) {
   constexpr std::size_t kLeastDigits = 7;
   const std::string digits = lower(text);
@@ -110,7 +111,7 @@ Choice choose(const CacheScan& scan, const std::string& text) {
 class RemovalPlanner {
  public:
   explicit RemovalPlanner(const CacheScan& scan) : store_(scan.path) { plan_.cache = scan.path; }
-  /// `chosen` are revisions of `repo`; all of them mean the whole repository.
+  /// `chosen` are revisions of `repo`; if they are all its revisions, the whole repository goes.
   void add(const CachedRepo& repo, const std::set<const CachedRevision*>& chosen);
   CacheRemoval take();
 
@@ -123,7 +124,7 @@ class RemovalPlanner {
 
   SharedStore store_;
   CacheRemoval plan_;
-  std::map<fs::path, std::uint64_t> unlinked_;  // Blobs that go, with their bytes.
+  std::map<fs::path, std::uint64_t> unlinked_;  // Removed blobs and their bytes.
   std::set<fs::path> kept_;                     // Blobs that remaining revisions use.
   std::set<fs::path> shared_;
 };
@@ -132,7 +133,7 @@ void RemovalPlanner::keep(const fs::path& path, const std::string& reason) {
   plan_.faults.push_back(quoted(path) + " stays: " + reason);
 }
 
-// Whether no link lies on the way to what a removal of the revision would remove.
+// Whether no link lies on the way to the paths that removing the revision would remove.
 bool RemovalPlanner::can_remove(const CachedRepo& repo, const CachedRevision& revision) {
   Paths paths = {revision.snapshot};
   for (const auto& ref : revision.refs) paths.push_back(repo.path / "refs" / ref);
@@ -169,7 +170,7 @@ void RemovalPlanner::add_revision(const CachedRepo& repo, const CachedRevision& 
   }
 }
 
-// A file that lies in the snapshot itself goes with it.
+// A blob inside the snapshot is removed with the snapshot.
 void RemovalPlanner::add_blob(const CachedBlob& blob, const fs::path& blobs,
                               const fs::path& snapshot) {
   const bool is_in_snapshot = is_below(blob.path, snapshot);
@@ -219,7 +220,7 @@ CacheRemoval RemovalPlanner::take() {
 
 // --- Removal -------------------------------------------------------------------------------------
 
-// What lies in `repo`/`folder`; nothing where one of the two is a link.
+// Returns the paths in `repo`/`folder`; none if one of the two is a link.
 Paths entries_of(const fs::path& repo, const char* folder) {
   Paths entries;
   if (!is_own_folder(repo) || !is_own_folder(repo / folder)) return entries;
@@ -238,7 +239,7 @@ void check_inside(const fs::path& cache, const Paths& paths) {
   }
 }
 
-// Returns once the names are gone from the disk too.
+// Removes `paths` and syncs their folders.
 void remove_each(const Paths& paths, FileSystem& files) {
   std::set<fs::path> folders;
   for (const auto& path : paths) {
@@ -247,7 +248,7 @@ void remove_each(const Paths& paths, FileSystem& files) {
   for (const auto& folder : folders) files.sync_directory(folder);
 }
 
-// `paths`, and what the repositories that go whole hold in `folder`.
+// Returns `paths` and the entries of `folder` in repositories that are removed whole.
 Paths with_entries(Paths paths, const CacheRemoval& removal, const char* folder) {
   for (const auto& repo : removal.repos) {
     const Paths entries = entries_of(repo, folder);
@@ -280,7 +281,7 @@ void remove(const CacheRemoval& removal, FileSystem& files) {
   }
   remove_each(with_entries(removal.refs, removal, "refs"), files);
   remove_each(removal.records, files);
-  // The emptied folder of snapshots stays for now: without it a scan would call the rest damaged.
+  // The empty folder of snapshots stays for now: without it, a scan would call the rest damaged.
   remove_each(with_entries(removal.snapshots, removal, "snapshots"), files);
   remove_each(with_entries(removal.blobs, removal, "blobs"), files);
   remove_each(removal.repos, files);

@@ -8,8 +8,8 @@
 // Numbers equal huggingface_hub 2.4's. Source: `delete_revisions` in `utils/_cache_manager.py`,
 // `utils/_shared_blobs.py`, `hf cache rm` in `cli/cache.py`.
 //
-// Threads: every function may be called from several threads at once. No other process or thread
-// may download into what remove() removes.
+// Threads: every function may be called from several threads at the same time. No other process or
+// thread may download into what remove() removes.
 #pragma once
 
 #include <cstdint>
@@ -26,42 +26,44 @@ namespace accelerate {
 struct CacheRemoval {
   std::filesystem::path cache;                   ///< The scanned folder.
   std::vector<std::filesystem::path> refs;       ///< Files below refs/ of removed revisions.
-  std::vector<std::filesystem::path> records;    ///< Their trees/<commit>.json, .no_exist/<commit>.
-  std::vector<std::filesystem::path> snapshots;  ///< Their folders.
+  std::vector<std::filesystem::path> records;    ///< trees/<commit>.json, .no_exist/<commit>.
+  std::vector<std::filesystem::path> snapshots;  ///< Folders of removed revisions.
   std::vector<std::filesystem::path> blobs;      ///< Contents that no other revision uses.
-  std::vector<std::filesystem::path> repos;      ///< Folders of repositories that go whole.
-  std::vector<std::filesystem::path> locks;      ///< The folders below .locks/ of these.
-  /// Shared contents that go when no repository links to them any more.
+  std::vector<std::filesystem::path> repos;      ///< Folders of repositories removed as a whole.
+  std::vector<std::filesystem::path> locks;      ///< Folders below .locks/ of these repositories.
+  /// Shared contents that are removed if no repository links to them afterwards.
   std::vector<std::filesystem::path> shared;
-  std::uint64_t freed_bytes = 0;    ///< Bytes of contents that go.
-  std::vector<std::string> faults;  ///< What stays though it was chosen, one sentence each.
+  std::uint64_t freed_bytes = 0;    ///< Bytes of removed contents.
+  std::vector<std::string> faults;  ///< What was chosen but stays, one sentence each.
 };
 
-/// Returns what to remove so that all of `what` leaves the cache. Removes nothing. Each of `what`
-/// is one of:
+/// Plans a removal of everything in `what` from the cache. Removes nothing. Each entry of `what` is
+/// one of:
 /// - a commit: all digits, or at least the first 7 of them,
 /// - a repository: "model/organization/name", "dataset/name", or the id alone,
 /// - a commit of one repository: "model/organization/name@0123456".
 ///
-/// Case does not matter where only one repository fits. Blobs that other revisions of the
-/// repository use stay. A repository that loses its last revision goes whole.
+/// Case does not matter if only one repository fits. Blobs that other revisions of the repository
+/// use stay. A repository that loses its last revision is removed whole.
 ///
-/// What is reached only through a link stays and is a fault; its bytes are not in freed_bytes. So
-/// is a blob that is neither in blobs/ of its repository nor in the removed snapshot. A folder of a
-/// repository that is itself a link loses the link only.
+/// A file that is reached only through a link stays. It becomes a fault, and its bytes are not in
+/// freed_bytes. The same holds for a blob that is neither in blobs/ of its repository nor in the
+/// removed snapshot. If a repository's folder is itself a link, only the link is removed.
 ///
-/// Throws ConfigError when one of `what` fits nothing in the scan, or several things. Cost: a few
-/// system calls for each removed blob.
+/// Throws ConfigError when an entry of `what` matches nothing in the scan, or several things. Cost:
+/// a few system calls for each removed blob.
 [[nodiscard]] CacheRemoval plan_removal(const CacheScan& scan,
                                         const std::vector<std::string>& what);
 
-/// Removes what `removal` names: refs first, then records, snapshots, blobs, and shared contents
-/// last. Each kind is on the disk's record as gone before the next begins. So whenever this stops,
-/// every ref that is left has its snapshot, and every link its content. What is gone already is no
-/// error. Never follows a link. Throws FileError, before anything is removed, when a path is not in
-/// `cache` or a link lies on the way to it. Throws FileError at the first path that cannot be
-/// removed; call again after the cure. Waits while Python changes a shared content. Cost: some
-/// system calls for each file. `files` serves tests.
+/// Removes everything in `removal`: refs first, then records, snapshots and blobs, shared contents
+/// last. Each kind is synced to the disk before the next begins. So if the removal is interrupted,
+/// every remaining ref has its snapshot, and every remaining link its content. Paths that are
+/// already gone are skipped. Never follows a link.
+///
+/// Throws FileError, before anything is removed, when a path is not in `cache` or a link lies on
+/// the way to it. Throws FileError at the first path that cannot be removed; fix the cause and call
+/// again. Waits while Python changes a shared content. Cost: some system calls for each file.
+/// `files` serves tests.
 void remove(const CacheRemoval& removal, FileSystem& files = real_file_system());
 
 }  // namespace accelerate

@@ -37,7 +37,7 @@ class RepoScanner {
   void sum_up();
 
   CachedRepo repo_;
-  std::map<std::string, std::vector<std::string>> refs_;  // By what they hold, a commit.
+  std::map<std::string, std::vector<std::string>> refs_;  // By the commit that they hold.
   std::map<fs::path, BlobStatus> blobs_;
 };
 
@@ -119,7 +119,7 @@ CachedRevision RepoScanner::revision(const std::string& name) {
   return revision;
 }
 
-// The blob of a file in a snapshot. Only one link is followed: a blob may itself be a link to a
+// Returns the blob of a file in a snapshot. Follows only one link: a blob may itself be a link to a
 // shared content, and a removal must remove that link.
 fs::path RepoScanner::content_of(const fs::path& file) {
   std::error_code error;
@@ -151,7 +151,7 @@ void RepoScanner::sum_up() {
 fs::path cache_folder(const fs::path& cache_dir) {
   fs::path folder =
       cache_dir.empty() ? hub_cache_folder() : fs::path(detail::expand_user(cache_dir.string()));
-  if (folder.empty()) folder = ".";  // As Python's Path("").
+  if (folder.empty()) folder = ".";  // Like Python's Path("").
   const FileStatus status = real_file_system().status(folder);
   if (status.kind == FileKind::none) {
     throw FileError("find", folder,
@@ -181,7 +181,7 @@ void scan_repos(CacheScan& scan, bool has_store) {
   std::sort(scan.repos.begin(), scan.repos.end(), by_path);
 }
 
-// Source: `_scan_incomplete_files`.
+// Adds the parts of interrupted downloads. Source: `_scan_incomplete_files`.
 void scan_incomplete(CacheScan& scan) {
   for (const auto& repo : names_in(scan.path)) {
     const fs::path blobs = scan.path / repo / "blobs";
@@ -192,7 +192,7 @@ void scan_incomplete(CacheScan& scan) {
   }
 }
 
-// Contents that are shared count once.
+// Returns the bytes on the disk; a shared content counts once.
 std::uint64_t physical_bytes(const CacheScan& scan, const SharedStore& store) {
   std::map<fs::path, std::uint64_t> sizes;
   for (const auto& repo : scan.repos) {

@@ -18,7 +18,7 @@ std::vector<std::string> files_below(const fs::path& folder) {
   using Options = fs::directory_options;
   for (fs::recursive_directory_iterator at(folder, Options::follow_directory_symlink, error), end;
        !error && at != end; at.increment(error)) {
-    constexpr int kDeepest = 32;  // A link may lead back up; Linux follows 40.
+    constexpr int kDeepest = 32;  // A link may lead back up; Linux follows 40 links.
     if (at.depth() > kDeepest)
       throw FileError("read", at->path(), "it is too deep: does a link lead back up?");
     std::error_code broken_link;

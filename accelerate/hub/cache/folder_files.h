@@ -1,4 +1,4 @@
-// The files of a folder, and whether a name means one.
+// The files of a folder, and whether a name is a local folder.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,11 @@
 
 namespace accelerate::detail {
 
-/// The files below `folder`, links followed, as paths there with '/', sorted. Throws FileError.
+/// Returns the files below `folder`, links followed, as sorted relative paths with '/'. Throws
+/// FileError.
 [[nodiscard]] std::vector<std::string> files_below(const std::filesystem::path& folder);
 
-/// Whether a folder of this name exists. Throws ConfigError when there is none and the name is no
+/// Whether a folder with this name exists. Throws ConfigError if it does not and the name is not a
 /// repository's id either.
 [[nodiscard]] bool is_local(const std::string& name_or_folder);
 

@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 namespace {
 
-// An empty name is the user that runs this program.
+// Returns the home of `user`; "" stands for the user who runs this program.
 std::optional<std::string> home_in_database(const std::string& user) {
   std::array<char, 16384> text{};
   passwd entry{};
@@ -26,17 +26,17 @@ std::optional<std::string> home_in_database(const std::string& user) {
 }
 
 std::optional<std::string> home_of(const std::string& user) {
-  // An empty HOME counts: Python takes it for the root.
+  // An empty HOME counts: Python takes it for the root folder.
   const char* home = user.empty() ? std::getenv("HOME") : nullptr;
   return home != nullptr ? std::optional<std::string>(home) : home_in_database(user);
 }
 
 struct Variable {
   std::string name;
-  std::size_t length = 0;  // Of the whole "$NAME" or "${NAME}"; 0 where there is no variable.
+  std::size_t length = 0;  // Length of "$NAME" or "${NAME}"; 0 if there is no variable.
 };
 
-// `text` begins with "$".
+// Returns the variable at the beginning of `text`, which starts with "$".
 Variable variable_at(std::string_view text) {
   if (text.substr(1).starts_with('{')) {
     const std::size_t close = text.find('}');

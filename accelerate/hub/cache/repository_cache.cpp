@@ -28,10 +28,11 @@ constexpr const char* kCacheTag =
     "Signature: 8a477f597d28d172789f06886806bc55\n"
     "# This directory holds downloads that can be fetched again.\n";
 
-// Another group member may wait for the lock: as in huggingface_hub.
+// Members of the group may take the lock too, as in huggingface_hub.
 constexpr mode_t kLockMode = 0664;
 
-// nullopt while another holds it, and when the file at `path` is no longer the one that was locked.
+// Returns nullopt while another process holds the lock, and when the file at `path` was replaced
+// before it was locked.
 std::optional<Descriptor> try_lock(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kLockMode));
   if (!file.valid()) throw FileError("lock", path, errno);
@@ -59,8 +60,8 @@ void touch(const fs::path& path, std::string_view content = "") {
   if (file.valid()) (void)write_fully(file.get(), content);  // A convenience: failures are ignored.
 }
 
-// "../../blobs/<etag>": a cache that is moved stays whole. False where the file system has no
-// links.
+// Makes a relative link, "../../blobs/<etag>", so that the cache may be moved. Returns false if the
+// file system has no links.
 bool make_link(const fs::path& blob, const fs::path& pointer) {
   const fs::path target = blob.lexically_relative(pointer.parent_path());
   for (;;) {
@@ -69,12 +70,12 @@ bool make_link(const fs::path& blob, const fs::path& pointer) {
     if (errno != EEXIST) throw FileError("link", pointer, errno);
     std::error_code none;
     if (fs::read_symlink(pointer, none) == target) return true;
-    // Of other content, as an older layout left it.
+    // It is a link to other content, as an older layout left it.
     if (::unlink(pointer.c_str()) != 0 && errno != ENOENT) throw FileError("link", pointer, errno);
   }
 }
 
-// A copy that appears whole or not at all.
+// Makes a copy that appears either completely or not at all.
 void copy_whole(const fs::path& from, const fs::path& beside, const fs::path& to) {
   const fs::path copy = beside / (random_name() + ".incomplete");
   try {
@@ -168,7 +169,7 @@ void RepositoryCache::link(const std::string& etag, const std::string& commit,
 void RepositoryCache::set_commit(const std::string& revision, const std::string& commit) const {
   if (revision == commit || commit_of(revision) == commit) return;
   const fs::path ref = folder_ / "refs" / revision;
-  // Not beside it: whatever lies there is a revision to those who read the cache.
+  // Not beside `ref`: readers of the cache take every file there for a revision.
   const fs::path sibling = folder_ / ("." + random_name() + ".incomplete");
   real_file_system().create_directories(ref.parent_path());
   {
@@ -182,7 +183,7 @@ void RepositoryCache::set_commit(const std::string& revision, const std::string&
 void RepositoryCache::note_absence(const std::string& commit, const std::string& file) const {
   check_safe("the file name", file);
   const fs::path note = folder_ / ".no_exist" / commit / file;
-  std::error_code ignored;  // A convenience for others.
+  std::error_code ignored;  // A convenience for others, so failures are ignored.
   fs::create_directories(note.parent_path(), ignored);
   touch(note);
 }

@@ -1,7 +1,8 @@
-// One repository's folder in the cache, for those who fill it. The layout is in hub/cache/cache.h.
+// One repository's folder in the cache, for code that fills it. hub/cache/cache.h has the layout.
 //
-// Whatever instant a process is killed at, readers see whole files only: content is written beside
-// its place, under a name that ends in ".incomplete", and links are made to content that is there.
+// At whatever moment a process is killed, readers see only complete files. Content is written in
+// the same folder under a name that ends in ".incomplete", and links are made only to complete
+// content.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +14,11 @@
 
 namespace accelerate::detail {
 
-/// Keeps others from fetching the same content: Python's huggingface_hub honours it too. Given back
-/// by the destructor, and by the system when the process dies.
+/// Keeps other processes from fetching the same content; Python's huggingface_hub respects this
+/// lock too. The destructor releases it, and so does the system when the process dies.
 class ContentLock {
  public:
-  /// Waits until the lock is free. After ten seconds it logs what it waits for.
+  /// Waits until the lock is free. Logs every ten seconds what it waits for.
   explicit ContentLock(const std::filesystem::path& path);
 
  private:
@@ -29,25 +30,26 @@ class RepositoryCache {
   RepositoryCache(const std::string& id, const HubOptions& options);
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  /// The content that a server calls `etag`. Throws NetworkError for what is no plain name.
+  /// Returns the path of the content that a server calls `etag`. Throws NetworkError if `etag`
+  /// cannot be a file's name.
   [[nodiscard]] std::filesystem::path blob(const std::string& etag) const;
   [[nodiscard]] std::filesystem::path snapshot(const std::string& commit) const;
-  /// Throws ConfigError when `file` is no safe path.
+  /// Returns the path of `file` in a snapshot. Throws ConfigError when `file` is not a safe path.
   [[nodiscard]] std::filesystem::path pointer(const std::string& commit,
                                               const std::string& file) const;
-  /// The commit of a branch or tag as it was when last asked for; nullopt if unknown.
+  /// Returns the commit that a branch or tag had when the hub was last asked; nullopt if unknown.
   [[nodiscard]] std::optional<std::string> commit_of(const std::string& revision) const;
-  /// commit_of(), or `revision` itself where it is a commit.
+  /// Returns `revision` itself if it is a commit, else commit_of().
   [[nodiscard]] std::optional<std::string> known_commit(const std::string& revision) const;
 
-  /// Makes the folders that content and locks go to, and marks the cache for backup programs.
+  /// Creates the folders for content and locks, and marks the cache for backup programs.
   void make_folders() const;
   [[nodiscard]] ContentLock lock(const std::string& etag) const;
-  /// Makes `file` of `commit` a link to the content `etag`, which is there.
+  /// Makes `file` of `commit` a link to the content `etag`, which must be there.
   void link(const std::string& etag, const std::string& commit, const std::string& file) const;
-  /// Remembers what a branch or tag means. Nothing to do where `revision` is a commit.
+  /// Stores the commit of a branch or tag. Does nothing if `revision` is a commit.
   void set_commit(const std::string& revision, const std::string& commit) const;
-  /// Remembers that `commit` has no `file`: Transformers asks for it when offline.
+  /// Records that `commit` has no `file`: Transformers checks this when it is offline.
   void note_absence(const std::string& commit, const std::string& file) const;
 
  private:

@@ -23,7 +23,8 @@ fs::path manifest_of(const fs::path& content) {
   return content.string() + ".refs";
 }
 
-// Keeps Python from linking to `content` meanwhile. Source: `_shared_blob_lock`.
+// Locks `content`, so that Python does not link to it while it may be removed. Source:
+// `_shared_blob_lock`.
 Descriptor lock_content(const fs::path& content) {
   const fs::path path = content.string() + ".lock";
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -32,7 +33,7 @@ Descriptor lock_content(const fs::path& content) {
   struct stat status{};
   if (::fstat(lock.get(), &status) != 0) throw FileError("inspect", path, errno);
   if (!S_ISREG(status.st_mode)) throw FileError("lock", path, "it is not a regular file");
-  (void)::fchmod(lock.get(), 0666);  // Other users of the cache lock it too. Only its owner may.
+  (void)::fchmod(lock.get(), 0666);  // For other users. Fails unless the file is ours.
   while (::flock(lock.get(), LOCK_EX) != 0) {
     if (errno != EINTR) throw FileError("lock", path, errno);
   }
@@ -45,13 +46,13 @@ SharedStore::SharedStore(fs::path cache) : cache_(std::move(cache)), folder_(cac
   exists_ = is_own_folder(folder_) && is_own_file(marker()) && text_of(marker()) == "1\n";
 }
 
-// nullopt where the file cannot be read or is not UTF-8.
+// Returns nullopt if the file cannot be read or is not UTF-8.
 std::optional<std::string> SharedStore::text_of(const fs::path& file) {
   constexpr std::size_t kMostBytes = 64 << 20;
   try {
     std::string text = real_file_system().read(file, kMostBytes);
     if (is_utf8(text)) return text;
-  } catch (const FileError&) {  // Then nobody knows who uses the content, and it stays.
+  } catch (const FileError&) {  // It is then unknown who uses the content, and it stays.
   }
   return std::nullopt;
 }
@@ -75,7 +76,8 @@ bool SharedStore::is_content_path(const fs::path& path) const {
          path.parent_path().filename() == hash.substr(0, 2);
 }
 
-// `error` is set where it cannot be told.
+// Returns the shared content that `blob` links to; nullopt if there is none. Sets `error` if that
+// cannot be found out.
 std::optional<fs::path> SharedStore::link_of(const fs::path& blob, std::error_code& error) const {
   error.clear();
   if (!is_blob_of_repo(blob)) return std::nullopt;
@@ -105,7 +107,7 @@ Paths SharedStore::contents() const {
   return contents;
 }
 
-// The blobs of repositories that link to `content`; nullopt where that is not known.
+// Returns the blobs of repositories that link to `content`; nullopt if they are not known.
 std::optional<Paths> SharedStore::references(const fs::path& content) const {
   const auto manifest =
       is_own_file(manifest_of(content)) ? text_of(manifest_of(content)) : std::nullopt;

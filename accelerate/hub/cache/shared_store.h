@@ -1,4 +1,4 @@
-// Contents that repositories of a cache share.
+// Contents that several repositories of a cache share.
 #pragma once
 
 #include <filesystem>
@@ -11,21 +11,22 @@
 
 namespace accelerate::detail {
 
-/// The folder <cache>/blobs. Source: `utils/_shared_blobs.py`.
+/// The folder <cache>/blobs with the shared contents. Source: `utils/_shared_blobs.py`.
 class SharedStore {
  public:
   explicit SharedStore(std::filesystem::path cache);
-  /// Whether the folder is there and says that it is such a store.
+  /// Whether the folder exists and has the marker of such a store.
   [[nodiscard]] bool exists() const { return exists_; }
-  /// The content that the repository's `blob` links to; nullopt where it is no such link.
+  /// Returns the shared content that the repository's `blob` links to; nullopt if it is not such a
+  /// link.
   [[nodiscard]] std::optional<std::filesystem::path> content_of(
       const std::filesystem::path& blob) const;
   [[nodiscard]] cache_files::Paths contents() const;
-  /// The bytes that go with `content` once all of `removed` are gone.
+  /// Returns the bytes that are freed with `content` when all of `removed` are gone.
   [[nodiscard]] std::uint64_t freed_bytes(
       const std::filesystem::path& content,
       const std::map<std::filesystem::path, std::uint64_t>& removed) const;
-  /// Removes `content` if no repository links to it any more. Keeps it where that is not sure.
+  /// Removes `content` if no repository links to it. Keeps it if that is not certain.
   void sweep(const std::filesystem::path& content, FileSystem& files) const;
 
  private:

@@ -25,13 +25,13 @@ constexpr const char* kMakeRoom =
     "Make room, for example by `accelerate hub cache`, or set HF_HUB_CACHE to a folder on another "
     "disk";
 
-// The server sent something else than it promised. Fetching it anew may help, once.
+// The server sent something else than it promised. Downloading it once more may help.
 class WrongContent : public NetworkError {
  public:
   using NetworkError::NetworkError;
 };
 
-// Null for a name that is no checksum.
+// Returns null for a name that is not a checksum.
 std::unique_ptr<Digest> digest_of(const BlobSource& source) {
   const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
   if (!std::ranges::all_of(source.etag, is_digit)) return nullptr;
@@ -44,12 +44,12 @@ std::string size_text(std::uint64_t bytes) {
   return std::to_string(bytes) + " bytes";
 }
 
-// The file that grows until it is whole.
+// The incomplete file, which grows until it is whole.
 class Part {
  public:
   Part(const BlobSource& source, fs::path path, const ByteProgress& progress);
 
-  /// What is there already is trusted only once its checksum is computed with the rest.
+  /// Existing bytes are trusted only after their checksum was computed together with the rest.
   void read_what_is_there();
   void restart();
   void append(std::string_view bytes);
@@ -149,7 +149,8 @@ void Part::put_at(const fs::path& blob) {
   real_file_system().rename(path_, blob);
 }
 
-// Where an answer with status 206 begins: "bytes 100-199/200". nullopt if it does not say.
+// Returns the offset at which an answer with status 206 begins ("bytes 100-199/200"); nullopt if it
+// does not say.
 std::optional<std::uint64_t> start_of(const HttpResponse& head) {
   const std::string range = head.header("content-range").value_or("");
   if (!range.starts_with("bytes ")) return std::nullopt;
@@ -157,14 +158,14 @@ std::optional<std::uint64_t> start_of(const HttpResponse& head) {
   return start && *start >= 0 ? std::optional(static_cast<std::uint64_t>(*start)) : std::nullopt;
 }
 
-// The first piece of an answer says where it begins.
+// Checks where an answer begins. Called before its first piece is written.
 void begin_answer(Part& part, const HttpResponse& head) {
   const std::string encoding = lower(head.header("content-encoding").value_or("identity"));
   if (encoding != "identity")
     throw NetworkError("the server packs the content by '" + safe_text(encoding) +
                        "', which was not asked for");
   if (part.size() == 0) return;
-  if (head.status == 200) {  // It does not know ranges, and begins anew.
+  if (head.status == 200) {  // The server does not support ranges and starts over.
     part.restart();
   } else if (start_of(head) != part.size()) {
     throw WrongContent("the server sends another range than was asked for");
@@ -190,7 +191,7 @@ void fetch(HubClient& client, const BlobSource& source, Part& part) {
   }
 }
 
-// Until the part is whole.
+// Repeats fetch() until the part is whole.
 void fetch_all(HubClient& client, const BlobSource& source, Part& part) {
   bool is_second = false;
   for (int tries = 1;;) {
@@ -203,7 +204,7 @@ void fetch_all(HubClient& client, const BlobSource& source, Part& part) {
       part.restart();
       if (std::exchange(is_second, true)) throw;
     } catch (const NetworkError& error) {
-      if (part.size() > before) tries = 1;  // It goes on.
+      if (part.size() > before) tries = 1;  // There is progress, so the tries start over.
       if (!client.wait_for_retry(tries++, error)) throw;
     }
   }

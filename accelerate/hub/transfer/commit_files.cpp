@@ -57,7 +57,7 @@ CommitFile looked_at(const CommitOperationAdd& operation) {
   return file;
 }
 
-// Gives the content to `take`, in pieces of at most a MiB, until it returns false.
+// Passes the content to `take` in pieces of at most one MiB, until `take` returns false.
 template <typename Take>
 void each_piece(const CommitFile& file, const Take& take) {
   const fs::path* path = path_of(file);
@@ -95,7 +95,7 @@ std::string checksum_of(const CommitFile& file) {
   return digest->hex();
 }
 
-// What a commit that changes .gitignore will ignore.
+// Returns the rules by which the commit will ignore files, if it changes .gitignore.
 std::optional<std::string> ignore_rules(const std::vector<CommitFile>& files) {
   const auto found = std::ranges::find(files, ".gitignore", &CommitFile::path);
   return found == files.end() ? std::nullopt : std::optional(text_of(*found));
@@ -124,7 +124,7 @@ void take_answer(const HubSubject& subject, const std::string& answer, CommitFil
     const Json mode = entry.value("uploadMode", Json());
     if (mode != "lfs" && mode != "regular")
       throw_malformed(subject, "knows no way to send " + shown(file->path));
-    // The store takes no empty object.
+    // The store accepts no empty object.
     file->is_large = mode == "lfs" && file->size_bytes > 0;
     file->is_ignored = entry.value("shouldIgnore", Json()) == true;
     const Json oid = entry.value("oid", Json());

@@ -1,4 +1,4 @@
-// Digests of OpenSSL's libcrypto, opened when one is first asked for: see http/curl_library.h.
+// Digests by OpenSSL's libcrypto, which is loaded at first use: see http/curl_library.h.
 #include <dlfcn.h>
 #include <openssl/evp.h>
 

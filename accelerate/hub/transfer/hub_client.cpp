@@ -15,8 +15,8 @@ namespace accelerate::detail {
 namespace {
 
 constexpr int kMostRedirects = 20;
-constexpr std::size_t kMostBodyBytes = 64U << 20;  // Of lists: of a hundred thousand files.
-constexpr std::chrono::minutes kAnswerTimeout{5};  // The hub checks what it was sent meanwhile.
+constexpr std::size_t kMostBodyBytes = 64U << 20;  // Enough for a list of a hundred thousand files.
+constexpr std::chrono::minutes kAnswerTimeout{5};  // The hub checks uploads first.
 
 std::chrono::seconds seconds_of(const char* name, std::int64_t fallback) {
   const std::int64_t seconds = env_int(name).value_or(fallback);
@@ -72,14 +72,14 @@ void replace_all(std::string& text, const std::string& what) {
     text.replace(at, what.size(), kHidden);
 }
 
-// A server may say the token back, and its words are shown.
+// Removes the token from an answer: a server may repeat the token, and its words are shown.
 void hide(const std::string& token, HttpResponse& response) {
   if (token.empty()) return;
   replace_all(response.body, token);
   for (auto& [name, value] : response.headers) replace_all(value, token);
 }
 
-// Where an answer leads. Throws NetworkError for what no hub would say.
+// Returns where a redirect leads. Throws NetworkError for a target that a hub would never name.
 std::string target_of(const HttpResponse& response, const std::string& url) {
   const std::string location = response.header("location").value_or("");
   const auto target = resolve_location(url, location);
@@ -117,13 +117,13 @@ HubClient::HubClient(const HubOptions& options, std::unique_ptr<HttpTransport> t
       token_(token_to_send(options_.token)),
       transport_(std::move(transport)) {}
 
-// The token goes to the endpoint's host, and nowhere else.
+// Sends the token to the endpoint's host and nowhere else.
 HttpResponse HubClient::exchange(HttpRequest request) {
   if (!token_.empty() && origin_of(request.url) == origin_)
     request.headers.push_back("Authorization: Bearer " + token_);
   request.most_body_bytes = kMostBodyBytes;
   if (request.method != "GET" && request.method != "HEAD") request.stall_timeout = kAnswerTimeout;
-  bool is_refused_here = false;  // By who receives, and not by the network.
+  bool is_refused_here = false;  // Whether request.receive threw, and not the network.
   if (const auto receive = request.receive) {
     request.receive = [&is_refused_here, receive](const HttpResponse& head,
                                                   std::string_view piece) {

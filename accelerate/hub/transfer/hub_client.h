@@ -1,4 +1,4 @@
-// Speaks HTTP with the hub: adds the token where it belongs, follows redirects, tries again, and
+// Speaks HTTP with the hub: adds the token where it is needed, follows redirects, retries, and
 // turns refusals into HubError.
 #pragma once
 
@@ -15,58 +15,59 @@
 
 namespace accelerate::detail {
 
-/// What is asked for, for messages.
+/// What a request is about, for messages.
 struct HubSubject {
-  std::string id = {};  ///< "" where no repository is meant.
+  std::string id = {};  ///< "" for requests without a repository.
   RepoType type = RepoType::model;
   std::string revision = {};
   std::string file = {};
 };
 
 enum class Redirects {
-  all,      ///< To other hosts too, without the token.
-  own_host  ///< An answer that leads to another host is returned as it is.
+  all,      ///< Follows redirects to other hosts too, without the token.
+  own_host  ///< Returns a redirect to another host as the answer.
 };
 
-/// Throws ConfigError when `repo_id` is no id or HubOptions::revision no safe path.
+/// Throws ConfigError when `repo_id` is not an id or HubOptions::revision is not a safe path.
 [[nodiscard]] HubSubject checked_subject(const std::string& repo_id, const HubOptions& options);
 
 struct HubCall {
   HubSubject subject = {};
   Redirects redirects = Redirects::all;
-  bool retries = true;  ///< Whether the request may be sent twice.
+  bool retries = true;  ///< Whether the request may be sent again.
 };
 
-/// One connection to the hub. Threads: one at a time; make one for each thread.
+/// One connection to the hub. Threads: use it from one thread at a time; make one for each thread.
 class HubClient {
  public:
-  /// Throws ConfigError for an endpoint that is no URL or a token that cannot be sent, NetworkError
-  /// when this build or this system has no network, and when HF_HUB_OFFLINE says to use none.
+  /// Throws ConfigError for an endpoint that is not a URL or a token that cannot be sent. Throws
+  /// NetworkError when this build or this system has no network, or HF_HUB_OFFLINE forbids its use.
   explicit HubClient(const HubOptions& options);
-  /// `transport` is the network: for tests.
+  /// Uses `transport` as the network, for tests.
   HubClient(const HubOptions& options, std::unique_ptr<HttpTransport> transport);
 
-  /// Returns an answer with a status below 400. Throws HubError for others, NetworkError without an
-  /// answer; both after HubOptions::max_retries where HubCall::retries.
+  /// Sends a request and returns an answer with a status below 400. Throws HubError for any other
+  /// status, NetworkError if there is no answer. Both are thrown after HubOptions::max_retries if
+  /// HubCall::retries is true.
   HttpResponse send(HttpRequest request, const HubCall& call = {});
-  /// GET; the answer must be JSON text, which is returned.
+  /// Sends a GET request and returns the body, which should be JSON text.
   std::string get(const std::string& url, const HubSubject& subject);
-  /// POST of JSON.
+  /// Sends a POST request with JSON and returns the body.
   std::string post(const std::string& url, const std::string& json, const HubSubject& subject);
 
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
-  /// "<endpoint>/api/models/<id>" and `rest`.
+  /// Returns "<endpoint>/api/models/<id>" followed by `rest`.
   [[nodiscard]] std::string api_url(const HubSubject& subject, const std::string& rest = "") const;
-  /// Where a file's content is: "<endpoint>/<id>/resolve/<revision>/<file>".
+  /// Returns the URL of a file's content: "<endpoint>/<id>/resolve/<revision>/<file>".
   [[nodiscard]] std::string file_url(const HubSubject& subject) const;
-  /// "https://huggingface.co/x" in an answer of a mirror means the mirror. Source:
-  /// `fix_hf_endpoint_in_url`.
+  /// Replaces "https://huggingface.co" at the beginning of `url` by the endpoint, because a
+  /// mirror's answers may name the original hub. Source: `fix_hf_endpoint_in_url`.
   [[nodiscard]] std::string on_this_endpoint(std::string url) const;
   [[nodiscard]] bool has_token() const { return !token_.empty(); }
   [[nodiscard]] const HubOptions& options() const { return options_; }
 
-  /// Waits before try number `tries` (1 for the first retry) of what failed by `error`; false when
-  /// there were enough, or trying again cannot help.
+  /// Waits before retry number `tries`, from 1, of a request that failed with `error`. Returns
+  /// false, without a wait, if there were enough retries or another one cannot help.
   bool wait_for_retry(int tries, const NetworkError& error);
 
  private:
@@ -80,7 +81,7 @@ class HubClient {
   std::unique_ptr<HttpTransport> transport_;
 };
 
-/// Why the hub cannot be asked at all: no libcurl, no OpenSSL; "" where it can.
+/// Returns why the hub cannot be asked at all: no libcurl, no OpenSSL; "" if it can.
 [[nodiscard]] std::string why_no_network();
 
 }  // namespace accelerate::detail

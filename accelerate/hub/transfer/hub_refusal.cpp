@@ -10,7 +10,8 @@ namespace {
 
 constexpr const char* kLogIn = "log in by `accelerate hub login` or set HF_TOKEN";
 
-// What the hub says is someone else's text: the beginning of it, in one line.
+// Returns the beginning of the hub's words in one line, safe to print: they are somebody else's
+// text.
 std::string words_of(const HttpResponse& response) {
   constexpr std::size_t kMost = 300;
   std::string text = response.header("x-error-message").value_or("");
@@ -29,7 +30,7 @@ HubReason reason_of(const HttpResponse& response, const HubSubject& subject) {
   if (code == "GatedRepo") return HubReason::gated;
   if (code == "RepoNotFound") return HubReason::repository_not_found;
   if (status == 401) {
-    // The hub hides private repositories by the answer that it gives to a wrong token.
+    // The hub answers the same for private repositories, to hide them, and for a wrong token.
     const bool is_token =
         response.header("x-error-message") == "Invalid credentials in Authorization header";
     return is_token || subject.id.empty() ? HubReason::unauthorized
@@ -83,7 +84,8 @@ std::string cure_of(HubReason reason, const HttpResponse& response, const HubSub
   }
 }
 
-// "ratelimit: "api";r=0;t=55" on a 429 whose r is 0: 56 seconds. Source: huggingface_hub.
+// Returns 56 seconds for a 429 with "ratelimit: "api";r=0;t=55", whose r is 0. Source:
+// huggingface_hub.
 std::optional<std::chrono::seconds> wait_of(const HttpResponse& response) {
   const std::string limit = response.header("ratelimit").value_or("");
   const auto number = [&](std::string_view key) -> std::optional<std::int64_t> {

@@ -1,4 +1,4 @@
-// Turns an answer that refuses into a HubError with the cure.
+// Turns an answer that refuses into a HubError with a remedy.
 #pragma once
 
 #include "accelerate/http/http.h"
@@ -6,8 +6,8 @@
 
 namespace accelerate::detail {
 
-/// What `response`, whose status is 400 or above, means for `subject`. `url` is what was asked
-/// last; its query, which may hold a signature, is left out of the message.
+/// Returns the error for `response`, whose status is 400 or above. `url` is the last URL that was
+/// requested; its query, which may hold a signature, is left out of the message.
 [[nodiscard]] HubError refusal_of(const HttpResponse& response, const HubSubject& subject,
                                   const std::string& url, bool has_token);
 

@@ -21,16 +21,16 @@ constexpr const char* kLfsType = "application/vnd.git-lfs+json";
                      ": is HF_ENDPOINT a hub of Hugging Face?");
 }
 
-// Where a file goes, as the store says.
+// The destination of a file, as the store names it.
 struct Place {
   const CommitFile* file = nullptr;
   std::string url;
-  std::string verify_url;                          // "" where nothing is asked afterwards.
-  std::uint64_t part_bytes = 0;                    // 0 for a file in one piece.
-  std::map<std::int64_t, std::string> parts = {};  // URLs by the number of the part.
+  std::string verify_url;                          // "" if no check follows.
+  std::uint64_t part_bytes = 0;                    // 0 for a file that is sent in one piece.
+  std::map<std::int64_t, std::string> parts = {};  // URLs by part number.
 };
 
-// Null where there is none: an answer may have anything anywhere.
+// Returns null if there is no such member: an answer may have any value anywhere.
 Json member(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && found != object.end() ? *found : Json();
@@ -41,7 +41,7 @@ std::string text_in(const Json& object, const char* key) {
   return text.is_string() ? text.get<std::string>() : "";
 }
 
-// Throws for what nothing can be sent to.
+// Returns `url` on this endpoint. Throws NetworkError if it is not a URL.
 std::string checked_url(const HubClient& client, const std::string& url, const CommitFile& file) {
   std::string here = client.on_this_endpoint(url);
   if (!origin_of(here))
@@ -60,7 +60,7 @@ bool is_part_number(const std::string& name) {
          name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-// Headers of the action: "chunk_size" and a URL for each number of a part.
+// Reads the headers of the action: "chunk_size", and a URL for each part number.
 void take_parts(const HubClient& client, const Json& header, Place& place) {
   const Json chunk_size = member(header, "chunk_size");
   if (chunk_size.is_null()) return;
@@ -78,7 +78,7 @@ void take_parts(const HubClient& client, const Json& header, Place& place) {
                         shown(chunk_size.dump()) + " bytes for a file of " + std::to_string(size));
 }
 
-// nullopt where the store has the content.
+// Returns nullopt if the store already has the content.
 std::optional<Place> place_of(const HubClient& client, const Json& object, const CommitFile& file) {
   if (object.contains("error")) {
     throw NetworkError("the store refuses " + shown(file.path) + ": " +
@@ -130,7 +130,7 @@ std::vector<Place> ask_where(HubClient& client, const HubSubject& subject,
   return places;
 }
 
-// One content, once, also where it is at several paths.
+// Returns each content once, even if it is at several paths.
 std::vector<const CommitFile*> wanted_of(const std::vector<CommitFile>& files) {
   std::vector<const CommitFile*> wanted;
   for (const CommitFile& file : files) {
@@ -160,7 +160,7 @@ class Sender {
   }
 
  private:
-  // Returns the ETag that the store gives the piece.
+  // Returns the ETag that the store gives to the piece.
   std::string put(const std::string& url, std::uint64_t offset, std::uint64_t size) {
     HttpRequest request{.method = "PUT", .url = url, .content_type = ""};
     if (const auto* path = std::get_if<std::filesystem::path>(&place_.file->operation->content)) {
@@ -239,7 +239,7 @@ void upload_large_files(HubClient& client, const HubSubject& subject,
   }
   const auto workers = static_cast<std::size_t>(client.options().max_workers);
   for_each_parallel(places.size(), workers, [&](const auto& next) {
-    HubClient own(client.options());  // A connection each.
+    HubClient own(client.options());  // Each thread has its own connection.
     while (const auto i = next()) send_file(own, subject, places[*i]);
   });
 }

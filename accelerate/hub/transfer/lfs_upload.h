@@ -1,4 +1,4 @@
-// Large files into the hub's store, by Git LFS: whole, or in parts.
+// Uploads large files into the hub's store by Git LFS, whole or in parts.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace accelerate::detail {
 
-/// Sends those of `files` that are large, not ignored, and that the store lacks;
-/// HubOptions::max_workers at once. A part that fails is sent again alone. Throws NetworkError with
-/// the file's name.
+/// Sends the large files among `files` that are not ignored and that the store lacks.
+/// HubOptions::max_workers files are sent at the same time. If a part fails, only this part is sent
+/// again. Throws NetworkError with the file's name.
 void upload_large_files(HubClient& client, const HubSubject& subject,
                         const std::vector<CommitFile>& files);
 

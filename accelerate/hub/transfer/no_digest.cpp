@@ -1,4 +1,4 @@
-// Built instead of crypto_digest.cpp where OpenSSL's headers are missing.
+// Built instead of crypto_digest.cpp if OpenSSL's headers are missing.
 #include "accelerate/hub/transfer/digest.h"
 
 namespace accelerate::detail {

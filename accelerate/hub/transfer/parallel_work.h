@@ -1,4 +1,4 @@
-// Independent pieces of work on several threads.
+// Runs independent pieces of work on several threads.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 
 namespace accelerate::detail {
 
-/// Calls `work(next)` on at most `threads` threads, this one among them. `next()` gives the numbers
-/// below `count`, each once, then nullopt. The first exception ends the numbers, and is thrown when
-/// all threads are done.
+/// Calls `work(next)` on at most `threads` threads, including the caller's. `next()` returns the
+/// numbers below `count`, each once, then nullopt. After the first exception `next()` returns no
+/// more numbers, and the exception is thrown when all threads are done.
 template <typename Work>
 void for_each_parallel(std::size_t count, std::size_t threads, const Work& work) {
   std::atomic<std::size_t> next_number = 0;

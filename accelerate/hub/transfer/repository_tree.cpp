@@ -37,7 +37,7 @@ bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && std::ranges::all_of(text, is_digit);
 }
 
-// Keeps what is not well-formed out of names of files.
+// Checks an entry of the hub's answer, so that no malformed text becomes a file's name.
 RepositoryFile checked(RepositoryFile file, const HubSubject& subject) {
   try {
     check_safe("a file's name", file.path);
@@ -86,7 +86,8 @@ void take_page(const std::string& text, const HubSubject& subject,
   }
 }
 
-// The URL of `Link: <url>; rel="next"`; "" on the last page. A list must not end unnoticed.
+// Returns the URL of `Link: <url>; rel="next"`; "" on the last page. Throws NetworkError for a bad
+// link, so that a list never ends early unnoticed.
 std::string next_page(const HttpResponse& response, const std::string& url,
                       const HubSubject& subject) {
   const std::string link = response.header("link").value_or("");
@@ -110,7 +111,7 @@ std::filesystem::path tree_file(const RepositoryCache& cache, const std::string&
 }
 
 Json cached_entry(const RepositoryFile& file) {
-  // "size" is what the list of the hub says, which is the content's.
+  // "size" is the size that the hub lists, which is that of the content.
   Json entry = {{"size", file.size_bytes}, {"blob_id", file.blob_id}};
   if (!file.sha256.empty()) {
     entry["lfs_sha256"] = file.sha256;
@@ -168,7 +169,7 @@ std::optional<std::vector<RepositoryFile>> cached_tree(const RepositoryCache& ca
   try {
     auto files = parsed_tree(Json::parse(real_file_system().read(path, kMostTreeBytes)));
     return files.empty() ? std::nullopt : std::optional(std::move(files));
-  } catch (const std::exception&) {  // Damaged, or of a later version: it is fetched again.
+  } catch (const std::exception&) {  // Damaged or of a later version: fetched again.
     return std::nullopt;
   }
 }
@@ -183,7 +184,7 @@ void cache_tree(const RepositoryCache& cache, const std::string& commit,
     real_file_system().create_directories(path.parent_path());
     write_file_atomically(real_file_system(), path, tree.dump(1), {.durable = false});
   } catch (const FileError&) {
-    // It only saves a request: a cache that cannot be written says so when content is.
+    // This file only saves a request. If the cache cannot be written, writing content reports it.
   }
 }
 

@@ -10,7 +10,7 @@ bool is_shown(const HubOptions& options) {
   return options.show_progress && !is_on(env("HF_HUB_DISABLE_PROGRESS_BARS"));
 }
 
-// The end of a long name tells more than its beginning.
+// Shortens a long name at its beginning, because its end says more.
 std::string label_of(const std::string& file) {
   constexpr std::size_t kMost = 40;
   std::string name = safe_text(file);
@@ -34,7 +34,7 @@ TransferProgress::TransferProgress(const std::string& file, std::optional<std::u
             .disable = !is_shown(options)}) {}
 
 void TransferProgress::add(std::int64_t bytes) {
-  bar_.update(static_cast<std::uint64_t>(bytes));  // Modulo 2^64, so that less is less.
+  bar_.update(static_cast<std::uint64_t>(bytes));  // Modulo 2^64, so a negative number subtracts.
 }
 
 }  // namespace accelerate::detail

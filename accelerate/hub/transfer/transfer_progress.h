@@ -1,4 +1,4 @@
-// The line that shows how far one file is.
+// The progress line of one file.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace accelerate::detail {
 
-/// Shows nothing where HubOptions::show_progress is false or HF_HUB_DISABLE_PROGRESS_BARS is on.
+/// Shows the progress of one file. Shows nothing if HubOptions::show_progress is false or
+/// HF_HUB_DISABLE_PROGRESS_BARS is on.
 class TransferProgress {
  public:
   TransferProgress(const std::string& file, std::optional<std::uint64_t> size_bytes,
                    const HubOptions& options);
-  /// `bytes` more are there; negative where what was there begins anew.
+  /// Adds `bytes` to the progress; negative if the transfer starts over.
   void add(std::int64_t bytes);
 
  private:

@@ -51,7 +51,7 @@ BertEmbeddingsImpl::BertEmbeddingsImpl(const BertConfig& config, const BertFamil
       norm(layer_norm(config.hidden_size, config.layer_norm_eps)),
       dropout_(config.hidden_dropout_prob) {
   register_module("word_embeddings", word_embeddings);
-  // In Transformers' order, which is that of random first values.
+  // In Transformers' order, in which random values are drawn.
   if (!family.counts_behind_padding) register_module("position_embeddings", position_embeddings);
   register_module("token_type_embeddings", token_type_embeddings);
   register_module("LayerNorm", norm);
@@ -268,7 +268,7 @@ BertForQuestionAnsweringImpl::BertForQuestionAnsweringImpl(const PretrainedConfi
 }
 
 ModelOutput BertForQuestionAnsweringImpl::forward(const TextInputs& inputs) {
-  // The loss is a softmax over the tokens of a row, padding among them.
+  // The loss is a softmax over the tokens of a row, padding included.
   const auto computed = bert->encode(inputs, {.all_tokens = inputs.start_positions.defined()});
   return detail::span_output(computed, qa_outputs(computed.hidden), inputs);
 }

@@ -1,4 +1,5 @@
-// BERT. Source: Devlin et al. 2018; `modeling_bert.py` of Transformers, whose names modules have.
+// BERT. Modules have the names that they have in Transformers.
+// Source: Devlin et al. 2018; `modeling_bert.py` of Transformers.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -57,15 +58,16 @@ namespace detail {
 
 /// How an architecture that has BERT's layers differs from BERT.
 struct BertFamily {
-  std::string class_prefix = "Bert";       ///< Of the names of modules: "BertLayer".
-  std::string base_model_prefix = "bert";  ///< Of the names of parameters below a head.
+  std::string class_prefix = "Bert";       ///< Of module names: "BertLayer".
+  std::string base_model_prefix = "bert";  ///< Of parameter names below a head.
   BertConfig defaults = {};
   /// Whether positions are counted from pad_token_id + 1, and padding has the position
   /// pad_token_id, whatever the attention mask says.
   bool counts_behind_padding = false;
 };
 
-/// Words, positions and types of a token, added up. words: {…, H}; others: {…}. Returns {…, H}.
+/// Adds the embeddings of a token's word, position and type, and norms the sum. words: {…, H};
+/// token_type_ids, position_ids: {…}. Returns {…, H}.
 class BertEmbeddingsImpl : public torch::nn::Module {
  public:
   BertEmbeddingsImpl(const BertConfig& config, const BertFamily& family);
@@ -81,7 +83,7 @@ class BertEmbeddingsImpl : public torch::nn::Module {
 TORCH_MODULE(BertEmbeddings);
 
 /// Attention and a feed-forward network, each added to its input and normed. {…, H} → {…, H}, or
-/// {B, H} of the first tokens alone where `spec` says so.
+/// {B, H} for the first tokens alone if spec.first_alone.
 class BertLayerImpl : public torch::nn::Module {
  public:
   BertLayerImpl(const BertConfig& config, const BertFamily& family);
@@ -104,7 +106,7 @@ class BertLMPredictionHeadImpl : public torch::nn::Module {
   [[nodiscard]] at::Tensor forward(const at::Tensor& hidden);
 
   Linear decoder;
-  at::Tensor bias;  ///< The decoder's, under a second name.
+  at::Tensor bias;  ///< The decoder's bias, under a second name.
 
  private:
   Activation activation_;
@@ -147,7 +149,7 @@ class BertModelImpl : public TextModel {
 };
 TORCH_MODULE(BertModel);
 
-/// BERT below a head, under the name "bert".
+/// BERT below a head, under the base_model_prefix of its family.
 class BertWithHead : public TextModel {
  public:
   using TextModel::forward;
@@ -159,7 +161,7 @@ class BertWithHead : public TextModel {
   BertModel bert;
 
  protected:
-  /// `head`: "ForTokenClassification", of the class's name.
+  /// `head`: the end of the class's name, such as "ForTokenClassification".
   BertWithHead(const std::string& head, const PretrainedConfig& config, bool add_pooling_layer,
                const detail::BertFamily& family);
   [[nodiscard]] at::Tensor dropped(const at::Tensor& hidden) const;
@@ -209,7 +211,7 @@ class BertForMaskedLMImpl : public BertWithHead {
 };
 TORCH_MODULE(BertForMaskedLM);
 
-/// input_ids and what goes with them: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
+/// input_ids, attention_mask and so on: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
 class BertForMultipleChoiceImpl : public BertWithHead {
  public:
   explicit BertForMultipleChoiceImpl(const PretrainedConfig& config,

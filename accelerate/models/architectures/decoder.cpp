@@ -71,7 +71,7 @@ void DecoderForCausalLM::tie_weights() {
 }
 
 ModelOutput DecoderForCausalLM::forward(const TextInputs& inputs) {
-  // The label of a token is what the token before it is to predict.
+  // The label of a token is what the token before it must predict.
   at::Tensor labels;
   if (inputs.labels.defined()) {
     if (inputs.labels.sizes() != inputs.input_ids.sizes())

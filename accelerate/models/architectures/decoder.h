@@ -1,4 +1,4 @@
-// What decoders (GPT-2, Llama and its kin) have in common: causal attention, a cache, their heads.
+// What decoders (GPT-2, Llama and similar models) have in common: causal attention, a cache, heads.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class DecoderModel : public TextModel {
   [[nodiscard]] virtual std::int64_t max_positions() const = 0;
 
  protected:
-  /// The tokens of `inputs`, with a cache if one is wanted, and nothing computed.
+  /// Returns the tokens of `inputs`, with a cache if one is wanted. Computes nothing yet.
   [[nodiscard]] detail::Computed begin(const TextInputs& inputs,
                                        const detail::HeadNeeds& needs) const;
 };
@@ -49,7 +49,7 @@ class DecoderWithHead : public TextModel {
   }
 
  protected:
-  /// `name`: of the class. The decoder gets the name `prefix` among the modules.
+  /// `name`: the name of the class. The decoder is registered as the module `prefix`.
   DecoderWithHead(const std::string& name, const PretrainedConfig& config,
                   std::shared_ptr<DecoderModel> decoder, const std::string& prefix);
 
@@ -57,8 +57,8 @@ class DecoderWithHead : public TextModel {
   std::shared_ptr<DecoderModel> decoder_;
 };
 
-/// labels: int64 {B, T}, of the token itself: the model compares each with what the token before
-/// predicts; -100 where there is none. logits: {B, T or logits_to_keep, V}.
+/// labels: int64 {B, T}, each token's own id, or -100 for no label. The model compares a label with
+/// what the token before it predicts. logits: {B, T or logits_to_keep, V}.
 class DecoderForCausalLM : public DecoderWithHead {
  public:
   using TextModel::forward;
@@ -78,8 +78,8 @@ class DecoderForCausalLM : public DecoderWithHead {
   bool ties_embeddings_;
 };
 
-/// Reads the last token that is not pad_token_id. labels: int64 {B}, or targets of a regression.
-/// logits: {B, C}. Throws UsageError for several rows of a model without a pad_token_id.
+/// Classifies a row by its last token that is not pad_token_id. labels: int64 {B}, or targets of a
+/// regression. logits: {B, C}. Throws UsageError for several rows if there is no pad_token_id.
 class DecoderForSequenceClassification : public DecoderWithHead {
  public:
   using TextModel::forward;
@@ -100,7 +100,7 @@ class DecoderForTokenClassification : public DecoderWithHead {
   detail::Linear head;
 
  protected:
-  /// `head_name`: "score" or "classifier", among the modules.
+  /// `head_name`: the name of the head's module, "score" or "classifier".
   DecoderForTokenClassification(const std::string& name, const PretrainedConfig& config,
                                 std::shared_ptr<DecoderModel> decoder, const std::string& prefix,
                                 const std::string& head_name);

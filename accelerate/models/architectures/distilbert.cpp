@@ -229,7 +229,7 @@ DistilBertForQuestionAnsweringImpl::DistilBertForQuestionAnsweringImpl(
 }
 
 ModelOutput DistilBertForQuestionAnsweringImpl::forward(const TextInputs& inputs) {
-  // The loss is a softmax over the tokens of a row, padding among them.
+  // The loss is a softmax over the tokens of a row, padding included.
   const auto computed =
       distilbert->encode(inputs, {.all_tokens = inputs.start_positions.defined()});
   const at::Tensor hidden =

@@ -1,5 +1,5 @@
-// DistilBERT: half of BERT's layers, no types of tokens, no pooler.
-// Source: Sanh et al. 2019; `modeling_distilbert.py` of Transformers, whose names modules have.
+// DistilBERT: half of BERT's layers, no types of tokens, no pooler. Modules have the names that
+// they have in Transformers. Source: Sanh et al. 2019; `modeling_distilbert.py` of Transformers.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -21,7 +21,7 @@ namespace accelerate {
 struct DistilBertConfig {
   std::int64_t vocab_size = 30522;
   std::int64_t max_position_embeddings = 512;
-  bool sinusoidal_pos_embds = false;  ///< Of new weights: positions are sines, which do not learn.
+  bool sinusoidal_pos_embds = false;  ///< Initialises positions with sines.
   std::int64_t n_layers = 6;
   std::int64_t n_heads = 12;
   std::int64_t dim = 768;
@@ -57,7 +57,8 @@ struct DistilBertConfig {
 
 namespace detail {
 
-/// Words and positions, added up. words: {…, H}; position_ids: {…}. Returns {…, H}.
+/// Adds the embeddings of a token's word and position, and norms the sum. words: {…, H};
+/// position_ids: {…}. Returns {…, H}.
 class DistilBertEmbeddingsImpl : public torch::nn::Module {
  public:
   explicit DistilBertEmbeddingsImpl(const DistilBertConfig& config);
@@ -72,7 +73,7 @@ class DistilBertEmbeddingsImpl : public torch::nn::Module {
 TORCH_MODULE(DistilBertEmbeddings);
 
 /// Attention and a feed-forward network, each added to its input and normed. {…, H} → {…, H}, or
-/// {B, H} of the first tokens alone where `spec` says so.
+/// {B, H} for the first tokens alone if spec.first_alone.
 class TransformerBlockImpl : public torch::nn::Module {
  public:
   explicit TransformerBlockImpl(const DistilBertConfig& config);
@@ -176,7 +177,7 @@ class DistilBertForMaskedLMImpl : public DistilBertWithHead {
 };
 TORCH_MODULE(DistilBertForMaskedLM);
 
-/// input_ids and what goes with them: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
+/// input_ids, attention_mask and so on: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
 class DistilBertForMultipleChoiceImpl : public DistilBertWithHead {
  public:
   explicit DistilBertForMultipleChoiceImpl(const PretrainedConfig& config);

@@ -101,7 +101,7 @@ Gpt2ModelImpl::Gpt2ModelImpl(const PretrainedConfig& config)
 }
 
 bool Gpt2ModelImpl::ignores(const std::string& name) const {
-  // Masks, which older files have.
+  // Older files hold masks.
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
          DecoderModel::ignores(name);
 }
@@ -118,7 +118,8 @@ ParallelPlan Gpt2ModelImpl::parallel_plan() const {
 void Gpt2ModelImpl::init_weights(torch::nn::Module& module,
                                  detail::WeightInitialiser& initialiser) {
   DecoderModel::init_weights(module, initialiser);
-  // Two layers of each block are added to the residual path, which grows with the depth.
+  // Two layers of each block are added to the residual path, which grows with the depth: their
+  // weights begin smaller.
   if (module.name() != "GPT2Attention" && module.name() != "GPT2MLP") return;
   const auto projection = module.named_children()["c_proj"];
   initialiser.normal_again(

@@ -1,4 +1,5 @@
-// GPT-2. Source: Radford et al. 2019; `modeling_gpt2.py` of Transformers, whose names modules have.
+// GPT-2. Modules have the names that they have in Transformers.
+// Source: Radford et al. 2019; `modeling_gpt2.py` of Transformers.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -56,7 +57,8 @@ struct Gpt2Config {
 
 namespace detail {
 
-/// Attention and a feed-forward network, each of the normed input and added to it. {…, H} → {…, H}.
+/// Attention and a feed-forward network. Each is applied to its normed input and added to its
+/// input. {…, H} → {…, H}.
 class Gpt2BlockImpl : public torch::nn::Module {
  public:
   Gpt2BlockImpl(const Gpt2Config& config, std::int64_t index);
@@ -79,7 +81,7 @@ TORCH_MODULE(Gpt2Block);
 
 }  // namespace detail
 
-/// The decoder alone. token_type_ids are words whose embeddings are added.
+/// The decoder alone. token_type_ids are ids of words, whose embeddings are added.
 class Gpt2ModelImpl : public DecoderModel {
  public:
   explicit Gpt2ModelImpl(const PretrainedConfig& config);

@@ -228,7 +228,7 @@ LlamaForTokenClassificationImpl::LlamaForTokenClassificationImpl(const Pretraine
     : DecoderForTokenClassification(head_name(config, "ForTokenClassification"), config,
                                     std::make_shared<LlamaModelImpl>(config), "model", "score") {}
 
-// Llama's and Qwen 2's stand under another name than with other heads, as in Transformers.
+// As in Transformers, the decoder of Llama and Qwen 2 has another name here than below other heads.
 LlamaForQuestionAnsweringImpl::LlamaForQuestionAnsweringImpl(const PretrainedConfig& config)
     : DecoderForQuestionAnswering(head_name(config, "ForQuestionAnswering"), config,
                                   std::make_shared<LlamaModelImpl>(config),

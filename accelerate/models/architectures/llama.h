@@ -1,6 +1,7 @@
-// Llama, and what differs from it in a few switches: Mistral, Qwen 2, SmolLM 2 (which is Llama).
+// Llama, and models that differ from it in a few switches: Mistral and Qwen 2. SmolLM 2 is a Llama.
+// Modules have the names that they have in Transformers.
 // Source: Touvron et al. 2023, Jiang et al. 2023, Yang et al. 2024; `modeling_llama.py`,
-// `modeling_mistral.py` and `modeling_qwen2.py` of Transformers, whose names modules have.
+// `modeling_mistral.py` and `modeling_qwen2.py` of Transformers.
 #pragma once
 
 #include <torch/nn/modules/container/modulelist.h>
@@ -20,8 +21,8 @@
 
 namespace accelerate {
 
-/// The keys of config.json, with Transformers' defaults for Llama. Rotary embeddings:
-/// detail::Rotary.
+/// The keys of config.json, with Transformers' defaults for Llama. detail::Rotary reads the keys of
+/// rotary embeddings.
 struct LlamaConfig {
   std::int64_t vocab_size = 32000;
   std::int64_t hidden_size = 4096;
@@ -36,13 +37,15 @@ struct LlamaConfig {
   double rms_norm_eps = 1e-6;
   std::optional<std::int64_t> pad_token_id = {};
   bool tie_word_embeddings = false;
-  bool attention_bias = false;  ///< Of Llama alone.
-  bool mlp_bias = false;        ///< Of Llama alone.
+  bool attention_bias = false;  ///< Llama only.
+  bool mlp_bias = false;        ///< Llama only.
   double attention_dropout = 0;
-  std::optional<std::int64_t> sliding_window = {};  ///< Of Mistral and Qwen 2.
-  bool use_sliding_window = false;                  ///< Of Qwen 2, whose window it switches on,
-  std::int64_t max_window_layers = 28;              ///< from this layer on, unless there is
-  std::vector<std::string> layer_types = {};  ///< "full_attention" or "sliding_attention" of each.
+  std::optional<std::int64_t> sliding_window = {};  ///< Mistral and Qwen 2 only.
+  bool use_sliding_window = false;                  ///< Qwen 2 only: switches its window on.
+  /// Qwen 2 only: the first layer with a window, if layer_types is empty.
+  std::int64_t max_window_layers = 28;
+  /// Qwen 2 only: "full_attention" or "sliding_attention" for each layer.
+  std::vector<std::string> layer_types = {};
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
@@ -71,10 +74,10 @@ struct LlamaConfig {
 
 namespace detail {
 
-/// What differs between the architectures.
+/// The architectures that share this code.
 enum class LlamaKind : std::uint8_t { llama, mistral, qwen2 };
 
-/// A layer of the three, under its own class name.
+/// A layer of any of the three architectures, under that architecture's class name.
 class LlamaDecoderLayerImpl : public torch::nn::Module {
  public:
   LlamaDecoderLayerImpl(const LlamaConfig& config, LlamaKind kind, std::int64_t index);
@@ -118,7 +121,7 @@ class LlamaModelImpl : public DecoderModel {
   torch::nn::Embedding embed_tokens = nullptr;
 
  private:
-  // Of a layer; nullopt if it sees all tokens before.
+  // Returns the window of a layer; nullopt if the layer sees all tokens before.
   [[nodiscard]] std::optional<std::int64_t> window_of(std::int64_t layer) const;
 
   detail::LlamaKind kind_;
@@ -129,7 +132,7 @@ class LlamaModelImpl : public DecoderModel {
 };
 TORCH_MODULE(LlamaModel);
 
-/// "LlamaForCausalLM", "MistralForCausalLM" or "Qwen2ForCausalLM".
+/// Its name is "LlamaForCausalLM", "MistralForCausalLM" or "Qwen2ForCausalLM".
 class LlamaForCausalLMImpl : public DecoderForCausalLM {
  public:
   explicit LlamaForCausalLMImpl(const PretrainedConfig& config);

@@ -1,4 +1,4 @@
-// RoBERTa: BERT's layers, positions counted behind padding, heads of its own.
+// RoBERTa: BERT's layers, positions counted from pad_token_id + 1, some heads of its own.
 // Source: Liu et al. 2019; `modeling_roberta.py` of Transformers.
 #pragma once
 
@@ -16,7 +16,7 @@ class RobertaLMHeadImpl : public torch::nn::Module {
   [[nodiscard]] at::Tensor forward(const at::Tensor& hidden);
 
   Linear decoder;
-  at::Tensor bias;  ///< The decoder's, under a second name.
+  at::Tensor bias;  ///< The decoder's bias, under a second name.
 
  private:
   Linear dense_;
@@ -74,7 +74,7 @@ class RobertaForMaskedLMImpl : public BertWithHead {
 };
 TORCH_MODULE(RobertaForMaskedLM);
 
-/// input_ids and what goes with them: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
+/// input_ids, attention_mask and so on: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
 class RobertaForMultipleChoiceImpl : public BertForMultipleChoiceImpl {
  public:
   explicit RobertaForMultipleChoiceImpl(const PretrainedConfig& config)

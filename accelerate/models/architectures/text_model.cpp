@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, Field>, 9> kFields{{
     {"cu_seq_lens_q", &TextInputs::cu_seq_lens_q},
 }};
 
-// What a flattened batch says besides cu_seq_lens_q, of which it follows.
+// Tensors of a flattened batch that are not read, as they follow from cu_seq_lens_q.
 constexpr std::array<std::string_view, 3> kSaidTwice{"cu_seq_lens_k", "max_length_q",
                                                      "max_length_k"};
 
@@ -88,7 +88,7 @@ TextInputs TextInputs::of(const Inputs& inputs) {
 namespace detail {
 
 ModelOutput Computed::output() const {
-  check_for_lost_pages();  // Of the mapped weights.
+  check_for_lost_pages();  // Checks the files of mapped weights.
   ModelOutput output;
   for (const at::Tensor& states : hidden_states)
     output.hidden_states.push_back(tokens.restore(states));

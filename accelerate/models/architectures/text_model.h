@@ -1,4 +1,4 @@
-// What models of text have in common: their arguments, and what heads make of what layers made.
+// What models of text have in common: their arguments, and the outputs of their heads.
 #pragma once
 
 #include <functional>
@@ -11,67 +11,69 @@
 
 namespace accelerate {
 
-/// Arguments by the names of Python's forward. B rows, T tokens. What is undefined is not given.
+/// The arguments of forward(), by Python's names. B rows, T tokens. An undefined tensor is an
+/// argument that was not given.
 struct TextInputs {
   at::Tensor input_ids = {};  ///< int64 {B, T}
-  /// {B, T}, 0 at padding, T counting those in past_key_values too; or {B, 1, T or 1, T}, true
-  /// where a token may look or, of floats, added to scores.
+  /// {B, T}, 0 at padding; this T includes the tokens in past_key_values. Or {B, 1, T or 1, T}:
+  /// booleans, true where a token may look, or floats that are added to scores.
   at::Tensor attention_mask = {};
   at::Tensor token_type_ids = {};      ///< int64 {B, T}; zeros if not given.
   at::Tensor position_ids = {};        ///< int64 {B, T} or {1, T}; 0 to T - 1 if not given.
-  at::Tensor labels = {};              ///< Of the head.
-  at::Tensor start_positions = {};     ///< int64 {B}, of question answering.
+  at::Tensor labels = {};              ///< In the shape that the head asks for.
+  at::Tensor start_positions = {};     ///< int64 {B}, for question answering.
   at::Tensor end_positions = {};       ///< int64 {B}
-  at::Tensor num_items_in_batch = {};  ///< {}: what a summed loss is divided by.
+  at::Tensor num_items_in_batch = {};  ///< {}: the divisor of a summed loss.
   /// int {sequences + 1}: where each sequence begins in a batch of one row, as
-  /// DataCollatorWithFlattening makes it; the last is T.
+  /// DataCollatorWithFlattening makes it. The last entry is T.
   at::Tensor cu_seq_lens_q = {};
-  /// Of decoders: tokens of earlier calls, to which the call adds its own.
+  /// For decoders: the tokens of earlier calls, to which the call adds its own.
   std::shared_ptr<KeyValueCache> past_key_values = {};
-  /// Of decoders: makes a cache if there is none.
+  /// For decoders: makes a cache if there is none.
   bool use_cache = false;
-  /// Of causal language models: logits of the last so many tokens alone; 0: of all.
+  /// For causal language models: computes the logits of only this many last tokens; 0: of all.
   std::int64_t logits_to_keep = 0;
   bool output_hidden_states = false;
   bool output_attentions = false;
 
-  /// Throws UsageError for a tensor that no model takes, and when there are no input_ids.
+  /// Takes the tensors from `inputs` by name. Throws UsageError for a tensor that no model takes,
+  /// and when there are no input_ids.
   [[nodiscard]] static TextInputs of(const Inputs& inputs);
-  /// The tensors that models take.
+  /// Returns the names of the tensors that models take.
   [[nodiscard]] static std::vector<std::string> names();
 };
 
 namespace detail {
 
-/// What a model without its head made of its inputs, in the layout of `tokens`.
+/// What a model without its head has computed from its inputs, in the layout of `tokens`.
 struct Computed {
   Tokens tokens;
-  at::Tensor hidden = {};  ///< {…, H}, or {B, H} of first tokens alone.
+  at::Tensor hidden = {};  ///< {…, H}, or {B, H} if first_alone.
   bool first_alone = false;
   std::vector<at::Tensor> hidden_states = {};  ///< {…, H} each, if asked for.
   std::vector<at::Tensor> attentions = {};
   std::shared_ptr<KeyValueCache> past_key_values = {};
 
-  /// With hidden states, attentions and cache, and nothing else. To be called when all is computed:
-  /// throws FileError where weights were lost meanwhile.
+  /// Returns an output with hidden states, attentions and cache, and nothing else. Must be called
+  /// when all layers are computed: throws FileError if a file of mapped weights lost a page.
   [[nodiscard]] ModelOutput output() const;
-  /// What was made of the first token of each row: {B, H}.
+  /// Returns what was computed for the first token of each row: {B, H}.
   [[nodiscard]] at::Tensor first() const { return first_alone ? hidden : tokens.first(hidden); }
 };
 
-/// What a head reads, which may keep padding in the computation.
+/// What a head reads. Padding that a head reads must be computed.
 struct HeadNeeds {
-  /// The first column, which has padding where rows are filled up on the left.
+  /// Whether it reads the first column, which is padding in rows that are padded on the left.
   bool first_token = false;
-  /// Nothing but the first column: the last layer then computes no other.
+  /// Whether it reads only the first column: the last layer then computes no other column.
   bool first_alone = false;
-  /// Padding too, as a softmax over the tokens of a row does.
+  /// Whether it reads padding too, as a softmax over the tokens of a row does.
   bool all_tokens = false;
-  /// {B, T}: a label at padding counts, as in Python.
+  /// Labels, {B, T}. As in Python, a label at padding counts.
   at::Tensor token_labels = {};
 
-  /// Of a head that classifies rows by their first token. Layers then compute for it alone where
-  /// nothing else is asked for.
+  /// Returns the needs of a head that classifies rows by their first token. The last layer then
+  /// computes that token alone, unless hidden states or attentions are asked for.
   [[nodiscard]] static HeadNeeds first_of_rows(const TextInputs& inputs) {
     return {.first_token = true,
             .first_alone = !inputs.output_hidden_states && !inputs.output_attentions};
@@ -81,27 +83,29 @@ struct HeadNeeds {
 [[nodiscard]] Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs,
                                bool drops_padding);
 
-/// 0 to T - 1, behind the `past` tokens of a cache: int64 {1, T}. Of a flattened batch, from 0 in
-/// each sequence.
+/// Returns positions, int64 {1, T}: from `past`, the number of tokens in a cache, to past + T - 1.
+/// In a flattened batch each sequence begins at 0.
 [[nodiscard]] at::Tensor default_positions(const TextInputs& inputs, std::int64_t past = 0);
 
-/// `positions`, {1 or B, T}, in the layout of `tokens`.
+/// Returns `positions`, {1 or B, T}, in the layout of `tokens`.
 [[nodiscard]] at::Tensor take_positions(const at::Tensor& positions, const TextInputs& inputs,
                                         const Tokens& tokens);
 
-/// Throws UsageError for ids outside 0 to `count` - 1; `what` says whose. On a GPU LibTorch's
-/// kernel finds them.
+/// Throws UsageError for ids outside 0 to `count` - 1; `what` names them in the message. Ids on a
+/// GPU are left to LibTorch's kernel.
 void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what);
-/// The same of positions, 0 to `count` - 1; says so when it is the text that is too long.
+/// Throws UsageError for positions outside 0 to `count` - 1. If position_ids were not given, the
+/// message says that the text is too long.
 void check_positions(const at::Tensor& positions, std::int64_t count, const TextInputs& inputs);
-/// Throws UsageError for arguments of decoders, `who` being an encoder.
+/// Throws UsageError for arguments that only decoders take; `who` names the encoder.
 void check_is_encoding(const TextInputs& inputs, const std::string& who);
 
-/// Throws ConfigError unless a head of question answering has its two labels, start and end.
+/// Throws ConfigError unless there are the two labels of question answering, start and end.
 void check_two_labels(const PretrainedConfig& config);
 
-/// Outputs of heads: logits {B, C} of rows; {…, C} of tokens in their layout, labels {B, T}; {…, 2}
-/// of tokens, where an answer starts and ends; {B · choices, 1} of choices.
+/// Return the outputs of heads, with a loss if labels were given. logits of row_output(): {B, C};
+/// of token_output(): {…, C} in the layout of the tokens, with labels {B, T}; of span_output():
+/// {…, 2}, scores for where an answer starts and ends; of choice_output(): {B · choices, 1}.
 // clang-format off
 [[nodiscard]] ModelOutput row_output(const Computed& computed, at::Tensor logits, const TextInputs& inputs, const PretrainedConfig& config);
 [[nodiscard]] ModelOutput token_output(const Computed& computed, const at::Tensor& logits, const TextInputs& inputs);
@@ -109,7 +113,7 @@ void check_two_labels(const PretrainedConfig& config);
 [[nodiscard]] ModelOutput choice_output(const Computed& computed, const at::Tensor& logits, std::int64_t choices, const TextInputs& inputs);
 // clang-format on
 
-/// {B, choices, T} as {B · choices, T}: what a model without its head takes.
+/// Reshapes {B, choices, T} to {B · choices, T}, which a model without its head takes.
 [[nodiscard]] TextInputs choices_as_rows(const TextInputs& inputs);
 
 }  // namespace detail
@@ -130,8 +134,8 @@ class TextModel : public PreTrainedModel {
   }
 
  protected:
-  /// As run_layer(), of what was computed so far; a call that keeps more than hidden states keeps
-  /// all.
+  /// As run_layer(), with computed.hidden as input. If the call returns attentions or uses a cache,
+  /// backward computes nothing again.
   [[nodiscard]] at::Tensor run_block(
       const torch::nn::Module& block, const detail::Computed& computed, const TextInputs& inputs,
       const std::function<at::Tensor(const at::Tensor&)>& forward) const;

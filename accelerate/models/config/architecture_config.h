@@ -10,8 +10,8 @@
 
 namespace accelerate::detail {
 
-/// Reads the keys that `Config::visit(self, visit)` lists. What config.json lacks stays as it is in
-/// `config`.
+/// Reads the keys that `Config::visit(self, visit)` lists. Keys that config.json lacks keep their
+/// values in `config`.
 template <typename Config>
 [[nodiscard]] Config read_config(const PretrainedConfig& values, Config config = {}) {
   const auto read = [&]<typename T>(std::string_view key, T& field) {

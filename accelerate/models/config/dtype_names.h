@@ -24,7 +24,7 @@ inline constexpr std::array<std::pair<std::string_view, at::ScalarType>, 4> kDty
   return std::nullopt;
 }
 
-/// Empty for a type that is not among them.
+/// Returns the name of `type`; empty if it has none.
 [[nodiscard]] constexpr std::string_view name_of_dtype(at::ScalarType type) {
   for (const auto& [name, known] : kDtypeNames) {
     if (known == type) return name;

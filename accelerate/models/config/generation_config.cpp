@@ -9,8 +9,8 @@
 namespace accelerate {
 namespace {
 
-// Keys that change what is generated and are not built, and how Transformers writes that they do
-// nothing, beside null, false and 0.
+// A key that would change what is generated but is not supported. `neutral` is the value with which
+// it does nothing, besides null, false and 0.
 struct Unbuilt {
   std::string_view key;
   std::string_view neutral = "";

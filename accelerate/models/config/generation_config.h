@@ -10,14 +10,14 @@
 
 namespace accelerate {
 
-/// When a beam search ends: with as many finished beams as it keeps (true), when a better one is
-/// unlikely (false), or only when there cannot be a better one ("never").
+/// When a beam search ends. true: with as many finished beams as it keeps. false: when a better
+/// beam is unlikely. "never": only when there cannot be a better beam.
 class EarlyStopping {
  public:
   enum class Kind : std::uint8_t { no, yes, never };
   EarlyStopping(bool stops) : kind_(stops ? Kind::yes : Kind::no) {}
   EarlyStopping(Kind kind) : kind_(kind) {}
-  /// "never". Throws ConfigError for another word.
+  /// `word`: "never". Throws ConfigError for another word.
   EarlyStopping(const char* word);
   [[nodiscard]] Kind kind() const { return kind_; }
   friend bool operator==(EarlyStopping, EarlyStopping) = default;
@@ -26,39 +26,41 @@ class EarlyStopping {
   Kind kind_;
 };
 
-/// Names, meanings and defaults are those of Transformers' GenerationConfig. What is not set comes
-/// from the model, else it is the default.
+/// Fields have the names, meanings and defaults of Transformers' GenerationConfig. A field that is
+/// not set comes from the model, or else has its default.
 struct GenerationConfig {
-  /// Tokens of a row with its prompt. Without it and max_new_tokens, 20 are added.
+  /// The most tokens of a row, its prompt included. If neither this nor max_new_tokens is set, 20
+  /// tokens are added.
   std::optional<std::int64_t> max_length = {};
   std::optional<std::int64_t> max_new_tokens = {};
-  /// As long as a row is shorter, it does not end.
+  /// A row that is shorter does not end.
   std::optional<std::int64_t> min_length = {};
   std::optional<std::int64_t> min_new_tokens = {};
-  /// Draws tokens, from LibTorch's generator, instead of taking the likeliest; false.
+  /// Draws tokens, from LibTorch's generator, instead of taking the likeliest. Default: false.
   std::optional<bool> do_sample = {};
-  /// More than one: a beam search; 1.
+  /// More than one: a beam search. Default: 1.
   std::optional<std::int64_t> num_beams = {};
-  /// Rows for each row of the prompt; 1.
+  /// The number of rows for each row of the prompt. Default: 1.
   std::optional<std::int64_t> num_return_sequences = {};
-  /// Of sampling: scores are divided by it; 1.
+  /// For sampling: scores are divided by it. Default: 1.
   std::optional<double> temperature = {};
-  /// Of sampling: the likeliest so many tokens alone; 50, and 0 for all.
+  /// For sampling: only this many of the likeliest tokens are drawn from; 0: all. Default: 50.
   std::optional<std::int64_t> top_k = {};
-  /// Of sampling: the likeliest tokens that have this probability together; 1.
+  /// For sampling: only the likeliest tokens that together have this probability are drawn from.
+  /// Default: 1.
   std::optional<double> top_p = {};
-  /// Above 1: tokens that are there already become less likely; 1.
+  /// Above 1: tokens that are there already become less likely. Default: 1.
   std::optional<double> repetition_penalty = {};
-  /// Of beam search: a row's score is divided by its length to this power; 1.
+  /// For beam search: a row's score is divided by its length to this power. Default: 1.
   std::optional<double> length_penalty = {};
   std::optional<EarlyStopping> early_stopping = {};
-  /// A row ends behind one of these texts.
+  /// A row ends after one of these texts.
   std::optional<std::vector<std::string>> stop_strings = {};
-  /// A row ends behind one of these tokens.
+  /// A row ends after one of these tokens.
   std::optional<std::vector<std::int64_t>> eos_token_id = {};
-  /// What rows that have ended are filled up with; the first eos_token_id.
+  /// The token that fills up rows that have ended. Default: the first eos_token_id.
   std::optional<std::int64_t> pad_token_id = {};
-  /// Whether keys and values of earlier tokens are kept; true.
+  /// Whether keys and values of earlier tokens are kept. Default: true.
   std::optional<bool> use_cache = {};
 
   /// Calls `visit` with each field's name in JSON and the field, as a pointer to a member.
@@ -83,10 +85,10 @@ struct GenerationConfig {
     visit("use_cache", &GenerationConfig::use_cache);
   }
 
-  /// What a generation_config.json, or else a config.json, says. Throws ConfigError for a value of
-  /// another type, and for a key that would change what is generated in a way that is not built.
+  /// Reads a generation_config.json, or else a config.json. Throws ConfigError for a value of
+  /// another type, and for a key that would change what is generated but is not supported.
   [[nodiscard]] static GenerationConfig of(const PretrainedConfig& values);
-  /// With what is not set taken from `other`.
+  /// Returns a copy that takes the fields that are not set from `other`.
   [[nodiscard]] GenerationConfig or_else(const GenerationConfig& other) const;
 };
 

@@ -14,16 +14,15 @@
 
 namespace accelerate {
 
-/// Every key of a config.json. Keys that nothing here knows stay and are written back. Copies are
-/// deep.
+/// Every key of a config.json. Unknown keys are kept and written back. Copies are deep.
 class PretrainedConfig {
  public:
   PretrainedConfig() : values_(Node::map()) {}
-  /// `name` stands for the text in messages. Throws ConfigError, with the line, for what is no JSON
-  /// object.
+  /// Reads the text of a config.json; `name` stands for it in messages. Throws ConfigError, with
+  /// the line, if it is not a JSON object.
   [[nodiscard]] static PretrainedConfig from_json(std::string_view text, const std::string& name);
-  /// Of a folder or a repository of the hub. Throws ConfigError when there is no `filename`, and
-  /// what fetch_file() throws.
+  /// Reads `filename` in a folder or a repository of the hub. Throws ConfigError if it is not
+  /// there, and what fetch_file() throws.
   [[nodiscard]] static PretrainedConfig from_pretrained(
       const std::string& name_or_folder, const HubOptions& options = {},
       const std::string& filename = "config.json");
@@ -46,9 +45,9 @@ class PretrainedConfig {
   /// The value of `key` as JSON; "null" if there is none.
   [[nodiscard]] std::string json_of(std::string_view key) const;
   /// The object under `key`, such as "rope_parameters"; nullopt if there is none, or null. Throws
-  /// ConfigError for what is no object.
+  /// ConfigError if it is not an object.
   [[nodiscard]] std::optional<PretrainedConfig> section(std::string_view key) const;
-  /// Changes a value or adds it. A nullopt is written as null.
+  /// Changes a value or adds it. T: as for get().
   template <typename T>
   void set(std::string_view key, const T& value);
   void erase(std::string_view key);
@@ -56,20 +55,20 @@ class PretrainedConfig {
   /// The names of the classes in the order of their numbers: `id2label`, else LABEL_0 and so on.
   /// Throws ConfigError for numbers that are not 0 to n - 1.
   [[nodiscard]] std::vector<std::string> labels() const;
-  /// 2 if nothing is said.
+  /// The number of classes; 2 if the file does not say.
   [[nodiscard]] std::int64_t num_labels() const;
   /// Writes `id2label` and `label2id`.
   void set_labels(const std::vector<std::string>& labels);
-  /// LABEL_0 and so on, unless there are as many labels already.
+  /// Names the classes LABEL_0 and so on, unless there are as many labels already.
   void set_num_labels(std::int64_t num_labels);
 
-  /// Text as Python's to_json_string() gives it: keys sorted, two spaces, a line feed.
+  /// Returns the text that Python's to_json_string() gives: keys sorted, two spaces, a line feed.
   [[nodiscard]] std::string to_json_string() const;
-  /// Writes config.json into `folder`, which is made. Throws FileError.
+  /// Makes `folder` and writes config.json into it. Throws FileError.
   void save_pretrained(const std::filesystem::path& folder,
                        const std::string& filename = "config.json") const;
 
-  /// What the keys come from, for messages.
+  /// Where the keys come from, for messages.
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:

@@ -20,24 +20,24 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr double kOut = -1e9;  // Added to scores that are not to be chosen.
+constexpr double kOut = -1e9;  // Added to scores that must not be chosen.
 
-// What is behind the end of a row. Not the padding token where that is 0: Transformers takes 0 for
-// none.
+// Returns the token that fills a row after its end. As in Transformers, a padding token of 0 counts
+// as none.
 std::int64_t filling_of(const GenerationConfig& config) {
   if (!config.eos_token_id) return -1;
   const std::int64_t padding = config.pad_token_id.value_or(0);
   return padding != 0 ? padding : config.eos_token_id->front();
 }
 
-// {rows, beams, …} of which beams[r, i], int64 {rows, chosen}, are taken.
+// Takes the chosen beams of each row. values: {rows, beams, …}; beams: int64 {rows, chosen}.
 at::Tensor take_beams(const at::Tensor& values, const at::Tensor& beams) {
   if (values.dim() == 2) return values.gather(1, beams);
   return values.gather(1, beams.unsqueeze(-1).expand({-1, -1, values.size(2)}));
 }
 
-// For each row of the prompt the beams that go on and the best that have ended, with their scores.
-// Sequences are {rows, beams, max_length}; what they do not have yet is filled.
+// For each row of the prompt: the beams that go on and the best beams that have ended, with their
+// scores. Sequences are {rows, beams, max_length}; places without a token yet hold filling_of().
 class Beams {
  public:
   Beams(const at::Tensor& ids, const Search& search)
@@ -54,7 +54,7 @@ class Beams {
     running_.narrow(2, 0, length_).copy_(ids.view({rows_, beams_, length_}));
     finished_ = running_.clone();
     const auto numbers = ids.options().dtype(at::kFloat);
-    // The beams are alike as yet: the first alone counts.
+    // The beams of a row are still equal: only the first one counts.
     running_scores_ = at::zeros({rows_, beams_}, numbers);
     running_scores_.narrow(1, 1, beams_ - 1).fill_(kOut);
     finished_scores_ = at::full({rows_, beams_}, kOut, numbers);
@@ -65,8 +65,8 @@ class Beams {
 
   [[nodiscard]] at::Tensor ids() const { return running_.narrow(2, 0, length_).flatten(0, 1); }
 
-  // Takes the scores of the next token, {rows · beams, words}. Returns which row of the caller's
-  // each row goes on from, int64 {rows · beams}; undefined when the search is over.
+  // Takes the scores of the next token, {rows · beams, words}. Returns for each row the caller's
+  // row that it continues, int64 {rows · beams}; undefined when the search is over.
   at::Tensor advance(const at::Tensor& scores) {
     const at::Tensor all =
         (search_.steps(ids(), at::log_softmax(scores, -1)).view({rows_, beams_, -1}) +
@@ -107,7 +107,7 @@ class Beams {
     return search_.config.early_stopping->kind() == EarlyStopping::Kind::yes;
   }
 
-  // Keeps the best of what had ended and what ends now.
+  // Keeps the best of the beams that had ended and of the beams that end now.
   void finish(const at::Tensor& sequences, const at::Tensor& values, const at::Tensor& ends) {
     const at::Tensor is_best = at::arange(candidates_, values.options()) < beams_;
     const at::Tensor now = ends.logical_and(is_best);

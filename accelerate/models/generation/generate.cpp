@@ -47,7 +47,8 @@ void check_positive(const char* name, double value) {
                      "; allowed are numbers above 0");
 }
 
-// `config` with all defaults, for a prompt of so many tokens.
+// Throws UsageError for values that are not allowed. `config` has all defaults; `prompt` is the
+// number of tokens of the prompt.
 void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOptions& options) {
   if (config.max_new_tokens) check_least("max_new_tokens", *config.max_new_tokens, 1);
   if (*config.max_length <= prompt) {
@@ -76,7 +77,8 @@ void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOp
     throw UsageError("a beam search knows its tokens at its end: leave out the stream");
 }
 
-// `given`, else what the model says, else the default, for a prompt of so many tokens.
+// Takes each field from `given`, else from the model, else from the defaults. `prompt` is the
+// number of tokens of the prompt.
 GenerationConfig completed(const GenerationConfig& given, const GenerationConfig& of_model,
                            std::int64_t prompt, std::int64_t positions) {
   GenerationConfig config = given.or_else(of_model);
@@ -97,7 +99,7 @@ bool is_one_of(std::int64_t token, const std::optional<std::vector<std::int64_t>
   return tokens && std::ranges::find(*tokens, token) != tokens->end();
 }
 
-// int64 {rows, tokens}, 0 at padding; undefined where there is none.
+// Returns the mask, int64 {rows, tokens}, 0 at padding; undefined if there is no padding.
 at::Tensor mask_of(const Inputs& inputs, const GenerationConfig& config) {
   const at::Tensor& ids = inputs["input_ids"];
   at::Tensor mask;
@@ -138,7 +140,8 @@ DecoderForCausalLM& decoder_of(PreTrainedModel& model) {
                    "AutoModelForCausalLM opens the same weights with one");
 }
 
-// What tokens are given to as they come; empty if to nobody. `text`: of stream_text.
+// Returns the function that is called with new tokens; empty if there is none. Makes `text` for
+// stream_text.
 detail::OnTokens stream_of(const GenerateOptions& options, std::int64_t rows,
                            std::optional<detail::TextStream>& text) {
   if (options.stream_text) {
@@ -190,7 +193,7 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
                                   : sample(continuation, ids, scores, search, on_tokens);
   }
   if (text) text->end();
-  return found.clone();  // Outside, so that it is a tensor as any other.
+  return found.clone();  // Outside of InferenceMode, so that it is an ordinary tensor.
 }
 
 }  // namespace accelerate

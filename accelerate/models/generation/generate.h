@@ -1,4 +1,4 @@
-// Beside a GenerationConfig: what a call of PreTrainedModel::generate() is given.
+// Options of a call of PreTrainedModel::generate(), besides its GenerationConfig.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,13 +12,13 @@
 namespace accelerate {
 
 struct GenerateOptions {
-  /// What stop_strings and stream_text are read with.
+  /// Decodes tokens for stop_strings and stream_text, which need it.
   std::optional<PreTrainedTokenizer> tokenizer = {};
-  /// Called with the new tokens of all rows, int64 {rows} on the CPU, as soon as they are there;
-  /// not of a beam search, which knows them at its end.
+  /// Called with the new tokens of all rows, int64 {rows} on the CPU, as soon as they are there.
+  /// Not allowed with a beam search, which knows its tokens only at its end.
   std::function<void(const at::Tensor& tokens)> stream_tokens = {};
-  /// Called with the new text of one row, without special tokens: whole words, what is left at the
-  /// end.
+  /// Called with new text, without special tokens: whole words, and the rest at the end. Allowed
+  /// for one row only.
   std::function<void(std::string_view text)> stream_text = {};
 };
 

@@ -21,11 +21,11 @@ at::Tensor sample(Continuation& continuation, at::Tensor ids, at::Tensor scores,
     at::Tensor tokens = *search.config.do_sample
                             ? at::multinomial(at::softmax(changed, -1), 1).squeeze(1)
                             : at::argmax(changed, -1);
-    // A row that has ended is filled up; without tokens that end one all rows go on together.
+    // Fills up rows that have ended. Without eos_token_id, all rows go on until all have ended.
     if (search.config.eos_token_id)
       tokens = at::where(goes_on, tokens, *search.config.pad_token_id);
     ids = at::cat({ids, tokens.unsqueeze(1)}, 1);
-    if (on_tokens) {  // Whose tensors are as any other.
+    if (on_tokens) {  // It gets ordinary tensors, made outside of InferenceMode.
       const c10::InferenceMode off(false);
       on_tokens(tokens.to(at::kCPU).clone());
     }

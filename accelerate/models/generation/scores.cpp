@@ -35,7 +35,7 @@ ScoreSteps::ScoreSteps(const GenerationConfig& config, std::int64_t prompt_lengt
   temperature_ = *config.temperature;
   top_k_ = *config.top_k;
   top_p_ = *config.top_p;
-  // A beam that ends needs another to go on.
+  // If a beam ends, another token must be left with which it can go on.
   if (*config.num_beams > 1) least_kept_ = end_tokens_.defined() ? end_tokens_.numel() + 1 : 2;
 }
 
@@ -58,7 +58,7 @@ at::Tensor ScoreSteps::penalise_repetition(const at::Tensor& ids, const at::Tens
     const at::Tensor places = at::arange(ids.size(1), ids.options()).unsqueeze(0);
     seen = seen.masked_fill(places < first_tokens_.unsqueeze(1), words);
   }
-  // What is no word has a column of its own, which goes again.
+  // Places without a word use a spare column, which is removed at the end.
   const at::Tensor with_spare = at::constant_pad_nd(scores, {0, 1});
   const at::Tensor found = at::gather(with_spare, 1, seen);
   const at::Tensor penalised =

@@ -1,4 +1,4 @@
-// What changes the scores of the next token before one is chosen.
+// Changes the scores of the next token before a token is chosen.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,12 @@
 namespace accelerate::detail {
 
 /// The steps that a configuration asks for, in Transformers' order: repetition penalty, least
-/// lengths and, where tokens are drawn, temperature, top-k and top-p. Source: `logits_process.py`
-/// of Transformers.
+/// lengths and, if tokens are drawn, temperature, top-k and top-p. Source: `logits_process.py` of
+/// Transformers.
 class ScoreSteps {
  public:
   /// `config`: with all defaults. `first_tokens`: int64 {rows}, where each row's prompt begins
-  /// behind its padding; undefined without padding.
+  /// after its padding; undefined without padding.
   ScoreSteps(const GenerationConfig& config, std::int64_t prompt_length, at::Tensor first_tokens);
 
   /// ids: int64 {rows, tokens}; scores: fp32 {rows, words}, of the next token. Returns new scores.

@@ -20,8 +20,8 @@ StopStrings::StopStrings(PreTrainedTokenizer tokenizer, std::vector<std::string>
 }
 
 bool StopStrings::end(std::span<const std::int64_t> ids) const {
-  // A token has a byte at least. Two more: the first may lose its space, and may begin inside a
-  // character.
+  // Every token has at least one byte. Two more tokens are read, since the first one may lose its
+  // space, and may begin inside a character.
   const auto tail = ids.last(std::min(ids.size(), longest_ + 2));
   const auto text_of = [&](std::span<const std::int64_t> part) {
     return tokenizer_.decode(part, /*skip_special_tokens=*/false,

@@ -14,7 +14,7 @@
 
 namespace accelerate::detail {
 
-/// Texts that end a row. One is found where it ends within the text of the last token; it may begin
+/// Texts that end a row. A text is found if it ends within the text of the last token; it may begin
 /// in the prompt.
 class StopStrings {
  public:
@@ -28,7 +28,7 @@ class StopStrings {
   std::size_t longest_ = 0;
 };
 
-/// The conditions of a configuration, with all defaults and a max_length.
+/// The conditions under which a row ends. The configuration has all defaults and a max_length.
 class Stopping {
  public:
   /// Throws UsageError for stop_strings without a tokenizer.

@@ -1,4 +1,4 @@
-// Text of tokens that come one by one.
+// Decodes tokens that come one by one.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace accelerate::detail {
 
-/// Gives text away as soon as no later token can change it: up to the last space, a line feed, or
-/// an ideograph. Source: `TextStreamer` of Transformers.
+/// Passes text to the sink as soon as no later token can change it: up to the last space, a line
+/// feed, or an ideograph. Source: `TextStreamer` of Transformers.
 class TextStream {
  public:
   using Sink = std::function<void(std::string_view text)>;
   TextStream(PreTrainedTokenizer tokenizer, Sink sink);
   void put(std::int64_t token);
-  /// Gives what is left.
+  /// Passes the rest of the text to the sink.
   void end();
 
  private:
@@ -27,8 +27,8 @@ class TextStream {
 
   PreTrainedTokenizer tokenizer_;
   Sink sink_;
-  std::vector<std::int64_t> tokens_;  // Of the line.
-  std::size_t given_ = 0;             // Bytes of their text.
+  std::vector<std::int64_t> tokens_;  // The tokens of the current line.
+  std::size_t given_ = 0;             // The bytes of their text that the sink has.
 };
 
 }  // namespace accelerate::detail

@@ -26,7 +26,7 @@ at::Tensor gelu(const at::Tensor& x) {
 at::Tensor gelu_tanh(const at::Tensor& x) {
   return at::gelu(x, "tanh");
 }
-// As it was written before there was an operator, whose roundings differ.
+// Step by step, as it was written before there was an operator: the operator rounds differently.
 at::Tensor gelu_new(const at::Tensor& x) {
   const double scale = std::sqrt(2.0 / std::numbers::pi);
   return 0.5 * x * (1.0 + at::tanh(scale * (x + 0.044715 * at::pow(x, 3.0))));

@@ -8,8 +8,8 @@ namespace accelerate::detail {
 
 using Activation = at::Tensor (*)(const at::Tensor&);
 
-/// The activation of a `hidden_act`: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu,
-/// swish, tanh, sigmoid. Throws ConfigError, with all of them, for another word.
+/// Returns the activation that a `hidden_act` names: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast,
+/// relu, silu, swish, tanh, sigmoid. Throws ConfigError, which lists them all, for another name.
 [[nodiscard]] Activation activation_of(const std::string& name);
 
 }  // namespace accelerate::detail

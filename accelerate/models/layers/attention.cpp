@@ -40,7 +40,7 @@ at::Tensor added_mask(const at::Tensor& mask, const at::Tensor& scores) {
       .masked_fill(mask.logical_not(), lowest_of(scores.scalar_type()));
 }
 
-// {queries, keys}: true where a query of a row that begins behind `past` keys may look.
+// Returns {queries, keys}, true where a query may look. The first query stands after `past` keys.
 at::Tensor visible(std::int64_t queries, std::int64_t past, std::optional<std::int64_t> window,
                    c10::Device device) {
   const auto options = at::TensorOptions(at::kLong).device(device);
@@ -50,7 +50,7 @@ at::Tensor visible(std::int64_t queries, std::int64_t past, std::optional<std::i
   return window ? before.logical_and(key > query - *window) : before;
 }
 
-// {rows, key heads, keys, dim} → {rows, key heads · times, keys, dim}, each head so often in turn.
+// {rows, key heads, keys, dim} → {rows, key heads · times, keys, dim}, a head's copies together.
 at::Tensor repeat_heads(const at::Tensor& heads, std::int64_t times) {
   if (times == 1) return heads;
   return heads.unsqueeze(2)
@@ -66,8 +66,8 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   if (mask.defined()) scores = scores + added_mask(mask, scores);
   if (is_causal)
     scores = scores + added_mask(visible(query.size(2), 0, {}, query.device()), scores);
-  // In fp32 also where the model is of 16 bits, as Transformers' decoders do; of fp64 in fp64,
-  // where theirs gives NaN for rows that see nothing.
+  // In fp32 even if the model has 16 bits, as in Transformers' decoders. In fp64 if the model has
+  // fp64, where Transformers' decoders give NaN for rows that see nothing.
   const auto type = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor weights = dropout_of(at::softmax(scores, -1, type).to(query.scalar_type()),
                                         spec.dropout, spec.dropout > 0);
@@ -75,8 +75,8 @@ at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const 
   return at::matmul(weights, repeat_heads(value, times));
 }
 
-// LibTorch has no fused kernel for weights that are dropped on a CPU: its steps keep more and look
-// for rows that see nothing, of which there are none without a mask.
+// Whether dropped_attention() is better. On a CPU LibTorch has no fused kernel with dropout. Its
+// steps keep more memory, and look for rows that see nothing, which do not occur without a mask.
 bool is_better_by_steps(const at::Tensor& query, const at::Tensor& mask,
                         const AttentionSpec& spec) {
   return spec.dropout > 0 && spec.dropout < 1 && !mask.defined() && query.device().is_cpu() &&
@@ -95,7 +95,8 @@ at::Tensor attend_by_steps(const at::Tensor& query, const at::Tensor& key, const
                            {.scale = scale, .p = spec.dropout, .hidden = hidden});
 }
 
-// query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns as query.
+// query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns query's
+// shape.
 at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
   if (spec.kind == AttentionKind::eager)
@@ -104,8 +105,8 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
     return attend_by_steps(query, key, value, is_causal && query.size(2) > 1, spec);
   const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
   const std::int64_t times = query.size(1) / key.size(1);
-  // As Transformers: LibTorch shares heads where there is no mask, and one query needs no
-  // causality.
+  // As in Transformers: LibTorch shares key heads if there is no mask, and a single query needs no
+  // causal mask.
   if (times == 1 || !mask.defined()) {
     return at::scaled_dot_product_attention(query, key, value, given, spec.dropout,
                                             is_causal && query.size(2) > 1, spec.scale, times > 1);
@@ -120,8 +121,8 @@ at::Tensor as_row(const at::Tensor& tokens) {
   return tokens.transpose(0, 1).unsqueeze(0);
 }
 
-// On a CPU, kernels of 16 bits prepare each of their small products anew: short rows take four
-// times as long as in fp32, forward and backward, and come out less exact.
+// On a CPU, kernels of 16 bits prepare each small product anew. Short rows take four times as long
+// as in fp32, forward and backward, and their results are less exact.
 bool is_better_in_fp32(const at::Tensor& query, const Tokens& tokens) {
   constexpr std::int64_t kLongest = 512;
   return query.device().is_cpu() && at::isReducedFloatingType(query.scalar_type()) &&

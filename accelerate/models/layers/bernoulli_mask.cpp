@@ -40,8 +40,8 @@ ACCELERATE_AVX2 inline void twist_at(Word* state, const Word* shifted) {
   std::memcpy(state, &next, sizeof next);
 }
 
-// The next words of the generator. Source: Matsumoto and Nishimura 1998, MT19937. Eight at once:
-// what a word needs of this round was written 227 words before.
+// Makes the next words of the generator, eight at a time: what a word needs from this round was
+// written 227 words before. Source: Matsumoto and Nishimura 1998, MT19937.
 ACCELERATE_AVX2 inline void twist(Word* state) {
   constexpr std::size_t kEarly = kState - kShift;
   std::size_t i = 0;
@@ -72,8 +72,8 @@ ACCELERATE_AVX2 inline void temper(const Word* from, std::size_t count, Word* to
   for (; i < count; ++i) temper_at<Word>(from + i, to + i);
 }
 
-// Whether a number of 53 bits, which LibTorch makes of two words for a double of [0, 1), is below
-// `limit`.
+// Sets keep[i] to whether a number of 53 bits is below `limit`. LibTorch makes such a number of two
+// words, for a double in [0, 1).
 ACCELERATE_AVX2 inline void compare(const Word* words, std::size_t count, std::uint64_t limit,
                                     bool* keep) {
   constexpr Word kHighBits = (Word{1} << 21) - 1;

@@ -31,7 +31,7 @@ void scale_by(Wide factor, const T* from, const bool* keep, std::int64_t count, 
     to[i] = static_cast<T>(static_cast<Wide>(from[i]) * (keep[i] ? factor : Wide{0}));
 }
 
-// Eight at once.
+// As scale_by(), eight elements at a time.
 ACCELERATE_AVX2 void scale_floats(float factor, const float* from, const bool* keep,
                                   std::int64_t count, float* to) {
   constexpr std::int64_t kLanes = 8;
@@ -97,7 +97,7 @@ struct Kept : torch::autograd::Function<Kept> {
   }
 };
 
-// In place: what is freed between what is kept leaves holes in the heap.
+// Works in place: memory that is freed between tensors that are kept leaves holes in the heap.
 at::Tensor scores_of(const at::Tensor& query, const at::Tensor& key, double scale,
                      const at::Tensor& hidden) {
   at::Tensor scores = at::matmul(query, key.transpose(-2, -1)).mul_(scale);

@@ -1,4 +1,4 @@
-// Dropout that keeps one byte an element for backward, where LibTorch keeps its factors in the
+// Dropout that keeps one byte per element for backward, where LibTorch keeps its factors in the
 // element type.
 #pragma once
 
@@ -6,22 +6,23 @@
 
 namespace accelerate::detail {
 
-/// at::dropout, with its draws, values and gradients to the bit: while training each element is zero with
-/// probability `p`, else times 1 / (1 - p). input: any shape, floating. Source: Srivastava et al.
-/// 2014.
+/// As at::dropout, with the same draws, values and gradients to the bit. While training, an element
+/// becomes zero with probability `p`, and is multiplied by 1 / (1 - p) otherwise. input: any shape,
+/// floating-point. Source: Srivastava et al. 2014.
 [[nodiscard]] at::Tensor dropout_of(const at::Tensor& input, double p, bool training);
 
-/// What dropped_attention() takes beside its tensors.
+/// What dropped_attention() takes besides its tensors.
 struct DroppedAttention {
-  double scale;            ///< Of scores.
+  double scale;            ///< The factor of scores.
   double p;                ///< 0 < p < 1.
   at::Tensor hidden = {};  ///< {queries, keys}, true where a query may not look; or undefined.
 };
 
-/// dropout_of(softmax(query · keyᵀ · scale), p, true) · value, on the CPU. query: {…, queries,
-/// dim}, key and value: {…, keys, dim}, fp32 or fp64. Each query sees a key at least. For backward
-/// it keeps the weights and one byte each; LibTorch's steps keep scaled copies of query and key,
-/// and the weights three times. Draws what they draw; sums differ from theirs in rounding.
+/// Returns dropout_of(softmax(query · keyᵀ · scale), p, true) · value, on the CPU. query:
+/// {…, queries, dim}, key and value: {…, keys, dim}, fp32 or fp64. Each query must see at least one
+/// key. Draws what LibTorch's steps draw; sums differ in rounding. Cost: for backward it keeps the
+/// weights and one byte per weight. LibTorch's steps keep scaled copies of query and key, and the
+/// weights three times.
 [[nodiscard]] at::Tensor dropped_attention(const at::Tensor& query, const at::Tensor& key,
                                            const at::Tensor& value, const DroppedAttention& spec);
 

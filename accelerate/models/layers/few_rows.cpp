@@ -26,7 +26,7 @@ struct Matrices {
 };
 
 #if defined(__x86_64__)
-// A register of AVX2. Twice as wide ones gain nothing: memory is the limit.
+// A register of AVX2. Wider registers gain nothing: memory is the limit.
 using Lanes = float __attribute__((vector_size(32)));
 constexpr int kLanes = sizeof(Lanes) / sizeof(float);
 
@@ -41,8 +41,8 @@ ACCELERATE_AVX2 inline float sum_of(const Lanes& lanes) {
   return sums[0];
 }
 
-// Outputs [begin, end). The weights are read in the order in which they lie, each once: several
-// rows of them side by side come from memory no faster than BLAS reads them.
+// Computes outputs [begin, end). Reads each weight once, in the order of memory: reading several
+// rows of weights side by side is no faster than BLAS.
 template <int Rows>
 ACCELERATE_AVX2 void multiply_rows(const Matrices& m, std::int64_t begin, std::int64_t end) {
   constexpr int kUnrolled = Rows == 1 ? 4 : 2;
@@ -74,7 +74,7 @@ ACCELERATE_AVX2 void multiply_rows(const Matrices& m, std::int64_t begin, std::i
   }
 }
 
-// Outputs [begin, end) of 1 to 4 rows.
+// Computes outputs [begin, end) of 1 to 4 rows.
 void multiply(const Matrices& m, std::int64_t rows, std::int64_t begin, std::int64_t end) {
   if (rows == 1) multiply_rows<1>(m, begin, end);
   if (rows == 2) multiply_rows<2>(m, begin, end);
@@ -85,8 +85,8 @@ void multiply(const Matrices& m, std::int64_t rows, std::int64_t begin, std::int
 void multiply(const Matrices&, std::int64_t, std::int64_t, std::int64_t) {}
 #endif
 
-// Outputs [begin, end) of any number of rows, which read the weights from a cache but for the
-// first.
+// Computes outputs [begin, end) of any number of rows, four at a time. All but the first four read
+// the weights from a cache.
 void multiply_by_blocks(const Matrices& all, std::int64_t rows, std::int64_t begin,
                         std::int64_t end) {
   constexpr std::int64_t kRowsAtOnce = 4;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kFirstRoom = 64;
 
-// `store` with room for `tokens`, of which `used` are kept.
+// Returns a copy of the first `used` tokens of `store`, with room for at least `tokens`.
 at::Tensor with_room(const at::Tensor& store, const at::Tensor& like, std::int64_t used,
                      std::int64_t tokens) {
   std::vector<std::int64_t> shape = like.sizes().vec();

@@ -1,4 +1,4 @@
-// What decoders keep of the tokens so far.
+// The keys and values that decoders keep of the tokens so far.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,20 +10,21 @@
 namespace accelerate {
 
 /// Keys and values of each layer: {rows, key heads, length, dim}. Room grows by doubling, so that a
-/// token costs the copy of its own keys. Not for training: what is put in loses its gradients.
+/// new token costs the copy of its own keys and values. Not for training: tensors that are appended
+/// lose their gradients.
 class KeyValueCache {
  public:
-  /// Tokens of each row.
+  /// The number of tokens of each row.
   [[nodiscard]] std::int64_t length() const { return length_; }
 
-  /// Adds `keys` and `values`, {rows, key heads, tokens, dim}, behind those of `layer`, and returns
-  /// all of them. A call for layer 0 begins new tokens, which the other layers then add too. Throws
-  /// UsageError for other rows than before.
+  /// Appends `keys` and `values`, {rows, key heads, tokens, dim}, to `layer`, and returns all keys
+  /// and values of the layer. Every layer must append the same number of tokens. Throws UsageError
+  /// for another number of rows than before.
   [[nodiscard]] std::pair<at::Tensor, at::Tensor> append(std::size_t layer, const at::Tensor& keys,
                                                          const at::Tensor& values);
-  /// Row i becomes a copy of row `rows[i]`, int64 {new rows}: what a beam search asks for.
+  /// Makes row i a copy of row `rows[i]`, as a beam search needs it. rows: int64 {new rows}.
   void select_rows(const at::Tensor& rows);
-  /// Forgets the tokens behind the first `length`.
+  /// Forgets the tokens after the first `length`.
   void crop(std::int64_t length);
 
  private:

@@ -15,8 +15,8 @@
 
 namespace accelerate::detail {
 
-/// torch::nn::Linear with at::linear as its forward, as Python has it: one kernel that adds the
-/// bias, where LibTorch's module multiplies and then adds, slower and rounded once more.
+/// torch::nn::Linear with at::linear as its forward, as in Python: one kernel that also adds the
+/// bias. LibTorch's module multiplies and then adds, which is slower and rounds once more.
 class LinearImpl : public torch::nn::LinearImpl {
  public:
   LinearImpl(std::int64_t in, std::int64_t out, bool has_bias = true)
@@ -32,7 +32,7 @@ class LinearImpl : public torch::nn::LinearImpl {
 };
 TORCH_MODULE(Linear);
 
-/// The same with the weight lying the other way, {in, out}: GPT-2's. Source: `Conv1D` of
+/// A linear layer with a transposed weight, {in, out}, as GPT-2 has it. Source: `Conv1D` of
 /// Transformers.
 class Conv1DImpl : public torch::nn::Module {
  public:

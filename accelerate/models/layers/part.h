@@ -8,7 +8,7 @@
 
 namespace accelerate::detail {
 
-/// Registers a module without a forward below `parent`, of Transformers' class `class_name`, so
+/// Registers a module without a forward below `parent`, with the name of Transformers' class, so
 /// that parameters get the names of checkpoints: "attention.self.query.weight".
 inline torch::nn::Module& part(torch::nn::Module& parent, const std::string& name,
                                const std::string& class_name) {

@@ -47,7 +47,7 @@ class RandomState {
   std::vector<at::Tensor> states_;
 };
 
-// The generators in an earlier state.
+// Puts the generators into an earlier state, and back at its end.
 class RandomScope {
  public:
   RandomScope(const RandomState& earlier, c10::Device device) : now_(device) { earlier.restore(); }
@@ -59,7 +59,7 @@ class RandomScope {
   RandomState now_;
 };
 
-// What a call of the layer depends on beside its input.
+// What a call of the layer depends on besides its input.
 struct Call : torch::CustomClassHolder {
   Layer layer;
   std::vector<at::Tensor> parameters;
@@ -76,8 +76,8 @@ struct Call : torch::CustomClassHolder {
         autocast_type(at::autocast::get_autocast_dtype(on.type())),
         random(on) {}
 
-  // Without the cache of converted weights: one that was converted without gradients would serve
-  // calls that need them.
+  // Runs without autocast's cache of converted weights: a weight that was converted without
+  // gradients would be used by calls that need its gradient.
   [[nodiscard]] at::Tensor run(const at::Tensor& hidden) const {
     const AutocastScope autocast(device.type(), autocast_type,
                                  {.enabled = is_autocast, .cache_enabled = false});
@@ -110,7 +110,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
     const auto found = torch::autograd::grad({again(*call, input)}, wanted, {gradients.front()},
                                              /*retain_graph=*/std::nullopt,
                                              /*create_graph=*/false, /*allow_unused=*/true);
-    variable_list all(1);  // Of the call itself there is none.
+    variable_list all(1);  // The call itself has no gradient.
     auto next = found.begin();
     for (const at::Tensor& each : candidates)
       all.push_back(each.requires_grad() ? *next++ : at::Tensor());

@@ -11,11 +11,12 @@
 
 namespace accelerate::detail {
 
-/// The norm of Llama and its kin, computed in fp32 and weighted in the type of the input, rounded
-/// as `LlamaRMSNorm` of Transformers rounds. {…, H} → {…, H}. Source: Zhang and Sennrich 2019.
+/// The norm of Llama and similar models. Computed in fp32 and weighted in the type of the input, so
+/// that it rounds as `LlamaRMSNorm` of Transformers. {…, H} → {…, H}. Source: Zhang and Sennrich
+/// 2019.
 class RMSNormImpl : public torch::nn::Module {
  public:
-  /// `class_name`: Transformers', such as "LlamaRMSNorm".
+  /// `class_name`: the name of Transformers' class, such as "LlamaRMSNorm".
   RMSNormImpl(const std::string& class_name, std::int64_t size, double epsilon)
       : torch::nn::Module(class_name), epsilon_(epsilon) {
     weight = register_parameter("weight", at::ones({size}));

@@ -11,22 +11,22 @@
 
 namespace accelerate::detail {
 
-/// Turns queries and keys by angles that grow with the position.
+/// Rotates queries and keys by angles that grow with the position.
 /// Source: Su et al. 2021; `modeling_rope_utils.py` of Transformers.
 class Rotary {
  public:
-  /// Cosines and sines, {…, dim}, to be used for all heads.
+  /// Cosines and sines, {…, 1, dim}: the same for all heads.
   struct Angles {
     at::Tensor cos, sin;
   };
 
   /// Reads `rope_parameters`, or the older `rope_theta` and `rope_scaling`. rope_type is default,
-  /// linear, dynamic, yarn or llama3. `dim`: of a head. Throws ConfigError for another type and for
-  /// keys that a type lacks.
+  /// linear, dynamic, yarn or llama3. `dim`: the size of a head. Throws ConfigError for another
+  /// type, and if a key that the type needs is missing.
   Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions);
 
-  /// positions: integers {…}. Computed in fp32, given in `type`. Of rope_type dynamic the angles
-  /// depend on the last of the positions, which is copied to the CPU.
+  /// Returns the angles of `positions`, integers {…}, computed in fp32 and converted to `type`.
+  /// With rope_type dynamic they depend on the largest position, which is copied to the CPU.
   [[nodiscard]] Angles angles(const at::Tensor& positions, at::ScalarType type) const;
 
  private:
@@ -43,7 +43,7 @@ class Rotary {
   bool truncates_ = true;
 };
 
-/// heads: {…, heads, dim}. Returns the same shape.
+/// Rotates `heads`, {…, heads, dim}. Returns the same shape.
 [[nodiscard]] at::Tensor rotate(const at::Tensor& heads, const Rotary::Angles& angles);
 
 }  // namespace accelerate::detail

@@ -16,7 +16,7 @@ bool has(const RepositoryListing& listing, const std::string& file) {
   return std::ranges::binary_search(listing.files, file);
 }
 
-// The file with the weights, or the index of several; "" where there is neither.
+// Returns the file with the weights, or the index of several files; "" if there is neither.
 std::string weights_in(const RepositoryListing& listing) {
   for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
                            "pytorch_model.bin.index.json"}) {

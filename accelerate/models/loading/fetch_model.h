@@ -8,11 +8,11 @@
 
 namespace accelerate::detail {
 
-/// Returns the folder `name_or_folder` unchanged if it exists, else a folder in the cache with the
-/// configuration and the weights of the repository of that name, and nothing else of it:
-/// `gguf_file` where one is named, else the first of model.safetensors, its index with its shards,
-/// pytorch_model.bin, its index with its shards. Throws what fetch_folder() and read_weight_index()
-/// throw.
+/// Returns the folder `name_or_folder` unchanged if it exists. Otherwise fetches the repository of
+/// that name, and returns its folder in the cache. Only the configuration and the weights are
+/// fetched: `gguf_file` if it is not empty, else the first of model.safetensors, its index with its
+/// shards, pytorch_model.bin, its index with its shards. Throws what fetch_folder() and
+/// read_weight_index() throw.
 [[nodiscard]] std::filesystem::path fetch_model(const std::string& name_or_folder,
                                                 const HubOptions& options,
                                                 const std::string& gguf_file);

@@ -18,16 +18,16 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string_view, std::string_view>>;
 
-// What becomes of a tensor beside its type.
+// What is done to a tensor besides converting its type.
 enum class Step : std::uint8_t { none, interleave_queries, interleave_keys, transpose };
 
 struct Architecture {
   std::string_view name;
-  Pairs integers, numbers;  // Metadata, without the name in front, and the keys of config.json.
+  Pairs integers, numbers;  // Keys of the metadata, without the name in front, and of config.json.
   Pairs outside;  // Tensors outside the layers, by their names without "weight" or "bias".
   std::string_view layers;                 // What stands for "blk." in Transformers' names.
   Pairs inside;                            // Tensors of a layer.
-  std::map<std::string_view, Step> steps;  // Of weights inside layers; of biases too but transpose.
+  std::map<std::string_view, Step> steps;  // By name inside a layer. Biases are not transposed.
 };
 
 Pairs operator+(Pairs pairs, const Pairs& more) {
@@ -81,7 +81,7 @@ std::optional<std::string_view> second_of(const Pairs& pairs, std::string_view f
   return found == pairs.end() ? std::nullopt : std::optional(found->second);
 }
 
-// A tensor by Transformers' name, and what is done to it.
+// The name that a tensor has in Transformers, and what is done to the tensor.
 struct Placed {
   std::string name;
   Step step = Step::none;
@@ -117,7 +117,7 @@ DType dtype_of(GgmlType type) {
   return type == GgmlType::bf16 ? DType::bf16 : DType::f32;
 }
 
-// The elements as the file orders them.
+// Returns the elements in the order of the file, in fp32.
 at::Tensor values_of(const GgufTensor& tensor, const std::shared_ptr<const FileContent>& content) {
   const GgmlBlock block = block_of(tensor.type);
   if (block.elements == 1) {
@@ -173,7 +173,7 @@ class Weights {
     const at::Tensor values = values_of(entry.tensor, content_);
     if (entry.step == Step::none) return values;
     if (entry.step == Step::transpose) return values.t().contiguous();
-    // From pairs of neighbours, as llama.cpp turns them, to halves of a head.
+    // llama.cpp rotates pairs of neighbours, Transformers the two halves of a head.
     const auto shape = values.sizes().vec();
     return values.unflatten(0, {heads_of(entry.step), -1, 2}).transpose(1, 2).reshape(shape);
   }
@@ -181,7 +181,7 @@ class Weights {
   std::vector<NamedTensor> outlines;
 
  private:
-  // Without both counts Transformers leaves the rows as they are.
+  // If a count is missing, check() drops the step: Transformers then leaves the rows as they are.
   [[nodiscard]] std::int64_t heads_of(Step step) const {
     return step == Step::interleave_queries ? heads_ : key_heads_;
   }

@@ -9,15 +9,15 @@
 
 namespace accelerate::detail {
 
-/// The configuration that the metadata gives: of llama (with the name "mistral": of Mistral),
-/// qwen2 and gpt2. Throws ConfigError, with these names, for another architecture; CheckpointError
-/// for a value of another kind.
+/// Returns the configuration that the metadata describes. Reads the architectures llama (a Mistral
+/// if its name is "mistral"), qwen2 and gpt2. Throws ConfigError, which lists them, for another
+/// architecture; CheckpointError for a value of another kind.
 [[nodiscard]] PretrainedConfig config_of_gguf(const GgufFile& file);
 
-/// The weights: fp32, mapped where the file has them so, else dequantised when they are read;
-/// llama's queries and keys in Transformers' order of rows, GPT-2's matrices transposed. A tensor
-/// that Transformers does not know keeps its name. Throws as config_of_gguf(), and CheckpointError
-/// for a shape that such a step does not fit.
+/// Returns the weights in fp32. They are mapped if the file has fp32, else converted when they are
+/// read. llama's queries and keys get Transformers' order of rows, and GPT-2's matrices are
+/// transposed. A tensor that Transformers does not know keeps its name. Throws as config_of_gguf(),
+/// and CheckpointError for a shape that cannot be reordered or transposed.
 [[nodiscard]] WeightReader weights_of_gguf(const GgufFile& file);
 
 }  // namespace accelerate::detail

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMostLines = 40;
 
-// "a.11.b": "a.", 11, ".b"; without a number all of it is `before`.
+// A name that is cut at its first number: "a.11.b" is "a.", 11, ".b". Without a number, all of it
+// is `before`.
 struct Numbered {
   std::string before, after;
   std::int64_t number = -1;

@@ -1,4 +1,4 @@
-// How a model and the files that it was loaded from differ, for the eye.
+// A readable report of how a model differs from the files that it was loaded from.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 namespace accelerate::detail {
 
 struct LoadReport {
-  /// Lines of a table: a tensor, and what became of it.
+  /// A line of the table: a tensor, and what became of it.
   struct Line {
     std::string name, status;
   };
   std::vector<Line> lines;
 
-  /// A table of two columns. Tensors that differ in one number, as those of layers do, share a
-  /// line: "layer.{0…11}.weight".
+  /// Returns a table of two columns. Tensors whose names differ only in a number, such as a layer's
+  /// number, share a line: "layer.{0…11}.weight".
   [[nodiscard]] std::string table() const;
 };
 

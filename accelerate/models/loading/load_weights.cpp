@@ -50,7 +50,7 @@ std::string shape_of(const at::Tensor& tensor) {
   return text.str();
 }
 
-// What the names of a file are in the model.
+// Translates the names of a file to the names of the model.
 class Names {
  public:
   Names(const PreTrainedModel& model, const std::set<std::string>& of_model,
@@ -147,7 +147,7 @@ class Loader {
     });
   }
 
-  // What is tied may stand in the files under both names, but not with two values.
+  // The files may have a tied weight under both names, but not with different values.
   void give(const std::string& name, const at::Tensor& parameter, const at::Tensor& in_file) {
     const at::Tensor values = in_file.is_floating_point() ? in_file.to(type_) : in_file;
     const auto [filled, is_first] = filled_.emplace(parameter.unsafeGetTensorImpl(), name);
@@ -166,7 +166,7 @@ class Loader {
   std::set<std::string> names_, reported_;
   std::map<std::string, at::Tensor> parameters_;
   at::ScalarType type_ = at::kFloat;
-  std::map<const at::TensorImpl*, std::string> filled_;  // With the name in the model.
+  std::map<const at::TensorImpl*, std::string> filled_;  // With their names in the model.
   LoadReport report_;
 };
 

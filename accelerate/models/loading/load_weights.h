@@ -1,4 +1,4 @@
-// The weights of a checkpoint into a model that has no memory yet.
+// Loads the weights of a checkpoint into a model that has no memory yet.
 #pragma once
 
 #include <string>
@@ -13,13 +13,15 @@ struct LoadPretrainedOptions {
   bool ignore_mismatched_sizes = false;
 };
 
-/// Gives every parameter of `model`, which are of the meta device, its values: those of `weights`,
-/// without a copy where the type fits, so that they have to be writable; else the first values of
-/// Transformers' _init_weights. `place` stands for the weights in messages. Names may have the
-/// prefix of the base model or lack it, and the older `gamma` and `beta` of norms. Warns of what
-/// the files lack, have beside it, or have in another shape. Throws CheckpointError when there are
-/// no weights, when they fit nothing in the model, and for other shapes unless they are to be
-/// ignored; UsageError for an unknown dtype.
+/// Gives every parameter of `model`, all on the meta device, its values. They come from `weights`,
+/// without a copy if the type fits, so that `weights` must be writable. Parameters that `weights`
+/// lacks are initialised as by Transformers' _init_weights. `place` stands for the weights in
+/// messages.
+/// Names may have or lack the prefix of the base model, and norms may have the older names `gamma`
+/// and `beta`. Warns of tensors that the files lack, that only the files have, or that have another
+/// shape.
+/// Throws CheckpointError when there are no weights, when none fits the model, when tied weights
+/// differ, and for another shape unless ignore_mismatched_sizes; UsageError for an unknown dtype.
 void load_pretrained_weights(PreTrainedModel& model, WeightReader weights, const std::string& place,
                              const LoadPretrainedOptions& options);
 

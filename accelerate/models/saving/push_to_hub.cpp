@@ -5,7 +5,7 @@
 namespace accelerate {
 namespace {
 
-// A stub that its owner fills in; a Trainer writes one with what it measured.
+// Returns a short model card for its owner to fill in. A Trainer writes a card with its results.
 std::string card_of(const PreTrainedModel& model, const std::string& repo_id) {
   ModelCard card;
   card.library_name = "transformers";
@@ -22,7 +22,7 @@ std::string card_of(const PreTrainedModel& model, const std::string& repo_id) {
 CommitInfo PreTrainedModel::push_to_hub(const std::string& repo_id, const PushToHubOptions& options,
                                         const SavePretrainedOptions& saving) const {
   const auto save = [&](const std::filesystem::path& folder) { save_pretrained(folder, saving); };
-  if (!saving.is_main_process) {  // Has its part in gathering what is divided, and writes nothing.
+  if (!saving.is_main_process) {  // Helps to gather divided weights, and writes nothing.
     save({});
     return {};
   }

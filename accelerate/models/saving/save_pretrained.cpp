@@ -13,7 +13,7 @@
 namespace accelerate {
 namespace {
 
-// As the files are to have it: with the class and the type of the weights.
+// Returns the configuration to be written: with the class and the type of the weights.
 PretrainedConfig saved_config(const PreTrainedModel& model,
                               const std::vector<NamedTensor>& weights) {
   PretrainedConfig config = model.config();
@@ -26,7 +26,7 @@ PretrainedConfig saved_config(const PreTrainedModel& model,
   return config;
 }
 
-// Deals the tensors out to files, and has the user's function write each.
+// Distributes the tensors over files, and lets the user's function write each file.
 void save_by_function(const std::vector<NamedTensor>& weights, const std::filesystem::path& folder,
                       std::uint64_t max_shard_bytes, const SavePretrainedOptions& options) {
   const ShardNames names;

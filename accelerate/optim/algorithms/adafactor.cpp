@@ -56,7 +56,7 @@ bool is_factored(const at::Tensor& gradient) {
   return gradient.dim() >= 2;
 }
 
-// Makes `moment` when it is missing, and brings it to the gradient's device and dtype.
+// Makes `moment` if it is missing, and moves it to the gradient's device and dtype.
 void follow_gradient(at::Tensor& moment, at::IntArrayRef sizes, const at::Tensor& gradient) {
   moment = moment.defined() ? moment.to(gradient.options()) : at::zeros(sizes, gradient.options());
 }
@@ -86,7 +86,7 @@ double adafactor_rate(const AdafactorParamState& state, const AdafactorOptions& 
   return state.RMS().mul(rate).item<double>();  // Rounded to the parameter's dtype, as in Python.
 }
 
-// Moves the second moments and returns the gradient divided by their root.
+// Updates the second moments and returns the gradient divided by their root.
 at::Tensor normed_gradient(AdafactorParamState& state, const at::Tensor& gradient,
                            const AdafactorOptions& options) {
   const double beta2 = 1 - std::pow(static_cast<double>(state.step()), options.decay_rate());

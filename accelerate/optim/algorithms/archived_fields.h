@@ -1,4 +1,5 @@
-// The fields of options and state in LibTorch's archives, for torch::save and torch::load.
+// Writes and reads the fields of options and state in LibTorch's archives, for torch::save and
+// torch::load.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +10,7 @@
 
 namespace accelerate::detail {
 
-/// Writes each field that it visits under its name. An undefined tensor is left out.
+/// Writes each field that it visits under its name. Leaves out undefined tensors.
 struct WriteArchive {
   torch::serialize::OutputArchive& archive;
 
@@ -22,7 +23,7 @@ struct WriteArchive {
   }
 };
 
-/// Reads each field that it visits. One that the archive lacks stays as it is.
+/// Reads each field that it visits. Does not change fields that the archive lacks.
 struct ReadArchive {
   torch::serialize::InputArchive& archive;
 

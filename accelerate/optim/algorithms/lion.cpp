@@ -23,8 +23,8 @@ void check_lion(const LionOptions& options) {
   detail::require_not_negative("Lion", "weight_decay", options.weight_decay());
 }
 
-// What one step works on, position by position. `values` are the parameters, or fp32 copies of
-// them.
+// The tensors of one step; the lists run in parallel. `values` are the parameters, or fp32 copies
+// of them.
 struct LionTensors {
   std::vector<at::Tensor> parameters, values, gradients, averages;
 };

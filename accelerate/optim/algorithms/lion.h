@@ -1,4 +1,4 @@
-// Lion: steps of one size, in the direction that the sign of a moving average gives.
+// Lion: takes steps of one size, in the direction of the sign of a moving average.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,9 +18,9 @@ struct LionOptions : public torch::optim::OptimizerCloneableOptions<LionOptions>
   LionOptions(double lr = 1e-4);  // NOLINT(google-explicit-constructor): as LibTorch's options
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 1e-4;  ///< How far every element moves in a step.
-  /// How much of the average is kept: for the direction of a step, and from step to step.
+  /// How much of the average is kept: to compute a step's direction, and from step to step.
   TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.99);
-  TORCH_ARG(double, weight_decay) = 0;  ///< Parameters shrink by lr * weight_decay a step.
+  TORCH_ARG(double, weight_decay) = 0;  ///< A step shrinks parameters by lr * weight_decay.
 
  public:
   void serialize(torch::serialize::InputArchive& archive) override;
@@ -45,20 +45,20 @@ struct LionParamState : public torch::optim::OptimizerCloneableParamState<LionPa
 ///   p *= 1 - lr * weight_decay;  p -= lr * sign(beta1 * m + (1 - beta1) * g)
 ///   m = beta2 * m + (1 - beta2) * g
 ///
-/// It updates element by element, so that it may be prepared with a sharded model. fp16 and bf16
-/// parameters are computed in fp32 and rounded once. Memory of a step: on the CPU
-/// one copy of the largest parameter, on a GPU of all.
-/// Source: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms"; state and results as
-/// bitsandbytes' 32-bit Lion.
+/// It updates element by element, so it may be prepared with a sharded model. fp16 and bf16
+/// parameters are computed in fp32 and rounded once. Memory of a step: a copy of the largest
+/// parameter on the CPU, a copy of all parameters on a GPU.
+/// Source: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms". State and results
+/// equal bitsandbytes' 32-bit Lion.
 class Lion : public torch::optim::Optimizer {
  public:
-  /// Throws ConfigError for options out of range: betas in [0, 1), the others 0 or more.
+  /// Throws ConfigError unless betas are in [0, 1) and the other options 0 or more.
   explicit Lion(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
                 LionOptions defaults = {});
   explicit Lion(std::vector<at::Tensor> params, LionOptions defaults = {});
 
-  /// Adds a group. Options that it brings are taken whole; without any it has the optimizer's.
-  /// Throws as the constructor does.
+  /// Adds a group. The group's options replace the optimizer's entirely; a group without options
+  /// gets the optimizer's. Throws as the constructor does.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
   /// Throws UsageError for sparse gradients.

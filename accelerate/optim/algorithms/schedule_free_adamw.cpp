@@ -43,7 +43,7 @@ void check_schedule_free(const FreeOptions& options) {
   detail::require_not_negative(kFreeName, "weight_lr_power", options.weight_lr_power());
 }
 
-// What one step works on, position by position.
+// The tensors of one step; the lists run in parallel.
 struct FreeTensors {
   std::vector<at::Tensor> y, gradients, z, second;
 };
@@ -67,9 +67,9 @@ FreeTensors free_tensors(torch::optim::Optimizer& optimizer,
 
 // The numbers of one step, the same for all parameters of a group.
 struct FreeRates {
-  double lr;                ///< With warm-up.
-  double weight;            ///< Of this step in the average, between 0 and 1.
-  double bias_correction2;  ///< Of the second moment.
+  double lr;                ///< After warm-up scaling.
+  double weight;            ///< The share of this step in the average, between 0 and 1.
+  double bias_correction2;  ///< For the second moment.
 };
 
 // Counts the step in `options` and returns its numbers.
@@ -87,7 +87,7 @@ FreeRates begin_free_step(FreeOptions& options) {
           1 - std::pow(std::get<1>(options.betas()), count)};
 }
 
-// Returns `numerators` / `denominators`. On the CPU the memory of `denominators` is reused: fresh
+// Returns `numerators` / `denominators`. On the CPU reuses the memory of `denominators`: fresh
 // memory would cost more than the division.
 std::vector<at::Tensor> quotients_of(const std::vector<at::Tensor>& numerators,
                                      const std::vector<at::Tensor>& denominators) {
@@ -98,7 +98,7 @@ std::vector<at::Tensor> quotients_of(const std::vector<at::Tensor>& numerators,
   return quotients;
 }
 
-// Returns the directions of the step, before the rate.
+// Returns the directions of the step, before multiplication by the rate.
 std::vector<at::Tensor> free_directions(const FreeTensors& lists, const FreeOptions& options,
                                         const FreeRates& rates) {
   const double beta2 = std::get<1>(options.betas());

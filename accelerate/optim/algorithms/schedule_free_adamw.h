@@ -1,4 +1,4 @@
-// AdamW that needs no schedule: it averages its own steps.
+// AdamW without a schedule: it averages its steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,26 +15,26 @@
 
 namespace accelerate {
 
-/// Options of ScheduleFreeAdamW, and what it remembers of a group of parameters. The defaults are
-/// those of the Python package schedulefree.
+/// Options of ScheduleFreeAdamW, and what it remembers of a parameter group. The defaults are taken
+/// from the Python package schedulefree.
 struct ScheduleFreeAdamWOptions
     : public torch::optim::OptimizerCloneableOptions<ScheduleFreeAdamWOptions> {
   ScheduleFreeAdamWOptions(double lr = 0.0025);  // NOLINT(google-explicit-constructor)
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 0.0025;
-  /// The first says how near the parameters stay to the average of all steps, the second how much
-  /// of the squared gradients' average is kept.
+  /// The first says how near the parameters stay to the average of all steps. The second says how
+  /// much of the average of squared gradients is kept.
   TORCH_ARG(betas_t, betas) = std::make_tuple(0.9, 0.999);
   TORCH_ARG(double, eps) = 1e-8;              ///< Added to the root of the second moment.
-  TORCH_ARG(double, weight_decay) = 0;        ///< Added to the normed gradient, times parameter.
+  TORCH_ARG(double, weight_decay) = 0;        ///< Adds weight_decay * y to d, see below.
   TORCH_ARG(std::int64_t, warmup_steps) = 0;  ///< Steps in which the rate rises to lr.
-  TORCH_ARG(double, r) = 0;                   ///< Step k weighs k^r in the average.
-  TORCH_ARG(double, weight_lr_power) = 2;     ///< And the greatest rate so far to this power.
+  TORCH_ARG(double, r) = 0;                   ///< Step k has the weight k^r in the average,
+  TORCH_ARG(double, weight_lr_power) = 2;     ///< times the greatest rate so far to this power.
   TORCH_ARG(std::int64_t, k) = 0;             ///< Progress: steps made.
   TORCH_ARG(bool, train_mode) = false;        ///< Progress: which values the parameters hold.
   TORCH_ARG(double, weight_sum) = 0;          ///< Progress: sum of the weights of all steps.
   TORCH_ARG(double, lr_max) = -1;             ///< Progress: greatest rate so far.
-  TORCH_ARG(double, scheduled_lr) = 0;        ///< Rate of the last step, for logs.
+  TORCH_ARG(double, scheduled_lr) = 0;        ///< The rate of the last step, for logs.
 
  public:
   void serialize(torch::serialize::InputArchive& archive) override;
@@ -46,7 +46,7 @@ struct ScheduleFreeAdamWOptions
 /// What ScheduleFreeAdamW remembers of a parameter: two tensors of its shape and dtype.
 struct ScheduleFreeAdamWParamState
     : public torch::optim::OptimizerCloneableParamState<ScheduleFreeAdamWParamState> {
-  TORCH_ARG(at::Tensor, z);           ///< Where plain steps without averaging lead.
+  TORCH_ARG(at::Tensor, z);           ///< Where steps without averaging would lead.
   TORCH_ARG(at::Tensor, exp_avg_sq);  ///< The moving average of squared gradients.
 
  public:
@@ -54,35 +54,36 @@ struct ScheduleFreeAdamWParamState
   void serialize(torch::serialize::OutputArchive& archive) const override;
 };
 
-/// Schedule-free AdamW. Steps move z; the parameters hold y, between z and the average x of all z,
-/// while training, and x itself in an evaluation:
+/// Schedule-free AdamW. Steps move z. While training, the parameters hold y, which lies between z
+/// and the average x of all z. In an evaluation they hold x:
 ///
 ///   v = beta2 * v + (1 - beta2) * g²;  d = g / (sqrt(v / (1 - beta2^k)) + eps) + weight_decay * y
 ///   c = w_k / (w_1 + … + w_k), w_k = k^r * lr_max^weight_lr_power
 ///   y = y + c * (z - y) + lr * (beta1 * (1 - c) - 1) * d;  z = z - lr * d
-///   eval(): y becomes x = y + (1 - 1 / beta1) * (z - y);  train(): x becomes y = x + (1 - beta1) *
-///   (z - x)
+///   eval():  y becomes x = y + (1 - 1 / beta1) * (z - y)
+///   train(): x becomes y = x + (1 - beta1) * (z - x)
 ///
-/// Call train() before the first step and eval() before evaluations and before weights are saved;
-/// of a prepared optimizer, those of the handle. It updates element by element, so that it may be
-/// prepared with a sharded model. fp16 and bf16 parameters are computed in their own dtype, as in
-/// the original. Gradients are read only, where the original overwrites them. Memory of a step: on
-/// the CPU one copy of the largest parameter, on a GPU two of all. Source: Defazio et al. 2024,
-/// "The Road Less Scheduled"; AdamWScheduleFree of the package schedulefree.
+/// Call train() before the first step, and eval() before evaluations and before weights are saved.
+/// For a prepared optimizer, call train() and eval() of the handle. It updates element by element,
+/// so it may be prepared with a sharded model. fp16 and bf16 parameters are computed in their own
+/// dtype, as in the original. Gradients are only read, whereas the original overwrites them. Memory
+/// of a step: a copy of the largest parameter on the CPU, two copies of all parameters on a GPU.
+/// Source: Defazio et al. 2024, "The Road Less Scheduled"; AdamWScheduleFree of the package
+/// schedulefree.
 class ScheduleFreeAdamW : public torch::optim::Optimizer, public ModalOptimizer {
  public:
-  /// Throws ConfigError for options out of range: betas[0] in (0, 1), betas[1] in [0, 1), the
-  /// others 0 or more.
+  /// Throws ConfigError unless betas[0] is in (0, 1), betas[1] in [0, 1), and the other options are
+  /// 0 or more.
   explicit ScheduleFreeAdamW(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
                              ScheduleFreeAdamWOptions defaults = {});
   explicit ScheduleFreeAdamW(std::vector<at::Tensor> params,
                              ScheduleFreeAdamWOptions defaults = {});
 
-  /// Adds a group. Options that it brings are taken whole; without any it has the optimizer's.
-  /// Throws as the constructor does.
+  /// Adds a group. The group's options replace the optimizer's entirely; a group without options
+  /// gets the optimizer's. Throws as the constructor does.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
 
-  /// Throws UsageError outside of train(), and for sparse gradients.
+  /// Throws UsageError if train() was not called, and for sparse gradients.
   at::Tensor step(LossClosure closure = nullptr) override;
   void set_mode(OptimizerMode mode) override;
   [[nodiscard]] bool is_in(OptimizerMode mode) const override;

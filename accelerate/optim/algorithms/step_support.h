@@ -1,4 +1,4 @@
-// What the steps of the optimizers in this folder have in common.
+// What the steps of the optimizers in this folder share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,26 +14,27 @@ namespace accelerate::detail {
 /// Returns the loss of `closure`, evaluated with gradients enabled; undefined without a closure.
 [[nodiscard]] at::Tensor loss_of(const torch::optim::Optimizer::LossClosure& closure);
 
-/// Returns the parameters of `group` that have a gradient, in order. Throws UsageError, which names
-/// `optimizer`, for a sparse gradient.
+/// Returns the parameters of `group` that have a gradient, in order. Throws UsageError for a sparse
+/// gradient; the error names `optimizer`.
 [[nodiscard]] std::vector<at::Tensor> parameters_with_gradient(
     const torch::optim::OptimizerParamGroup& group, const std::string& optimizer);
 
 /// Cuts `parameters` into runs for list operations. A run on the CPU is small enough that its
-/// temporaries stay in the cache; one on another device is as long as possible.
+/// temporaries stay in the cache. A run on another device is as long as possible.
 [[nodiscard]] std::vector<std::vector<at::Tensor>> runs_of(
     const std::vector<at::Tensor>& parameters);
 
-/// Whether `tensor` is of fp16 or bf16.
+/// Whether `tensor` is fp16 or bf16.
 [[nodiscard]] bool is_half(const at::Tensor& tensor);
-/// Returns `tensor` in fp32 when it is of fp16 or bf16, else `tensor` itself.
+/// Returns `tensor` in fp32 if it is fp16 or bf16, else `tensor` itself.
 [[nodiscard]] at::Tensor at_least_fp32(const at::Tensor& tensor);
 
-/// Throws ConfigError that names `optimizer` and `option` unless `value` is finite and 0 or more.
+/// Throws ConfigError unless `value` is finite and 0 or more. The error names `optimizer` and
+/// `option`.
 void require_not_negative(const std::string& optimizer, const std::string& option, double value);
-/// Throws ConfigError that names `optimizer` and `option` unless 0 <= value < 1.
+/// Throws ConfigError unless 0 <= value < 1. The error names `optimizer` and `option`.
 void require_fraction(const std::string& optimizer, const std::string& option, double value);
-/// Throws ConfigError: `option` of `optimizer` has a `value` where only `allowed` is.
+/// Throws ConfigError: `option` of `optimizer` is `value`, but only `allowed` is allowed.
 [[noreturn]] void refuse_option(const std::string& optimizer, const std::string& option,
                                 double value, const std::string& allowed);
 
@@ -41,16 +42,16 @@ void require_fraction(const std::string& optimizer, const std::string& option, d
 [[noreturn]] void refuse_options_class(const std::string& optimizer,
                                        const torch::optim::OptimizerOptions& options);
 
-/// Gives `own` a copy of the options of `given`, if it has some. LibTorch's add_param_group() puts
-/// the optimizer's defaults in their place for every class that it does not know.
+/// Gives `own` a copy of the options of `given`, if it has any. For classes that it does not know,
+/// LibTorch's add_param_group() replaces a group's options by the optimizer's defaults.
 void keep_options(const torch::optim::OptimizerParamGroup& given,
                   torch::optim::OptimizerParamGroup& own);
 
-/// keep_options() for the groups that an optimizer is made of.
+/// Calls keep_options() for the groups that an optimizer is constructed from.
 void keep_options(const std::vector<torch::optim::OptimizerParamGroup>& given,
                   std::vector<torch::optim::OptimizerParamGroup>& own);
 
-/// Returns the options of `group`. Throws UsageError when they belong to another optimizer class.
+/// Returns the options of `group`. Throws UsageError if they belong to another optimizer class.
 template <typename Options>
 Options& options_of(torch::optim::OptimizerParamGroup& group, const std::string& optimizer) {
   auto* options = dynamic_cast<Options*>(&group.options());
@@ -58,7 +59,7 @@ Options& options_of(torch::optim::OptimizerParamGroup& group, const std::string&
   return *options;
 }
 
-/// Returns what `optimizer` remembers of `parameter`, which is made when it is missing.
+/// Returns what `optimizer` remembers of `parameter`. Makes it if it is missing.
 template <typename State>
 State& state_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
   auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];

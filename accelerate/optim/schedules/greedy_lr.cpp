@@ -56,7 +56,7 @@ void GreedyLR::count(bool good) {
     num_good_epochs_ = 0;
   } else if (num_bad_epochs_ > options_.patience) {
     reduce();
-    cooldown_counter_ = options_.cooldown;  // Also after a reset, as upstream.
+    cooldown_counter_ = options_.cooldown;  // Also after a reset, as upstream does.
     num_bad_epochs_ = 0;
   }
 }

@@ -19,7 +19,8 @@ using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensor
 
 struct Entry {
   std::shared_ptr<InitialRates> rates;
-  std::vector<WeakTensor> parameters;  // The first of each group: who this optimizer is.
+  // The first parameter of each group, to recognise the optimizer.
+  std::vector<WeakTensor> parameters;
 };
 
 struct Registry {
@@ -42,7 +43,7 @@ bool gone(const Entry& entry) {
                      [](const WeakTensor& parameter) { return parameter.expired(); });
 }
 
-// Whether `entry` was made for this optimizer and its schedules' rates still stand.
+// Whether `entry` was made for this optimizer and the rates that its schedules set are unchanged.
 bool describes(const Entry& entry, const torch::optim::Optimizer& optimizer,
                const std::vector<double>& rates) {
   const auto& groups = optimizer.param_groups();
@@ -55,7 +56,7 @@ bool describes(const Entry& entry, const torch::optim::Optimizer& optimizer,
   return std::equal(written.begin(), written.end(), rates.begin());
 }
 
-// A call of the options' get_lr or set_lr, which LibTorch's base class only throws in.
+// Calls get_lr or set_lr of the options. LibTorch's base class implements them only by throwing.
 template <typename Call>
 auto with_rate(const torch::optim::OptimizerOptions& options, Call call) {
   try {

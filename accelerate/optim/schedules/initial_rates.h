@@ -10,28 +10,30 @@ class Optimizer;
 
 namespace accelerate::detail {
 
-/// What PyTorch keeps as `initial_lr` in a parameter group and LibTorch's groups have no room for:
-/// the rates that the optimizer had before any schedule. The schedules of one optimizer share it.
+/// The rates that the optimizer had before any schedule. PyTorch keeps them as `initial_lr` in a
+/// parameter group, for which LibTorch's groups have no room. All schedules of an optimizer share
+/// them.
 struct InitialRates {
-  std::vector<double> initial;   ///< For each parameter group.
+  std::vector<double> initial;   ///< One per parameter group.
   std::vector<double> last_set;  ///< What a schedule wrote last.
 };
 
-/// The record of `optimizer`, which begins with the rates as they are. It is the one that earlier
-/// schedules of this optimizer had as long as the groups hold the same parameters and the rates
-/// that those schedules wrote: an optimizer that happens to take another one's address, or whose
-/// rates were set by hand since, begins anew. Groups that were added begin with their rate.
-/// Thread-safe. Cost: a look-up; a record stays until its parameters are gone.
+/// Returns the record of `optimizer`. A new record begins with the present rates. The record of
+/// earlier schedules is reused while the groups hold the same parameters and the rates that these
+/// schedules wrote. So an optimizer at a reused address, or with rates that were set by hand since,
+/// gets a new record. Added groups begin with their present rate. Thread-safe. Cost: a look-up. A
+/// record is kept until its parameters are gone.
 [[nodiscard]] std::shared_ptr<InitialRates> initial_rates_of(torch::optim::Optimizer& optimizer);
 
-/// The rate of every parameter group. Throws UsageError when the optimizer's options have none.
+/// Returns the rate of every parameter group. Throws UsageError if the optimizer's options have
+/// none.
 [[nodiscard]] std::vector<double> group_rates(torch::optim::Optimizer& optimizer);
 
-/// Sets the rate of every parameter group. Throws UsageError when there are not as many rates as
+/// Sets the rate of every parameter group. Throws UsageError unless there are as many rates as
 /// groups.
 void set_group_rates(torch::optim::Optimizer& optimizer, const std::vector<double>& rates);
 
-/// The rate that the optimizer was constructed with, whatever its groups have.
+/// Returns the rate that the optimizer was constructed with, whatever rates its groups have.
 [[nodiscard]] double default_rate(torch::optim::Optimizer& optimizer);
 
 }  // namespace accelerate::detail

@@ -10,7 +10,7 @@
 namespace accelerate::detail {
 namespace {
 
-// LibTorch's count of steps is protected: a derived class may name the member.
+// LibTorch's count of steps is protected, but a derived class may name the member.
 struct StepCount : torch::optim::LRScheduler {
   static unsigned& of(torch::optim::LRScheduler& scheduler) {
     return scheduler.*(&StepCount::step_count_);

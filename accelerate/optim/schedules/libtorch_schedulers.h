@@ -1,5 +1,5 @@
-// LibTorch's own schedules as ours, so that they can be prepared. They do not tell which optimizer
-// they belong to: get_last_lr() therefore shows the rates of all optimizers given here.
+// Adapts LibTorch's schedules to ours, so that they can be prepared. They do not tell which
+// optimizer they belong to, so get_last_lr() returns the rates of all optimizers given here.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,15 @@ class ReduceLROnPlateauScheduler;
 
 namespace accelerate::detail {
 
-/// The rates of the optimizers that a schedule may belong to.
+/// Returns the rates of the optimizers that a schedule may belong to.
 using RatesOf = std::function<std::vector<double>()>;
 
-/// Its state is the count of its steps.
+/// Adapts a schedule whose state is its number of steps.
 [[nodiscard]] std::shared_ptr<LRScheduler> adapt(
     std::shared_ptr<torch::optim::LRScheduler> scheduler, RatesOf rates);
 
-/// Its state cannot be read: state_dict() is a UsageError that names our ReduceLROnPlateau.
+/// Adapts a schedule whose state cannot be read: state_dict() throws a UsageError that names our
+/// ReduceLROnPlateau.
 [[nodiscard]] std::shared_ptr<LRScheduler> adapt(
     std::shared_ptr<torch::optim::ReduceLROnPlateauScheduler> scheduler, RatesOf rates);
 

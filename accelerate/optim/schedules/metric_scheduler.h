@@ -1,4 +1,4 @@
-// Schedules that watch a number, such as a validation loss, and change the rates by what it does.
+// Schedules that watch a number, such as a validation loss, and change the rates by its course.
 #pragma once
 
 #include <array>
@@ -11,9 +11,9 @@
 
 namespace accelerate {
 
-/// Whether a small or a large metric is good.
+/// Whether small or large metrics are good.
 enum class MetricMode { min, max };
-/// Whether an improvement is measured against the best value or by itself.
+/// Whether an improvement is measured relative to the best value or as an absolute difference.
 enum class ThresholdMode { rel, abs };
 
 template <>
@@ -25,8 +25,8 @@ struct EnumTexts<ThresholdMode> {
   static constexpr std::array<std::string_view, 2> kTexts = {"rel", "abs"};
 };
 
-/// What ReduceLROnPlateau and GreedyLR share: step(metric), and the best metric so far. A metric
-/// that is not a number never is an improvement.
+/// What ReduceLROnPlateau and GreedyLR share: step(metric), and the best metric so far. A NaN
+/// metric is never an improvement.
 class MetricScheduler : public LRScheduler {
  public:
   void step() override;
@@ -36,7 +36,7 @@ class MetricScheduler : public LRScheduler {
   [[nodiscard]] double best() const { return best_; }
 
  protected:
-  /// What counts as an improvement: better than best by `threshold`, or by that part of it.
+  /// An improvement is better than the best metric by `threshold`, or by that fraction of it.
   struct Goal {
     MetricMode mode;
     double threshold;
@@ -46,7 +46,7 @@ class MetricScheduler : public LRScheduler {
   MetricScheduler(torch::optim::Optimizer& optimizer, const Goal& goal);
   std::vector<double> get_lr() override { return current_lrs(); }
   void visit_state(StateVisitor& field) override;
-  /// Whether `metric` is an improvement, which then is the best so far.
+  /// Whether `metric` is an improvement. If so, it becomes the best so far.
   [[nodiscard]] bool improves(double metric);
   void forget_best();
 
@@ -57,16 +57,16 @@ class MetricScheduler : public LRScheduler {
 
 struct ReduceLROnPlateauOptions {
   MetricMode mode = MetricMode::min;
-  double factor = 0.1;         ///< Of the rates at a reduction; below 1.
-  std::int64_t patience = 10;  ///< Steps without improvement that are borne.
-  double threshold = 1e-4;     ///< Of what counts as an improvement.
+  double factor = 0.1;         ///< A reduction multiplies rates by it; below 1.
+  std::int64_t patience = 10;  ///< Steps without improvement that are tolerated.
+  double threshold = 1e-4;     ///< By how much an improvement must be better.
   ThresholdMode threshold_mode = ThresholdMode::rel;
   std::int64_t cooldown = 0;  ///< Steps after a reduction in which nothing is counted.
   PerGroup min_lr = 0.0;      ///< Rates do not go below it.
   double eps = 1e-8;          ///< Smaller changes are not made.
 };
 
-/// Rates times `factor` when the metric has not improved for more than `patience` steps.
+/// Multiplies rates by `factor` if the metric has not improved for more than `patience` steps.
 class ReduceLROnPlateau final : public MetricScheduler {
  public:
   /// Throws ConfigError unless 0 ≤ factor < 1.
@@ -87,28 +87,30 @@ class ReduceLROnPlateau final : public MetricScheduler {
 struct GreedyLROptions {
   MetricMode mode = MetricMode::min;
   double factor = 0.95;        ///< Rates are multiplied or divided by it; below 1.
-  std::int64_t patience = 10;  ///< Steps of one kind, good or bad, before a change.
-  double threshold = 1e-6;     ///< Of what counts as an improvement.
+  std::int64_t patience = 10;  ///< Steps in a row, good or bad, before a change.
+  double threshold = 1e-6;     ///< By how much an improvement must be better.
   ThresholdMode threshold_mode = ThresholdMode::abs;
   std::int64_t cooldown = 0;  ///< Steps after a reduction in which nothing is counted.
-  std::int64_t warmup = 0;    ///< The same after an increase.
+  std::int64_t warmup = 0;    ///< Steps after an increase in which nothing is counted.
   PerGroup min_lr = 1e-3;     ///< Rates do not go below it.
-  PerGroup max_lr = 1.0;      ///< Nor above it.
+  PerGroup max_lr = 1.0;      ///< Rates do not go above it.
   double eps = 1e-8;          ///< Smaller changes are not made.
   bool smooth = false;        ///< Watch the metric's mean over the last window_size steps.
   std::int64_t window_size = 50;
-  std::int64_t reset_start = 500;  ///< Reductions at the lowest rates before all begins anew.
+  /// Reductions at the lowest rates before everything begins anew.
+  std::int64_t reset_start = 500;
 };
 
-/// Rates divided by `factor` while the metric improves, times `factor` while it does not.
-/// Source: "GreedyLR", arXiv 2512.14527, as transformers has it.
+/// Divides rates by `factor` while the metric improves, and multiplies them by it while it does
+/// not. Source: "GreedyLR", arXiv 2512.14527, as implemented in transformers.
 class GreedyLR final : public MetricScheduler {
  public:
   /// Throws ConfigError unless 0 < factor < 1 and window_size ≥ 1.
   explicit GreedyLR(torch::optim::Optimizer& optimizer, const GreedyLROptions& options = {});
   void step(double metric) override;
   using MetricScheduler::step;
-  /// As LRScheduler's; writes the state's rates into the optimizer, as the original does.
+  /// As LRScheduler::load_state_dict. Also writes the state's rates into the optimizer, as the
+  /// original does.
   void load_state_dict(const SchedulerState& state) override;
 
  private:

@@ -12,7 +12,8 @@ namespace {
 
 using torch::optim::OptimizerOptions;
 
-// Calls `use` with the momentum of typed options, or with the first of the betas; false for others.
+// Calls `use` with the momentum of typed options, or with the first beta. Returns false for other
+// options.
 template <typename Options, typename Use>
 bool if_momentum(OptimizerOptions& options, const Use& use) {
   auto* typed = dynamic_cast<Options*>(&options);
@@ -46,7 +47,7 @@ std::string momentum_field(torch::optim::Optimizer& optimizer) {
 
 double group_momentum(const torch::optim::OptimizerParamGroup& group) {
   double found = 0;
-  // The options are visited, not changed; LibTorch's typed accessors come in pairs.
+  // Only reads: LibTorch's typed accessors need a mutable object.
   visit_momentum(const_cast<OptimizerOptions&>(group.options()),
                  [&](const char*, double& value) { found = value; });
   return found;

@@ -1,4 +1,4 @@
-// The momentum of optimizers that have one, whatever they call it.
+// The momentum of optimizers that have one, under whatever name.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ class OptimizerParamGroup;
 
 namespace accelerate::detail {
 
-/// "momentum" (SGD, RMSprop), "betas" (the first beta of Adam, AdamW), or "" for optimizers that
-/// have neither.
+/// Returns "momentum" (SGD, RMSprop), "betas" (the first beta of Adam, AdamW), or "" for optimizers
+/// that have neither.
 [[nodiscard]] std::string momentum_field(torch::optim::Optimizer& optimizer);
 
-/// The momentum of `group`, of an optimizer that has one.
+/// Returns the momentum of `group`, which belongs to an optimizer that has one.
 [[nodiscard]] double group_momentum(const torch::optim::OptimizerParamGroup& group);
 
-/// Sets it.
+/// Sets the momentum of `group`.
 void set_group_momentum(torch::optim::OptimizerParamGroup& group, double momentum);
 
 }  // namespace accelerate::detail

@@ -85,7 +85,7 @@ OneCycleLR::Position OneCycleLR::position() const {
   double begin = 0;
   std::size_t now = 0;
   while (now + 1 < phases.size() && step > phases[now].end) begin = phases[now++].end;
-  // A phase without length is over as it begins (PyTorch divides by zero there).
+  // A phase of length zero is over when it begins (PyTorch divides by zero there).
   const double length = phases[now].end - begin;
   return {length == 0 ? 1.0 : (step - begin) / length, phases[now].from, phases[now].to};
 }

@@ -1,4 +1,5 @@
-// The one-cycle policy: up to a large rate and down to a tiny one, momentum the other way round.
+// The one-cycle policy: up to a large rate and down to a tiny one, with momentum the other way
+// round.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct EnumTexts<AnnealStrategy> {
 
 struct OneCycleLROptions {
   PerGroup max_lr;  ///< The peak.
-  /// Steps of the whole cycle; or give epochs and steps_per_epoch, whose product it then is.
+  /// Steps of the whole cycle. Or set epochs and steps_per_epoch, whose product is used.
   std::optional<std::int64_t> total_steps = {};
   std::optional<std::int64_t> epochs = {};
   std::optional<std::int64_t> steps_per_epoch = {};
@@ -31,23 +32,24 @@ struct OneCycleLROptions {
   PerGroup max_momentum = 0.95;   ///< Momentum at both ends.
   double div_factor = 25;         ///< The first rate is max_lr / div_factor.
   double final_div_factor = 1e4;  ///< The last rate is the first one / final_div_factor.
-  bool three_phase = false;       ///< Down to the first rate in as many steps as up, then on.
+  /// Goes down to the first rate in as many steps as up, and then on to the last rate.
+  bool three_phase = false;
 };
 
-/// Source: Smith and Topin, "Super-Convergence", 2018, as PyTorch has it. The optimizer's own rates
-/// and momenta are overwritten. step() beyond total_steps is a UsageError; a prepared schedule
-/// stays at its end instead.
+/// Overwrites the optimizer's rates and momenta. step() beyond total_steps throws a UsageError; a
+/// prepared schedule stays at its end instead. Source: Smith and Topin, "Super-Convergence", 2018,
+/// as implemented in PyTorch.
 class OneCycleLR final : public LRScheduler {
  public:
-  /// Throws ConfigError when options are out of range or the optimizer has no momentum to cycle.
+  /// Throws ConfigError if options are out of range or the optimizer has no momentum to cycle.
   OneCycleLR(torch::optim::Optimizer& optimizer, const OneCycleLROptions& options);
 
   [[nodiscard]] std::optional<std::int64_t> total_steps() const override { return total_steps_; }
-  /// The momenta that were set last, one for each parameter group; empty unless they cycle.
+  /// The momenta that were set last, one per parameter group; empty if momentum is not cycled.
   [[nodiscard]] std::vector<double> get_last_momentum() const;
 
  private:
-  // Where in which phase a step lies, and what the rate and the momentum go from and to.
+  // A step's place in its phase, and the ends between which the rate and the momentum move.
   struct Position {
     double fraction;
     int from, to;  // 0: the start, 1: the peak, 2: the end.

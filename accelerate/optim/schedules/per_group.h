@@ -1,4 +1,4 @@
-// An option that is one number for all parameter groups or one for each.
+// An option with one number for all parameter groups, or one number per group.
 #pragma once
 
 #include <string_view>
@@ -12,12 +12,12 @@ class PerGroup {
   PerGroup(std::vector<double> values) : values_(std::move(values)) {}  // NOLINT: {0.1, 0.2}
   PerGroup(std::initializer_list<double> values) : values_(values) {}
 
-  /// One number for each of `groups` groups. Throws ConfigError that names `option` when there
-  /// are not as many.
+  /// Returns one number for each of `groups` groups. Throws ConfigError if the option has another
+  /// number of values; the error names `option`.
   [[nodiscard]] std::vector<double> expand(std::size_t groups, std::string_view option) const;
-  /// Whether it is one number for all.
+  /// Whether it is one number for all groups.
   [[nodiscard]] bool same_for_all() const { return same_; }
-  /// What was given.
+  /// The values as they were given.
   [[nodiscard]] const std::vector<double>& values() const { return values_; }
 
  private:

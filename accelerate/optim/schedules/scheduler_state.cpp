@@ -10,7 +10,7 @@
 namespace accelerate {
 namespace {
 
-// `value` as a T; whole numbers pass for real ones, as in JSON.
+// Returns `value` as a T. Whole numbers also count as real numbers, as in JSON.
 template <typename T>
 std::optional<T> convert(const StateValue& value) {
   if (const T* same = std::get_if<T>(&value)) return *same;
@@ -124,7 +124,7 @@ void StateVisitor::fixed_length(const std::string& name, std::vector<std::int64_
   visit(name, values);
 }
 
-// The `count` states below `name`: made while saving, else required to be there.
+// Returns the `count` states under `name`. Makes them when saving; else they must exist.
 std::vector<SchedulerState>& StateVisitor::states(const std::string& name, std::size_t count) {
   auto& found = state_.nested[name];
   if (mode_ == Mode::save) found.resize(count);

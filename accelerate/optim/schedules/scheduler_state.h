@@ -1,4 +1,4 @@
-// What a schedule remembers, as plain data that a checkpoint can write and read.
+// The state of a schedule, as plain data that a checkpoint can write and read.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ using StateValue = std::variant<bool, std::int64_t, double, std::string, std::ve
 /// A schedule's state under the keys that PyTorch uses. Numbers may be infinite.
 struct SchedulerState {
   std::map<std::string, StateValue> values;
-  /// The states inside this one: those of a SequentialLR under "_schedulers", in their order.
+  /// States inside this one: "_schedulers" of a SequentialLR holds the states of its schedules, in
+  /// order.
   std::map<std::string, std::vector<SchedulerState>> nested;
 
   friend bool operator==(const SchedulerState& a, const SchedulerState& b) {
@@ -31,21 +32,21 @@ struct SchedulerState {
   }
 };
 
-/// The spellings of an enumeration in Python and in a state, in the order of its values; a
-/// specialisation has `kTexts`.
+/// The texts of an enumeration in Python and in a state, in the order of its values.
+/// Specialisations define `kTexts`.
 template <typename E>
 struct EnumTexts;
 
-/// Goes over the fields of a schedule, to save them into a state or to load them from one. A
-/// schedule names its fields once, in LRScheduler::visit_state:
+/// Visits the fields of a schedule, to save them into a state or to load them from one. A schedule
+/// names its fields once, in LRScheduler::visit_state:
 ///
 ///   void visit_state(StateVisitor& field) override {
 ///     LRScheduler::visit_state(field);
 ///     field("gamma", gamma_);
 ///   }
 ///
-/// While loading, a field that the state lacks, has with another type, or out of its range, is a
-/// CheckpointError.
+/// Loading throws CheckpointError if the state lacks a field or has it with another type or out of
+/// range.
 class StateVisitor {
  public:
   /// `check` reads and compares without changing a field.
@@ -61,25 +62,25 @@ class StateVisitor {
       visit(name, value);
     }
   }
-  /// A field that a state written by PyTorch does not have: it then keeps its value.
+  /// Visits a field that states of PyTorch lack. If the state lacks it, the field keeps its value.
   template <typename T>
   void optional(const std::string& name, T& value) {
     if (mode_ == Mode::save || state_.values.contains(name)) (*this)(name, value);
   }
-  /// A truth value on which it depends what fields follow; returns what it is to be.
+  /// Visits a truth value that decides which fields follow. Returns the value after loading.
   [[nodiscard]] bool decides(const std::string& name, bool& value);
-  /// A whole number of 1 or more, by which steps are divided.
+  /// Visits a whole number of at least 1, by which steps are divided.
   void positive(const std::string& name, std::int64_t& value);
-  /// One number for each parameter group: the length must not change.
+  /// Visits one number per parameter group. The length must not change.
   void per_group(const std::string& name, std::vector<double>& values);
-  /// The same where a state written by PyTorch lacks it, and others may have none for any of the
-  /// `groups`.
+  /// As per_group, for `groups` groups. States of PyTorch may lack the field, and other states may
+  /// hold an empty list.
   void optional_per_group(const std::string& name, std::vector<double>& values, std::size_t groups);
-  /// Whole numbers, as many as there are.
+  /// Visits whole numbers. The length must not change.
   void fixed_length(const std::string& name, std::vector<std::int64_t>& values);
-  /// The states of other schedules, which must be equally many.
+  /// Visits the states of other schedules. Their number must not change.
   void nested(const std::string& name, const std::vector<std::shared_ptr<LRScheduler>>& schedulers);
-  /// Fields in a state of their own.
+  /// Visits fields in a nested state.
   void inside(const std::string& name, const std::function<void(StateVisitor&)>& visit);
 
  private:
@@ -94,7 +95,7 @@ class StateVisitor {
   void visit_enum(const std::string& name, E& value, const std::array<std::string_view, n>& texts) {
     std::string text(texts[static_cast<std::size_t>(value)]);
     const Mode mode = std::exchange(mode_, mode_ == Mode::check ? Mode::load : mode_);
-    visit(name, text);  // The local text may be loaded even in a check.
+    visit(name, text);  // Even a check may load the local text.
     mode_ = mode;
     const auto found = std::find(texts.begin(), texts.end(), text);
     if (found == texts.end()) refuse(name, text);

@@ -1,4 +1,4 @@
-// One schedule after the other.
+// Runs one schedule after the other.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,16 @@
 
 namespace accelerate {
 
-/// schedulers[0] up to milestones[0], from there schedulers[1] (at its step 0) up to milestones[1],
-/// and so on. Unlike in PyTorch, sequences may be inside sequences.
+/// Runs schedulers[0] up to milestones[0], then schedulers[1] (from its step 0) up to
+/// milestones[1], and so on. Unlike in PyTorch, a sequence may contain sequences.
 class SequentialLR final : public LRScheduler {
  public:
   using Schedulers = std::vector<std::shared_ptr<LRScheduler>>;
 
-  /// Takes the optimizer's rates back to those before any schedule and starts the first one.
-  /// Throws ConfigError unless there are one milestone less than schedules, each at least 0 and
-  /// larger than the one before, and when a schedule needs a metric or is of another optimizer.
+  /// Resets the optimizer's rates to the rates before any schedule and starts the first schedule.
+  /// Throws ConfigError unless there is one milestone less than schedules, and each milestone is at
+  /// least 0 and larger than the one before. Also throws it if a schedule needs a metric or has
+  /// another optimizer.
   SequentialLR(torch::optim::Optimizer& optimizer, Schedulers schedulers,
                std::vector<std::int64_t> milestones);
 
@@ -31,7 +32,7 @@ class SequentialLR final : public LRScheduler {
   void rewind() override;
   void restart() override;
   void require_a_sequence() const;
-  // The schedule in charge of step last_epoch().
+  // Returns the index of the schedule for step last_epoch().
   [[nodiscard]] std::size_t active() const;
 
   Schedulers schedulers_;

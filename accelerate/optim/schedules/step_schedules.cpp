@@ -171,7 +171,7 @@ std::vector<double> CosineAnnealingLR::get_lr() {
   if (last_epoch() == 0) return rates;
   const auto t = static_cast<double>(last_epoch());
   const auto length = static_cast<double>(t_max_);
-  // Just past a minimum the quotient below would divide by (nearly) zero.
+  // Shortly after a minimum, the quotient below would divide by (nearly) zero.
   if ((last_epoch() - 1 - t_max_) % (2 * t_max_) == 0) {
     for (std::size_t i = 0; i < rates.size(); ++i) {
       rates[i] += (base_lrs()[i] - eta_min_) * (1 - std::cos(pi / length)) / 2;

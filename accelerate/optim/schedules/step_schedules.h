@@ -1,7 +1,7 @@
-// The schedules of torch.optim.lr_scheduler that take a few numbers. Except for LambdaLR each one
-// computes a step's rates from the rates before it, by PyTorch's own recurrences and in its order
-// of operations, so several can be stepped together and rates set by hand stay in force. `t` is
-// last_epoch(), `base` the optimizer's rate before any schedule.
+// The schedules of torch.optim.lr_scheduler that take a few numbers. Except LambdaLR, each computes
+// a step's rates from the previous rates, by PyTorch's recurrences in PyTorch's order of
+// operations. So several can be stepped together, and rates that were set by hand stay in force. In
+// formulas `t` is last_epoch(), and `base` is the optimizer's rate before any schedule.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace accelerate {
 
-/// base · factor(t).
+/// Sets the rates to base · factor(t).
 class LambdaLR final : public LRScheduler {
  public:
   using Factor = std::function<double(std::int64_t step)>;
 
   /// One function for all parameter groups.
   LambdaLR(torch::optim::Optimizer& optimizer, const Factor& factor);
-  /// One for each. Throws ConfigError when there are not as many.
+  /// One function per parameter group. Throws ConfigError if their number differs.
   LambdaLR(torch::optim::Optimizer& optimizer, std::vector<Factor> factors);
 
  private:
@@ -28,7 +28,7 @@ class LambdaLR final : public LRScheduler {
   std::vector<Factor> factors_;
 };
 
-/// Times `gamma` every `step_size` steps: base · gamma^⌊t / step_size⌋.
+/// Multiplies rates by `gamma` every `step_size` steps: base · gamma^⌊t / step_size⌋.
 class StepLR final : public LRScheduler {
  public:
   /// Throws ConfigError unless step_size ≥ 1.
@@ -43,7 +43,7 @@ class StepLR final : public LRScheduler {
   double gamma_;
 };
 
-/// Times `gamma` at each of `milestones`; a milestone given twice counts twice.
+/// Multiplies rates by `gamma` at each of `milestones`; a milestone given twice counts twice.
 class MultiStepLR final : public LRScheduler {
  public:
   MultiStepLR(torch::optim::Optimizer& optimizer, std::vector<std::int64_t> milestones,
@@ -58,7 +58,7 @@ class MultiStepLR final : public LRScheduler {
   double gamma_;
 };
 
-/// Times `gamma` in every step: base · gamma^t.
+/// Multiplies rates by `gamma` in every step: base · gamma^t.
 class ExponentialLR final : public LRScheduler {
  public:
   ExponentialLR(torch::optim::Optimizer& optimizer, double gamma);
@@ -72,15 +72,15 @@ class ExponentialLR final : public LRScheduler {
 };
 
 struct LinearLROptions {
-  double start_factor = 1.0 / 3;  ///< Of the base rate at step 0; in (0, 1].
-  double end_factor = 1.0;        ///< Of the base rate from step total_iters on; in [0, 1].
-  std::int64_t total_iters = 5;   ///< Steps from one to the other, at least 1.
+  double start_factor = 1.0 / 3;  ///< Factor of the base rate at step 0; in (0, 1].
+  double end_factor = 1.0;        ///< Factor from step total_iters on; in [0, 1].
+  std::int64_t total_iters = 5;   ///< Steps between the two; at least 1.
 };
 
-/// From base · start_factor to base · end_factor in a straight line.
+/// Changes rates linearly from base · start_factor to base · end_factor.
 class LinearLR final : public LRScheduler {
  public:
-  /// Throws ConfigError when an option is out of its range.
+  /// Throws ConfigError if an option is out of range.
   explicit LinearLR(torch::optim::Optimizer& optimizer, const LinearLROptions& options = {});
 
  private:
@@ -91,9 +91,9 @@ class LinearLR final : public LRScheduler {
   LinearLROptions options_;
 };
 
-/// Half a cosine from base to `eta_min` in `t_max` steps, then back, and so on:
-/// eta_min + (base − eta_min) · (1 + cos(π t / t_max)) / 2.
-/// Source: Loshchilov and Hutter, "SGDR", 2016, without its restarts.
+/// Follows half a cosine from base to `eta_min` in `t_max` steps, then back, and so on: eta_min +
+/// (base − eta_min) · (1 + cos(π t / t_max)) / 2. Source: Loshchilov and Hutter, "SGDR", 2016,
+/// without its restarts.
 class CosineAnnealingLR final : public LRScheduler {
  public:
   /// Throws ConfigError unless t_max ≥ 1.

@@ -21,7 +21,7 @@ double warming_up(std::int64_t step, std::int64_t warmup) {
   return real(step) / at_least_one(warmup);
 }
 
-// 0 at the end of warm-up, 1 at the end of training, and on.
+// 0 at the end of warm-up, 1 at the end of training, more after it.
 double progress(std::int64_t step, WarmupSpan span) {
   return real(step - span.warmup) / at_least_one(span.training - span.warmup);
 }
@@ -65,7 +65,7 @@ Factor polynomial_factor(WarmupSpan span, const Polynomial& rates) {
   return [=](std::int64_t step) {
     if (step < span.warmup) return warming_up(step, span.warmup);
     const std::int64_t steps = span.training - span.warmup;
-    // Without steps to decay in, training ends where warm-up does (upstream divides by zero).
+    // Without steps to decay in, training ends with warm-up (upstream divides by zero).
     if (step > span.training || steps == 0) return rates.end / rates.start;
     const double left = 1 - real(step - span.warmup) / real(steps);
     const double decay = (rates.start - rates.end) * std::pow(left, rates.power) + rates.end;

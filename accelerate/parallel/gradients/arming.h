@@ -1,5 +1,5 @@
-// Whether gradients may come, and whether they are to be synchronised: what every engine asks
-// before it takes one.
+// Whether gradients may come and whether they are synchronised. Every engine asks this before it
+// takes a gradient.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace accelerate::detail {
 
-/// A forward of the prepared model arms it, a backward through accelerator.backward() uses that up.
+/// A forward of the prepared model arms it. A backward through accelerator.backward() uses that up.
 class Arming {
  public:
   void before_forward(bool grad_enabled) {
@@ -17,13 +17,13 @@ class Arming {
   void finish_backward();
   void abandon_backward() { in_backward_ = false; }
 
-  /// To be called for each gradient. Throws UsageError: outside of accelerator.backward(), or
-  /// though no prepared forward has run.
+  /// To be called for each gradient. Throws UsageError outside of accelerator.backward(), and when
+  /// no prepared forward has run.
   void check(const std::string& parameter) const;
-  /// To be called for each gradient instead, where no other rank waits for it. Whether it came by
-  /// accelerator.backward() though no prepared forward has run.
+  /// Whether a gradient came in accelerator.backward() although no prepared forward has run. To be
+  /// called for each gradient in place of check() where no other rank waits for it.
   [[nodiscard]] bool came_past_the_model() const;
-  /// What check() says then.
+  /// Returns the message of check() when no prepared forward has run.
   [[nodiscard]] static std::string past_the_model(const std::string& parameter);
 
   /// Whether the model ran forward before the present or last backward.
@@ -33,7 +33,7 @@ class Arming {
 
   void set_synchronize(bool synchronize) { synchronize_ = synchronize; }
   [[nodiscard]] bool synchronize() const { return synchronize_; }
-  /// The next backward that brings gradients synchronises all the same.
+  /// Makes the next backward that brings gradients synchronise, whatever set_synchronize said.
   void trigger() { triggered_ = true; }
   [[nodiscard]] bool synchronizes() const { return synchronize_ || triggered_; }
 

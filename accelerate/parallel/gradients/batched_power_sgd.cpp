@@ -46,7 +46,7 @@ class BatchedPowerSGD {
     return side;
   }
 
-  // The gradients, and zeros up to a square.
+  // Returns the gradients as a square matrix, padded with zeros.
   static at::Tensor square(const at::Tensor& flat, std::int64_t side) {
     auto matrix = at::zeros({side, side}, flat.options());
     matrix.view({-1}).narrow(0, 0, flat.numel()).copy_(flat);

@@ -9,9 +9,9 @@
 namespace accelerate::detail {
 namespace {
 
-// Shares the memory of `flat` without being a view to autograd: Optimizer::zero_grad detaches
-// gradients in place, which views refuse. Autograd keeps a gradient in its parameter's layout
-// (channels_last, …), so it has that too.
+// Returns a tensor over a part of `flat` that is not a view to autograd: Optimizer::zero_grad
+// detaches gradients in place, which views refuse. It has the layout of its parameter
+// (channels_last, …), as autograd's own gradients have.
 at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tensor& parameter) {
   at::Tensor place = at::empty({0}, flat.options());
   const auto begin = flat.storage_offset() + offset;
@@ -23,7 +23,7 @@ at::Tensor place_in(const at::Tensor& flat, std::int64_t offset, const at::Tenso
   return place;
 }
 
-// zero_grad may have put a detached tensor there, over the same memory.
+// Compares memory, because zero_grad may have put a detached tensor there over the same memory.
 bool grad_lies_in_place(const Slot& slot) {
   const auto& grad = slot.parameter.grad();
   return slot.place.defined() && grad.defined() && grad.data_ptr() == slot.place.data_ptr();
@@ -61,8 +61,8 @@ void BucketStore::leave_gradients_alone(Bucket& bucket) {
   if (used || !bucket.content.buffer.defined()) renew_memory(bucket);
 }
 
-// A gradient that is no leaf's any more but still held by somebody was kept by the program: as a
-// handle, or as another tensor over the same memory.
+// Whether the program has kept a gradient of this bucket: one that is no leaf's grad any more but
+// is still held, as a handle or as another tensor over the same memory.
 bool BucketStore::is_kept_by_program(const Bucket& bucket) const {
   if (options_.gradient_as_bucket_view) return false;
   bool let_go = false;

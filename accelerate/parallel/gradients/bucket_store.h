@@ -24,21 +24,21 @@ struct Slot {
   std::int64_t offset = 0;
   at::Tensor place{};     ///< Its part of the bucket; defined when the bucket has memory.
   int accumulations = 0;  ///< How often its gradient came in this step.
-  int expected = 1;       ///< How often it comes before it is complete.
-  bool reached = true;    ///< It comes at all, as far as is known.
-  bool taken = false;     ///< Its gradient, or what stands for it, lies in its place.
-  bool touched = false;   ///< It came since gradients were last synchronised.
+  int expected = 1;       ///< How often its gradient comes in a complete step.
+  bool reached = true;    ///< Its gradient comes in this step, as far as is known.
+  bool taken = false;     ///< Its gradient, or a substitute, lies in `place`.
+  bool touched = false;   ///< Its gradient came since the last synchronisation.
 };
 
 struct Bucket {
   std::vector<std::size_t> slots;
   std::int64_t numel = 0;
   GradientBucket content{};  ///< Empty until the bucket has memory.
-  std::size_t missing = 0;   ///< Gradients that are to come and have not.
+  std::size_t missing = 0;   ///< Gradients that are still to come.
   bool ready = false;        ///< Its memory may be written in this step.
   bool skipped = false;      ///< No rank has a gradient for it in this step.
   Work work{};
-  std::size_t owners = 0;  ///< References to the memory that are ours.
+  std::size_t owners = 0;  ///< References to the memory that the store holds.
 };
 
 struct BucketStoreOptions {
@@ -55,10 +55,10 @@ class BucketStore {
   std::vector<Bucket> buckets;
 
   /// Makes sure that the bucket has memory that may be overwritten: its own, or fresh memory when
-  /// the program has kept a gradient that lies in it.
+  /// the program has kept a gradient in it.
   void ready_memory(Bucket& bucket);
 
-  /// Gives the bucket other memory when a leaf's grad lies in it.
+  /// Gives the bucket new memory when it has none, or when a leaf's grad lies in it.
   void leave_gradients_alone(Bucket& bucket);
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 namespace impl = torch::autograd::impl;
 
-// A leaf has room for one hook, so ours carries the one it found.
+// A leaf has room for one hook, so this one also calls the hook that it replaced.
 struct ChainedHook final : torch::autograd::PostAccumulateGradHook {
   ChainedHook(std::function<void()> own, std::unique_ptr<PostAccumulateGradHook> earlier_hook)
       : hook(std::move(own)), earlier(std::move(earlier_hook)) {}
@@ -37,7 +37,7 @@ GradientHook::GradientHook(at::Tensor leaf, std::function<void()> hook) : leaf_(
 GradientHook::GradientHook(GradientHook&& other) noexcept
     : leaf_(std::exchange(other.leaf_, {})), own_(std::exchange(other.own_, nullptr)) {}
 
-// Hooks may go in any order, so ours is looked for in the chain.
+// Hooks may be removed in any order, so this one is looked up in the chain.
 GradientHook::~GradientHook() {
   if (own_ == nullptr) return;
   auto* link = &impl::post_acc_grad_hooks(leaf_);

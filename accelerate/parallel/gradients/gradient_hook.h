@@ -7,8 +7,8 @@
 
 namespace accelerate::detail {
 
-/// Calls `hook` each time `leaf.grad()` has been accumulated, on the thread of backward, after
-/// whatever hook the leaf had before. An exception leaves through backward. Removes it when
+/// Calls `hook` each time `leaf.grad()` has been accumulated, on the thread of backward, after any
+/// hook that the leaf had before. An exception leaves through backward. Removes the hook when
 /// destroyed.
 class GradientHook {
  public:

@@ -47,7 +47,7 @@ struct GradientReducer::Impl {
     }
   }
 
-  // Where the group reduces in place, unless told otherwise.
+  // Returns the options' allocator; by default one whose memory the group reduces in place.
   std::function<at::Tensor(std::int64_t, const at::TensorOptions&)> allocator() const {
     if (options.allocate) return options.allocate;
     return [group = communicator](std::int64_t numel, const at::TensorOptions& tensor_options) {
@@ -74,7 +74,7 @@ struct GradientReducer::Impl {
       bucket.work = {};
     }
     if (pass.synchronize) expect_gradients();
-    pass.loss.reset();  // the graph is not ours to keep
+    pass.loss.reset();  // the reducer must not keep the graph alive
   }
 
   void expect_gradients() {
@@ -106,7 +106,8 @@ struct GradientReducer::Impl {
     return detail::reached_leaves(loss, parameters);
   }
 
-  // What was accumulated since the last synchronisation counts as well.
+  // Asks which parameters have gradients on which ranks. What was accumulated since the last
+  // synchronisation counts as well.
   template <typename IsUsed>
   void ask_for_usage(IsUsed is_used) {
     std::vector<bool> mine;
@@ -140,7 +141,7 @@ struct GradientReducer::Impl {
     if (!pass.in_finish) start_full_buckets();
   }
 
-  // Moves the leaf's gradient into the bucket: divided by the world size, unless a hook does that.
+  // Moves the leaf's gradient into the bucket, divided by the world size unless a hook does that.
   void take(Slot& slot) {
     const at::NoGradGuard no_grad;
     const at::Tensor& grad = slot.parameter.grad();
@@ -169,8 +170,8 @@ struct GradientReducer::Impl {
   void start_full_buckets() {
     while (next_to_start < store.buckets.size() && store.buckets[next_to_start].missing == 0) {
       complete_usage();
-      // Ranks that differ fill their buckets in different places of backward; several models'
-      // buckets would then mix in different orders, so all wait for the end.
+      // Ranks that use different parameters fill their buckets at different points of backward. The
+      // buckets of several models would then start in different orders, so all wait for the end.
       if (pass.several && !usage.is_unanimous()) return;
       start(next_to_start++);
     }
@@ -184,8 +185,8 @@ struct GradientReducer::Impl {
                        : communicator->all_reduce(bucket.content.buffer, ReduceOp::sum);
   }
 
-  // Once it is known who has what: buckets of which nobody has anything are left out, and in the
-  // others something stands for what this rank does not have.
+  // Once it is known which rank has which gradients: skips the buckets for which no rank has any,
+  // and fills in the gradients that this rank lacks in the other buckets.
   void complete_usage() {
     if (std::exchange(usage_is_complete, true)) return;
     usage.wait();
@@ -202,7 +203,7 @@ struct GradientReducer::Impl {
     }
   }
 
-  // A gradient that did not come counts with what had been accumulated before, or zero.
+  // Fills in a gradient that did not come: with what was accumulated before, or with zero.
   void fill_absent(Slot& slot) {
     if (slot.taken || store.buckets[slot.bucket].skipped) return;
     const at::NoGradGuard no_grad;
@@ -229,8 +230,8 @@ struct GradientReducer::Impl {
     return true;
   }
 
-  // The first step of a static graph. A rank that only shadows it learns what the others use, and
-  // its own part from its own first step.
+  // Learns from the first step of a static graph. A rank that only shadows this step learns what
+  // the other ranks use. It learns what it uses itself in its own first step.
   void learn() {
     if (!group_has_learned) {
       ask_for_usage([](const Slot& slot) { return slot.accumulations > 0; });
@@ -255,8 +256,8 @@ struct GradientReducer::Impl {
         [this](const auto& names) { return detail::stayed_away(names, options.static_graph); });
   }
 
-  // Throws `error` of those of which `is_wrong` is true, if any; peers may be waiting for this
-  // rank.
+  // Throws `error` for the parameters for which `is_wrong` is true, if any. Ends the group too,
+  // because peers may be waiting for this rank.
   template <typename IsWrong, typename MakeError>
   void require_none(IsWrong is_wrong, MakeError error) const {
     std::vector<std::string> names;
@@ -276,8 +277,7 @@ struct GradientReducer::Impl {
     for (std::size_t i = 0; i < store.slots.size() && !pass.shadow; ++i) settle(i);
   }
 
-  // A parameter that some other rank used has a gradient here too. One that no rank used keeps
-  // what it had.
+  // Gives the parameter its gradient when any rank has used it; else it keeps the gradient it had.
   void settle(std::size_t index) {
     Slot& slot = store.slots[index];
     slot.touched = false;
@@ -294,7 +294,7 @@ struct GradientReducer::Impl {
 
   std::shared_ptr<Communicator> communicator;
   GradientReducerOptions options;
-  std::vector<NamedTensor> frozen;  // had no gradient when the model was prepared
+  std::vector<NamedTensor> frozen;  // required no gradient when the model was prepared
   detail::BucketStore store;
   Usage usage;
   CommHook hook;
@@ -306,8 +306,8 @@ struct GradientReducer::Impl {
   bool usage_is_complete = false;
   bool counting = false;                    // static graph: this step only counts
   bool counted = false;                     // static graph: this rank knows its part
-  bool group_has_learned = false;           // static graph: all know what the others use
-  std::vector<detail::GradientHook> hooks;  // last: gone before what they use
+  bool group_has_learned = false;           // static graph: all ranks know what others use
+  std::vector<detail::GradientHook> hooks;  // last: destroyed before what they use
 };
 
 GradientReducer::GradientReducer(const std::vector<NamedTensor>& parameters,

@@ -1,15 +1,15 @@
 // Averages gradients over ranks while backward is still running.
 //
-// Each gradient is copied, already divided by the world size, into its place in a bucket the moment
-// it is accumulated, and the leaf's grad becomes that place, so nothing is copied back. A full
-// bucket is all-reduced at once; buckets start in one fixed order on all ranks, whatever the order
-// of gradients. Sources: Li et al., "PyTorch Distributed", VLDB 2020;
-// torch/csrc/distributed/c10d/reducer.hpp (which packs again after the first iteration: we do not,
-// so that a resumed run reduces as the first did).
+// Each gradient is copied into its place in a bucket as soon as it is accumulated, already divided
+// by the world size. The leaf's grad becomes that place, so nothing is copied back. A bucket is
+// all-reduced when it is full. Buckets start in one fixed order on all ranks, whatever the order of
+// gradients. Sources: Li et al., "PyTorch Distributed", VLDB 2020;
+// torch/csrc/distributed/c10d/reducer.hpp. That reducer packs buckets again after the first
+// iteration; this one does not, so that a resumed run reduces as the first run did.
 //
 // Life of a step: begin(), backward, finish(). Between finish() and the next begin() the gradients
-// are the user's. They lie in the buckets; one that is kept longer than the leaf has it stays as it
-// is, because its bucket then gets new memory (unless gradient_as_bucket_view).
+// belong to the user and lie in the buckets. When the program keeps a gradient that the leaf has
+// let go, the gradient stays as it is: its bucket gets new memory (unless gradient_as_bucket_view).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,21 +29,23 @@ namespace accelerate {
 
 struct GradientReducerOptions {
   BucketLimits limits = {};
-  /// Parameters that get no gradient count as zero, at the cost of a walk over the graph and one
-  /// small all-reduce a step. Without it they are a UsageError that names them.
+  /// true: parameters that get no gradient count as zero, at the cost of a walk over the graph and
+  /// one small all-reduce per step. false: they cause a UsageError that names them.
   bool find_unused_parameters = false;
-  /// The first step learns which parameters get gradients and how often; every later step must be
-  /// like it. Costs nothing after the first step, whose reduction waits for the end of backward.
+  /// true: the first step learns which parameters get gradients and how often; every later step
+  /// must be like it. Costs nothing after the first step, whose reduction waits for the end of
+  /// backward.
   bool static_graph = false;
-  /// A gradient kept beyond its step is overwritten by a later one, instead of keeping its memory.
+  /// true: a gradient that the program keeps beyond its step is overwritten by a later step. false:
+  /// it keeps its memory.
   bool gradient_as_bucket_view = false;
-  /// Memory of a bucket: `numel` elements of `options`. Default: Communicator::empty, where buckets
-  /// are reduced in place.
+  /// Allocates the memory of a bucket: `numel` elements of `options`. Default: Communicator::empty,
+  /// whose memory is reduced in place.
   std::function<at::Tensor(std::int64_t numel, const at::TensorOptions& options)> allocate =
       nullptr;
 };
 
-/// One backward, as a reducer needs to know it.
+/// Describes one backward to a reducer.
 struct GradientPass {
   bool synchronize = true;  ///< false: gradients only accumulate locally.
   at::Tensor loss = {};     ///< The root of the graph; undefined when it is not known yet.
@@ -54,20 +56,20 @@ struct GradientPass {
 
 class GradientReducer {
  public:
-  /// Hooks the leaves among `parameters` that require gradients; tied ones once. Local: the caller
-  /// has made sure that all ranks have the same parameters.
+  /// Attaches a hook to each leaf among `parameters` that requires gradients; tied leaves get one.
+  /// Local: the caller has made sure that all ranks have the same parameters.
   GradientReducer(const std::vector<NamedTensor>& parameters,
                   std::shared_ptr<Communicator> communicator, GradientReducerOptions options = {});
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Called for each gradient before it is reduced, to throw when it should not be here (a forward
-  /// that was not armed, a backward that was not begun).
+  /// Sets a function that is called for each gradient before it is reduced. It throws when the
+  /// gradient should not have come (a forward that was not armed, a backward that was not begun).
   void set_guard(std::function<void(const std::string& parameter)> guard);
 
-  /// Reduces by `hook` from the next step on, by a plain mean when it is empty; all ranks must
-  /// register the same. Local.
+  /// Reduces by `hook` from the next step on, or by a plain mean when it is empty. All ranks must
+  /// register the same hook. Local.
   void set_comm_hook(CommHook hook);
 
   /// Whether a backward from `loss` accumulates into any parameter. Local.
@@ -78,20 +80,21 @@ class GradientReducer {
   /// Starts a step. [collective with find_unused_parameters, when it synchronises]
   void begin(const GradientPass& pass = {});
 
-  /// Starts what backward has left. [collective, unless begin() said otherwise or no gradient came]
-  /// Returns whether there is anything to wait for: the same on all ranks. Throws UsageError:
-  /// unused parameters, a graph that is not static.
+  /// Starts the buckets that backward has not started. Returns whether there is anything to wait
+  /// for: the same on all ranks. [collective, unless the step only accumulates or no gradient came]
+  /// Throws UsageError: unused parameters, a graph that is not static.
   bool flush();
   /// Waits for all buckets. Throws CommError.
   void wait();
-  /// flush() and wait(). Returns what flush() returned, or whether local gradients came.
+  /// Calls flush(), and wait() if there is anything to wait for. Returns whether there was, or
+  /// whether local gradients came.
   bool finish();
 
-  /// Ends a step that failed, and the group with it when the step synchronises: the ranks are no
-  /// longer in step, and peers may be waiting for this one.
+  /// Ends a step that failed. If the step synchronises the group ends too: the ranks are no longer
+  /// in step, and peers may be waiting for this rank.
   void abandon(const std::string& reason) noexcept;
 
-  /// Number of buckets and bytes of each, for tests and reports.
+  /// Returns the bytes of each bucket, for tests and reports.
   [[nodiscard]] std::vector<std::int64_t> bucket_bytes() const;
 
  private:

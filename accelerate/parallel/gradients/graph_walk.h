@@ -7,9 +7,9 @@
 
 namespace accelerate::detail {
 
-/// For each of `leaves` whether a backward from `root` accumulates into it. Local. Cost: one visit
-/// of every node of the graph (about 0.1 µs each). What a node computes by a backward of its own
-/// (re-entrant checkpointing) is not seen.
+/// Returns for each leaf whether a backward from `root` accumulates into it. Does not see what a
+/// node computes by a nested backward (re-entrant checkpointing). Local. Cost: one visit of every
+/// node of the graph (about 0.1 µs each).
 [[nodiscard]] std::vector<bool> reached_leaves(const at::Tensor& root,
                                                const std::vector<at::Tensor>& leaves);
 

@@ -8,13 +8,13 @@
 
 namespace accelerate::detail {
 
-/// Makes the columns of `matrices` ([batch, rows, columns ≤ rows]) orthonormal, in place:
-/// Gram-Schmidt for up to two columns and for 16-bit dtypes, else QR. `epsilon` is added to the
-/// norm of a column; a column of zeros stays one where upstream's becomes NaN.
+/// Makes the columns of `matrices` ([batch, rows, columns ≤ rows]) orthonormal, in place: by
+/// Gram-Schmidt for up to two columns and for 16-bit dtypes, else by QR. Gram-Schmidt adds
+/// `epsilon` to the norm of a column. A column of zeros stays zero; upstream's becomes NaN.
 void orthogonalize(const at::Tensor& matrices, double epsilon);
 
-/// Seeds that differ from step to step and agree on all ranks: those that numpy's
-/// RandomState(seed).randint(1000000000) gives.
+/// Draws seeds that differ from step to step and agree on all ranks: the numbers of numpy's
+/// RandomState(seed).randint(1000000000).
 class StepSeeds {
  public:
   explicit StepSeeds(std::uint32_t seed) : generator_(seed) {}
@@ -24,7 +24,7 @@ class StepSeeds {
   std::mt19937 generator_;
 };
 
-/// Fills tensors with standard normal numbers, those that torch.randn gives after
+/// Fills tensors with standard normal numbers, the same as torch.randn after
 /// torch.manual_seed(seed). Leaves the default generator alone.
 class NormalFiller {
  public:

@@ -21,27 +21,27 @@ namespace {
 using detail::LowRankMemory;
 using detail::PowerSGDState;
 
-// Matrices of one shape [rows, columns], and the factors of all of them.
+// Matrices of one shape [rows, columns], and their factors.
 struct MatrixGroup {
   std::vector<at::Tensor> originals;  // views of the bucket
   at::Tensor batch{};                 // [matrices, rows, columns]
   at::Tensor p{}, q{};                // [matrices, rows | columns, rank], views of the memory
 };
 
-// A bucket between the start of its reduction and the end.
+// A bucket whose reduction is under way.
 struct Compression {
   std::vector<MatrixGroup> groups;
-  std::vector<at::Tensor> plain;  // what is not worth compressing
+  std::vector<at::Tensor> plain;  // gradients that are not worth compressing
   at::Tensor plain_flat;
-  at::Tensor wanted;  // gradients and what the last step lost
+  at::Tensor wanted;  // gradients plus what the last step lost
   Work plain_work, p_work;
 };
 
-// A parameter of any number of dimensions as a matrix, its first dimension against the others.
+// Returns a gradient of any shape as a matrix: its first dimension by all others.
 at::Tensor as_matrix(const at::Tensor& gradient) {
   const auto rows = gradient.size(0);
   if (gradient.is_contiguous()) return gradient.view({rows, -1});
-  // Another dense layout (channels_last): in the order of memory, where a row stays a row.
+  // Another dense layout (channels_last): elements in the order of memory, where a row stays a row.
   return gradient.as_strided({rows, gradient.numel() / rows}, {gradient.numel() / rows, 1});
 }
 
@@ -107,7 +107,7 @@ class PowerSGD {
     }
   }
 
-  // One matrix a group, still in the order of the shapes.
+  // Splits the groups into one matrix each, still in the order of the shapes.
   static void separate(std::vector<MatrixGroup>& groups) {
     std::vector<MatrixGroup> single;
     for (auto& group : groups) {

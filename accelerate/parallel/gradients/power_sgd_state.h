@@ -24,8 +24,8 @@ class PowerSGDState {
 
   [[nodiscard]] const PowerSGDOptions& options() const { return options_; }
 
-  /// Whether the step that `bucket` belongs to compresses. Counts steps, and says in the log when
-  /// compression starts.
+  /// Whether the step that `bucket` belongs to compresses. Counts steps, and logs when compression
+  /// starts.
   [[nodiscard]] bool compresses(const GradientBucket& bucket);
 
   [[nodiscard]] LowRankMemory& memory(const GradientBucket& bucket) {
@@ -36,7 +36,8 @@ class PowerSGDState {
   /// undefined without error feedback.
   [[nodiscard]] at::Tensor add_error(LowRankMemory& memory, const at::Tensor& gradient) const;
 
-  /// `wanted`: what add_error returned; `sent`: what became of it.
+  /// Remembers what this step lost. `wanted`: the tensor that add_error returned; `sent`: the
+  /// gradient after decompression.
   void remember_error(LowRankMemory& memory, const at::Tensor& wanted,
                       const at::Tensor& sent) const;
 
@@ -44,7 +45,7 @@ class PowerSGDState {
   [[nodiscard]] bool needs_new_factors(const LowRankMemory& memory) const;
   [[nodiscard]] NormalFiller new_random_numbers() { return NormalFiller(seeds_.next()); }
 
-  /// Counts elements for the line in the log, which comes with the last bucket of a step.
+  /// Counts elements, which report() logs with the last bucket of a step.
   void count(std::int64_t before, std::int64_t after);
   void report(const GradientBucket& bucket);
 

@@ -1,4 +1,4 @@
-// What a GradientReducer says when gradients are not what they were to be. Each names the
+// The errors of a GradientReducer about gradients that are not as expected. Each names the
 // parameters and the cure.
 #pragma once
 
@@ -10,16 +10,17 @@
 
 namespace accelerate::detail {
 
-/// A leaf without a hook requires gradients, which would stay local without a word.
+/// For a leaf without a hook that requires gradients now: they would silently stay local.
 [[nodiscard]] UsageError thawed(const std::string& name);
 
-/// A gradient came once more than it should have.
+/// For a gradient that was not expected, or came more often than expected.
 [[nodiscard]] UsageError came_unexpectedly(const Slot& slot, bool static_graph);
 
-/// Backward is over, and these gradients did not come.
+/// For gradients that had not come when backward was over.
 [[nodiscard]] UsageError stayed_away(const std::vector<std::string>& names, bool static_graph);
 
-/// This rank's first step of a static graph, made after that of the others, uses what they do not.
+/// For parameters that this rank used in its first step of a static graph, which came after the
+/// first step of the other ranks, and that the other ranks had not used.
 [[nodiscard]] UsageError unknown_to_the_group(const std::vector<std::string>& names);
 
 [[nodiscard]] UsageError is_sparse(const std::string& name);

@@ -10,21 +10,22 @@
 
 namespace accelerate::detail {
 
-/// For each parameter the number of ranks on which it gets a gradient.
+/// For each parameter, the number of ranks on which it gets a gradient.
 class Usage {
  public:
-  /// Every parameter on every rank: what is assumed when nobody asks.
+  /// Counts every parameter on every rank, as is assumed until ask() is called.
   Usage(std::size_t parameters, int ranks) : counts_(parameters, ranks), ranks_(ranks) {}
 
-  /// Sends what this rank knows. [collective] The answer is there after wait().
+  /// Sends which parameters get gradients on this rank; the counts are complete after wait().
+  /// [collective]
   void ask(Communicator& communicator, const std::vector<bool>& mine);
   [[nodiscard]] bool is_pending() const { return pending_; }
   void wait();
 
   [[nodiscard]] bool anywhere(std::size_t parameter) const { return counts_[parameter] > 0; }
-  /// At least one rank has a gradient for at least one parameter.
+  /// Whether at least one rank has a gradient for at least one parameter.
   [[nodiscard]] bool any() const;
-  /// All ranks have gradients for the same parameters.
+  /// Whether all ranks have gradients for the same parameters.
   [[nodiscard]] bool is_unanimous() const;
 
  private:

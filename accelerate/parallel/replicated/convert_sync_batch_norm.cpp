@@ -24,7 +24,7 @@ SyncBatchNorm converted_from(Module& module) {
                          : SyncBatchNorm(nullptr);
 }
 
-// The SyncBatchNorm for `module`; empty when that is no batch norm.
+// Returns the SyncBatchNorm for `module`; empty when `module` is not a batch norm.
 SyncBatchNorm converted(Module& module) {
   if (auto norm = converted_from<torch::nn::BatchNorm1dImpl>(module)) return norm;
   if (auto norm = converted_from<torch::nn::BatchNorm2dImpl>(module)) return norm;

@@ -43,7 +43,7 @@ std::string describe(const ModuleView& view) {
   return text;
 }
 
-// PyTorch does not send such a tensor either.
+// Throws UsageError for a sparse tensor, which PyTorch does not send either.
 void require_dense(const ModuleView& view) {
   for (const auto& [name, tensor] : state_dict(view)) {
     if (is_dense(tensor)) continue;
@@ -82,13 +82,13 @@ struct DistributedDataParallel::Impl {
 
   bool is_alone() const { return communicator->size() == 1; }
 
-  // Alone, a hook would only round.
+  // Does nothing in a group of one, where a hook would only round.
   void set_comm_hook(CommHook hook) {
     if (reducer && !is_alone()) reducer->set_comm_hook(std::move(hook));
   }
 
-  // Nobody waits for the gradients of a process that is alone, so that a module may be called past
-  // its prepared model. The program should know all the same.
+  // Warns when a module is called past its prepared model. In a group of one this does no harm,
+  // because no other rank waits for the gradients.
   void watch_gradients(const ModuleView& view) {
     for (const auto& item : without_duplicates(view.parameters)) {
       if (!item.tensor.requires_grad()) continue;
@@ -141,8 +141,9 @@ struct DistributedDataParallel::Impl {
     if (arming.is_idle()) store_received_buffers();
   }
 
-  // Buckets first, then buffers: the same order on all ranks. Buffers are sent for the models whose
-  // gradients came, which the ranks have in common; when they are stored is each rank's own affair.
+  // Sends buckets first, then buffers: the same order on all ranks. Buffers are sent for models
+  // whose gradients came, which is the same on all ranks. Each rank may store the received buffers
+  // at a different time.
   void finish_reduction() {
     if (!reducer->flush()) return;
     if (kwargs.broadcast_buffers && !buffers.empty() && !is_alone()) {
@@ -153,8 +154,8 @@ struct DistributedDataParallel::Impl {
     if (received_buffers) received_buffers->wait();
   }
 
-  // A graph that has not been through backward may hold the buffers as they are: then they wait
-  // until it has, or until the next forward.
+  // Writes the received buffers into the model. A graph whose backward is still to come may hold
+  // the old buffers, so callers wait for that backward or for the next forward.
   void store_received_buffers() {
     if (auto received = std::exchange(received_buffers, nullptr)) received->store();
   }
@@ -221,8 +222,8 @@ struct DistributedDataParallel::Impl {
   detail::Arming arming;
   detail::WriteWatch writes;
   std::atomic<bool> warned = false;
-  std::unique_ptr<GradientReducer> reducer;  // none alone, unless that is checked as a group is
-  std::vector<detail::GradientHook> watches;  // where there is none; last: hooks use the rest
+  std::unique_ptr<GradientReducer> reducer;  // null in a group of one, unless check_as_a_group
+  std::vector<detail::GradientHook> watches;  // without a reducer; last: hooks use the rest
 };
 
 DistributedDataParallel::DistributedDataParallel(const ModuleView& view,
@@ -249,7 +250,7 @@ void DistributedDataParallel::abandon_backward(const at::Tensor& loss, const std
   impl_->arming.abandon_backward();
   impl_->received_buffers = nullptr;
   if (!would_communicate(loss)) return;
-  // A module that was called behind its back was so on all ranks, before anything was sent.
+  // A module that was called past its prepared model was so on all ranks, before anything was sent.
   const bool misused = !impl_->arming.was_armed() && impl_->reducer->is_reached_by(loss);
   if (!misused) impl_->reducer->abandon(reason);
 }

@@ -20,17 +20,18 @@ namespace accelerate {
 
 /// What a replica does in a group of one.
 enum class WhenAlone {
-  train,  ///< Nothing, but for a warning where a module is called past its prepared model.
+  train,             ///< Only warns when a module is called past its prepared model.
   check_as_a_group,  ///< Refuses what a group would refuse. Costs a copy of the gradients.
 };
 
-/// What makes a model of one process a replica of one model. Non-template: Prepared<M> puts it
+/// Makes the copies of a model on all ranks act as one model. Not a template: Prepared<M> puts it
 /// around any module.
 class DistributedDataParallel final : public ParallelEngine {
  public:
-  /// Checks that all ranks have the same parameters, then gives everyone rank 0's parameters and
-  /// buffers. [collective] Throws CommError that lists the first difference by rank, UsageError for
-  /// a sparse one, ConfigError for keywords that are out of range or contradict one another.
+  /// Checks that all ranks have the same parameters, then gives all ranks rank 0's parameters and
+  /// buffers. [collective] Throws CommError, which lists the first difference by rank; UsageError
+  /// for a sparse parameter or buffer; ConfigError for keywords that are out of range or contradict
+  /// each other.
   DistributedDataParallel(const ModuleView& view, std::shared_ptr<Communicator> communicator,
                           const DistributedDataParallelKwargs& kwargs = {},
                           WhenAlone when_alone = WhenAlone::train);
@@ -43,7 +44,7 @@ class DistributedDataParallel final : public ParallelEngine {
   void set_synchronize(bool synchronize) override;
   [[nodiscard]] bool synchronize() const override;
   void trigger_sync_in_backward() override;
-  /// In place of the keywords' comm_hook; an empty one is that of comm_hook = no.
+  /// Replaces the keywords' comm_hook; an empty hook means comm_hook = no.
   void register_comm_hook(CommHook hook) override;
   void require_unwritten(std::int64_t window) override;
   void watch_writes(std::optional<std::int64_t> window) override;
@@ -52,17 +53,18 @@ class DistributedDataParallel final : public ParallelEngine {
   /// graph.
   [[nodiscard]] bool would_communicate(const at::Tensor& loss) const;
 
-  /// Take the part of a rank whose inputs have run out in a backward of the others: zeros for its
-  /// gradients. The leaves' own gradients stay as they are. [collective]
+  /// Take part in a backward of the other ranks when this rank's inputs have run out: its gradients
+  /// count as zero. The leaves' own gradients stay as they are. [collective]
   void begin_shadow(const BackwardPass& pass);
   void finish_shadow();
 
-  /// The rank whose buffers everyone gets; 0 unless that one's inputs have run out.
+  /// Sets the rank whose buffers all ranks get: 0, unless the inputs of rank 0 have run out.
   void set_buffer_source(int rank);
 
-  /// Everyone gets the parameters and, with broadcast_buffers, the buffers of `source`. [collective]
+  /// Gives all ranks the parameters and, with broadcast_buffers, the buffers of `source`.
+  /// [collective]
   void broadcast_state(int source);
-  /// Everyone gets the mean of the parameters and, with broadcast_buffers, rank 0's buffers.
+  /// Gives all ranks the mean of the parameters and, with broadcast_buffers, rank 0's buffers.
   /// [collective]
   void average_parameters();
 

@@ -12,12 +12,12 @@
 
 namespace accelerate {
 
-// What the next backward does: who runs it, and on how many of these ranks each model takes part.
+// Describes the next backward: which ranks run it, and on how many of them each model takes part.
 struct JoinedInputs::Announcement {
   std::vector<int> active;  // ranks, ascending
-  std::vector<int> counts;  // one a model
+  std::vector<int> counts;  // one per model
 
-  // The rank that PyTorch chooses too: the highest that still has inputs.
+  // Returns the highest rank that still has inputs, the one that PyTorch chooses too.
   [[nodiscard]] int buffer_source() const { return active.back(); }
   [[nodiscard]] bool takes_part(std::size_t model) const { return counts[model] > 0; }
   [[nodiscard]] BackwardPass pass(at::Tensor loss) const {
@@ -118,7 +118,7 @@ std::optional<int> JoinedInputs::agree_on_last(bool is_last) {
   const auto sent = at::full({2}, -1, at::kInt);
   int* numbers = sent.mutable_data_ptr<int>();
   if (is_last) numbers[0] = communicator_->rank();
-  if (!is_last) numbers[1] = 1;  // somebody has shadowed
+  if (!is_last) numbers[1] = 1;  // some rank has shadowed
   communicator_->all_reduce(sent, ReduceOp::max).wait();
   if (numbers[1] < 0) return std::nullopt;
   return numbers[0];

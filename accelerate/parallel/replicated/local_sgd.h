@@ -21,12 +21,12 @@
 
 namespace accelerate {
 
-/// While alive, backward through the model does not communicate. Optimizer state stays each rank's
-/// own. Bytes on the wire: those of one gradient all-reduce every `local_sgd_steps` steps.
+/// While alive, backward through the model does not communicate. Each rank keeps its own optimizer
+/// state. Bytes on the wire: as many as one gradient all-reduce, every `local_sgd_steps` steps.
 class [[nodiscard]] LocalSGD {
  public:
-  /// `model` is a prepared one. All ranks must pass the same numbers and step equally often. With
-  /// `enabled` false nothing happens here. Throws ConfigError for local_sgd_steps below 1.
+  /// `model`: a prepared model. All ranks must pass the same numbers and step equally often. Does
+  /// nothing when `enabled` is false. Throws ConfigError for local_sgd_steps below 1.
   template <typename Accelerator, typename Model>
   LocalSGD(Accelerator& accelerator, Model& model, std::int64_t local_sgd_steps,
            bool enabled = true)
@@ -35,8 +35,8 @@ class [[nodiscard]] LocalSGD {
   LocalSGD(std::shared_ptr<DistributedDataParallel> engine, std::int64_t local_sgd_steps,
            bool enabled = true);
 
-  /// Averages the weights and synchronises again. [collective] After an exception it does not
-  /// average: the ranks are no longer in step.
+  /// Averages the weights and turns synchronisation on again. [collective] Does not average after
+  /// an exception: the ranks are no longer in step.
   ~LocalSGD() noexcept(false);
   LocalSGD(const LocalSGD&) = delete;
   LocalSGD& operator=(const LocalSGD&) = delete;
@@ -44,7 +44,7 @@ class [[nodiscard]] LocalSGD {
   /// To be called after each optimizer step. [collective every local_sgd_steps-th time]
   void step();
 
-  /// Steps so far.
+  /// The number of steps so far.
   [[nodiscard]] std::int64_t num_steps() const { return num_steps_; }
 
  private:

@@ -1,4 +1,4 @@
-// Many tensors as few: what is sent for a whole model at once.
+// Packs many tensors into a few, to send a whole model in few messages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,23 +10,24 @@
 
 namespace accelerate::detail {
 
-/// The tensors of `named`, each once.
+/// Returns the tensors of `named`, each once.
 [[nodiscard]] std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named);
 
-/// Copies of `tensors` side by side, one flat tensor for each dtype and device and at most 25 MiB,
-/// in an order that all ranks with equal tensors agree on.
+/// Copies of `tensors` side by side. Each flat tensor holds one dtype and device and is closed by
+/// the tensor with which it reaches 25 MiB. All ranks with equal tensors pack in the same order.
 class PackedTensors {
  public:
   explicit PackedTensors(const std::vector<at::Tensor>& tensors);
 
-  /// [collective] Finished after wait().
+  /// Starts to replace the copies by those of rank `source`; finished after wait(). [collective]
   void broadcast(Communicator& communicator, int source);
-  /// Of floating and complex tensors; the others stay this rank's. [collective] As broadcast.
+  /// Starts to replace the copies of floating and complex tensors by the mean over the ranks;
+  /// finished after wait(). Other copies stay this rank's own. [collective]
   void average(Communicator& communicator);
   void wait();
 
   /// Writes the packed values into the tensors that differ from them; a tensor that is equal keeps
-  /// its version. Not before wait().
+  /// its version. To be called after wait().
   void store();
 
  private:

@@ -22,10 +22,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What all ranks' samples have in common; each [C], in the type in which x is computed with.
+// Statistics of the samples of all ranks; each [C], in computing_type(x).
 struct Statistics {
   at::Tensor mean, inverse_deviation, unbiased_variance;
-  double count = 0;  // values a channel, of all ranks
+  double count = 0;  // values per channel, on all ranks
 };
 
 std::vector<std::int64_t> all_but_channels(const at::Tensor& x) {
@@ -34,7 +34,7 @@ std::vector<std::int64_t> all_but_channels(const at::Tensor& x) {
   return dims;
 }
 
-// [C] as it stands beside x: [1, C, 1, …].
+// Reshapes [C] to [1, C, 1, …], so that it broadcasts against x.
 at::Tensor beside(const at::Tensor& channels, const at::Tensor& x) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
   shape[1] = channels.numel();
@@ -45,7 +45,7 @@ at::ScalarType computing_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// {mean, sum of squared deviations, count}: [2C + 1] doubles.
+// Returns {mean, sum of squared deviations, count} of this rank: [2C + 1] doubles.
 at::Tensor own_moments(const at::Tensor& x) {
   const auto channels = x.size(1);
   const auto moments = at::zeros({2 * channels + 1}, x.options().dtype(at::kDouble));
@@ -90,7 +90,7 @@ Statistics gather_statistics(const at::Tensor& x, double eps, Communicator& grou
   return combine(all, eps, computing_type(x));
 }
 
-// The group of a forward, for its backward.
+// Carries the group from forward to backward.
 struct GroupHolder final : torch::CustomClassHolder {
   explicit GroupHolder(std::shared_ptr<Communicator> communicator)
       : group(std::move(communicator)) {}
@@ -158,7 +158,7 @@ void SyncBatchNormImpl::adopt(const State& state) {
     parameters_["bias"] = bias = state.bias;
   }
   if (options.track_running_stats()) {
-    // Registered buffers cannot be exchanged, but what they show can.
+    // Registered buffers cannot be exchanged, but their data can.
     running_mean.set_data(state.running_mean);
     running_var.set_data(state.running_var);
     num_batches_tracked.set_data(state.num_batches_tracked);
@@ -173,7 +173,7 @@ void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
                    std::to_string(options.num_features()));
 }
 
-// How much of the running statistics this batch replaces.
+// Counts the batch, and returns the share of the running statistics that it replaces.
 double SyncBatchNormImpl::count_batch() {
   if (!is_training() || !options.track_running_stats()) return options.momentum().value_or(0.0);
   num_batches_tracked += 1;

@@ -1,5 +1,5 @@
 // Batch normalisation over the batches of all ranks. Include it where models are defined; it needs
-// torch/nn.h, so accelerate.h does not bring it. Source: torch.nn.SyncBatchNorm.
+// torch/nn.h, so accelerate.h does not include it. Source: torch.nn.SyncBatchNorm.
 #pragma once
 
 #include <torch/nn/modules/batchnorm.h>
@@ -14,21 +14,24 @@
 
 namespace accelerate {
 
-/// Replaces torch::nn::BatchNorm1d, 2d and 3d: input [N, C, …] of 2 to 5 dimensions, where N may
-/// differ between ranks and be 0. Parameters, buffers and their names are theirs, so weights go
-/// back and forth. In training mean and variance are those of all ranks' samples together, and the
-/// gradient of the input is that of one process; gradients of weight and bias are this rank's
-/// part, as data parallel training expects. Statistics are computed in fp32 for 16-bit inputs.
-/// The module alone normalises over its own batch; Accelerator::prepare makes it one of a group.
+/// Replaces torch::nn::BatchNorm1d, 2d and 3d. Input: [N, C, …] of 2 to 5 dimensions, where N may
+/// differ between ranks and be 0. Parameters and buffers have the names that they have in
+/// BatchNorm, so either class loads the other's weights. Without a group the module normalises over
+/// its own batch; Accelerator::prepare gives it a group.
+///
+/// In training mean and variance are computed over the samples of all ranks, in fp32 for 16-bit
+/// inputs. The gradient of the input is the same as in one process with all samples. The gradients
+/// of weight and bias are this rank's part, as data parallel training expects.
 ///
 /// forward is [collective] in training: every rank must run it equally often (so not inside
-/// join_uneven_inputs). Cost: an all-gather of 2C + 1 numbers forward, an all-reduce of 2C
-/// backward. Throws UsageError: wrong shape, fewer than two values a channel on all ranks together.
+/// join_uneven_inputs). Cost: an all-gather of 2C + 1 numbers in forward, an all-reduce of 2C
+/// numbers in backward. Throws UsageError: wrong shape, fewer than two values per channel on all
+/// ranks together.
 class SyncBatchNormImpl
     : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options);
-  /// Takes over the parameters and buffers of `other`, not copies: optimizers go on.
+  /// Takes over the parameters and buffers of `other`. They are not copied, so optimizers go on.
   template <std::size_t D, typename Derived>
   explicit SyncBatchNormImpl(const torch::nn::BatchNormImplBase<D, Derived>& other)
       : SyncBatchNormImpl(other.options) {
@@ -39,11 +42,12 @@ class SyncBatchNormImpl
 
   at::Tensor forward(const at::Tensor& input);
 
-  /// The ranks that normalise together from now on. Local.
+  /// Sets the ranks that normalise together from now on. Local.
   void set_group(const std::shared_ptr<Communicator>& group) {
     group_ = [group] { return group; };
   }
-  /// The same, asked at each forward in training, on all ranks.
+  /// Sets a function that returns these ranks. It is called at each forward in training, on all
+  /// ranks.
   void set_group(std::function<std::shared_ptr<Communicator>()> group) {
     group_ = std::move(group);
   }
@@ -64,9 +68,10 @@ class SyncBatchNormImpl
 TORCH_MODULE(SyncBatchNorm);
 
 /// Replaces every BatchNorm1d, 2d and 3d in `module` by a SyncBatchNorm with the same parameters
-/// and buffers; returns how many. Local; before prepare(). C++ can exchange what a
-/// torch::nn::Sequential holds, at any depth. A member of type BatchNorm in a class of your own
-/// keeps its type: then nothing is replaced and a UsageError names each and the cure.
+/// and buffers. Returns how many it replaced. Local; to be called before prepare(). C++ can
+/// exchange what a torch::nn::Sequential holds, at any depth. A member of type BatchNorm in your
+/// own class keeps its type: then nothing is replaced, and a UsageError names each such member and
+/// the cure.
 std::size_t convert_sync_batchnorm(torch::nn::Module& module);
 
 }  // namespace accelerate

@@ -1,4 +1,4 @@
-// Tells the SyncBatchNorm layers of a model who their group is.
+// Gives the SyncBatchNorm layers of a model their group.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@ class Module;
 
 namespace accelerate::detail {
 
-/// Gives all SyncBatchNorm layers of `module` one group of their own with the ranks of
-/// `communicator`, so that their collectives never mix with those of gradients; returns how many
-/// there are. When `communicator` is renewed, their next forward in training splits another one
-/// off. [collective when there are any]
+/// Gives all SyncBatchNorm layers of `module` one separate group with the ranks of `communicator`,
+/// so that their collectives never mix with the collectives of gradients. Returns the number of
+/// layers. When `communicator` is renewed, the layers' next forward in training splits off another
+/// group. [collective when there are layers]
 std::size_t join_batch_norms(torch::nn::Module& module,
                              const std::shared_ptr<Communicator>& communicator);
 

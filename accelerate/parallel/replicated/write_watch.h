@@ -1,4 +1,4 @@
-// Notices writes to parameters while the gradients of an accumulation window are each rank's own.
+// Notices writes to parameters in an accumulation window, while each rank has its own gradients.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,30 @@
 
 namespace accelerate::detail {
 
-/// Between micro-batches that do not synchronise, a write that changes values is as good as always
-/// a step on local gradients, after which ranks differ. One that leaves them as they were is none:
-/// weights may be swapped for an evaluation and put back. Cost: a WriteMark a parameter once a
-/// window, and a look at it once a micro-batch.
+/// Between micro-batches that do not synchronise, a write that changes values is almost always an
+/// optimizer's step on local gradients, after which ranks differ. A write that restores the old
+/// values does not count: weights may be swapped for an evaluation and put back. Cost: one
+/// WriteMark per parameter and window, and one check of it per micro-batch.
 class WriteWatch {
  public:
   explicit WriteWatch(std::vector<NamedTensor> parameters);
 
-  /// A micro-batch of that window begins, and does not synchronise.
+  /// To be called when a micro-batch of `window` begins that does not synchronise.
   void watch(std::int64_t window);
-  /// Notes the parameters that have gradients as they are, after a backward of a micro-batch that
-  /// is watched; without effect in other ones, and from the second in a window on. What has none,
-  /// as a codebook that averages move, no step touches.
+  /// Notes the present values of the parameters that have gradients. To be called after the
+  /// backward of a micro-batch. Has an effect only for the first watched micro-batch of a window.
+  /// Leaves out parameters without gradients, which no optimizer steps; moving averages may update
+  /// them, as in a codebook.
   void note();
-  /// Whatever is written until the next window is in order.
+  /// Allows all writes until the next watch().
   void forget();
 
-  /// The name of a parameter that was changed in `window` after note(), if any.
+  /// Returns the name of a parameter that was changed in `window` after note(), if any.
   [[nodiscard]] std::optional<std::string> changed_in(std::int64_t window) const;
 
  private:
   std::vector<NamedTensor> parameters_;
-  std::optional<std::int64_t> window_;  // That is watched.
+  std::optional<std::int64_t> window_;  // The window that is watched.
   std::vector<std::pair<std::string, WriteMark>> noted_;
 };
 

@@ -12,17 +12,18 @@
 namespace accelerate::detail {
 namespace {
 
-// What a rank may say instead of the unit that it gathers next.
+// What a rank may announce in place of its next unit.
 constexpr std::int64_t kUnknown = -1, kEnd = -2, kLeftForward = -3, kLeftBackward = -4;
 
 bool has_left(std::int64_t next) {
   return next <= kLeftForward;
 }
 
-// What every rank says: the unit that it gathers next, and how often it has updated the model.
+// Numbers in an announcement: the unit that a rank gathers next, and how often it has updated the
+// model.
 constexpr std::int64_t kWords = 2;
 
-// The same on its way, while the rank goes on; `next` is what this one says.
+// An announcement under way, while the rank goes on; `next` is what this rank announces.
 struct Announcement {
   std::int64_t next;
   at::Tensor mine, all;
@@ -39,7 +40,7 @@ class CollectiveTransport final : public GatherTransport {
     try {
       announced_->work.wait();
     } catch (const std::exception&) {
-      // The group says why to whoever uses it next.
+      // The group reports the cause to its next user.
     }
   }
 
@@ -66,8 +67,9 @@ class CollectiveTransport final : public GatherTransport {
 
   void begin_pass() override { over_ = false; }
 
-  // Every rank says that it is through, which answers one that is about to gather more and would
-  // wait for ever. Who leaves a backward ends the group, so that nobody waits for its end.
+  // Announces that this rank is through, which answers a rank that is about to gather more and
+  // would wait for ever. Does not wait for the end of a backward: a rank that leaves a backward
+  // ends the group.
   void end_pass(PassKind kind) override {
     if (units_->empty()) return;
     while (const auto promised = settle_announcement()) keep(*promised, kUnknown);
@@ -75,7 +77,8 @@ class CollectiveTransport final : public GatherTransport {
     if (kind != PassKind::backward) (void)settle_announcement();
   }
 
-  // The others hear it in place of what this rank would have said, and say nothing more either.
+  // Announces that this rank has left, in place of its next unit. The other ranks then announce
+  // nothing more either.
   void leave_pass(PassKind kind) override {
     if (units_->empty() || over_) return;
     const auto left = kind == PassKind::backward ? kLeftBackward : kLeftForward;
@@ -83,7 +86,7 @@ class CollectiveTransport final : public GatherTransport {
     promised ? keep(*promised, left) : announce(left);
   }
 
-  // A rank that has the whole model itself asks nobody.
+  // A rank that has the whole model needs no other rank.
   [[nodiscard]] bool is_one_sided() const override { return group_->size() == 1; }
   [[nodiscard]] at::Tensor empty(std::size_t bytes) const override {
     const auto options = at::TensorOptions(at::kByte).device(units_->front()->spec().device);
@@ -112,7 +115,8 @@ class CollectiveTransport final : public GatherTransport {
     announced_ = Announcement{next, mine, all, group_->all_gather(all, mine)};
   }
 
-  // The unit that all ranks, this one too, have said they gather next.
+  // Returns the unit that all ranks, this one included, have announced as their next; nullopt if
+  // none.
   Promise settle_announcement() {
     if (!announced_) return std::nullopt;
     auto announcement = std::move(*std::exchange(announced_, std::nullopt));
@@ -121,8 +125,8 @@ class CollectiveTransport final : public GatherTransport {
     return next < 0 ? Promise() : Promise(static_cast<std::size_t>(next));
   }
 
-  // What ranks disagree about all of them hear at once, and none says another word in that pass.
-  // One that has left hears it in its next pass, which it does not concern.
+  // All ranks learn of a disagreement from the same announcement, and none announces anything more
+  // in that pass. A rank that has left a pass receives it in its next pass, and ignores it there.
   void hear(Announcement& announcement) {
     over_ = true;
     announcement.work.wait();
@@ -138,7 +142,7 @@ class CollectiveTransport final : public GatherTransport {
     (void)settle_announcement();
   }
 
-  // Gathers for the sake of the others, who are waiting for it.
+  // Gathers a unit that this rank announced, because the other ranks are waiting for it.
   void keep(std::size_t promised, std::int64_t next) {
     const Unit& unit = *(*units_)[promised];
     launch(unit, empty(unit.full_bytes()), next);
@@ -198,7 +202,7 @@ class CollectiveTransport final : public GatherTransport {
   std::vector<std::optional<Work>> works_;  // Under way, by unit.
   std::optional<Announcement> announced_;
   std::int64_t updates_ = 0;
-  bool over_ = false;  // Ranks have failed in this pass.
+  bool over_ = false;  // An exchange has failed in this pass.
 };
 
 }  // namespace

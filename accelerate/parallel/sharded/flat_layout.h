@@ -9,30 +9,30 @@
 
 namespace accelerate::detail {
 
-/// Elements [begin, begin + numel) of something.
+/// The elements [begin, begin + numel).
 struct ElementRange {
   std::int64_t begin = 0;
   std::int64_t numel = 0;
 };
 
-/// Parameters one after the other, row-major, each from a cache line on, and the whole cut into
-/// equal slices, one a rank, without regard to where parameters end. Offsets count elements.
+/// Lays out parameters one after the other, row-major, each from a cache line on. The whole is cut
+/// into equal slices, one per rank, without regard to where parameters end. Offsets count elements.
 class FlatLayout {
  public:
-  /// 64 bytes of a type of two bytes.
+  /// In elements: 64 bytes of a two-byte type.
   static constexpr std::int64_t kAlignment = 32;
 
   FlatLayout(const std::vector<std::int64_t>& numels, int slices);
 
-  /// Of the whole, padding included: a multiple of the number of slices.
+  /// The number of elements of all slices, padding included.
   [[nodiscard]] std::int64_t numel() const { return slice_numel_ * slices_; }
   [[nodiscard]] std::int64_t slice_numel() const { return slice_numel_; }
   [[nodiscard]] std::int64_t offset(std::size_t parameter) const { return offsets_[parameter]; }
 
-  /// What of `parameter` lies in `slice`.
+  /// The part of a parameter that lies in a slice.
   struct Piece {
-    std::int64_t in_parameter = 0;  ///< First element of the parameter.
-    std::int64_t in_slice = 0;      ///< The same, in the slice.
+    std::int64_t in_parameter = 0;  ///< Its first element, counted in the parameter.
+    std::int64_t in_slice = 0;      ///< Its first element, counted in the slice.
     std::int64_t numel = 0;         ///< May be 0.
   };
   [[nodiscard]] Piece piece(std::size_t parameter, int slice) const;

@@ -14,7 +14,7 @@
 
 namespace accelerate {
 
-/// What a sharded model did, for tests and for the eye.
+/// Something that a sharded model did; for tests and for inspection.
 struct ShardEvent {
   enum class Kind { gather, prefetch, release, reduce };
   Kind kind;
@@ -24,21 +24,21 @@ struct ShardEvent {
 
 /// Bytes of a rank's memory for one model.
 struct ShardedMemory {
-  std::size_t slice_bytes = 0;      ///< Of parameters: what this rank keeps.
-  std::size_t full_bytes = 0;       ///< Of full values that are there now, slots in reserve too.
-  std::size_t peak_full_bytes = 0;  ///< The most that there ever were.
-  std::size_t gradient_bytes = 0;   ///< Of slices of gradients, and of units on their way.
-  std::size_t peak_gradient_bytes = 0;  ///< The most that there ever were.
+  std::size_t slice_bytes = 0;      ///< This rank's slices of parameters.
+  std::size_t full_bytes = 0;       ///< Full values present now, spare slots included.
+  std::size_t peak_full_bytes = 0;  ///< The largest full_bytes so far.
+  std::size_t gradient_bytes = 0;   ///< Slices of gradients, and units under way.
+  std::size_t peak_gradient_bytes = 0;  ///< The largest gradient_bytes so far.
 };
 
 namespace detail {
 
 using Units = std::vector<std::unique_ptr<Unit>>;
 
-/// What a model is doing, which is what decides how units are touched.
+/// What a model is doing. It decides how units are used.
 enum class PassKind { forward, evaluation, backward };
 
-/// In calls order: adopt() once; then passes, and updates between them.
+/// Calls: adopt() once, then passes, and updates between passes.
 class FullParameters {
  public:
   FullParameters() = default;
@@ -46,33 +46,33 @@ class FullParameters {
   FullParameters(const FullParameters&) = delete;
   FullParameters& operator=(const FullParameters&) = delete;
 
-  /// Gives every unit memory for this rank's slice, whose values the caller then fills in, and
-  /// ends with end_update(). [collective]
+  /// Gives every unit memory for this rank's slice. The caller then fills in the values and calls
+  /// end_update(). [collective]
   virtual void adopt(Units& units) = 0;
 
-  /// Whether gathering a unit takes all ranks.
+  /// Whether all ranks must take part when a unit is gathered.
   [[nodiscard]] virtual bool gathers_together() const { return false; }
   /// Whether the unit's full values are there, and stay until the backward is over.
   [[nodiscard]] virtual bool keeps(const Unit&) const { return true; }
 
-  /// Between these two operators may ask for units. The end throws CommError when another rank
-  /// left its forward by an exception, UsageError when another rank gathers more.
+  /// Begin and end a pass, in which operators may ask for units. end_pass() throws CommError when
+  /// another rank left its forward with an exception, UsageError when another rank gathers more.
   virtual void begin_pass(PassKind) {}
   virtual void end_pass() {}
-  /// In place of end_pass(), or after it has thrown, when an exception ends the pass; does nothing
-  /// outside of a pass.
+  /// To be called when an exception ends the pass: in place of end_pass(), or after it threw. Does
+  /// nothing outside of a pass.
   virtual void leave_pass() noexcept {}
-  /// All gradients of a unit have come in this backward.
+  /// To be called when all gradients of a unit have come in a backward.
   virtual void after_gradients(const Unit&) {}
-  /// No full values are needed until the next pass.
+  /// To be called when no full values are needed until the next pass.
   virtual void release_all() {}
 
-  /// Between these two the slices change; full values are not to be read. [collective]
+  /// Begin and end a change of the slices. Full values must not be read in between. [collective]
   virtual void begin_update() = 0;
-  /// `updates`: how many there have been since all ranks were given their slices.
+  /// `updates`: the number of updates since all ranks were given their slices.
   virtual void end_update(std::int64_t updates) = 0;
 
-  /// What made a unit fail to come.
+  /// Returns why a unit could not be gathered; null if none. Returns a cause only once.
   [[nodiscard]] std::exception_ptr take_failure() noexcept {
     return std::exchange(failure_, nullptr);
   }

@@ -36,7 +36,8 @@ using detail::PassKind;
 using detail::Unit;
 using detail::UnitParameter;
 
-// What must be the same on all ranks: else they would cut other units, or wait for each other.
+// Describes what must be the same on all ranks. Ranks that differ would cut different units, or
+// wait for each other for ever.
 std::string describe(const ModuleView& view, const ShardingOptions& options) {
   std::string text = detail::text_of(options.settings);
   if (detail::is_hybrid(options.settings.sharding_strategy) &&
@@ -55,7 +56,7 @@ std::string describe(const ModuleView& view, const ShardingOptions& options) {
   return text;
 }
 
-// The first three, and how many more.
+// Joins the first three names, and says how many more there are.
 std::string some_of(std::vector<std::string> names) {
   constexpr std::size_t kShown = 3;
   const std::size_t more = names.size() - std::min(names.size(), kShown);
@@ -95,8 +96,9 @@ struct FullyShardedDataParallel::Impl {
             .needs_all_ranks = who_must_take_part()});
   }
 
-  // Units that stay from forward to backward are gathered again where an evaluation, or another
-  // backward, has let them go.
+  // Returns which units take all ranks in a backward: those that are not there and must be
+  // gathered. Units that stay from forward to backward are among them where an evaluation, or
+  // another backward, has released them.
   [[nodiscard]] std::function<bool(const Unit&)> who_must_take_part() const {
     if (!full->gathers_together()) return nullptr;
     return [this](const Unit& unit) { return !full->keeps(unit); };
@@ -140,7 +142,7 @@ struct FullyShardedDataParallel::Impl {
     }
   }
 
-  // Units have an order of their own.
+  // Puts the local parameters into the order of the model, which is not the order of the units.
   void put_in_order(const ModuleView& view) {
     for (const auto& [name, leaf] : view.parameters) {
       const auto found = places.find(leaf.unsafeGetTensorImpl());
@@ -199,8 +201,9 @@ struct FullyShardedDataParallel::Impl {
     gradients->begin(arming.synchronizes(), pass.loss);
   }
 
-  // Gradients that nobody takes away would add up for ever. Who changes local parameters by other
-  // means than update() does not bring them to the ranks.
+  // Throws UsageError when gradients of the last step are still there and no prepared optimizer has
+  // come. They would add up for ever. An optimizer that is not prepared does not call update(),
+  // which brings changes of local parameters to the other ranks.
   void require_claimed() {
     const auto* parameter = claimed ? nullptr : gradients->holding_sum();
     if (parameter == nullptr) return;
@@ -232,7 +235,7 @@ struct FullyShardedDataParallel::Impl {
   }
 
   void abandon_backward(const std::string& reason) {
-    // Misuse that is noticed before anything was sent is so on all ranks.
+    // All ranks notice misuse before anything is sent, so the group need not end.
     const bool takes_part =
         std::exchange(has_begun, false) && (arming.was_armed() || gradients->is_running());
     arming.abandon_backward();
@@ -249,7 +252,7 @@ struct FullyShardedDataParallel::Impl {
     if (communicator->size() > 1) communicator->abort(reason);
   }
 
-  // The others wait for this rank.
+  // Runs `run`. When it throws, ends the group, because the other ranks wait for this one.
   void run_or_abort(const std::function<void()>& run) {
     try {
       run();
@@ -262,7 +265,7 @@ struct FullyShardedDataParallel::Impl {
   // --- updates -----------------------------------------------------------------------------------
   void update(const std::function<void()>& write) { write_slices(write, updates + 1); }
 
-  // Counting begins again.
+  // Counts updates from 0 again.
   void replace(const std::function<void()>& write) { write_slices(write, 0); }
 
   void write_slices(const std::function<void()>& write, std::int64_t count) {
@@ -318,12 +321,12 @@ struct FullyShardedDataParallel::Impl {
   detail::Units units;
   std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
   std::unordered_set<const void*> locals;
-  std::vector<at::Tensor> in_order;  // The same, as the model has them.
+  std::vector<at::Tensor> in_order;  // Local parameters, in the model's order.
   std::vector<detail::WriteMark> local_marks;
   std::string full_name;
   std::function<void(const ShardEvent&)> observer;
   detail::Arming arming;
-  bool has_begun = false;  // A backward, which the forward's failure did not forestall.
+  bool has_begun = false;  // A backward has begun, and no failure of the forward ended it.
   bool claimed = false;
   std::int64_t updates = 0;  // Of the parameters, since they were prepared or loaded.
   bool warned = false;

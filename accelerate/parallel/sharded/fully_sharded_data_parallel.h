@@ -1,6 +1,6 @@
-// Training with a slice of the model on every rank (FSDP, ZeRO): parameters, gradients and
-// optimizer state are divided among the ranks that share a model, and whole parameters are there
-// only while they are computed with. Works for any module, unmodified: docs/fsdp.md says how.
+// Training with a slice of the model on every rank (FSDP, ZeRO). Parameters, gradients and
+// optimizer state are divided among the ranks that share a model. Whole parameters exist only while
+// the model computes with them. Works for any unmodified module; docs/fsdp.md explains how.
 //
 // Sources: Rajbhandari et al., "ZeRO", SC 2020; Zhao et al., "PyTorch FSDP", VLDB 2023.
 #pragma once
@@ -32,11 +32,11 @@ struct ShardingOptions {
 
 class FullyShardedDataParallel final : public ParallelEngine {
  public:
-  /// Divides the parameters of the viewed module among the ranks and makes its leaves tensors of
-  /// memory that comes and goes. With sync_module_states everyone's values are rank 0's, and other
-  /// ranks may come with leaves of the meta device. [collective] Throws CommError that lists the
-  /// first difference by rank; UsageError for parameters that cannot be sharded; ConfigError for
-  /// settings that do not fit the group or the model.
+  /// Divides the parameters of the viewed module among the ranks, and makes its leaves tensors
+  /// whose memory comes and goes. With sync_module_states all ranks get rank 0's values, and the
+  /// leaves of other ranks may be on the meta device. [collective] Throws CommError, which lists
+  /// the first difference by rank; UsageError for parameters that cannot be sharded; ConfigError
+  /// for settings that do not fit the group or the model.
   FullyShardedDataParallel(const ModuleView& view, std::shared_ptr<Communicator> communicator,
                            const ShardingOptions& options);
   ~FullyShardedDataParallel() override;
@@ -55,30 +55,34 @@ class FullyShardedDataParallel final : public ParallelEngine {
   void register_comm_hook(CommHook hook) override;
   [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const override;
 
-  /// The ranks that share one copy of the model: norms of shards add up over them.
+  /// Returns the ranks that share one copy of the model. Norms of shards add up over these ranks.
   [[nodiscard]] Communicator& shard_group() const;
-  /// Type that floating inputs are to be cast to, so that they meet parameters of the same type.
+  /// Returns the type to which floating inputs are to be cast, so that it is the parameters' type;
+  /// nullopt when the settings name none.
   [[nodiscard]] std::optional<at::ScalarType> input_dtype() const;
-  /// Type that outputs are to be cast to, when the settings name one.
+  /// Returns the type to which outputs are to be cast; nullopt when the settings name none.
   [[nodiscard]] std::optional<at::ScalarType> output_dtype() const;
 
-  /// What this rank has of `leaf`, shape {n}: what optimizers hold in its place, and where its
-  /// gradient is. Undefined for a tensor that is not sharded here.
+  /// Returns this rank's part of `leaf`, shape {n}. Optimizers hold it in place of the leaf, and it
+  /// has the gradient. Undefined for a tensor that is not sharded here.
   [[nodiscard]] at::Tensor local_parameter(const at::Tensor& leaf) const;
-  /// The same with its name and place; nothing for a tensor that is not sharded here.
+  /// Returns this rank's part of `leaf` with its name and place; nullopt for a tensor that is not
+  /// sharded here.
   [[nodiscard]] std::optional<NamedShard> shard_of(const at::Tensor& leaf) const;
   /// Whether `tensor` is a local parameter.
   [[nodiscard]] bool is_local(const at::Tensor& tensor) const;
-  /// The same of all parameters, in the order of the model; of tied ones the first.
+  /// Returns the local parameters of the model, in its order; tied parameters have one, in the
+  /// first place.
   [[nodiscard]] std::vector<at::Tensor> local_parameters() const;
-  /// The same with names and places, for checkpoints.
+  /// Returns the local parameters with names and places, for checkpoints.
   [[nodiscard]] std::vector<NamedShard> shards() const;
-  /// An optimizer has come that will update the local parameters.
+  /// Notes that an optimizer will update the local parameters.
   void claim();
-  /// Runs `write`, which changes local parameters; then all ranks have the new values.
-  /// [collective] When it throws, the group ends: the others would wait.
+  /// Runs `write`, which changes local parameters, and publishes the new values to all ranks.
+  /// [collective] When `write` throws the group ends, because the other ranks would wait.
   void update(const std::function<void()>& write);
-  /// As update(), by a `write` that brings all ranks to the same step, as loading does.
+  /// As update(), for a `write` that brings all ranks to the same step, as loading does. Updates
+  /// are counted from 0 again.
   void replace(const std::function<void()>& write);
   /// Throws UsageError when ranks have updated the model unequally often. [collective]
   void require_equal_updates() const;
@@ -86,27 +90,27 @@ class FullyShardedDataParallel final : public ParallelEngine {
   void require_not_summoned(const std::string& what) const;
   /// Drops the gradients of parameters whose grad() the program has taken away (net->zero_grad()).
   void follow_leaves();
-  /// Drops the gradients of those of `locals` that are local parameters, and what was accumulated
-  /// for them; without `set_to_none` those that there are become zero.
+  /// Drops the gradients of the local parameters among `locals`, and what was accumulated for them.
+  /// With `set_to_none` false gradients that exist become zero.
   void zero_grad(const std::vector<at::Tensor>& locals, bool set_to_none = true);
-  /// Whether gradients of earlier micro-batches went with a backward that failed, and nothing was
-  /// zeroed since.
+  /// Whether gradients of earlier micro-batches were lost in a backward that failed, and nothing
+  /// was zeroed since.
   [[nodiscard]] bool has_lost_gradients() const;
 
-  /// The whole parameters, in the type that optimizers see, one by one: `visit` gets name and
-  /// tensor. [collective] Memory: one unit.
+  /// Calls `visit` with the name and the tensor of each whole parameter, in the type that
+  /// optimizers see. [collective] Memory: one unit.
   void for_each_whole(const std::function<void(const std::string& name, const at::Tensor&)>& visit);
 
-  /// The user's leaves hold their whole values from begin on, in the type that optimizers see, and
-  /// are sharded again after end. [collective, end only with writeback] The model does not run in
-  /// between.
+  /// Between begin and end the user's leaves hold their whole values, in the type that optimizers
+  /// see. After the end they are sharded again. The model must not run in between. [collective, end
+  /// only with writeback]
   void begin_summon(const SummonOptions& options);
   void end_summon(bool writeback);
 
   [[nodiscard]] ShardedMemory memory() const;
-  /// Calls `observer` for whatever happens to units, on the thread where it does.
+  /// Sets a function that is called for each event of a unit, on the thread where it happens.
   void set_observer(std::function<void(const ShardEvent&)> observer);
-  /// "shared pages", "gathered from windows", "gathered by collectives", "resident".
+  /// Returns "shared pages", "gathered from windows", "gathered by collectives" or "resident".
   [[nodiscard]] const std::string& full_parameters() const;
 
  private:

@@ -70,8 +70,8 @@ void GatheredParameters::end_pass() {
   if (kind != PassKind::forward) release_all();
 }
 
-// The exception that ends the pass says more than what fails here. No backward follows a forward
-// that failed, and what is there by then differs between ranks.
+// Ignores failures of its own steps: the exception that ends the pass says more. Releases all
+// units, because no backward follows a failed forward, and ranks may have different units by then.
 void GatheredParameters::leave_pass() noexcept {
   const std::lock_guard lock(mutex_);
   if (!pass_) return;
@@ -87,7 +87,7 @@ void GatheredParameters::leave_pass() noexcept {
   quietly([&] { release_all(); });
 }
 
-// Ranks fail at different places of a pass, so what they know of passes differs.
+// Forgets the plans: ranks fail at different places of a pass, so their plans would differ.
 void GatheredParameters::fail_pass() {
   pass_failed_ = true;
   plans_ = {};
@@ -113,20 +113,21 @@ bool GatheredParameters::keeps(const Unit& unit) const {
 void GatheredParameters::touch(Unit& unit, const compat::OperatorUse& use) {
   const std::lock_guard lock(mutex_);
   Place& place = places_[unit.index];
-  // What one rank reads between passes must not change what its passes gather, where that takes all
-  // ranks; nor may the other inputs of an operator ask again for what could not be gathered.
+  // Where gathering takes all ranks, what one rank reads between passes must not change what its
+  // passes gather. When a unit could not be gathered, the operator's other inputs must not ask
+  // again.
   const bool is_there = place.presence == Presence::there && !use.writes;
   if (is_there && !pass_ && !transport_->is_one_sided()) return;
   if (pass_ && pass_failed_) return;
   place.last_touch = ++touches_;
   place.last_call = use.outermost;
   if (is_there) return;
-  // What is made here outlives the caller's scope.
+  // What is made here outlives the caller's inference mode.
   const c10::InferenceMode no_inference(false);
   try {
     fetch(unit, use);
   } catch (const std::exception& error) {
-    if (pass_) {  // else the operator's own error is all
+    if (pass_) {  // outside of a pass the operator's own error is enough
       failure_ = std::current_exception();
       fail_pass();
     }
@@ -162,7 +163,8 @@ void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUs
       "ranks. Convert a model before prepare()");
 }
 
-// Room for one more: without the root, which stays, and without what the present call uses.
+// Releases units until there is room for one more. The root unit stays, and so do the units that
+// the user's present call uses.
 void GatheredParameters::make_room(const compat::OperatorUse& use) {
   if (!options_.reshard_after_forward) return;
   const auto may_go = [&](const auto& unit) {
@@ -210,7 +212,8 @@ void GatheredParameters::release(Unit& unit) {
 
 // --- ahead of time -------------------------------------------------------------------------------
 
-// What the last pass of this kind gathered at that position, if this one has gone like it so far.
+// Returns the unit that the last pass of this kind gathered at `position`, if this pass has
+// gathered the same units so far.
 Promise GatheredParameters::planned(std::size_t position) const {
   if (!pass_) return std::nullopt;
   const auto& plan = plans_[static_cast<std::size_t>(*pass_)];

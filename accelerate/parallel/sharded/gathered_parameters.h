@@ -1,8 +1,9 @@
-// Full values that come when an operator first touches them and go when others are needed.
+// Full values that are gathered when an operator first touches them, and released when other units
+// are needed.
 //
-// Of the units other than the root two stay, those touched last, and one more is on its way when
-// the order of the last pass of the same kind says which; the root stays for a whole pass. What an
-// operator uses stays until the call that the user made is over, however many units that takes.
+// The root unit stays for a whole pass. Of the other units the two that were touched last stay. One
+// more is on its way when the order of the last pass of the same kind tells which comes next. Units
+// that an operator uses stay until the user's call is over, however many units that takes.
 #pragma once
 
 #include <array>
@@ -23,8 +24,8 @@
 namespace accelerate::detail {
 
 struct GatheringOptions {
-  bool reshard_after_forward =
-      true;  ///< false: what was gathered stays until the backward is over.
+  /// false: gathered units stay until the backward is over.
+  bool reshard_after_forward = true;
   BackwardPrefetch backward_prefetch = BackwardPrefetch::NO_PREFETCH;
   bool forward_prefetch = false;
   int rank = 0;  ///< For messages.
@@ -71,8 +72,8 @@ class GatheredParameters final : public FullParameters {
   void require_pass(const Unit& unit, const compat::OperatorUse& use) const;
   [[nodiscard]] std::string absence_of(const Unit& unit) const;
 
-  // Operators of a pass run on several threads: autograd's on GPUs, those of torch.jit.fork. What
-  // one of them uses is not pinned for the others.
+  // Operators of a pass run on several threads: autograd's on GPUs, and those of torch.jit.fork. A
+  // unit that one thread uses may be released by another.
   mutable std::recursive_mutex mutex_;
   std::unique_ptr<GatherTransport> transport_;
   GatheringOptions options_;
@@ -81,10 +82,10 @@ class GatheredParameters final : public FullParameters {
   std::vector<Place> places_;
   std::uint64_t touches_ = 0;
   std::optional<PassKind> pass_;
-  std::thread::id runner_;                         // Who began it.
+  std::thread::id runner_;                         // The thread that began it.
   bool pass_failed_ = false;                       // A unit could not be gathered in this pass.
-  std::array<std::vector<std::size_t>, 3> plans_;  // By kind: what the last such pass gathered.
-  std::vector<std::size_t> gathered_;              // In this pass, in order.
+  std::array<std::vector<std::size_t>, 3> plans_;  // By kind: units of the last such pass.
+  std::vector<std::size_t> gathered_;              // Units of this pass, in order.
   compat::OperatorWatch watch_;
 };
 

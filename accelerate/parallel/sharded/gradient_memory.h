@@ -1,4 +1,4 @@
-// Memory of gradients on a rank, and how much of it there is.
+// Allocates the memory of gradients on a rank, and counts it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,16 +16,17 @@ class GradientMemory {
   /// `allocate` makes the byte tensors of slots.
   explicit GradientMemory(SlotPool::Allocate allocate) : slots_(std::move(allocate)) {}
 
-  /// A buffer of at least `bytes` bytes for what travels; units use the same ones in turn.
+  /// Returns a buffer of at least `bytes` bytes for gradients under way. Units use the same buffers
+  /// in turn.
   [[nodiscard]] at::Tensor take_slot(std::size_t bytes);
   void give_back(at::Tensor slot) { slots_.give_back(std::move(slot)); }
 
-  /// Memory of one unit alone: a new tensor {numel}.
+  /// Returns memory for one unit: a new tensor {numel}.
   [[nodiscard]] at::Tensor allocate(std::int64_t numel, const at::TensorOptions& options);
-  /// Lets it go, if there is any.
+  /// Releases `memory`, if it is defined.
   void release(at::Tensor& memory);
 
-  /// Of all there is, free slots too, and the most there ever was.
+  /// The bytes of all memory, free slots included, and the largest number so far.
   [[nodiscard]] std::size_t bytes() const { return allocated_bytes_ + slots_.bytes(); }
   [[nodiscard]] std::size_t peak_bytes() const { return peak_bytes_; }
 

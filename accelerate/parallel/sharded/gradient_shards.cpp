@@ -17,7 +17,7 @@
 namespace accelerate::detail {
 namespace {
 
-// One is filled while the other travels.
+// Units that travel at a time; another unit is filled meanwhile.
 constexpr std::size_t kUnderWay = 1;
 
 std::size_t count_parameters(const Units& units) {
@@ -53,7 +53,8 @@ void GradientShards::add_units(Units& units) {
   }
 }
 
-// The root's gradients come last, whatever is declared first; the others from the end on.
+// Returns the order before ranks agree on one: the last unit first, and the root last, because its
+// gradients come last wherever it is declared.
 std::vector<std::size_t> GradientShards::initial_order() const {
   std::vector<std::size_t> order(gradients_.size());
   std::iota(order.rbegin(), order.rend(), std::size_t{0});
@@ -90,7 +91,7 @@ void GradientShards::begin(bool synchronize, const at::Tensor& loss) {
   if (reached_) reached_->ask(*groups_.shard, of_parameters(&UnitGradients::is_reached));
 }
 
-// Which leaves this backward will give a gradient to, as far as the graph tells.
+// Finds the leaves that this backward will give a gradient to, as far as the graph tells.
 void GradientShards::find_reached(const at::Tensor& loss) {
   std::vector<at::Tensor> leaves;
   for (const auto& gradients : gradients_) {
@@ -105,7 +106,7 @@ void GradientShards::find_reached(const at::Tensor& loss) {
   for (auto& gradients : gradients_) next = gradients.expect(next);
 }
 
-// One answer for each parameter, as usage_ counts them.
+// Returns the answer to `question` for each parameter, as usage_ counts them.
 std::vector<bool> GradientShards::of_parameters(Question question) const {
   std::vector<bool> answers;
   for (const auto& gradients : gradients_) {
@@ -131,9 +132,9 @@ void GradientShards::on_gradient(std::size_t i, std::size_t p, std::size_t l) {
 
 // --- reduction -----------------------------------------------------------------------------------
 
-// All of it has come that this rank computes. Of what it does not compute, another rank does, and
-// waits for this one to take part; what no rank reaches may still come (by a backward of a node's
-// own) until the end.
+// Whether the unit may be launched: every gradient that this rank computes has come, and other
+// ranks use the rest of the unit. They wait for this rank to take part. A gradient that no rank
+// reaches may still come until the end (by a nested backward of a node).
 bool GradientShards::is_ready(const UnitGradients& gradients) {
   if (gradients.has_all()) return true;
   if (gradients.awaits_more()) return false;
@@ -141,7 +142,8 @@ bool GradientShards::is_ready(const UnitGradients& gradients) {
   return gradients.lacks_only_used(usage_);
 }
 
-// Whether some rank expects a gradient of the unit. What this one expects needs no question.
+// Whether some rank expects a gradient of the unit. Waits for the other ranks' answers only when
+// this rank expects none.
 bool GradientShards::is_expected(const UnitGradients& gradients) {
   if (gradients.is_expected()) return true;
   usage_.wait();
@@ -150,7 +152,8 @@ bool GradientShards::is_expected(const UnitGradients& gradients) {
   return true;
 }
 
-// A rank that reaches it gathers it in this backward, which takes all ranks of the copy.
+// Throws UsageError when another rank of the copy reaches the unit and must gather it, which takes
+// all ranks of the copy.
 void GradientShards::require_unreached(const UnitGradients& gradients) {
   if (!reached_ || !callbacks_.needs_all_ranks(gradients.unit())) return;
   reached_->wait();
@@ -160,7 +163,8 @@ void GradientShards::require_unreached(const UnitGradients& gradients) {
                    " none: across hosts all ranks run the same parts of a sharded model");
 }
 
-// What no rank expects and comes all the same waits for the end, when all ranks know of it.
+// Launches units in order as far as they are ready. A unit that no rank expects waits for the end,
+// when all ranks know which gradients came all the same.
 void GradientShards::launch_in_order() {
   for (; next_ < order_.size(); ++next_) {
     UnitGradients& next = gradients_[order_[next_]];
@@ -216,7 +220,8 @@ std::optional<std::vector<std::string>> GradientShards::unused() const {
   return names;
 }
 
-// What any rank was to reach, and may be waiting for, goes before anything is asked again.
+// Launches the units that some rank expects before it asks again, because that rank may be waiting
+// for them.
 void GradientShards::launch_the_rest() {
   launch_if([this](const auto& gradients) { return is_expected(gradients); });
   usage_.wait();
@@ -228,7 +233,7 @@ void GradientShards::launch_the_rest() {
 void GradientShards::agree_on_order() {
   if (order_is_agreed_ || !usage_.any()) return;  // The backward of another model tells nothing.
   order_is_agreed_ = true;
-  // Rank 0's, then what it did not complete, as it was.
+  // Units that this rank completed, then the others in their old order. Rank 0's order counts.
   std::vector<std::size_t> order = completed_;
   for (const std::size_t i : order_) {
     if (std::ranges::find(order, i) == order.end()) order.push_back(i);

@@ -1,10 +1,11 @@
-// From gradients of whole parameters on every rank to the mean of the ranks, of which each rank has
-// its slice.
+// Turns gradients of whole parameters on every rank into the mean over the ranks. Each rank gets
+// its slice of the mean.
 //
-// A gradient is copied into the flat memory of its unit the moment it was accumulated, and let go
-// (UnitGradients). When a unit's gradients have all come its reduce-scatter starts, while backward
-// goes on; units start in one order on all ranks, that in which rank 0's first backward completed
-// them. Elements are summed in rank order, as an all-reduce of whole gradients would sum them.
+// A gradient is copied into the flat memory of its unit as soon as it is accumulated, and removed
+// from its leaf (UnitGradients). When all gradients of a unit have come its reduce-scatter starts,
+// while backward goes on. Units start in one order on all ranks: the order in which rank 0's first
+// backward completed them. Elements are summed in rank order, as an all-reduce of whole gradients
+// would sum them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,11 +29,11 @@
 
 namespace accelerate::detail {
 
-/// Who shares what. `replicate` is null when no other ranks have the same slices.
+/// The groups of a sharded model. `replicate` is null when no other ranks have the same slices.
 struct ShardGroups {
   std::shared_ptr<Communicator> world;      ///< All ranks that train the model.
-  std::shared_ptr<Communicator> shard;      ///< Those that have one copy of it together.
-  std::shared_ptr<Communicator> replicate;  ///< Those that have the same slices.
+  std::shared_ptr<Communicator> shard;      ///< The ranks that share one copy of the model.
+  std::shared_ptr<Communicator> replicate;  ///< The ranks that have the same slices.
 };
 
 class GradientShards {
@@ -41,36 +42,37 @@ class GradientShards {
     std::function<void(const std::string& parameter)> guard;  ///< Throws for a stray gradient.
     std::function<void(const Unit&)> complete;                ///< All gradients of a unit came.
     std::function<void(const Unit&)> reduced;
-    /// Whether a unit that this rank does not use in a backward, and another of the same copy of
-    /// the model does, lets that one wait; null: never.
+    /// Whether other ranks of this copy of the model must wait when they use a unit in a backward
+    /// and this rank does not; null: never.
     std::function<bool(const Unit&)> needs_all_ranks;
   };
 
   GradientShards(Units& units, ShardGroups groups, Callbacks callbacks);
 
-  /// Starts a backward of `loss`. `synchronize`: gradients end up in the parameters'
-  /// local().grad(), where they add to what is there; else they only accumulate here. [collective
-  /// when it synchronises] Ranks may reach different parameters: each says at once which, so that
-  /// none waits for what another does not compute. Throws UsageError, here or later, where a unit
-  /// needs all of them.
+  /// Starts a backward of `loss`. With `synchronize` gradients are added to the parameters'
+  /// local.grad(); else they only accumulate here. [collective when it synchronises] Ranks may
+  /// reach different parameters. Each announces which, so that none waits for a gradient that
+  /// another does not compute. Throws UsageError, here or later, for a unit that needs all ranks
+  /// and is reached by some.
   void begin(bool synchronize, const at::Tensor& loss);
-  /// Ends it: what did not come counts as zero, unless no rank has it. [collective when it
-  /// synchronises] Returns the names of parameters that no rank has used; nothing when that is
-  /// all of them, as in the backward of another model. Throws CommError.
+  /// Ends the backward. A gradient that did not come counts as zero, unless no rank has it.
+  /// [collective when it synchronises] Returns the names of parameters that no rank has used.
+  /// Returns nullopt when no rank has used any, as in the backward of another model, and when
+  /// gradients only accumulate. Throws CommError.
   std::optional<std::vector<std::string>> finish();
   /// Forgets a backward that failed, and what had been accumulated before it.
   void abandon() noexcept;
 
   /// Drops the gradients whose leaf.grad() the program has taken away, as by module->zero_grad().
   void follow_leaves();
-  /// Forgets the gradients of those parameters whose local() is among `locals` (TensorImpls);
-  /// without `set_to_none` those that were summed up become zero.
+  /// Drops the gradients of the parameters whose `local` is among `locals` (TensorImpls). With
+  /// `set_to_none` false gradients that were summed up become zero.
   void zero(const std::unordered_set<const void*>& locals, bool set_to_none);
-  /// Whether gradients of earlier backwards went with one that failed, and zero() has not told
-  /// since that they are not wanted.
+  /// Whether gradients of earlier backwards were lost in a backward that failed, and zero() has not
+  /// been called since.
   [[nodiscard]] bool has_lost() const { return has_lost_; }
-  /// A parameter whose gradient was summed up and neither zeroed here nor through its leaf; null
-  /// when there is none.
+  /// Returns a parameter whose gradient was summed up and was zeroed neither here nor through its
+  /// leaf; null if none.
   [[nodiscard]] const UnitParameter* holding_sum() const;
   /// Whether a backward has begun that neither ended nor was abandoned.
   [[nodiscard]] bool is_running() const { return running_; }
@@ -102,18 +104,18 @@ class GradientShards {
   Callbacks callbacks_;
   std::mutex mutex_;  // Gradients of several devices come on several threads.
   GradientMemory memory_;
-  std::vector<UnitGradients> gradients_;  // Of each unit that is trained.
-  std::vector<std::size_t> order_;        // Of gradients_, in which they start.
-  std::vector<std::size_t> completed_;    // In this backward, one after the other.
+  std::vector<UnitGradients> gradients_;  // One for each unit that is trained.
+  std::vector<std::size_t> order_;        // Indices into gradients_, in starting order.
+  std::vector<std::size_t> completed_;    // Indices completed in this backward, in order.
   bool order_is_agreed_ = false;
-  std::size_t next_ = 0;  // Of order_.
+  std::size_t next_ = 0;  // Position in order_.
   std::deque<UnitGradients*> under_way_;
-  Usage usage_;                   // By all ranks.
-  std::optional<Usage> reached_;  // By ranks of this copy, in this backward; if it matters.
+  Usage usage_;                   // Counts all ranks.
+  std::optional<Usage> reached_;  // Counts the ranks of this copy, in this backward; if it matters.
   bool synchronize_ = true;
   bool running_ = false;
   bool has_lost_ = false;
-  std::vector<GradientHook> hooks_;  // Last: gone before what they use.
+  std::vector<GradientHook> hooks_;  // Last: destroyed before what they use.
 };
 
 }  // namespace accelerate::detail

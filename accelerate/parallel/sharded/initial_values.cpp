@@ -17,7 +17,7 @@ std::string whose(const Unit& unit, const UnitParameter& parameter) {
   return "parameter '" + parameter.name + "' of " + unit.describe();
 }
 
-// Why `leaf` cannot have values; "" when it can.
+// Returns why `leaf` cannot have values; "" when it can.
 std::string lack_of(const std::string& what, const at::Tensor& leaf, const std::string& cure) {
   if (!leaf.is_meta()) return "";
   try {
@@ -71,7 +71,7 @@ void receive(Communicator& ranks, const NamedTensor& buffer, c10::Device device)
   if (sent.data_ptr() != buffer.tensor.data_ptr()) buffer.tensor.detach().copy_(sent);
 }
 
-// Rank 0 hands out its values: nobody else needs any.
+// Receives this rank's slice of rank 0's values; no other rank needs values.
 void receive_slice(Communicator& ranks, Unit& unit, c10::Device device) {
   std::vector<at::Tensor> slices;
   if (ranks.rank() == 0) {
@@ -145,7 +145,7 @@ std::vector<std::string> FormerMemory::still_held(const WholeTensors& whole) con
   for (const auto& [name, memory] : places_) {
     const auto held = memory.lock();
     if (!held || known.contains(held.get())) continue;
-    if (names.empty() || names.back() != name) names.push_back(name);  // Leaves that are tied.
+    if (names.empty() || names.back() != name) names.push_back(name);  // Tied leaves.
   }
   return names;
 }

@@ -1,5 +1,5 @@
-// The values with which a sharded model starts: in memory, on another device than it computes on,
-// or noted by init_empty_weights().
+// The values with which a sharded model starts. They lie in memory, maybe on another device than
+// the model computes on, or were deferred by init_empty_weights().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,38 +17,40 @@
 
 namespace accelerate::detail {
 
-/// `leaf`, or, if it has no memory, what its constructor would have put there, in memory of its
-/// own. Throws UsageError when nobody knows.
+/// Returns `leaf`, detached. If it has no memory, returns a new tensor with the values that its
+/// constructor would have set. Throws UsageError when these values are unknown.
 [[nodiscard]] at::Tensor initial_value(const at::Tensor& leaf);
 
-/// What of a model every rank has whole.
+/// The tensors of a model that every rank has whole.
 struct WholeTensors {
-  std::vector<NamedTensor> parameters;  ///< Ignored ones: each rank's own.
+  std::vector<NamedTensor> parameters;  ///< Ignored parameters: each rank's own.
   std::vector<NamedTensor> buffers;
 };
 [[nodiscard]] WholeTensors whole_tensors(const ModuleView& view, const Units& units);
 
 struct ValuesOptions {
   c10::Device device;        ///< Where the model computes.
-  bool from_rank_0 = false;  ///< Parameters in units and buffers are rank 0's; others need none.
+  bool from_rank_0 = false;  ///< Units and buffers get rank 0's values; others need none.
 };
 
-/// Throws UsageError on all ranks, which names the rank and its first tensor without memory whose
-/// values are needed and that nobody knows. [collective]
+/// Throws UsageError on all ranks when a rank needs the values of a tensor that has no memory and
+/// no known values. The error names the rank and its first such tensor. [collective]
 void require_values(Communicator& ranks, const Units& units, const WholeTensors& whole,
                     const ValuesOptions& options);
 
-/// Gives this rank its slice of the unit's values. [collective when they are rank 0's]
+/// Gives this rank its slice of the unit's values. [collective when the values are rank 0's]
 void fill_slice(Communicator& ranks, Unit& unit, const ValuesOptions& options);
 
-/// Gives `whole` memory on the device, and values; the tensors stay the same. [collective]
+/// Gives the tensors of `whole` memory on the device, and values; they stay the same tensors.
+/// [collective]
 void take_over(Communicator& ranks, const WholeTensors& whole, const ValuesOptions& options);
 
-/// The memory in which leaves lay before they were sharded, which it does not keep.
+/// Remembers the memory in which leaves lay before they were sharded, without keeping it alive.
 class FormerMemory {
  public:
   explicit FormerMemory(const Units& units);
-  /// Names of parameters where something lies still that is not among `whole`: a view of theirs.
+  /// Returns the names of parameters whose former memory is still held by a tensor that is not in
+  /// `whole`, such as a view.
   [[nodiscard]] std::vector<std::string> still_held(const WholeTensors& whole) const;
 
  private:

@@ -59,7 +59,7 @@ void add_parameters(const ModuleView& view, const Places& places, ModuleTree& tr
   }
 }
 
-// The modules that `expression` matches; the root goes by the empty name.
+// Adds the modules that `expression` matches; the root has the empty name.
 void add_matches(ModuleTree& tree, const std::string& expression,
                  std::unordered_set<const void*>& matched) {
   const std::regex compiled(expression);

@@ -1,4 +1,4 @@
-// A model's modules as a tree with the parameters of each, which wrap policies walk.
+// A model's modules as a tree, with the parameters of each module. Wrap policies walk it.
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,31 @@ struct ModuleNode {
   std::string name;
   std::string word;                     ///< class_word of its class.
   const void* identity = nullptr;       ///< Equal under all names of a module.
-  std::size_t parent = 0;               ///< Of the root: itself.
+  std::size_t parent = 0;               ///< Its index; the root's is the root.
   std::vector<std::size_t> children{};  ///< In registration order, each module once.
-  /// Of it and all below, ascending indices into without_duplicates(view.parameters), each once.
+  /// The parameters of this module and of all modules below: ascending indices into
+  /// without_duplicates(view.parameters), each once.
   std::vector<std::size_t> parameters{};
   bool ignored = false;
 };
 
 struct ModuleTree {
   std::vector<ModuleNode> nodes;  ///< The root first, then as in ModuleView.
-  /// Of each parameter, once for each of its names: the node that registered it.
+  /// For each parameter, the nodes that registered it, one for each of its names.
   std::vector<std::vector<std::size_t>> owners;
-  std::vector<std::int64_t> numel;     ///< Of each parameter.
+  std::vector<std::int64_t> numel;     ///< Elements of each parameter.
   std::vector<std::string> unmatched;  ///< Expressions of `ignored` that match no module.
 
   [[nodiscard]] bool is_ignored(std::size_t parameter) const;
-  /// Elements below `node` that are not ignored.
+  /// The number of elements of `node` and below that are not ignored.
   [[nodiscard]] std::int64_t numel_below(const ModuleNode& node) const;
 };
 
-/// "a.b.c" → "a.b", "a" → "": the module of a parameter, the parent of a module.
+/// Returns the module of a parameter, or the parent of a module: "a.b.c" → "a.b", "a" → "".
 [[nodiscard]] std::string parent_name(const std::string& name);
 
-/// `ignored`: expressions of which one matches the whole name of each module to ignore, together
-/// with all below it and under its other names.
+/// Builds the tree of `view`. A module is ignored when an expression in `ignored` matches its whole
+/// name; so is everything below it, under all its names.
 [[nodiscard]] ModuleTree module_tree(const ModuleView& view,
                                      const std::vector<std::string>& ignored);
 

@@ -30,7 +30,7 @@ class OneSidedTransport final : public GatherTransport {
     }
   }
 
-  // A copy by the processor that waits for it: to begin early would gain nothing.
+  // The processor that waits for the copy makes it, so beginning early would gain nothing.
   void start(const Unit& unit, const at::Tensor& slot, Promise) override {
     const auto bytes = static_cast<std::int64_t>(unit.slice_bytes());
     for (int rank = 0; rank < group_->size(); ++rank) {
@@ -43,7 +43,8 @@ class OneSidedTransport final : public GatherTransport {
     return at::empty({static_cast<std::int64_t>(bytes)}, at::kByte);
   }
 
-  // Once all have come nobody needs the old values; whoever wants the new ones waits for them.
+  // After the barrier no rank needs the old values. A rank that wants the new values waits for
+  // them.
   void begin_update() override {
     group_->barrier();
     window_->open();
@@ -56,7 +57,7 @@ class OneSidedTransport final : public GatherTransport {
  private:
   std::shared_ptr<Communicator> group_;
   Units* units_ = nullptr;
-  std::vector<std::size_t> offsets_;  // Of each unit's slice in the window.
+  std::vector<std::size_t> offsets_;  // Offset of each unit's slice in the window.
   std::shared_ptr<SharedWindow> window_;
   std::uint32_t epoch_ = 0;
 };

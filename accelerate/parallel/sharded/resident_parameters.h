@@ -1,5 +1,5 @@
-// Full values that are always there: in memory of this rank's own, or in pages that all ranks of a
-// host map, so that there is one copy of them and the owner of a slice writes it for everyone.
+// Full values that are always there: in this rank's own memory, or in pages that all ranks of a
+// host map. The pages hold one copy, and the owner of a slice writes it for all ranks.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,14 @@ namespace accelerate::detail {
 
 class ResidentParameters final : public FullParameters {
  public:
-  /// Over pages of `group`, the ranks that share the model; of this rank's own when it is one.
+  /// Uses pages of `group`, the ranks that share the model; in a group of one, this rank's own
+  /// memory.
   explicit ResidentParameters(std::shared_ptr<Communicator> group) : group_(std::move(group)) {}
 
   void adopt(Units& units) override;
-  /// Everybody has come: nobody computes with the old values.
+  /// Waits for all ranks, after which none computes with the old values.
   void begin_update() override { group_->barrier(); }
-  /// Everybody has written: the new values are there.
+  /// Writes this rank's new values and waits until all ranks have done so.
   void end_update(std::int64_t updates) override;
   [[nodiscard]] std::size_t bytes() const override { return bytes_; }
 

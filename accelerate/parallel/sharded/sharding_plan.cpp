@@ -38,7 +38,8 @@ std::vector<int> every(int first, int step, int count) {
   return ranks;
 }
 
-// Every rank takes part in the making of all groups, its own and the others'.
+// Splits `all` into `count` groups and returns this rank's group. Every rank takes part in making
+// every group.
 std::shared_ptr<Communicator> split_into(Communicator& all, int count,
                                          const std::function<std::vector<int>(int)>& ranks_of) {
   std::shared_ptr<Communicator> mine;
@@ -69,22 +70,23 @@ FsdpSettings in_full_precision(FsdpSettings settings) {
   return settings;
 }
 
-// What can lie in one flat memory.
+// Parameters of one kind can lie in one flat memory.
 using Kind = std::tuple<at::ScalarType, at::ScalarType, bool>;
 
 Kind kind_of(const at::Tensor& leaf, const UnitTypes& types) {
   return {types.compute, types.master, leaf.requires_grad()};
 }
 
-// Of a wrapped module whose parameters are of several kinds the later ones say which.
+// Returns a unit's name. A wrapped module whose parameters are of several kinds has several units;
+// all but the first name their kind.
 std::string name_of(const std::string& module, const Kind& kind, bool first) {
   if (first) return module;
   const auto& [compute, master, trained] = kind;
   return module + " (" + std::string(c10::toString(compute)) + (trained ? ")" : ", frozen)");
 }
 
-// On all ranks alike, with memory or without. Tensors over the same memory that fall into different
-// units would part.
+// Throws UsageError when tensors over the same memory fall into different units, which would part
+// them. Decides alike on all ranks, with memory or without.
 void refuse_shared_memory(const Units& units) {
   struct Place {
     const Unit* unit;
@@ -172,7 +174,7 @@ ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings
   if (copy == ranks) return groups;
   groups.replicate =
       split_into(communicator, copy, [&](int i) { return every(i, copy, ranks / copy); });
-  groups.world->barrier();  // Rank 0 hosts the store by which others join groups without it.
+  groups.world->barrier();  // Rank 0 hosts the store of groups that it is not in.
   return groups;
 }
 
@@ -232,7 +234,8 @@ ChosenParameters choose_full_parameters(const ShardGroups& groups, const FsdpSet
     return {std::make_unique<GatheredParameters>(one_sided_transport(groups.shard), options),
             "gathered from windows"};
   }
-  // Gradients travel in the same group while units are gathered: the two must not mix.
+  // Units get a separate group. Gradients travel in the shard group while units are gathered, and
+  // the two must not mix.
   auto own = groups.shard->size() == 1 ? single_communicator()
                                        : groups.shard->split(every(0, 1, groups.shard->size()));
   return {std::make_unique<GatheredParameters>(collective_transport(std::move(own)), options),

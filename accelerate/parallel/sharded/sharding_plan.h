@@ -1,4 +1,4 @@
-// From a model and settings to units, groups and the place of full parameters.
+// Turns a model and its settings into units, groups and a place for full parameters.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,16 @@
 
 namespace accelerate::detail {
 
-/// Splits `communicator` as the strategy says. [collective] Throws ConfigError: ranks that do not
-/// divide into groups.
+/// Splits `communicator` as the strategy says. [collective] Throws ConfigError when the ranks do
+/// not divide into equal groups.
 [[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
                                       int ranks_of_host);
 
-/// What ranks must have decided alike, by name: {"sharding_strategy", "FULL_SHARD"}, ….
+/// Returns the settings that must be the same on all ranks, by name: {"sharding_strategy",
+/// "FULL_SHARD"}, ….
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> words_of(
     const FsdpSettings& settings);
-/// The same in one line: "sharding_strategy FULL_SHARD, …".
+/// Returns these settings in one line: "sharding_strategy FULL_SHARD, …".
 [[nodiscard]] std::string text_of(const FsdpSettings& settings);
 
 struct UnitPlace {
@@ -30,8 +31,8 @@ struct UnitPlace {
   c10::Device device;
 };
 
-/// The units of `view` that `settings` ask for, each of one type and either all trained or all
-/// frozen; the root first. Throws UsageError: a parameter that cannot be sharded.
+/// Returns the units of `view` that `settings` ask for, the root first. A unit has one type, and is
+/// all trained or all frozen. Throws UsageError for a parameter that cannot be sharded.
 [[nodiscard]] Units make_units(const ModuleView& view, const FsdpSettings& settings,
                                const UnitPlace& place);
 
@@ -40,8 +41,9 @@ struct ChosenParameters {
   std::string name;
 };
 
-/// Shared pages where ranks share memory, gathered slots elsewhere, unless the settings say.
-/// [collective] Throws ConfigError: pages for ranks that cannot have them.
+/// Chooses shared pages where ranks share memory, and gathered slots elsewhere, unless the settings
+/// name one. [collective] Throws ConfigError when the settings name pages and the ranks cannot have
+/// them.
 [[nodiscard]] ChosenParameters choose_full_parameters(const ShardGroups& groups,
                                                       const FsdpSettings& settings,
                                                       c10::Device device);

@@ -20,7 +20,7 @@ at::Tensor SlotPool::take(std::size_t bytes) {
   }
   for (const auto& slot : free_) bytes_ -= slot.nbytes();
   free_.clear();
-  const c10::InferenceMode no_inference(false);  // it is for other passes too
+  const c10::InferenceMode no_inference(false);  // other passes use the slot too
   at::Tensor slot = allocate_(bytes);
   bytes_ += slot.nbytes();
   peak_bytes_ = std::max(peak_bytes_, bytes_);

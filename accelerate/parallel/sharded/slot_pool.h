@@ -1,4 +1,4 @@
-// Buffers that are used again: fresh memory costs five times the copy into it.
+// Buffers that are used again: fresh memory costs five times as much as the copy into it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,12 @@ class SlotPool {
   /// `allocate` makes byte tensors.
   explicit SlotPool(Allocate allocate) : allocate_(std::move(allocate)) {}
 
-  /// At least `bytes` bytes: the smallest free buffer that is not more than twice that, else a new
-  /// one, for which free ones of other sizes are given up.
+  /// Returns a buffer of at least `bytes` bytes: the smallest free one of at most twice that size,
+  /// else a new one. Before it makes a new buffer it gives up the free ones.
   [[nodiscard]] at::Tensor take(std::size_t bytes);
   void give_back(at::Tensor slot);
 
-  /// Of all buffers, in use or not, and the most there ever were.
+  /// The bytes of all buffers, in use or free, and the largest number so far.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
   [[nodiscard]] std::size_t peak_bytes() const { return peak_bytes_; }
 

@@ -2,10 +2,10 @@
 
 namespace accelerate {
 
-/// Of summon_full_params().
+/// Options of summon_full_params().
 struct SummonOptions {
-  bool writeback = true;    ///< Changes to the parameters are kept: each rank those of its slice.
-  bool rank0_only = false;  ///< Only rank 0 has them; not together with writeback.
+  bool writeback = true;    ///< Keeps changes to the parameters: each rank those in its slice.
+  bool rank0_only = false;  ///< Only rank 0 gets whole parameters; not together with writeback.
 };
 
 }  // namespace accelerate

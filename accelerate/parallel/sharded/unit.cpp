@@ -15,7 +15,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Bytes that a leaf takes up, or, on the meta device, would.
+// The bytes that a leaf takes up, or would take up if it is on the meta device.
 struct Extent {
   const void* storage = nullptr;
   std::int64_t begin = 0, end = 0;
@@ -36,7 +36,8 @@ bool is_same_memory(const at::Tensor& a, const at::Tensor& b) {
          a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
-// The parameter that lies where `item` does, if any.
+// Returns the parameter that lies in the same memory as `item`; null if none. Throws UsageError
+// when one lies only partly in it.
 UnitParameter* find_shared(std::vector<UnitParameter>& known, const NamedTensor& item) {
   const Extent extent(item.tensor);
   for (auto& parameter : known) {
@@ -115,7 +116,7 @@ void Unit::set_slice(at::Tensor slice_memory) {
       spec_.types.master == spec_.types.compute && slice.device() == spec_.master_device;
   master = one ? slice : at::zeros({layout_.slice_numel()}, options);
   for (auto& parameter : parameters) {
-    // No view to autograd: optimizers write it in place.
+    // Not a view to autograd, because optimizers write it in place.
     parameter.local = at::empty({0}, options);
     parameter.local.set_(master.storage(), master.storage_offset() + parameter.piece.in_slice,
                          {parameter.piece.numel});
@@ -131,7 +132,7 @@ void Unit::publish() {
 
 void Unit::fill_slice() {
   const at::NoGradGuard no_grad;
-  master.zero_();  // What lies between parameters is never used, but is the same in every run.
+  master.zero_();  // The gaps between parameters are never used, but are the same in every run.
   for (const auto& parameter : parameters) {
     if (parameter.piece.numel == 0) continue;
     const at::Tensor values = initial_value(parameter.leaf()).reshape({-1});
@@ -194,7 +195,7 @@ void Unit::require_untouched(int rank) const {
   }
 }
 
-// What happened to leaf `i` that it should not have; empty when nothing did.
+// Returns what happened to leaf `i` that is not allowed; empty if nothing did.
 std::string Unit::change_of(const UnitParameter& parameter, std::size_t i) const {
   const at::Tensor& leaf = parameter.leaves[i];
   if (compat::LentStorage::owner_of(leaf) != this) {

@@ -1,4 +1,4 @@
-// A unit: parameters whose full values come and go together, and of which each rank keeps a slice.
+// A unit: parameters whose full values come and go together. Each rank keeps a slice of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,35 +16,35 @@
 
 namespace accelerate::detail {
 
-inline constexpr std::size_t kUnitAlignment =
-    64;  ///< Bytes; where memory of units lies side by side.
+/// In bytes, where the memory of units lies side by side.
+inline constexpr std::size_t kUnitAlignment = 64;
 
 /// A parameter of the user's model in its unit.
 struct UnitParameter {
   std::string name;
-  std::vector<at::Tensor> leaves;  ///< The user's; several when tensors share their memory.
+  std::vector<at::Tensor> leaves;  ///< The user's tensors; several when they share their memory.
   std::vector<std::int64_t> shape;
-  FlatLayout::Piece piece;  ///< Of this rank.
+  FlatLayout::Piece piece;  ///< This rank's part.
   at::Tensor local;         ///< Shape {piece.numel}, master dtype: what optimizers hold.
-  at::Tensor marker;        ///< Stands for the gradient in leaf.grad() while that is in `local`.
-  std::vector<std::int64_t> versions;  ///< Of the leaves, as the engine left them.
+  at::Tensor marker;        ///< Stands in leaf.grad() while the gradient is in `local`.
+  std::vector<std::int64_t> versions;  ///< Versions of the leaves, as the engine left them.
 
   [[nodiscard]] const at::Tensor& leaf() const { return leaves.front(); }
 };
 
 /// Types of a unit's memory.
 struct UnitTypes {
-  at::ScalarType compute;  ///< Of what the user's module computes with.
-  at::ScalarType master;   ///< Of what optimizers hold.
-  at::ScalarType reduce;   ///< In which gradients travel.
+  at::ScalarType compute;  ///< The user's module computes in it.
+  at::ScalarType master;   ///< Optimizers hold it.
+  at::ScalarType reduce;   ///< Gradients travel in it.
 };
 
 struct UnitSpec {
-  std::string name;  ///< "" is what no wrapped module holds.
+  std::string name;  ///< "" for the root: what no wrapped module holds.
   std::vector<NamedTensor> parameters;
   UnitTypes types;
   int slices = 1;
-  int slice = 0;              ///< That of this rank.
+  int slice = 0;              ///< Number of this rank's slice.
   c10::Device device;         ///< Where the model computes.
   c10::Device master_device;  ///< Where slices stay.
 };
@@ -53,11 +53,11 @@ class Unit final : public compat::StorageOwner {
  public:
   using Watcher = std::function<void(Unit&, const compat::OperatorUse&)>;
 
-  /// Leaves of `spec` over the same memory are one parameter. Throws UsageError: leaves that
-  /// overlap otherwise.
+  /// Leaves of `spec` over the same memory become one parameter. Throws UsageError when leaves
+  /// overlap partly.
   explicit Unit(UnitSpec spec);
 
-  /// "unit 'encoder.0'", "the root unit".
+  /// Returns "unit 'encoder.0'" or "the root unit".
   [[nodiscard]] std::string describe() const;
   [[nodiscard]] const std::string& name() const { return spec_.name; }
   [[nodiscard]] const UnitTypes& types() const { return spec_.types; }
@@ -73,27 +73,29 @@ class Unit final : public compat::StorageOwner {
   at::Tensor slice;   ///< {slice_numel}, compute dtype, where peers find it.
   at::Tensor master;  ///< {slice_numel}, master dtype; the same memory as `slice` if types agree.
 
-  /// Takes `slice_memory` and makes `master` and the parameters' `local` of it.
+  /// Takes `slice_memory` as `slice`, and makes `master` and the parameters' `local`.
   void set_slice(at::Tensor slice_memory);
-  /// Copies the master values to where peers find them.
+  /// Copies the master values to `slice`, where peers find them.
   void publish();
   /// Cuts this rank's slice out of the leaves' initial values, one parameter after the other.
   void fill_slice();
-  /// The initial values of all leaves, one after the other, in master dtype: a new tensor {numel}.
+  /// Returns the initial values of all leaves, one after the other, in master dtype: a new tensor
+  /// {numel}.
   [[nodiscard]] at::Tensor flatten() const;
-  /// Makes the user's leaves tensors in `full`; what they were in is let go.
+  /// Makes the user's leaves tensors in `full`, and lets go of the memory that they were in.
   void adopt_leaves();
-  /// Parameter `i` as a part of `flat`, {numel}, in its own shape.
+  /// Returns parameter `i` as a part of `flat`, {numel}, in its own shape.
   [[nodiscard]] at::Tensor part(const at::Tensor& flat, std::size_t i) const;
 
-  /// The one at element `offset` of the whole.
+  /// Returns the parameter at element `offset` of the unit.
   [[nodiscard]] const UnitParameter& parameter_at(std::int64_t offset) const;
 
-  /// Stands for the gradient of parameter `i` in a leaf's grad(): has its shape, and says where the
-  /// gradient is to whoever reads it.
+  /// Returns a tensor that stands for the gradient of parameter `i` in a leaf's grad(). It has the
+  /// parameter's shape. Whoever reads it gets an error that says where the gradient is.
   [[nodiscard]] at::Tensor gradient_marker(std::size_t i) const;
 
-  /// Leaves carry the values of a new step: graphs that were made before are out of date.
+  /// Bumps the versions of the leaves after an update, so that graphs made before it are out of
+  /// date.
   void bump_versions();
   /// Throws UsageError, which names `rank`, when a leaf left the unit, was changed in place or
   /// unfrozen.
@@ -107,7 +109,7 @@ class Unit final : public compat::StorageOwner {
  private:
   [[nodiscard]] std::string change_of(const UnitParameter& parameter, std::size_t leaf) const;
 
-  // Nothing to gather: the storage of markers is never there.
+  // Does nothing: the storage of markers is never there, so there is nothing to gather.
   struct NoOwner final : compat::StorageOwner {
     void before_use(const compat::OperatorUse&) noexcept override {}
   };

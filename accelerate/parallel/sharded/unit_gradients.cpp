@@ -45,7 +45,7 @@ std::uint64_t bit_of(std::size_t leaf) {
   return std::uint64_t{1} << leaf;
 }
 
-// What else stands in leaf.grad() is the program's.
+// Removes the marker of a parameter. Any other tensor in leaf.grad() is the program's, and stays.
 void unmark(UnitParameter& parameter) {
   if (!parameter.marker.defined()) return;
   at::Tensor& grad = parameter.leaves.front().mutable_grad();
@@ -64,7 +64,7 @@ UnitGradients::UnitGradients(Unit& unit, GradientMemory& memory, std::size_t fir
 
 // --- a backward ----------------------------------------------------------------------------------
 
-// Autograd adds to what a leaf's grad holds, so that what only stands there for the slices goes.
+// Removes the markers, because autograd adds to what a leaf's grad holds.
 void UnitGradients::begin() {
   follow_leaves();
   auto& parameters = unit_->parameters;
@@ -101,7 +101,7 @@ void UnitGradients::take(std::size_t p, std::size_t l, bool synchronize) {
   note(p, l);
 }
 
-// With what had been kept, divided by the number of ranks.
+// Puts a gradient, plus what was kept of it, into flat memory, divided by the number of ranks.
 void UnitGradients::send(std::size_t p, const at::Tensor& gradient) {
   open();
   at::Tensor place = unit_->part(flat_, p);
@@ -151,7 +151,7 @@ void UnitGradients::close() {
   memory_->give_back(std::exchange(slot_, {}));
 }
 
-// --- what is known of it -------------------------------------------------------------------------
+// --- the state of the gradients ------------------------------------------------------------------
 
 bool UnitGradients::lacks_only_used(const Usage& usage) const {
   for (std::size_t p = 0; p < came_.size(); ++p) {
@@ -206,7 +206,7 @@ void UnitGradients::launch(Communicator& shard) {
   work_ = shard.reduce_scatter(received_, flat_, ReduceOp::sum);
 }
 
-// What did not come counts with what had been kept, or zero.
+// Fills in gradients that did not come: with what was kept, or with zero.
 void UnitGradients::fill_absent() {
   open();
   for (std::size_t p = 0; p < came_.size(); ++p) {
@@ -221,7 +221,8 @@ void UnitGradients::fill_absent() {
   }
 }
 
-// Of the same type and device, there is nothing to add to, and it saves a copy.
+// Whether the sum can be received in `slice_`, which saves a copy: `slice_` has the same type and
+// device, and no local.grad() exists to which the sum must be added.
 bool UnitGradients::receives_in_slice(const Communicator& shard) const {
   return !scatters_by_all_reduce(shard) && slice_.options().type_equal(flat_.options()) &&
          std::ranges::none_of(unit_->parameters, [](const auto& parameter) {
@@ -238,7 +239,8 @@ void UnitGradients::finish(Communicator* replicate) {
   close();
 }
 
-// What no rank has used came as zero, which changes nothing.
+// Adds the received slice to each local.grad() that exists, and copies the rest. Gradients that no
+// rank has came as zero, which changes nothing.
 void UnitGradients::move_to_slice() {
   for (const auto& parameter : unit_->parameters) {
     const auto& piece = parameter.piece;
@@ -254,7 +256,7 @@ void UnitGradients::move_to_slice() {
 
 // --- the end -------------------------------------------------------------------------------------
 
-// Also of a parameter that is frozen by now: it may have a gradient from before.
+// Includes parameters that are frozen by now: they may have a gradient from before.
 void UnitGradients::store(const Usage& usage) {
   for (std::size_t p = 0; p < came_.size(); ++p) {
     if (launched_ && usage.anywhere(first_ + p)) show(p);
@@ -266,13 +268,12 @@ void UnitGradients::show(std::size_t p) {
   UnitParameter& parameter = unit_->parameters[p];
   if (parameter.local.grad().defined()) return;
   const auto& piece = parameter.piece;
-  // No view to autograd: clipping writes it in place.
+  // Not a view to autograd, because clipping writes it in place.
   at::Tensor grad = at::empty({0}, slice_.options());
   grad.set_(slice_.storage(), slice_.storage_offset() + piece.in_slice, {piece.numel});
   parameter.local.mutable_grad() = grad;
 }
 
-// A marker has the parameter's shape, and says where the gradient is to whoever reads it.
 void UnitGradients::mark() {
   for (std::size_t p = 0; p < unit_->parameters.size(); ++p) {
     UnitParameter& parameter = unit_->parameters[p];
@@ -304,7 +305,8 @@ bool UnitGradients::abandon() {
   return kept_before;
 }
 
-// Also what a backward before prepare(), or one past the Accelerator, left in the leaves.
+// Also drops gradients that a backward before prepare(), or past the Accelerator, left in the
+// leaves.
 void UnitGradients::zero(const std::unordered_set<const void*>& locals, bool set_to_none) {
   for (std::size_t p = 0; p < unit_->parameters.size(); ++p) {
     UnitParameter& parameter = unit_->parameters[p];

@@ -4,11 +4,12 @@
 //   leaf.grad() ────────────> flat ── reduce-scatter ──> slice, local.grad()
 //        └──────> kept ─────────┘
 //
-// A gradient leaves its leaf as soon as it is there. A backward that synchronises copies it into
-// flat memory, divided by the number of ranks; one that does not adds it to what is kept, in the
-// master type, which goes with the next that does. A marker in leaf.grad() then stands for it.
+// A gradient leaves its leaf as soon as it is accumulated. A backward that synchronises copies it
+// into flat memory, divided by the number of ranks. A backward that does not synchronise adds it to
+// the kept gradients, in the master type. They are sent with the next backward that synchronises. A
+// marker in leaf.grad() then stands for the gradient.
 //
-// GradientShards says when; it also locks, for nothing here does.
+// GradientShards decides when these functions run, and holds a lock meanwhile.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,67 +29,70 @@ namespace accelerate::detail {
 
 class UnitGradients {
  public:
-  /// `unit` and `memory` outlive this. A Usage counts the unit's parameters from `first` on; what
-  /// is in the end in local.grad() is the mean over `ranks`.
+  /// `unit` and `memory` must outlive this object. `first`: index of the unit's first parameter in
+  /// a Usage. `ranks`: number of ranks over which local.grad() becomes the mean.
   UnitGradients(Unit& unit, GradientMemory& memory, std::size_t first, int ranks);
 
   [[nodiscard]] const Unit& unit() const { return *unit_; }
 
   // --- a backward ------------------------------------------------------------------------------
 
-  /// Nothing has come yet, nor is anything awaited.
+  /// Starts a backward in which nothing has come yet and nothing is awaited.
   void begin();
   /// Awaits the leaves that this backward will reach: `reached` has one answer for each leaf of the
-  /// unit, in order. Returns what follows them.
+  /// unit, in order. Returns the iterator behind these answers.
   std::vector<bool>::const_iterator expect(std::vector<bool>::const_iterator reached);
-  /// Takes the gradient of a leaf away from it; `synchronize`: into flat memory, else to what is
-  /// kept. Throws UsageError: it is sparse or part of a graph, or the unit has been launched.
+  /// Takes the gradient away from a leaf. With `synchronize` it goes into flat memory, else to the
+  /// kept gradients. Throws UsageError when it is sparse or part of a graph, or the unit has been
+  /// launched.
   void take(std::size_t parameter, std::size_t leaf, bool synchronize);
 
-  /// Every leaf that is trained, if any, has its gradient.
+  /// Whether every trained leaf, if any, has its gradient.
   [[nodiscard]] bool has_all() const { return missing_ == 0; }
-  /// Some leaf that the graph leads to has none yet.
+  /// Whether some leaf that the graph leads to has no gradient yet.
   [[nodiscard]] bool awaits_more() const { return awaited_ > 0; }
-  /// What has not come is computed on some rank.
+  /// Whether all trained parameters that lack a gradient are used by some rank.
   [[nodiscard]] bool lacks_only_used(const Usage& usage) const;
-  /// The graph of this backward leads to the parameter.
+  /// Whether the graph of this backward leads to the parameter.
   [[nodiscard]] bool is_reached(std::size_t parameter) const { return reached_[parameter] != 0; }
-  /// A gradient is to come in this backward, or came before it.
+  /// Whether a gradient is to come in this backward, or came before it.
   [[nodiscard]] bool is_expected(std::size_t parameter) const;
-  /// That of any parameter.
+  /// Whether a gradient of any parameter is expected.
   [[nodiscard]] bool is_expected() const;
-  /// A gradient came, in this backward or before it.
+  /// Whether a gradient came, in this backward or before it.
   [[nodiscard]] bool has_come(std::size_t parameter) const;
-  /// Some rank uses some of the unit.
+  /// Whether some rank uses some parameter of the unit.
   [[nodiscard]] bool is_used(const Usage& usage) const;
-  /// Names of trained parameters that no rank uses.
+  /// Returns the names of trained parameters that no rank uses.
   [[nodiscard]] std::vector<std::string> unused(const Usage& usage) const;
 
   // --- reduction -------------------------------------------------------------------------------
 
-  /// Sends all, what was kept included; what never came is zero. [collective over `shard`]
+  /// Starts to send all gradients, kept ones included; a gradient that never came counts as zero.
+  /// [collective over `shard`]
   void launch(Communicator& shard);
   [[nodiscard]] bool is_launched() const { return launched_; }
-  /// Waits for the slice, sums it over `replicate` unless that is null [collective over it], and
-  /// adds it to the local.grad() that there are.
+  /// Waits for the slice, sums it over `replicate` unless that is null, and adds it to each
+  /// local.grad() that exists. [collective over `replicate`]
   void finish(Communicator* replicate);
 
   // --- the end ---------------------------------------------------------------------------------
 
-  /// Each parameter that some rank used has a local.grad(); others keep what they had. Marks the
-  /// leaves.
+  /// Gives a local.grad() to each parameter that some rank used; other parameters keep what they
+  /// had. Marks the leaves.
   void store(const Usage& usage);
-  /// Leaves of which there is a gradient show it by a marker.
+  /// Puts a marker into the first leaf of each parameter that has a gradient.
   void mark();
-  /// A parameter whose marker was taken away has lost its gradient, as by module->zero_grad().
+  /// Drops the gradient of each parameter whose marker was taken away, as by module->zero_grad().
   void follow_leaves();
-  /// Forgets what came, what was kept and what is on its way. Returns whether that was more than
-  /// the backward under way had brought.
+  /// Forgets the gradients that came, were kept or are under way. Returns whether any of them was
+  /// kept before the present backward.
   bool abandon();
-  /// Forgets the gradients of those parameters whose local is among `locals` (TensorImpls);
-  /// without `set_to_none` a local.grad() becomes zero.
+  /// Drops the gradients of the parameters whose `local` is among `locals` (TensorImpls). With
+  /// `set_to_none` false a local.grad() becomes zero.
   void zero(const std::unordered_set<const void*>& locals, bool set_to_none);
-  /// The first parameter whose gradient was summed up and neither dropped nor forgotten here.
+  /// Returns the first parameter whose gradient was summed up and neither dropped nor zeroed here;
+  /// null if none.
   [[nodiscard]] const UnitParameter* holding_sum() const;
 
  private:
@@ -106,14 +110,14 @@ class UnitGradients {
   Unit* unit_;
   GradientMemory* memory_;
   std::size_t first_;
-  double share_;                        // Of a rank in the mean.
+  double share_;                        // A rank's share of the mean.
   std::vector<std::uint64_t> came_;     // In this backward: a bit for each leaf of a parameter.
-  std::vector<std::uint64_t> reached_;  // The same of leaves that the graph leads to.
-  std::vector<bool> held_;              // In `kept_`, from backwards that did not synchronise.
-  std::vector<bool> had_;               // What was held when this backward began.
-  std::size_t awaited_ = 0;             // Leaves that the graph leads to and that have none yet.
-  std::size_t missing_ = 0;             // Leaves that have none yet.
-  at::Tensor slot_, flat_;              // {numel}, reduce type: on its way.
+  std::vector<std::uint64_t> reached_;  // As `came_`, for leaves that the graph leads to.
+  std::vector<bool> held_;              // Whether in `kept_`, by backwards without synchronisation.
+  std::vector<bool> had_;               // `held_` when this backward began.
+  std::size_t awaited_ = 0;             // Leaves that the graph leads to, without a gradient yet.
+  std::size_t missing_ = 0;             // Trained leaves without a gradient yet.
+  at::Tensor slot_, flat_;              // {numel}, reduce type: under way.
   at::Tensor kept_;                     // {numel}, master type.
   at::Tensor slice_;                    // {slice_numel}, master type: local.grad() lies in it.
   at::Tensor received_;                 // {slice_numel}, reduce type: `slice_`, or part of `flat_`.

@@ -1,5 +1,5 @@
 // How often the ranks have updated a sharded model. A rank that skips or repeats an update has
-// slices of another step than its peers, which nothing else shows where ranks gather by messages.
+// slices of another step than its peers. Where ranks gather by messages nothing else shows this.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace accelerate::detail {
 
-/// Throws UsageError, which names two ranks and their counts, unless all of `counts`, one a rank,
-/// are equal.
+/// Throws UsageError, which names two ranks and their counts, unless all `counts` are equal. There
+/// is one count per rank.
 void require_equal_updates(const std::vector<std::int64_t>& counts);
 
-/// Asks all ranks, of which this one has made `updates`. [collective] Throws as the other one.
+/// Compares the counts of all ranks; this rank's is `updates`. [collective] Throws as the function
+/// above.
 void require_equal_updates(Communicator& ranks, std::int64_t updates);
 
 }  // namespace accelerate::detail

@@ -17,7 +17,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Whether `leaf` lies in other memory than `place`.
+// Whether `leaf` lies in other memory than `place`. Throws UsageError for another shape or type.
 bool has_moved(const at::Tensor& leaf, const at::Tensor& place, const std::string& name) {
   if (leaf.is_same_size(place) && leaf.options().type_equal(place.options())) {
     return leaf.const_data_ptr() != place.const_data_ptr();
@@ -76,13 +76,14 @@ void WholeParameters::lay_leaves(Unit& unit, const at::Tensor& flat) {
   }
 }
 
-// Leaves may have exchanged their memory, so all are read before any is written.
+// Copies the values of moved leaves back. Leaves may have exchanged their memory, so all are read
+// before any is written.
 void WholeParameters::take_in() const {
   const at::NoGradGuard no_grad;
   const auto is_ours = [this](const at::Tensor& leaf) {
     return std::ranges::any_of(flats_, [&](const auto& flat) { return leaf.is_alias_of(flat); });
   };
-  std::vector<std::pair<at::Tensor, at::Tensor>> moved;  // To where, and what.
+  std::vector<std::pair<at::Tensor, at::Tensor>> moved;  // Place and value.
   for (std::size_t u = 0; u < flats_.size(); ++u) {
     if (!flats_[u].defined()) continue;
     const auto& parameters = units_[u]->parameters;
@@ -112,7 +113,7 @@ std::vector<at::Tensor> WholeParameters::take_back() {
   return flats;
 }
 
-// After a summoning that failed only the first units are laid.
+// After a failed summon() only the first units have flat memory.
 std::vector<at::Tensor> WholeParameters::dismiss() {
   const at::NoGradGuard no_grad;
   const c10::InferenceMode no_inference(false);

@@ -1,4 +1,5 @@
-// Whole values of a sharded model in the type of its optimizer, for what needs more than slices.
+// Whole values of a sharded model in the type of its optimizer, for uses that need more than
+// slices.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,25 +16,25 @@ namespace accelerate::detail {
 
 class WholeParameters {
  public:
-  /// `device`: where whole values are.
+  /// `device`: where whole values are put.
   WholeParameters(Units& units, const ShardGroups& groups, at::Device device);
 
-  /// Every parameter, one unit at a time. [collective]
+  /// Calls `visit` for every whole parameter, one unit at a time. [collective]
   void for_each(const std::function<void(const std::string& name, const at::Tensor&)>& visit) const;
 
-  /// The leaves are ordinary tensors from now on, over whole values; where `here` is false the rank
-  /// only takes part. [collective] Throws CommError, and then they lie in shards.
+  /// Makes the leaves ordinary tensors over whole values. Where `here` is false the rank only takes
+  /// part. [collective] Throws CommError, and then the leaves are sharded again.
   void summon(bool here);
   [[nodiscard]] bool are_summoned() const { return !flats_.empty(); }
-  /// The leaves lie in shards again. Returns what they were laid over, {numel} of each unit,
-  /// undefined where the rank had only taken part.
+  /// Makes the leaves sharded again. Returns the flat memory in which they lay, {numel} for each
+  /// unit; undefined where the rank only took part.
   std::vector<at::Tensor> dismiss();
-  /// The same, with all that they hold, also in other memory that they were given meanwhile (by
-  /// torch::load, set_data). [collective] Throws UsageError on all ranks, with the leaves in
-  /// shards, for one that is of another shape or type.
+  /// As dismiss(), and the returned memory has all values of the leaves, also of leaves that were
+  /// given other memory meanwhile (by torch::load, set_data). [collective] Throws UsageError on all
+  /// ranks when a leaf has another shape or type; the leaves are then sharded again.
   [[nodiscard]] std::vector<at::Tensor> take_back();
-  /// This rank's slices of what take_back() returned become its slices. Inside an update of the
-  /// model.
+  /// Makes the parts of `flats` that belong to this rank its slices. `flats`: the result of
+  /// take_back(). To be called inside an update of the model.
   void cut(const std::vector<at::Tensor>& flats);
 
  private:

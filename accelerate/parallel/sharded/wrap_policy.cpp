@@ -26,7 +26,8 @@ bool is_mixed(const FsdpSettings& settings) {
   return settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
 }
 
-// What the settings come to: SIZE_BASED_WRAP of anything is no policy, as in the original.
+// Returns the policy that the settings amount to. SIZE_BASED_WRAP without a size is no policy, as
+// in the original.
 AutoWrapPolicy policy_of(const FsdpSettings& settings) {
   const bool sized = settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP;
   return sized && settings.min_num_params == 0 ? AutoWrapPolicy::NO_WRAP
@@ -43,7 +44,7 @@ std::vector<std::string> words_of(const ModuleTree& tree) {
   return words;
 }
 
-// The classes to wrap: those of the configuration, else those that the model names.
+// Returns the classes to wrap: those that the configuration names, else those that the model names.
 std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
                                                 const std::vector<std::string>& configured,
                                                 const std::vector<std::string>& of_model) {
@@ -90,7 +91,7 @@ class FirstVersion {
   }
 
  private:
-  // Elements of `node` that are in units when it is done. The root is no one's to choose.
+  // Returns how many elements of `node` are in units afterwards. Never chooses the root.
   std::int64_t visit(const ModuleNode& node) {
     const std::int64_t all = tree_.numel_below(node);
     if (!goes_into(node, all)) return 0;
@@ -101,7 +102,8 @@ class FirstVersion {
     return all;
   }
 
-  // Batch norms are looked for everywhere, also where size alone would not lead.
+  // Under mixed precision batch norms are looked for everywhere, also where size alone would not
+  // lead.
   [[nodiscard]] bool goes_into(const ModuleNode& node, std::int64_t numel) const {
     if (policy_ == AutoWrapPolicy::TRANSFORMER_BASED_WRAP || mixed_) return true;
     return numel >= least_ && node.word != "MultiheadAttention";
@@ -137,8 +139,9 @@ bool is_in_a_unit(const ModuleTree& tree, std::size_t node,
   return false;
 }
 
-// The input embedding is the largest part of many models, and unused for most of a step. One that
-// is tied to the head stays in the root unit, for both names must be in one.
+// The input embedding is the largest part of many models, and unused for most of a step. An
+// embedding that is tied to the head stays in the root unit, because both names must be in one
+// unit.
 void choose_input_embedding(const ModuleTree& tree, std::unordered_set<const void*>& chosen) {
   for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
     if (tree.nodes[i].word != "Embedding") continue;
@@ -168,7 +171,7 @@ std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
 
 // --- Parameters to units -------------------------------------------------------------------------
 
-// The chosen modules around `node`, the nearest first.
+// Returns the chosen modules around `node`, the nearest first.
 std::vector<const void*> units_around(const ModuleTree& tree, std::size_t node,
                                       const std::unordered_set<const void*>& chosen) {
   std::vector<const void*> around;
@@ -178,7 +181,7 @@ std::vector<const void*> units_around(const ModuleTree& tree, std::size_t node,
   return around;
 }
 
-// The deepest chosen module around all owners; the root's identity when there is none.
+// Returns the deepest chosen module around all owners; the root's identity if there is none.
 const void* unit_of(const ModuleTree& tree, const std::vector<std::size_t>& owners,
                     const std::unordered_set<const void*>& chosen) {
   auto candidates = units_around(tree, owners.front(), chosen);

@@ -15,8 +15,8 @@
 namespace accelerate::compat {
 namespace {
 
-// LibTorch reserves this key for constructing modules later, and uses it nowhere. It comes before
-// autograd, so that the whole of an operation is seen once.
+// LibTorch reserves this key for deferred construction of modules, but does not use it. It has
+// precedence over autograd, so each operation is seen once and as a whole.
 constexpr auto kKey = c10::DispatchKey::DeferredInit;
 
 thread_local FactoryScope* innermost = nullptr;
@@ -28,14 +28,15 @@ bool has_tensors(const c10::FunctionSchema& schema) {
   });
 }
 
-// Where a call that makes a tensor out of none says on which device; nullptr if it is another.
+// Returns the device argument of a call that makes a tensor without tensor arguments; nullptr for
+// other calls.
 at::IValue* device_of(const c10::FunctionSchema& schema, torch::jit::Stack& stack) {
   const auto argument = schema.argumentIndexWithName("device");
   if (!argument || has_tensors(schema)) return nullptr;
   return &stack[stack.size() - schema.arguments().size() + static_cast<std::size_t>(*argument)];
 }
 
-// Whether the call makes a deferred tensor: also with the options of one.
+// Whether the call makes a deferred tensor. A call with the options of a deferred tensor does too.
 bool makes_deferred(const FactoryScope& scope, const at::IValue& device) {
   return scope.tape() && device.isDevice() && device.toDevice().is_meta();
 }
@@ -54,7 +55,7 @@ bool takes_deferred(const torch::jit::Stack& arguments) {
 void in_scope(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard once(kKey);
   const auto* scope = FactoryScope::current();
-  if (scope == nullptr) return op.callBoxed(stack);  // A thread of autograd's that serves another.
+  if (scope == nullptr) return op.callBoxed(stack);  // An autograd thread without a scope.
   const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
   torch::jit::Stack written(stack->end() - count, stack->end());
   auto* device = device_of(op.schema(), *stack);
@@ -103,7 +104,7 @@ FactoryScope::~FactoryScope() {
     try {
       tape_->give_memory_to_buffers();
     } catch (const std::exception&) {
-      // A buffer that cannot get memory now stays deferred, and materialise says why.
+      // A buffer that cannot get memory now stays deferred. materialise will say why.
     }
   }
   tape_->close();

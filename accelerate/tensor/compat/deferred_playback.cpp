@@ -1,4 +1,4 @@
-// The tape played: values from the calls that were kept, random numbers as they would have come.
+// Plays the tape: computes values by the recorded calls, with the random numbers of plain code.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -13,12 +13,13 @@
 namespace accelerate::compat {
 namespace {
 
-// Who drew last from a generator, and how that left it: the next tape goes on from there.
+// The last tape that drew from a generator, and the states that it left: the next tape continues
+// there.
 struct LastDraw {
   std::weak_ptr<Tape> tape;
   std::size_t stream = 0;
-  at::Tensor left;  // The state that the generator was put into.
-  at::Tensor end;   // The state at the end of the stream, if its tape is gone and it was known.
+  at::Tensor left;  // The state into which the generator was put.
+  at::Tensor end;   // The state at the end of the stream, if known after its tape has gone.
 };
 
 struct LastDraws {
@@ -41,8 +42,8 @@ void set_state(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// What the program draws next from `generator` is not what the tape has from it, as if it had
-// drawn. Its seed, as programs ask for it, stays. Returns the new state.
+// Moves `generator` on, as if it had drawn, so that the program's next draws differ from the
+// tape's. The seed that programs can ask for stays. Returns the new state.
 at::Tensor move_on(at::Generator generator) {
   const std::lock_guard lock(generator.mutex());
   auto* engine = at::check_generator<at::CPUGeneratorImpl>(generator);
@@ -59,7 +60,7 @@ bool same_geometry(const at::Tensor& a, const at::Tensor& b) {
          a.storage_offset() == b.storage_offset();
 }
 
-// The storage of `result`, laid out as on the meta device, where strides may differ.
+// Returns the storage of `result` with the strides of the meta device, which may differ.
 at::Storage laid_out(const at::Tensor& result, const at::Tensor& outline) {
   TORCH_INTERNAL_ASSERT(result.scalar_type() == outline.scalar_type() &&
                         result.sizes() == outline.sizes());
@@ -160,7 +161,7 @@ void Tape::bind(const Entry& entry, const torch::jit::Stack& results, Values& va
   }
 }
 
-// Of the entry that is added next.
+// Returns the draw of `next`, the entry that is added next.
 Tape::Draw Tape::new_draw(const Entry& next) {
   auto source = at::detail::getDefaultCPUGenerator();
   if (const auto place = next.op->schema().argumentIndexWithName("generator")) {
@@ -192,7 +193,7 @@ std::size_t Tape::new_stream(const at::Generator& source) {
   return streams_.size() - 1;
 }
 
-// States are known before the first `draws` draws, and after them.
+// Makes the states before and after the first `draws` draws known.
 void Tape::catch_up(Stream& stream, std::size_t draws) {
   if (stream.states.empty()) {
     const std::lock_guard lock(stream.previous->mutex_);
@@ -215,7 +216,7 @@ void Tape::draw(const Entry& entry, torch::jit::Stack& stack) {
   if (const auto place = entry.op->schema().argumentIndexWithName("generator")) {
     stack[static_cast<std::size_t>(*place)] = stream.own;
     entry.op->callBoxed(stack);
-  } else {  // Draws from the generator of all; lent for a moment, to one tape at a time.
+  } else {  // Draws from the shared default generator; one tape at a time borrows it.
     static std::mutex lent;
     const std::lock_guard lock(lent);
     const auto& shared = at::detail::getDefaultCPUGenerator();

@@ -23,7 +23,7 @@ bool holds_tensors(const c10::TypePtr& type) {
   return type->kind() == c10::TypeKind::TensorType;
 }
 
-// On the meta device, no memory, no storage of its own: for its geometry.
+// Returns the geometry of a tensor, on the meta device, without memory and without its storage.
 at::Tensor outline_of(const at::Tensor& tensor) {
   auto outline = at::empty({0}, tensor.options().device(at::kMeta));
   auto* impl = outline.unsafeGetTensorImpl();
@@ -32,13 +32,14 @@ at::Tensor outline_of(const at::Tensor& tensor) {
   return outline;
 }
 
-// Meta kernels take meta tensors only.
+// Returns an outline for a tensor with memory, because meta kernels take only meta tensors.
 at::Tensor stand_in(const at::Tensor& argument) {
   const bool has_memory = argument.defined() && argument.has_storage() && !argument.is_meta();
   return has_memory ? outline_of(argument) : argument;
 }
 
-// The meta device that a program has from a deferred tensor is the CPU of plain code.
+// Code that asks a deferred tensor for its device gets the meta device. In plain code it would have
+// got the CPU.
 at::IValue with_memory(at::IValue argument) {
   const bool is_meta = argument.isDevice() && argument.toDevice().is_meta();
   return is_meta ? at::IValue(at::Device(at::kCPU)) : std::move(argument);
@@ -50,7 +51,7 @@ std::optional<std::size_t> place_of(const c10::FunctionSchema& schema, const std
   return static_cast<std::size_t>(*place);
 }
 
-// "index_fill_(Tensor(a!) self, …) -> Tensor(a!)": what comes out is known without a kernel.
+// "index_fill_(Tensor(a!) self, …) -> Tensor(a!)": the result is known without running a kernel.
 bool returns_first_argument(const c10::FunctionSchema& schema) {
   const auto& arguments = schema.arguments();
   return schema.name().ends_with('_') && schema.returns().size() == 1 && !arguments.empty() &&
@@ -112,8 +113,8 @@ void Tape::add(Entry entry) {
   entries_.push_back(std::move(entry));
 }
 
-// A storage of another tape comes over with its value; its history there is over, for that tape's
-// scope is.
+// Takes over a storage from another tape, by its value. The scope of that tape has ended, so the
+// history of the storage there is complete.
 StorageId Tape::own_id(const at::Tensor& deferred) {
   auto* place = deferred_storage(deferred);
   if (place->tape.get() == this) return place->id;
@@ -186,7 +187,7 @@ void Tape::adopt_results(Entry& entry, const torch::jit::Stack& stack, std::size
     }
     handles_.push_back({Handle::Weak(result.getIntrusivePtr()), 0});
   }
-  // A factory takes the default dtype of its time.
+  // A factory takes the default dtype that is set at the time of the call.
   const auto dtype = place_of(entry.op->schema(), "dtype");
   if (entry.reads.empty() && dtype && entry.arguments[*dtype].isNone() && !entry.outputs.empty())
     entry.arguments[*dtype] = entry.outputs.front().geometry.scalar_type();

@@ -1,8 +1,8 @@
-// What was done to tensors that have no memory, so that it can be done again when they get some.
+// Records operations on tensors without memory, to execute them when the tensors get memory.
 //
-// A deferred tensor is a tensor of the meta device whose storage knows the tape that has its
+// A deferred tensor is a tensor of the meta device whose storage refers to the tape with its
 // history. Operations are kept as boxed calls, with the arguments as the program wrote them. Views
-// need no entry: a tensor is a geometry over a storage, and the tape speaks of storages alone.
+// need no entry: a tensor is a geometry over a storage, and the tape only deals with storages.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -22,14 +22,16 @@ namespace accelerate::compat {
 
 using StorageId = std::size_t;  ///< The place of a storage on its tape.
 
-/// `value` with every tensor in it (itself, or those of a list) replaced by what `map` makes of it.
+/// Returns `value` with every tensor in it (`value` itself, or the tensors of a list) replaced by
+/// `map(tensor)`.
 [[nodiscard]] at::IValue map_tensors(const at::IValue& value,
                                      const std::function<at::Tensor(const at::Tensor&)>& map);
 
-/// A tensor with the dtype, shape, strides and offset of `like`, over `storage`.
+/// Returns a tensor over `storage` with the dtype, shape, strides and offset of `like`.
 [[nodiscard]] at::Tensor over_storage(const at::Storage& storage, const at::Tensor& like);
 
-/// Safe to use from several threads, one at a time. Tapes live as long as a storage on them.
+/// A record of operations. A lock lets threads use it one at a time. A tape lives as long as a
+/// storage on it.
 class Tape : public std::enable_shared_from_this<Tape> {
  public:
   Tape() = default;
@@ -37,29 +39,29 @@ class Tape : public std::enable_shared_from_this<Tape> {
   Tape& operator=(const Tape&) = delete;
   ~Tape();
 
-  /// Runs `op` on the meta device, with `stack`, and notes what it did. `written`: the arguments as
-  /// the program wrote them; in `stack` a factory may have got another device. What meta tensors
-  /// cannot answer (a value, a shape that depends on values), and what writes into memory, is run
-  /// on the values of the arguments instead. Throws what `op` throws.
+  /// Runs `op` on the meta device with `stack`, and records it. `written`: the arguments as the
+  /// program wrote them; in `stack` a factory may have got another device. Operations that meta
+  /// tensors cannot answer (a value, a shape that depends on values) run on the values of the
+  /// arguments instead. So do operations that write into memory. Throws what `op` throws.
   void record(const c10::OperatorHandle& op, torch::jit::Stack& written, torch::jit::Stack& stack);
 
-  /// Memory of its own with what the program would have computed there. Cost: the operations that
-  /// the storage depends on, and, once, the random numbers that were to be drawn before its own.
+  /// Returns new memory with the values that the program would have computed there. Cost: the
+  /// operations on which the storage depends, and, once, all random numbers to be drawn before.
   [[nodiscard]] at::Storage value_of(StorageId storage);
 
-  /// Tensors that are still alive and require no gradient get memory. Stops at the first that
-  /// cannot.
+  /// Gives memory to tensors that still exist and require no gradient. Stops at the first that
+  /// cannot get memory, and throws.
   void give_memory_to_buffers();
-  /// Notes in which version the tensors are: later changes are none of this tape's.
+  /// Records the versions of the tensors, because the tape does not see later changes.
   void close();
-  /// Throws UsageError when `tensor` was changed after close().
+  /// Throws UsageError if `tensor` was changed after close().
   void check_unchanged(const at::Tensor& tensor) const;
 
  private:
   struct Output {
-    std::size_t place;  // Among all tensors that the operation returns.
+    std::size_t place;  // Place among all tensors that the operation returns.
     StorageId storage;
-    at::Tensor geometry;  // Of a tensor that lies there. No memory.
+    at::Tensor geometry;  // Geometry of a tensor in the storage. No memory.
   };
   struct Read {
     StorageId storage;
@@ -68,25 +70,25 @@ class Tape : public std::enable_shared_from_this<Tape> {
   struct Draw {
     std::size_t stream, place;
   };
-  // An operation, or a storage that another tape knows.
+  // An operation, or a storage taken over from another tape.
   struct Entry {
     std::optional<c10::OperatorHandle> op;
     torch::jit::Stack arguments;
-    std::vector<Read> reads;  // Deferred arguments, those that are written among them.
+    std::vector<Read> reads;  // Deferred arguments, including the written ones.
     std::vector<StorageId> writes;
     std::vector<Output> outputs;
     std::vector<std::pair<at::Tensor, std::int64_t>> constants;  // With their versions.
     std::optional<Draw> draw;
-    std::shared_ptr<Tape> from;  // Of the other kind.
+    std::shared_ptr<Tape> from;  // The other tape, if this is not an operation.
     StorageId from_storage = 0;
   };
-  // The numbers that a generator would have given, draw by draw.
+  // The random numbers that a generator would have given, draw by draw.
   struct Stream {
     at::Generator source, own;
-    std::shared_ptr<Tape> previous;  // Where its stream `previous_stream` ends, this one starts.
+    std::shared_ptr<Tape> previous;  // This stream starts where its `previous_stream` ends.
     std::size_t previous_stream = 0;
-    std::vector<at::Tensor> states;  // Before draw i, as far as they are known.
-    std::vector<std::size_t> draws;  // Entries.
+    std::vector<at::Tensor> states;  // States before draw i, as far as they are known.
+    std::vector<std::size_t> draws;  // The entries that draw.
   };
   struct Handle {
     using Weak = c10::weak_intrusive_ptr<at::TensorImpl, c10::UndefinedTensorImpl>;
@@ -116,21 +118,21 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   mutable std::recursive_mutex mutex_;
   std::vector<Entry> entries_;
-  std::vector<std::vector<std::size_t>> writers_;  // By storage: the entries that wrote there.
+  std::vector<std::vector<std::size_t>> writers_;  // For each storage: entries that wrote there.
   std::vector<Stream> streams_;
-  std::vector<Handle> handles_;  // Results, as long as somebody has them.
+  std::vector<Handle> handles_;  // Results that may still exist.
   bool is_closed_ = false;
 };
 
-/// Where a deferred tensor has its history.
+/// The tape with the history of a deferred tensor, and the tensor's storage on it.
 struct DeferredStorage {
   std::shared_ptr<Tape> tape;
   StorageId id;
 };
 
-/// Of `tensor`; nullptr when it is not deferred. Nanoseconds.
+/// Returns the place of `tensor` on a tape; nullptr if it is not deferred. Nanoseconds.
 [[nodiscard]] DeferredStorage* deferred_storage(const at::Tensor& tensor);
-/// Makes the storage of a meta tensor one of `tape`.
+/// Makes the storage of a meta tensor a storage of `tape`.
 void defer_storage(const at::Tensor& tensor, std::shared_ptr<Tape> tape, StorageId id);
 
 }  // namespace accelerate::compat

@@ -16,7 +16,7 @@ bool has_kernel(const char* name, c10::DispatchKey key) {
   return found && found->hasKernelForDispatchKey(key);
 }
 
-using PerOptimizer = std::array<bool, 4>;  // in the order of FusedOptimizer
+using PerOptimizer = std::array<bool, 4>;  // In the order of FusedOptimizer.
 
 PerOptimizer kernels_for(c10::DispatchKey key) {
   return {has_kernel("aten::_fused_sgd_", key), has_kernel("aten::_fused_adam_", key),
@@ -36,7 +36,7 @@ bool is_plain(const at::Tensor& tensor) {
          (tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble);
 }
 
-// Whether element i of one lies beside element i of the other when both are read front to back.
+// Whether elements correspond when both tensors are read front to back in memory.
 bool same_order(const at::Tensor& a, const at::Tensor& b) {
   if (a.is_contiguous() && b.is_contiguous()) return true;
   return a.strides() == b.strides() && b.is_non_overlapping_and_dense();

@@ -15,18 +15,18 @@
 namespace accelerate::compat {
 namespace {
 
-// Marks a storage as lent: the context of its memory is then the owner.
+// A deleter that marks memory as lent; the context of such memory is the owner.
 void keep(void*) {}
 
 // --- operators -----------------------------------------------------------------------------------
 
-// What an operator does with its arguments, by its schema.
+// What an operator does with its arguments, according to its schema.
 struct Traits {
   bool only_makes_views = false;
   std::uint64_t written = 0;  // Bit i: argument i is changed in place.
 };
 
-// They leave the elements alone, though their schemas say that they write or read.
+// These operators do not touch the elements, although their schemas say that they write or read.
 constexpr std::array<std::string_view, 24> kHarmless = {
     "aten::requires_grad_", "aten::detach_",     "aten::retain_grad",
     "aten::set_data",       "aten::_backward",   "aten::_has_compatible_shallow_copy_type",
@@ -58,8 +58,8 @@ Traits read_traits(const at::RecordFunction& function) {
   return traits;
 }
 
-// Names of operators are single objects, so that their addresses tell them apart. What has no
-// schema is a name around operators, which are seen by themselves.
+// Operator names are unique objects, so their addresses identify them. A function without an
+// operator is only a label around operators, which are seen separately.
 const Traits& traits_of(const at::RecordFunction& function) {
   static const Traits kNoOperator{.only_makes_views = true};
   thread_local std::unordered_map<const char*, Traits> known;
@@ -75,7 +75,7 @@ struct CallStack {
   std::uint64_t outermost = 0;
 };
 thread_local CallStack call_stack;
-std::atomic<std::uint64_t> calls{0};  // Of all threads.
+std::atomic<std::uint64_t> calls{0};  // Calls of all threads.
 
 void tell(const at::Tensor& tensor, OperatorUse use) {
   if (StorageOwner* const owner = LentStorage::owner_of(tensor)) {
@@ -117,7 +117,7 @@ void on_end(const at::RecordFunction&, at::ObserverContext*) {
   --call_stack.depth;
 }
 
-// One callback for the process, switched off while nobody watches.
+// The process has one callback, which is switched off while nobody watches.
 class Callback {
  public:
   void add_watcher() {

@@ -21,7 +21,7 @@ std::string described(const at::Tensor& tensor) {
   return text.str();
 }
 
-// What a plain TensorImpl holds: other kinds keep more than sizes and a storage.
+// Throws unless the tensor is a plain TensorImpl: other kinds keep more than sizes and a storage.
 void check_plain(const at::Tensor& tensor, const std::string& what) {
   const auto refuse = [&](const std::string& found) {
     throw UsageError(what + " is " + found +
@@ -47,7 +47,8 @@ void check(const at::Tensor& leaf, const at::Tensor& data) {
                      "requires_grad_(false) first.");
 }
 
-// The same leaf without a base: in-place operations would otherwise be handed on to the old memory.
+// Makes a view a leaf without a base. Otherwise in-place operations would be forwarded to the old
+// memory.
 void leave_base(const at::Tensor& leaf) {
   auto& view = *torch::autograd::impl::get_autograd_meta(leaf);
   auto own = std::make_unique<AutogradMeta>(leaf.unsafeGetTensorImpl(), leaf.requires_grad());
@@ -64,8 +65,8 @@ void leave_base(const at::Tensor& leaf) {
       c10::VariableVersion(static_cast<std::uint32_t>(version)));
 }
 
-// What autograd remembers of the old shape, dtype and device would reject gradients of the new
-// ones.
+// Drops what autograd remembers of the old shape, dtype and device, because it would reject
+// gradients of the new ones.
 void forget_metadata(const at::Tensor& leaf, const at::Tensor& data) {
   auto* autograd = torch::autograd::impl::get_autograd_meta(leaf);
   if (autograd == nullptr) return;

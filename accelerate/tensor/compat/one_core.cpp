@@ -7,9 +7,10 @@ extern "C" void omp_set_num_threads(int) __attribute__((weak));
 
 namespace accelerate::detail {
 
-// at::set_num_threads would also change the default of threads started later; OpenMP's own setting
-// belongs to the calling thread. LibTorch overwrites it at a thread's first use, so that goes
-// first: asked for the number, LibTorch's own library does so (its inline twin has a flag of ours).
+// at::set_num_threads would also change the default of threads that start later. OpenMP's own
+// setting belongs to the calling thread, but LibTorch overwrites it at a thread's first use. So
+// trigger this first use before. at::get_num_threads does so inside LibTorch's library; the inline
+// function in LibTorch's headers has a separate flag in our library.
 void compute_on_one_core() {
   static_cast<void>(at::get_num_threads());
   if (omp_set_num_threads != nullptr) omp_set_num_threads(1);

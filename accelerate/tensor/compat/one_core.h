@@ -1,10 +1,11 @@
-// How many threads an operator uses, for one thread of ours.
+// Limits how many threads an operator uses when it is called on a given thread.
 #pragma once
 
 namespace accelerate::detail {
 
-/// Operators called on the calling thread compute on it alone from now on: threads that work beside
-/// the training step would otherwise fight it for cores. Other threads are as they were.
+/// Makes operators that the calling thread calls compute on this thread only. Otherwise threads
+/// that work beside the training step would compete with it for cores. Other threads are not
+/// affected.
 void compute_on_one_core();
 
 }  // namespace accelerate::detail

@@ -101,7 +101,7 @@ struct ByteFallback : Decoder {
     return out;
   }
 
-  // -1 for what is no "<0xNN>".
+  // Returns the byte that "<0xNN>" names; -1 for any other token.
   static int byte_of(const std::string& token) {
     if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return -1;
     int byte = 0;
@@ -166,7 +166,7 @@ struct ReplaceDecoder : Decoder {
     }
     return tokens;
   }
-  // A list of "a" to "aa" would fill the memory.
+  // Without a limit, a file with many replacements of "a" by "aa" would fill the memory.
   static constexpr std::size_t kMostGrowth = std::size_t{1} << 22;
   static void check_size(std::size_t bytes, std::size_t most) {
     if (bytes > most)

@@ -13,14 +13,14 @@ namespace accelerate::detail {
 class Decoder {
  public:
   virtual ~Decoder() = default;
-  /// The parts of the text that `tokens` stand for, to be put one behind the other.
+  /// Returns parts of text that, put together, are the text of `tokens`.
   [[nodiscard]] virtual std::vector<std::string> apply(std::vector<std::string> tokens) const = 0;
 };
 
-/// A decoder of a tokenizer.json. Throws ConfigError for what is damaged or unknown.
+/// Reads the decoder of a tokenizer.json. Throws ConfigError if it is damaged or unknown.
 [[nodiscard]] std::unique_ptr<Decoder> read_decoder(const JsonView& json);
 
-/// Drops the blanks that cutting put before English punctuation and contractions.
+/// Removes the blanks that tokenization leaves before English punctuation and contractions.
 [[nodiscard]] std::string clean_up(std::string text);
 
 }  // namespace accelerate::detail

@@ -79,7 +79,7 @@ class Bpe : public Model {
     }
   }
 
-  // A merge is ["a", "b"], or "a b" as it was before.
+  // A merge is ["a", "b"], or "a b" in older files.
   static std::pair<std::string_view, std::string_view> parts_of(const JsonView& json,
                                                                 simdjson::dom::element item,
                                                                 std::uint32_t rank) {
@@ -139,9 +139,9 @@ class Bpe : public Model {
     return symbols;
   }
 
-  // Unknown characters wait, so that they can be fused. As in the original, bytes of another
-  // character that has no token overtake them, and characters vanish when no unknown token is
-  // named.
+  // An unknown character is held back, so that the next one can be fused with it. As in the
+  // original, the bytes of a character that falls back to bytes overtake it, and unknown characters
+  // vanish when no unknown token is named.
   [[nodiscard]] std::vector<Symbol> symbols_of(std::string_view word) const {
     std::vector<Symbol> symbols;
     std::optional<Symbol> unknown;
@@ -205,7 +205,7 @@ class Bpe : public Model {
   Merges merges_;
   std::array<std::uint32_t, 256> letters_{}, fallback_{};  // kNoId where there is none
   bool takes_bytes_ = false;
-  WordTable byte_words_;  // Words that are spelled in letters of bytes, as bytes.
+  WordTable byte_words_;  // The words that are spelled in letters for bytes, as bytes.
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ void Merges::apply(std::vector<Symbol>& symbols) const {
 }
 
 void Merges::apply_to_short(std::vector<Symbol>& symbols) const {
-  std::array<Merge, kShort> next;  // What becomes of symbol i and the one behind it.
+  std::array<Merge, kShort> next;  // What symbols i and i + 1 become.
   std::size_t count = symbols.size();
   const auto look_up = [&](std::size_t i) {
     next[i] = i + 1 < count ? find(symbols[i].id, symbols[i + 1].id) : Merge{};

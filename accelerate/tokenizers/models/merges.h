@@ -1,4 +1,4 @@
-// The merges of byte-pair encoding: which two tokens become one, and how early.
+// The merges of byte-pair encoding: which two tokens become one, and in which order.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ struct Merge {
 class Merges {
  public:
   void reserve(std::size_t merges);
-  /// A later merge of the same two replaces the earlier one.
+  /// Adds a merge, in place of an earlier merge of the same two tokens.
   void add(std::uint32_t left, std::uint32_t right, Merge merge);
   [[nodiscard]] Merge find(std::uint32_t left, std::uint32_t right) const {
     return slots_[slot_of(std::uint64_t{left} << 32 | right)].merge;
   }
 
-  /// Merges neighbours, the lowest rank first and of equal ones the leftmost, until none is left.
+  /// Merges neighbours until no merge applies: the lowest rank first, the leftmost of equal ranks.
   /// Cost: n² for words of up to 48 symbols, n·log n for longer ones.
   void apply(std::vector<Symbol>& symbols) const;
 

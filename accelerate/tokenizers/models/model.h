@@ -1,4 +1,4 @@
-// What makes tokens of a piece of text: WordPiece, BPE, Unigram, WordLevel.
+// Models make tokens of a piece of text: WordPiece, BPE, Unigram, WordLevel.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@
 
 namespace accelerate::detail {
 
-/// A token of a piece, from byte `begin` up to `end` of it.
+/// A token that stands for the bytes from `begin` up to `end` of its piece.
 struct PieceToken {
   std::uint32_t id, begin, end;
 };
 
-/// What a model remembers between pieces: tokens of the words it has met. For one thread at a time.
+/// What a model remembers between pieces: the tokens of words that it has met. For one thread at a
+/// time.
 class Scratch {
  public:
   virtual ~Scratch() = default;
@@ -31,24 +32,24 @@ class Model {
   virtual ~Model() = default;
 
   [[nodiscard]] virtual std::unique_ptr<Scratch> scratch() const = 0;
-  /// Appends the tokens of `piece`, well-formed UTF-8, to `out`. Throws ConfigError when it needs
-  /// an unknown token that the vocabulary lacks.
+  /// Appends the tokens of `piece`, well-formed UTF-8, to `out`. Throws ConfigError when `piece`
+  /// needs the unknown token and the vocabulary has none.
   virtual void tokenize(std::string_view piece, Scratch& scratch,
                         std::vector<PieceToken>& out) const = 0;
-  /// Whether the piece may be given as bytes where a pre-tokenizer ByteLevel would have spelled
-  /// them as characters.
+  /// Whether the model takes the bytes of a piece as they are, by tokenize_bytes(). Then the
+  /// pre-tokenizer ByteLevel need not spell them as letters.
   [[nodiscard]] virtual bool takes_bytes() const { return false; }
   virtual void tokenize_bytes(std::string_view piece, Scratch& scratch,
                               std::vector<PieceToken>& out) const;
 
   [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
-  /// Whether an unknown token is spelled as the text it stands for, as Unigram's is.
+  /// Returns the id of the unknown token if it is spelled as the text it stands for, as in Unigram.
   [[nodiscard]] virtual std::optional<std::uint32_t> spelled_as_text() const {
     return std::nullopt;
   }
 
  protected:
-  /// Throws ConfigError: `text` needs an unknown token; `lack` says what is missing.
+  /// Throws ConfigError: `text` needs the unknown token; `lack` says what is missing.
   [[noreturn]] void refuse_unknown(std::string_view text, const std::string& lack) const;
 
   Vocabulary vocabulary_;
@@ -57,10 +58,11 @@ class Model {
   std::string place_;
 };
 
-/// The model of a tokenizer.json. Throws ConfigError for what is damaged, contradictory or unknown.
+/// Reads the model of a tokenizer.json. Throws ConfigError if it is damaged, contradictory or
+/// unknown.
 [[nodiscard]] std::unique_ptr<Model> read_model(const JsonView& json);
 
-/// The type of that model, which old files do not name.
+/// Returns the model's type. Old files do not name it: there the keys tell.
 [[nodiscard]] std::string model_type(const JsonView& json);
 
 // clang-format off

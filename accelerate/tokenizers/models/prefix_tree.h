@@ -1,4 +1,4 @@
-// Which of many words a text begins with.
+// Finds the words that a text begins with.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace accelerate::detail {
 
-/// A tree of bytes whose edges lie in one open hash table: built in a few milliseconds, one probe a
-/// byte.
+/// A tree of bytes whose edges are stored in one open hash table. Built in a few milliseconds; a
+/// lookup takes one probe per byte.
 class PrefixTree {
  public:
-  /// Replaces what was there by the words of `table`.
+  /// Replaces all words by the words of `table`.
   void build(const WordTable& table);
   void add(std::string_view word, std::uint32_t id);
 

@@ -1,6 +1,6 @@
-// The way to cut a text whose tokens have the greatest sum of scores, by dynamic programming.
-// Source: Kudo, "Subword Regularization" (2018); tokenizers/src/models/unigram, whose order of ties
-// is kept.
+// Cuts a text into the tokens with the greatest sum of scores, by dynamic programming.
+// Source: Kudo, "Subword Regularization" (2018); tokenizers/src/models/unigram, which breaks ties
+// in the same way.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -91,7 +91,7 @@ class Unigram : public Model {
     for (auto token = tokens.rbegin(); token != tokens.rend(); ++token) append(text, *token, out);
   }
 
-  // What can be reached from `at` by one token.
+  // Updates the steps that one token reaches from `at`.
   void reach_from(std::string_view text, std::size_t at, std::vector<Step>& steps) const {
     constexpr double kPenalty = 10;
     const double here = steps[at].score;
@@ -111,7 +111,7 @@ class Unigram : public Model {
     reach(at + width, unknown_, lowest_ - kPenalty + here);
   }
 
-  // The bytes of an unknown text, if there is a token for each.
+  // Appends `token`. An unknown text becomes one token per byte if every byte of it has a token.
   void append(std::string_view text, PieceToken token, std::vector<PieceToken>& out) const {
     const auto part = text.substr(token.begin, token.end - token.begin);
     token.id = vocabulary_.find(part);

@@ -14,11 +14,13 @@
 namespace accelerate::detail {
 
 /// Remembers the tokens of short words. Text repeats its words, so that most are looked up and few
-/// are taken apart. Each word has one place, which it takes from the word before: a lookup touches
-/// one or two cache lines. For one thread at a time. Cost: 4 MiB from the first word on.
+/// are tokenized again. Each word has one place, where it replaces the word that was there before:
+/// a lookup touches one or two cache lines. For one thread at a time. Cost: 4 MiB from the first
+/// word on.
 class WordCache : public Scratch {
  public:
-  /// Appends the tokens of `word`: those remembered, or what `tokenize(word, out)` appends.
+  /// Appends the tokens of `word` if they are remembered. Otherwise calls `tokenize(word, out)` and
+  /// remembers the tokens that it appends.
   template <typename Tokenize>
   void look_up(std::string_view word, std::vector<PieceToken>& out, const Tokenize& tokenize) {
     if (word.size() > kLongest || word.empty()) return tokenize(word, out);

@@ -1,4 +1,4 @@
-// The longest word of the vocabulary that a word begins with, again and again.
+// Cuts a word from the left, each time at the longest token that the rest begins with.
 // Source: "Fast WordPiece Tokenization" describes the result; tokenizers/src/models/wordpiece.
 #include "accelerate/tokenizers/models/word_cache.h"
 #include "accelerate/tokenizers/unicode/code_points.h"
@@ -28,7 +28,7 @@ class WordPiece : public Model {
   }
 
  private:
-  // Continuations are looked up without their prefix, so that no lookup puts it before the text.
+  // Stores continuations without their prefix, so that no lookup has to put it before the text.
   void split_continuations(std::string_view prefix) {
     const WordTable& words = vocabulary_.words();
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -56,7 +56,7 @@ class WordPiece : public Model {
     out.push_back({unknown_, 0, static_cast<std::uint32_t>(word.size())});
   }
 
-  // The longest token from `begin` on; kNoId when there is none.
+  // Returns the longest token that begins at `begin`; its id is kNoId if there is none.
   [[nodiscard]] PieceToken longest(std::string_view word, std::size_t begin) const {
     const WordTable& table = begin == 0 ? vocabulary_.words() : continuations_;
     std::size_t end = std::min(word.size(), begin + table.longest());

@@ -20,7 +20,8 @@ std::uint64_t eight_bytes(const char* from) {
   return value;
 }
 
-// The last 0 to 8 bytes; loads of fixed sizes that overlap are quicker than a call of memcpy.
+// Packs the last 0 to 8 bytes into a number. Overlapping loads of fixed sizes are quicker than a
+// call of memcpy.
 std::uint64_t last_bytes(const char* from, std::size_t bytes) {
   if (bytes == 8) return eight_bytes(from);
   if (bytes >= 4) {
@@ -37,7 +38,7 @@ std::uint64_t last_bytes(const char* from, std::size_t bytes) {
 
 }  // namespace
 
-// Eight bytes a step, folded by a multiplication to 128 bits as wyhash does.
+// Takes eight bytes a step and folds them by a multiplication to 128 bits, as wyhash does.
 std::uint64_t WordTable::hash_of(std::string_view word) {
   constexpr std::uint64_t kA = 0x9E3779B97F4A7C15, kB = 0xD6E8FEB86659FD93;
   std::uint64_t hash = kA ^ word.size();

@@ -15,14 +15,14 @@ namespace accelerate::detail {
 
 inline constexpr std::uint32_t kNoId = std::numeric_limits<std::uint32_t>::max();
 
-/// A hash table of words, open and half empty at most: one probe for most lookups. Words lie one
-/// behind the other in one block of memory.
+/// An open hash table of words, at most half full: most lookups take one probe. Words are stored
+/// one after the other in one block of memory.
 class WordTable {
  public:
   void reserve(std::size_t words, std::size_t bytes);
-  /// Adds a word that is not there. False, and nothing is added, when it is.
+  /// Adds a word. Returns false, and changes nothing, if the word is there already.
   bool add(std::string_view word, std::uint32_t id);
-  /// kNoId when it is not there.
+  /// Returns the id of `word`, or kNoId if it is not there.
   [[nodiscard]] std::uint32_t find(std::string_view word) const {
     return find(word, hash_of(word));
   }
@@ -44,7 +44,7 @@ class WordTable {
     return {letters_.data() + entries_[index].begin, entries_[index].bytes};
   }
   [[nodiscard]] std::uint32_t id(std::size_t index) const { return entries_[index].id; }
-  /// All words, one behind the other.
+  /// All words, one after the other.
   [[nodiscard]] std::string_view letters() const { return letters_; }
 
   [[nodiscard]] static std::uint64_t hash_of(std::string_view word);
@@ -66,11 +66,11 @@ class WordTable {
   std::size_t longest_ = 0;
 };
 
-/// The vocabulary of a model: words by id as well.
+/// The vocabulary of a model, which also finds words by id.
 class Vocabulary {
  public:
   void reserve(std::size_t words, std::size_t bytes) { table_.reserve(words, bytes); }
-  /// Throws ConfigError when the word is there already.
+  /// Throws ConfigError when the word is there already, or its id is 2^24 or more.
   void add(std::string_view word, std::uint32_t id);
   [[nodiscard]] std::uint32_t find(std::string_view word) const { return table_.find(word); }
   /// nullopt when no word has this id.
@@ -83,11 +83,11 @@ class Vocabulary {
 
  private:
   WordTable table_;
-  // Where a word is among the table's letters: one load less than its number would cost.
+  // Where a word is among the table's letters. Saves the load that the word's number would cost.
   struct Place {
     std::uint32_t begin = 0, bytes = kNoId;  // kNoId: no word.
   };
-  std::vector<Place> by_id_;  // The last of those that share an id.
+  std::vector<Place> by_id_;  // The last of several words that share an id.
 };
 
 }  // namespace accelerate::detail

@@ -1,5 +1,5 @@
-// The normalizer of BERT: control characters go, CJK characters stand alone, accents and capitals
-// go. All of it in one pass over the text.
+// BERT's normalizer: removes control characters, puts spaces around CJK characters, strips accents
+// and lowers capitals. It takes one pass over nearly all texts.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -19,13 +19,13 @@ struct BertOptions {
   bool cleans, pads_cjk, strips_accents, lowers;
 };
 
-// Without a branch, so that the compiler takes many at a time.
+// Has no branch, so that the compiler can vectorize it.
 char lower_ascii(char c) {
   const bool is_capital = static_cast<unsigned char>(c - 'A') < 26;
   return static_cast<char>(c + (is_capital ? 'a' - 'A' : 0));
 }
 
-// Writes the new text; origins only once a character does not stand where it stood.
+// Writes the new text. Records origins only once a character has moved.
 class Writer {
  public:
   explicit Writer(AlignedText& text) : source_(text) { out_.reserve(text.view().size() + 16); }
@@ -40,7 +40,7 @@ class Writer {
     out_.push_back(c);
     if (is_moved_) origins_.push_back(source_.origin(begin, begin + 1));
   }
-  // ASCII that stays, but for its capitals if `lowers`.
+  // Appends ASCII text, in lower case if `lowers`.
   void put_run(std::string_view run, std::size_t begin, bool lowers) {
     moves(out_.size() != begin);
     const std::size_t before = out_.size();
@@ -55,7 +55,8 @@ class Writer {
   }
 
  private:
-  // A text that was changed before has origins of its own: they are copied from the start.
+  // Begins to record origins if `now`. The text written so far gets the origins of the source,
+  // which an earlier normalizer may have changed.
   void moves(bool now) {
     if (is_moved_ || !now) return;
     is_moved_ = true;
@@ -138,8 +139,8 @@ class BertNormalizer : public Normalizer {
     return jamo;
   }
 
-  // Decomposition sorts marks. All marks that it usually moves are dropped, and only those that
-  // stay must be put into order.
+  // Whether the order of marks matters. Decomposition sorts marks, but nearly all marks that it
+  // moves are dropped afterwards. A mark that stays must be put into order.
   static bool reorders_marks(std::string_view view) {
     for (std::size_t at = 0; at < view.size();) {
       if (static_cast<unsigned char>(view[at]) < 0xCC) {

@@ -11,7 +11,7 @@ namespace accelerate::detail {
 
 namespace {
 
-/// Puts the marks from `begin` on in the order of their classes; equal ones keep their order.
+/// Sorts the marks from `begin` on by combining class. Marks of equal class keep their order.
 void sort_marks(std::vector<Change>& text, std::size_t begin) {
   if (text.size() - begin < 2) return;
   std::stable_sort(
@@ -47,8 +47,8 @@ void decompose(std::u32string_view in, bool compatible, std::vector<Change>& out
   decomposer.finish();
 }
 
-/// Composes decomposed text in place: it never becomes longer. The composed text ends with a base
-/// that may still compose, and marks that did not compose with it.
+/// Composes decomposed text in place: it never becomes longer. The text composed so far ends with a
+/// base that may still compose, and the marks that did not compose with it.
 class Recomposer {
  public:
   explicit Recomposer(std::vector<Change>& text) : text_(text) {}
@@ -71,7 +71,8 @@ class Recomposer {
     text_[size_++] = next;
   }
 
-  /// Without a base nothing composes. Behind a mark that stayed, only higher classes do.
+  /// Whether a character of this class cannot compose: there is no base, or a mark of the same or a
+  /// higher class stayed before it.
   [[nodiscard]] bool blocked(std::uint8_t next_class) const {
     return !base_ || (last_class_ && *last_class_ >= next_class);
   }

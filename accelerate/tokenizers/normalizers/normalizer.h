@@ -15,11 +15,11 @@ class Normalizer {
   virtual void apply(AlignedText& text) const = 0;
 };
 
-/// A normalizer of a tokenizer.json. Throws ConfigError for what is damaged or unknown.
+/// Reads the normalizer of a tokenizer.json. Throws ConfigError if it is damaged or unknown.
 [[nodiscard]] std::unique_ptr<Normalizer> read_normalizer(const JsonView& json);
 
 [[nodiscard]] std::unique_ptr<Normalizer> read_bert_normalizer(const JsonView& json);
-/// SentencePiece's map of characters.
+/// Reads SentencePiece's map of characters.
 [[nodiscard]] std::unique_ptr<Normalizer> read_precompiled(const JsonView& json);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,5 @@
-// SentencePiece's map of characters: a double array of what is replaced, and the replacements.
+// SentencePiece's map of characters: a double array that finds what is replaced, and the
+// replacements.
 // Source: the Rust crate spm_precompiled, sentencepiece/src/normalizer.cc.
 #include <cstdint>
 #include <optional>
@@ -30,7 +31,7 @@ std::uint32_t little_endian(std::string_view bytes) {
   return value;
 }
 
-// A unit of the double array, of the layout that darts-clone writes.
+// A unit of the double array, in the layout that darts-clone writes.
 struct Unit {
   std::uint32_t bits;
   [[nodiscard]] bool has_leaf() const { return (bits >> 8 & 1) == 1; }
@@ -59,8 +60,8 @@ class Precompiled : public Normalizer {
     if (!is_utf8(texts_)) map.refuse("has a second part that is not UTF-8");
   }
 
-  // The original takes graphemes of up to five bytes as a whole: what follows the part of it that
-  // the map knows is lost.
+  // As in the original, a grapheme of up to five bytes is replaced as a whole. If the map knows
+  // only its beginning, the rest is lost.
   void apply(AlignedText& text) const override {
     constexpr std::size_t kLongest = 5;
     std::vector<Change> changes;
@@ -100,7 +101,7 @@ class Precompiled : public Normalizer {
     return true;
   }
 
-  // What the shortest known beginning of `part` becomes.
+  // Returns the replacement of the shortest beginning of `part` that the map knows.
   [[nodiscard]] std::optional<std::string_view> find(std::string_view part) const {
     if (units_.empty()) return std::nullopt;
     std::size_t at = units_[0].offset();

@@ -13,17 +13,17 @@ enum class Behavior { removed, isolated, merged_with_previous, merged_with_next,
 
 [[nodiscard]] Behavior read_behavior(const JsonView& json);
 
-/// A part of a piece: a delimiter, or what stands between two.
+/// A part of a piece: a delimiter, or the text between two delimiters.
 struct CutPart {
   Span range;
   bool is_delimiter;
 };
 
-/// Appends the pieces that `behavior` makes of `parts`, which stand one behind the other.
+/// Appends the pieces that `behavior` makes of `parts`, which follow each other without gaps.
 void append_pieces(const std::vector<CutPart>& parts, Behavior behavior, std::vector<Span>& pieces);
 
-/// The same of Behavior::isolated, for `matches` within `range`: they are pieces, and so is what
-/// stands between them.
+/// Appends the pieces that Behavior::isolated makes of `range`: each match, and the text between
+/// matches.
 void append_isolated(const Span& range, const std::vector<Match>& matches,
                      std::vector<Span>& pieces);
 

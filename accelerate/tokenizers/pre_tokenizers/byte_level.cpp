@@ -1,4 +1,4 @@
-// GPT-2's way: words by its pattern, their bytes spelled as letters.
+// GPT-2's pre-tokenizer: cuts words by its pattern, and spells their bytes as letters.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -13,7 +13,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Calls visit(range, piece, out) for every piece; what it appends takes the piece's place.
+// Calls cut(range, out) for every piece; the ranges that it appends take the piece's place.
 template <typename Cut>
 void cut_each(Pieces& pieces, const Cut& cut) {
   std::vector<Span> out;
@@ -22,7 +22,8 @@ void cut_each(Pieces& pieces, const Cut& cut) {
   pieces.ranges = std::move(out);
 }
 
-// Runs of characters of one kind: 0 is dropped, 1 stays together, 2 stands alone.
+// Cuts by the kind of each character. Kind 0 is dropped, a run of one odd kind stays together, and
+// a character of an even kind above 0 stands alone.
 template <typename KindOf>
 class CutByKind : public PreTokenizer {
  public:
@@ -36,7 +37,6 @@ class CutByKind : public PreTokenizer {
   }
 
  private:
-  // Kinds from 1 on that are odd run on; even ones stand alone.
   void cut(std::string_view view, const Span& range, std::vector<Span>& out) const {
     int before = 0;
     for (std::size_t at = range.begin; at < range.end;) {
@@ -51,7 +51,7 @@ class CutByKind : public PreTokenizer {
     }
   }
 
-  // The kind of the character at `at`, which is moved behind it.
+  // Returns the kind of the character at `at`, and moves `at` past it.
   [[nodiscard]] int next_kind(std::string_view view, std::size_t& at) const {
     const auto byte = static_cast<unsigned char>(view[at]);
     if (byte >= ascii_.size()) return kind_of_(next_code_point(view, at));
@@ -80,7 +80,7 @@ constexpr auto kWhitespaceKind = [](char32_t c) {
   return (properties & kSpaceOfWhitespace) != 0 ? 0 : 3;
 };
 
-// Delimiters are single characters.
+// Cuts at every character that has a property.
 class CutAtProperty : public PreTokenizer {
  public:
   CutAtProperty(Property property, Behavior behavior) : property_(property), behavior_(behavior) {}

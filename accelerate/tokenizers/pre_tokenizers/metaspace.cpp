@@ -1,4 +1,4 @@
-// SentencePiece's way: blanks become a visible letter that words begin with.
+// SentencePiece's pre-tokenizer: blanks become a visible letter that words begin with.
 #include <string>
 #include <utility>
 

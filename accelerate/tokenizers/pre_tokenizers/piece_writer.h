@@ -1,4 +1,4 @@
-// Writes the text anew for pre-tokenizers that change their pieces.
+// Rewrites the text for pre-tokenizers that change their pieces.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace accelerate::detail {
 
-/// Takes one piece after the other and puts the new text in the place of the old one.
+/// Collects the new text piece by piece; finish() puts it in the place of the old text.
 class PieceWriter {
  public:
   explicit PieceWriter(Pieces& pieces) : pieces_(pieces), before_(pieces.text.origins()) {}

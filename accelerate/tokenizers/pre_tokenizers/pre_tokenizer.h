@@ -10,7 +10,7 @@
 
 namespace accelerate::detail {
 
-/// A text and the pieces that are left of it: none is empty, none overlaps another.
+/// A text and the pieces that are left of it. No piece is empty, and no two overlap.
 struct Pieces {
   AlignedText& text;
   std::vector<Span> ranges;
@@ -25,22 +25,22 @@ class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
   virtual void apply(Pieces& pieces) const = 0;
-  /// As apply(), but leaves bytes as they are where apply() spells them as letters in its last
-  /// step, and returns true; false when it has no such step and did what apply() does.
+  /// As apply(), but skips a last step that spells bytes as letters, and returns true. Without such
+  /// a step it does what apply() does, and returns false.
   virtual bool apply_to_bytes(Pieces& pieces) const {
     apply(pieces);
     return false;
   }
 };
 
-/// A pre-tokenizer of a tokenizer.json. Throws ConfigError for what is damaged or unknown.
+/// Reads the pre-tokenizer of a tokenizer.json. Throws ConfigError if it is damaged or unknown.
 [[nodiscard]] std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonView& json);
 
 // clang-format off
 [[nodiscard]] std::unique_ptr<PreTokenizer> read_byte_level(const JsonView& json);
 [[nodiscard]] std::unique_ptr<PreTokenizer> read_metaspace(const JsonView& json);
 [[nodiscard]] std::unique_ptr<PreTokenizer> read_split(const JsonView& json);
-/// The others cut where the class of a character says so; nullptr when `json` is none of them.
+/// Reads the pre-tokenizers that cut by the class of each character; nullptr for any other one.
 [[nodiscard]] std::unique_ptr<PreTokenizer> read_cut_by_class(const JsonView& json);
 // clang-format on
 

@@ -13,8 +13,8 @@
 
 namespace accelerate {
 
-/// Columns in the order in which they were put in: "input_ids", perhaps "token_type_ids",
-/// "attention_mask" and others that were asked for. A value type without LibTorch; collators of
+/// Named columns, in the order of insertion: "input_ids", perhaps "token_type_ids",
+/// "attention_mask" and others that were asked for. A value type without LibTorch; the collators in
 /// datasets/ make tensors of it.
 class BatchEncoding {
  public:
@@ -27,7 +27,7 @@ class BatchEncoding {
   explicit BatchEncoding(std::vector<std::pair<std::string, Column>> columns,
                          std::vector<Encoding> encodings = {});
 
-  /// Throws UsageError, with the names that are there, for another one.
+  /// Throws UsageError for an unknown name; the message lists the names of the columns.
   [[nodiscard]] const Column& operator[](std::string_view name) const;
   [[nodiscard]] bool contains(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> keys() const;
@@ -36,22 +36,22 @@ class BatchEncoding {
   }
   [[nodiscard]] const Column& input_ids() const { return (*this)["input_ids"]; }
 
-  /// Rows: as many as texts, or more when what truncation cut off has rows of its own.
+  /// The number of rows: one per text, or more if overflowing tokens have their own rows.
   [[nodiscard]] std::size_t size() const {
     return columns_.empty() ? 0 : columns_.front().second.size();
   }
-  /// Replaces a column or puts it at the end. Throws UsageError for another number of rows.
+  /// Replaces a column, or adds it at the end. Throws UsageError if it has another number of rows.
   void set(std::string_view name, Column column);
 
-  /// Tokens, offsets and words of each row; empty for what pad() made of columns.
+  /// The tokens, offsets and words of each row; empty if PreTrainedTokenizer::pad() padded rows.
   [[nodiscard]] const std::vector<Encoding>& encodings() const { return encodings_; }
   [[nodiscard]] const std::vector<std::string>& tokens(std::size_t row = 0) const;
   /// The word of each token, kNone for special tokens.
   [[nodiscard]] const std::vector<std::int32_t>& word_ids(std::size_t row = 0) const;
-  /// 0 or 1 for the text of a pair that each token is of, kNone for special tokens.
+  /// The text of each token: 0, 1 for the second text of a pair, kNone for special tokens.
   [[nodiscard]] const std::vector<std::int32_t>& sequence_ids(std::size_t row = 0) const;
-  /// The token that a character belongs to; nullopt for a space between tokens. `sequence` counts
-  /// the texts of a pair.
+  /// The token that a character belongs to; nullopt for a space between tokens. `sequence` is 1 for
+  /// the second text of a pair.
   [[nodiscard]] std::optional<std::size_t> char_to_token(std::size_t row, std::uint32_t character,
                                                          std::int32_t sequence = 0) const;
   /// The characters of a token; nullopt for special tokens.
@@ -59,7 +59,7 @@ class BatchEncoding {
   /// Tokens [first, last) of a word; nullopt if it has none.
   [[nodiscard]] std::optional<std::pair<std::size_t, std::size_t>> word_to_tokens(
       std::size_t row, std::int32_t word, std::int32_t sequence = 0) const;
-  /// Which text each row comes from, when rows overflow.
+  /// The number of the text that each row comes from; empty without return_overflowing_tokens.
   [[nodiscard]] const Row& overflow_to_sample_mapping() const { return samples_; }
   void set_overflow_to_sample_mapping(Row samples) { samples_ = std::move(samples); }
 

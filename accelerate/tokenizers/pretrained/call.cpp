@@ -43,7 +43,7 @@ namespace {
 
 using Strategy = Padding::Strategy;
 
-// What the options of a call come to.
+// What the options of a call mean for the tokenizer.
 struct Plan {
   std::optional<TruncationOptions> truncation;
   std::optional<PaddingOptions> padding;
@@ -105,13 +105,14 @@ std::vector<TextInput> inputs_of(const Texts& text, const Texts& pair) {
   std::vector<TextInput> inputs;
   for (std::size_t i = 0; i < text.all().size(); ++i) {
     inputs.push_back({text.all()[i]});
-    // As in Python an empty pair of a single text is none.
+    // As in Python, an empty second text of a single text counts as none.
     if (has_pair && (text.is_batch() || !pair.all()[i].empty())) inputs.back().pair = pair.all()[i];
   }
   return inputs;
 }
 
-// Puts what overflowed behind the row it comes from.
+// Makes rows of overflowing parts, each after the row that it comes from. Appends the number of
+// each row's text to `samples`.
 std::vector<Encoding> rows_of(std::vector<Encoding> encodings, BatchEncoding::Row& samples) {
   std::vector<Encoding> rows;
   for (std::size_t i = 0; i < encodings.size(); ++i) {
@@ -166,7 +167,7 @@ void fill_up(BatchEncoding::Row& row, std::size_t length, std::int64_t value, Si
   row.insert(side == Side::right ? row.end() : row.begin(), length - row.size(), value);
 }
 
-// The length to which each row is filled up; nullopt: none is.
+// Returns the length to which rows are padded; nullopt if they are not padded.
 std::optional<std::size_t> padded_length(const CallSettings& settings,
                                          const BatchEncoding::Column& ids,
                                          const TokenizerPadOptions& options) {

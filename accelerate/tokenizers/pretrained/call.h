@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-/// What of a tokenizer's configuration a call needs.
+/// The part of a tokenizer's configuration that a call needs.
 struct CallSettings {
   std::optional<std::size_t> model_max_length;
   std::optional<std::string> pad_token;

@@ -7,9 +7,9 @@
 
 namespace accelerate::detail {
 
-/// Parses the JSON object `text`; `file` stands for it in messages, `allowed` for what it should
-/// be. Throws ConfigError for anything else, and for nesting beyond 64 levels: to copy a value
-/// takes stack for each level.
+/// Parses the JSON object `text`. Messages name the file as `file` and the expected content as
+/// `allowed`. Throws ConfigError if `text` is not a JSON object, or nests beyond 64 levels: copying
+/// a value takes stack for each level.
 [[nodiscard]] nlohmann::json parse_object(std::string_view text, const std::string& file,
                                           const std::string& allowed);
 

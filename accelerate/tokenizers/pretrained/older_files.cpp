@@ -30,7 +30,7 @@ std::string read_text(const std::filesystem::path& file) {
   return text;
 }
 
-// Lines as Python's universal newlines cut them.
+// Cuts lines at \n and at \r\n.
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   for (std::size_t at = 0; at < text.size();) {
@@ -43,7 +43,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Of vocab.txt: a word a line, its id the number of the line.
+// Reads vocab.txt: one word per line, whose id is the number of the line.
 Json read_vocab_txt(const std::filesystem::path& file) {
   Json vocab = Json::object();
   const std::string text = read_text(file);
@@ -217,7 +217,7 @@ class OlderFilesMaker {
             {"invert", false}};
   }
 
-  // Only what `add_bos_token` and `add_eos_token` ask for.
+  // Adds only the tokens that `add_bos_token` and `add_eos_token` ask for.
   [[nodiscard]] Json plain_template() const {
     return template_of(config_, [&](const std::string& token) { return id_of_any(token); });
   }

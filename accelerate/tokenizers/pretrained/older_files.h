@@ -9,9 +9,10 @@
 
 namespace accelerate::detail {
 
-/// A tokenizer.json made of the older files in `folder`, as the class that `config` names makes it;
-/// nullopt if there are none. Throws ConfigError for damaged files and for a class that is unknown
-/// here. A SentencePiece model without a known class is read as SentencePiece itself reads it.
+/// Makes a tokenizer.json of the older files in `folder`, as the class named in `config` does.
+/// Returns nullopt if there are no such files. Throws ConfigError for damaged files and for a class
+/// that is not supported. Without a known class, a SentencePiece model is read as SentencePiece
+/// itself reads it.
 /// Source: the constructors of transformers 5.23.
 [[nodiscard]] std::optional<std::string> tokenizer_of_older_files(
     const std::filesystem::path& folder, const TokenizerConfig& config);

@@ -52,7 +52,7 @@ bool is_same(const AddedToken& a, const AddedToken& b) {
   return a.content == b.content && flags(a) == flags(b);
 }
 
-// What the configuration names and the vocabulary does not look for yet, in Transformers' order.
+// Returns the configuration's tokens that are not added tokens yet, in Transformers' order.
 std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
                                        const detail::TokenizerConfig& config) {
   std::vector<AddedToken> missing;
@@ -110,7 +110,7 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-// As Transformers cleans: the spaces that WordPiece puts before punctuation.
+// Removes the spaces that WordPiece puts before punctuation, as Transformers does.
 std::string cleaned_up(std::string text) {
   for (const auto& [from, to] :
        std::initializer_list<std::pair<std::string_view, std::string_view>>{{" .", "."},
@@ -128,7 +128,7 @@ std::string cleaned_up(std::string text) {
   return text;
 }
 
-// Each is small beside weights, and few repositories have more than two.
+// Each file is small compared with weights, and few repositories have more than two.
 const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",
                                                   "tokenizer_config.json",
                                                   "special_tokens_map.json",

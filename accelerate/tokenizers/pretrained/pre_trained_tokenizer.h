@@ -20,7 +20,7 @@
 
 namespace accelerate {
 
-/// One text or several, by whatever a caller has them in.
+/// One text or several. Converts from every type of string, and from lists of strings.
 class Texts {
  public:
   Texts() = default;
@@ -47,7 +47,7 @@ class Truncation {
   Truncation(std::string_view word);                                    // NOLINT
   Truncation(const char* word) : Truncation(std::string_view(word)) {}  // NOLINT
 
-  /// Whether a caller said anything at all.
+  /// Whether the caller gave a value.
   [[nodiscard]] bool is_given() const { return is_given_; }
   [[nodiscard]] const std::optional<TruncationStrategy>& strategy() const { return strategy_; }
 
@@ -68,7 +68,7 @@ class Padding {
   Padding(const char* word) : Padding(std::string_view(word)) {}  // NOLINT
 
   [[nodiscard]] Strategy strategy() const { return strategy_; }
-  /// Whether it was said in a word: then max_length alone cuts nothing, as in Python.
+  /// Whether it was given as a word. Then max_length alone does not truncate, as in Python.
   [[nodiscard]] bool is_word() const { return is_word_; }
 
  private:
@@ -78,22 +78,22 @@ class Padding {
 
 /// Options of a call, with Transformers' names and defaults.
 struct TokenizerCallOptions {
-  /// true: the longest text first, one token at a time. Without `max_length` cuts to
-  /// model_max_length(); a tokenizer that has none then cuts nothing.
+  /// true: shortens the longer text first, one token at a time. Without `max_length` the limit is
+  /// model_max_length(); a tokenizer without that limit truncates nothing.
   Truncation truncation = {};
-  Padding padding = {};                        ///< true: to the longest of the batch.
+  Padding padding = {};                        ///< true: to the longest text of the batch.
   std::optional<std::size_t> max_length = {};  ///< In tokens, special ones included.
-  Texts text_pair = {};                        ///< A second text for each.
+  Texts text_pair = {};                        ///< A second text for each text.
   bool add_special_tokens = true;
-  std::size_t stride = 0;  ///< Tokens that overflowing rows share.
+  std::size_t stride = 0;  ///< Tokens that an overflowing row shares with the row before.
   std::optional<std::size_t> pad_to_multiple_of = {};
   std::optional<Side> padding_side = {};           ///< Else padding_side().
   std::optional<bool> return_token_type_ids = {};  ///< Else as model_input_names() says.
   std::optional<bool> return_attention_mask = {};  ///< Else as model_input_names() says.
-  bool return_overflowing_tokens = false;          ///< Rows for what truncation cut off.
+  bool return_overflowing_tokens = false;          ///< Adds rows for what truncation cut off.
   bool return_special_tokens_mask = false;
   bool return_length = false;
-  bool strict_utf8 = false;  ///< DataError for what is no UTF-8.
+  bool strict_utf8 = false;  ///< Throws DataError for malformed UTF-8.
 };
 
 /// Options of pad().
@@ -105,44 +105,45 @@ struct TokenizerPadOptions {
   std::optional<bool> return_attention_mask = {};
 };
 
-/// Tokens by the name of their role; nullopt changes nothing.
+/// Special tokens by role; nullopt leaves the role's token as it is.
 struct SpecialTokens {
   std::optional<AddedToken> bos_token = {}, eos_token = {}, unk_token = {}, sep_token = {};
   std::optional<AddedToken> pad_token = {}, cls_token = {}, mask_token = {};
   std::vector<AddedToken> extra_special_tokens = {};
 };
 
-/// A value handle: copies share everything. Calling it from several threads is safe; changing it
-/// (add_tokens and its kin, the setters) while another thread calls is not.
+/// A value handle: copies share everything. Several threads may use it at the same time, but not
+/// while one changes it by add_tokens(), add_special_tokens() or a setter.
 class PreTrainedTokenizer {
  public:
   /// Opens a folder, or a repository of the hub, whose files it fetches by fetch_folder(). Reads
   /// tokenizer.json, or older files: vocab.txt, vocab.json with merges.txt, a SentencePiece model.
-  /// Throws ConfigError for damaged files and what is unknown here, FileError for what is missing,
-  /// and what fetch_folder() throws.
+  /// Throws ConfigError for files that are damaged or not supported, FileError if the folder holds
+  /// no tokenizer, and what fetch_folder() throws.
   [[nodiscard]] static PreTrainedTokenizer from_pretrained(const std::string& name_or_folder,
                                                            const HubOptions& options = {});
-  /// Of a tokenizer that was made by hand, without special tokens.
+  /// Wraps a tokenizer that was made by hand. No special token has a role yet.
   explicit PreTrainedTokenizer(Tokenizer tokenizer);
 
-  /// The columns that model_input_names() lists, one row a text, on all cores. Throws UsageError
-  /// for options that contradict each other, for padding without a pad token, for as many texts as
-  /// pairs, and for a max_length that special tokens fill.
+  /// Encodes texts on all cores. Returns the columns that model_input_names() lists, one row per
+  /// text. Throws UsageError for options that contradict each other, for padding without a pad
+  /// token, if texts and second texts differ in number, and if special tokens exceed max_length.
   [[nodiscard]] BatchEncoding operator()(const Texts& text,
                                          const TokenizerCallOptions& options = {}) const;
-  /// The ids of one text or pair.
+  /// Returns the ids of one text or pair.
   [[nodiscard]] std::vector<std::int64_t> encode(const std::string& text,
                                                  const TokenizerCallOptions& options = {}) const;
-  /// The tokens of one text, without special ones.
+  /// Returns the tokens of one text, without special tokens.
   [[nodiscard]] std::vector<std::string> tokenize(const std::string& text) const;
-  /// Fills up columns that were encoded without padding: "input_ids", "attention_mask" (made if it
-  /// is missing), "token_type_ids" and "special_tokens_mask"; leaves other columns as they are.
+  /// Pads columns that were encoded without padding: "input_ids", "attention_mask" (made if it is
+  /// missing), "token_type_ids" and "special_tokens_mask". Leaves other columns as they are.
   [[nodiscard]] BatchEncoding pad(BatchEncoding batch,
                                   const TokenizerPadOptions& options = {}) const;
 
-  /// Text of ids. Unlike Tokenizer::decode() keeps special tokens, as Transformers does. Cleaning
-  /// takes the spaces before punctuation away: by default as tokenizer_config.json says, never for
-  /// BPE. Ids that name no token are left out. Throws UsageError for negative ids.
+  /// Returns the text of `ids`. Unlike Tokenizer::decode() it keeps special tokens by default, as
+  /// Transformers does. Cleaning up removes the spaces before punctuation: by default as
+  /// tokenizer_config.json says, never for BPE. Leaves out ids that name no token. Throws
+  /// UsageError for negative ids.
   [[nodiscard]] std::string decode(std::span<const std::int64_t> ids,
                                    bool skip_special_tokens = false,
                                    std::optional<bool> clean_up_tokenization_spaces = {}) const;
@@ -150,7 +151,7 @@ class PreTrainedTokenizer {
       std::span<const std::vector<std::int64_t>> rows, bool skip_special_tokens = false,
       std::optional<bool> clean_up_tokenization_spaces = {}) const;
 
-  /// An unknown token has the id of unk_token, or nullopt without one.
+  /// Returns the token's id. For an unknown token: the id of unk_token, or nullopt without one.
   [[nodiscard]] std::optional<std::int64_t> convert_tokens_to_ids(std::string_view token) const;
   /// Throws UsageError for an unknown token without unk_token.
   [[nodiscard]] std::vector<std::int64_t> convert_tokens_to_ids(
@@ -160,9 +161,10 @@ class PreTrainedTokenizer {
       std::span<const std::int64_t> ids, bool skip_special_tokens = false) const;
   [[nodiscard]] std::string convert_tokens_to_string(std::vector<std::string> tokens) const;
 
-  /// Adds tokens that are not in the vocabulary; how many were new. Then resize the embeddings.
+  /// Adds tokens that are not in the vocabulary, and returns how many were new. The model's
+  /// embeddings must then be resized.
   std::size_t add_tokens(const std::vector<AddedToken>& tokens);
-  /// Names special tokens, and adds them where they are new.
+  /// Gives special tokens their roles, and adds the new ones. Returns how many were new.
   std::size_t add_special_tokens(const SpecialTokens& tokens);
 
   // clang-format off
@@ -182,16 +184,16 @@ class PreTrainedTokenizer {
   [[nodiscard]] std::optional<std::int64_t> mask_token_id() const;
   // clang-format on
   [[nodiscard]] std::vector<std::string> extra_special_tokens() const;
-  /// Each once: the named ones in the order above, then the extra ones.
+  /// Each special token once: the named ones in the order above, then the extra ones.
   [[nodiscard]] std::vector<std::string> all_special_tokens() const;
   [[nodiscard]] std::vector<std::int64_t> all_special_ids() const;
-  /// By "bos_token", "eos_token", …
+  /// The special tokens by role: "bos_token", "eos_token", …
   [[nodiscard]] std::map<std::string, std::string> special_tokens_map() const;
-  /// 1 for each special id, otherwise 0.
+  /// Returns 1 for each special id and 0 for any other.
   [[nodiscard]] std::vector<std::int64_t> get_special_tokens_mask(
       std::span<const std::int64_t> ids) const;
 
-  /// Entries of the vocabulary, without and with added tokens.
+  /// The number of entries of the vocabulary, without added tokens; size() includes them.
   [[nodiscard]] std::size_t vocab_size() const;
   [[nodiscard]] std::size_t size() const;
   [[nodiscard]] const std::map<std::uint32_t, AddedToken>& added_tokens_decoder() const;
@@ -205,17 +207,18 @@ class PreTrainedTokenizer {
   void set_truncation_side(Side side);
   [[nodiscard]] const std::vector<std::string>& model_input_names() const;
   [[nodiscard]] const std::string& name_or_path() const;
-  /// What does the work, with the vocabulary that all copies share.
+  /// The tokenizer that does the work. All copies share its vocabulary.
   [[nodiscard]] const Tokenizer& backend_tokenizer() const;
 
-  /// Writes tokenizer.json and tokenizer_config.json, each whole or not at all, and makes the
-  /// folder. Python's AutoTokenizer loads it. Throws FileError.
+  /// Makes the folder and writes tokenizer.json and tokenizer_config.json, each whole or not at
+  /// all. Python's AutoTokenizer loads the folder. Returns the files' paths. Throws FileError.
   std::vector<std::filesystem::path> save_pretrained(const std::filesystem::path& folder) const;
-  /// save_pretrained() into a repository of the hub, made if there is none, in one commit. Throws
-  /// what save_pretrained(), create_repo() and upload_folder() throw.
+  /// Uploads what save_pretrained() writes to a repository of the hub, in one commit. Creates the
+  /// repository if there is none. Throws what save_pretrained(), create_repo() and upload_folder()
+  /// throw.
   CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {}) const;
 
-  /// Not here: throw UsageError, with what to use instead.
+  /// Not supported: both throw UsageError, which says what to use instead.
   [[noreturn]] void apply_chat_template() const;
   [[noreturn]] void train_new_from_iterator() const;
 
@@ -224,7 +227,7 @@ class PreTrainedTokenizer {
   std::shared_ptr<State> state_;
 };
 
-/// As Python's: chooses by the files and by tokenizer_config.json.
+/// As Python's AutoTokenizer: the files and tokenizer_config.json decide what is made.
 struct AutoTokenizer {
   [[nodiscard]] static PreTrainedTokenizer from_pretrained(const std::string& name_or_folder,
                                                            const HubOptions& options = {}) {

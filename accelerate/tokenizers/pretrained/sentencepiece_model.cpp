@@ -43,7 +43,7 @@ class Message {
                       "; allowed is a SentencePiece model");
   }
 
-  /// What `field` holds; an error where it is of another kind.
+  /// Returns the value of `field`. Throws ConfigError if it is of another kind.
   [[nodiscard]] std::uint64_t number_of(const Field& field) const {
     check(field, Wire::number, "a number");
     return field.value;
@@ -113,7 +113,7 @@ class Message {
   const Source& source_;
 };
 
-// A choice of `last`, counted from 1.
+// Reads a choice from 1 to `last`.
 template <typename Choice>
 Choice choice_of(const Message& message, const Field& field, Choice last, const char* what) {
   const std::uint64_t value = message.number_of(field);

@@ -27,10 +27,10 @@ struct SentencePieceModel {
   bool adds_dummy_prefix = true, removes_extra_whitespaces = true, escapes_whitespaces = true;
 };
 
-/// Throws FileError for what cannot be read, ConfigError for what is no such model. Source of the
-/// field numbers: sentencepiece_model.proto.
+/// Reads a model. Throws FileError if it cannot be read, ConfigError if it is not a SentencePiece
+/// model. Source of the field numbers: sentencepiece_model.proto.
 [[nodiscard]] SentencePieceModel read_sentencepiece(const std::filesystem::path& file);
-/// The same of bytes; `name` stands for the file in messages.
+/// Parses the bytes of a model; `name` stands for the file in messages. Throws ConfigError.
 [[nodiscard]] SentencePieceModel parse_sentencepiece(std::string_view bytes,
                                                      const std::string& name);
 

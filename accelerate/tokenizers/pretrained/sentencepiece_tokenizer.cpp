@@ -23,7 +23,7 @@ using Vocab = std::vector<std::pair<std::string, float>>;
 
 constexpr char kBlank[] = "▁";
 
-// The place of each piece: its id, or what its score gives it among the others.
+// Returns the place of each piece: its id, or its rank by score if `by_score`.
 std::vector<std::size_t> places_of(const Vocab& vocab, bool by_score) {
   std::vector<std::size_t> order(vocab.size()), places(vocab.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -33,11 +33,11 @@ std::vector<std::size_t> places_of(const Vocab& vocab, bool by_score) {
   return places;
 }
 
-// Every way to make a piece of two others, the pieces in the order of their places, then by the ids
-// of the halves.
+// Returns every way to make a piece of two others, ordered by the place of the piece, then by the
+// lengths of the halves.
 Json merges_of(const Vocab& vocab, const std::vector<std::size_t>& places) {
   std::unordered_map<std::string_view, std::size_t> ids;
-  // Halves of a length that no piece has are not looked for: pieces may be as long as the file.
+  // Halves of a length that no piece has are not looked up: pieces may be as long as the file.
   std::unordered_set<std::size_t> lengths;
   for (std::size_t id = 0; id < vocab.size(); ++id) {
     ids[vocab[id].first] = id;
@@ -190,8 +190,7 @@ class SentencePieceMaker {
   }
 
   void make_xlm_roberta(Json& root) {
-    // fairseq's order: <s>, <pad>, </s>, <unk>, then the pieces behind the first three, then
-    // <mask>.
+    // fairseq's order: <s>, <pad>, </s>, <unk>, then the pieces after the first three, then <mask>.
     Vocab ordered{{"<s>", 0}, {"<pad>", 0}, {"</s>", 0}, {"<unk>", 0}};
     if (vocab_.size() > 3) ordered.insert(ordered.end(), vocab_.begin() + 3, vocab_.end());
     ordered.emplace_back("<mask>", 0.0F);
@@ -214,7 +213,7 @@ class SentencePieceMaker {
     root["post_processor"] = around("[CLS]", "[SEP]", false, /*second_type=*/1);
   }
 
-  // SentencePiece's own way.
+  // Reads the model as SentencePiece itself does.
   void make_plain(Json& root) {
     if (model_.algorithm == Algorithm::word || model_.algorithm == Algorithm::character) {
       throw ConfigError(file_ + ": was trained with the algorithm '" +
@@ -249,7 +248,7 @@ class SentencePieceMaker {
     return found->second;
   }
 
-  // Of the vocabulary, which no longer changes.
+  // Returns the ids of all pieces. The vocabulary must not change after the first call.
   const std::unordered_map<std::string_view, std::size_t>& ids() {
     if (ids_.empty()) {
       for (std::size_t id = 0; id < vocab_.size(); ++id) ids_.try_emplace(vocab_[id].first, id);

@@ -1,4 +1,4 @@
-// A tokenizer.json made of a SentencePiece model.
+// Makes a tokenizer.json of a SentencePiece model.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,15 @@
 
 namespace accelerate::detail {
 
-/// As the class that `config` names makes it; without a known class, as SentencePiece reads its
-/// model. `file` stands for the model in messages. Throws ConfigError for the algorithms word and
-/// character.
+/// Makes a tokenizer.json of `model` as the class named in `config` does; without a known class, as
+/// SentencePiece itself reads the model. `file` stands for the model in messages. Throws
+/// ConfigError for the algorithms word and character.
 [[nodiscard]] nlohmann::json tokenizer_of_sentencepiece(SentencePieceModel model,
                                                         const TokenizerConfig& config,
                                                         const std::string& file);
 
-/// A post-processor that adds what `add_bos_token` and `add_eos_token` of `config` ask for.
+/// Returns a post-processor that adds the tokens that `add_bos_token` and `add_eos_token` of
+/// `config` ask for.
 [[nodiscard]] nlohmann::json template_of(
     const TokenizerConfig& config, const std::function<nlohmann::json(const std::string&)>& id_of);
 

@@ -21,16 +21,17 @@ enum class Recipe { none, bert, gpt2, roberta, qwen2, llama, t5, xlm_roberta, al
 struct TokenizerClass {
   std::string_view name;
   Recipe recipe;
-  /// "" where a class has none.
+  /// By role; "" if the class has no such token.
   std::array<std::string_view, kRoleCount> special_tokens;
   bool has_token_type_ids = false;
   Side padding_side = Side::right;
 };
 
-/// The class of that name, with or without "Fast" behind it. Another class adds nothing: then the
-/// files alone decide. Source: transformers 5.23, the signatures of the classes' constructors.
+/// Returns the class of that name, with or without "Fast" at its end. For an unknown name returns a
+/// class that adds nothing, so that the files alone decide.
+/// Source: transformers 5.23, the signatures of the classes' constructors.
 [[nodiscard]] const TokenizerClass& tokenizer_class(std::string_view name);
-/// The class of a `model_type` of config.json.
+/// Returns the class that belongs to a `model_type` of config.json.
 [[nodiscard]] const TokenizerClass& tokenizer_class_of_model(std::string_view model_type);
 
 }  // namespace accelerate::detail

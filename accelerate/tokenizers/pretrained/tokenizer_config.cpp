@@ -39,13 +39,13 @@ Source read_object(const std::filesystem::path& file) {
 
 constexpr std::array kFlags{"special", "lstrip", "rstrip", "single_word", "normalized"};
 
-// Whether `key` is true, false or not there.
+// Whether `key` is true, false, null or missing.
 bool is_flag(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found == json.end() || found->is_null() || found->is_boolean();
 }
 
-// "[PAD]", or the same as an object with its flags; nullopt for anything else.
+// Reads a token: "[PAD]", or an object with `content` and flags. nullopt for anything else.
 std::optional<AddedToken> token_of(const Json& json) {
   if (json.is_string())
     return AddedToken{.content = json.get<std::string>(), .special = true, .normalized = false};
@@ -137,7 +137,7 @@ class Reader {
     }
   }
 
-  // Here a token is special only if it says so.
+  // In `added_tokens_decoder` a token is special only if it says so.
   static AddedToken with_special_of(const Json& json, AddedToken token) {
     const auto says = [&](const char* key) { return json.contains(key) && !json[key].is_null(); };
     token.special = says("special") && token.special;
@@ -166,8 +166,8 @@ class Reader {
       config_.added[id.get<std::uint32_t>()] = {
           .content = content, .special = special, .normalized = !special};
     }
-    // Python asks for this older name only behind added_tokens.json, whose tokens are not special
-    // by it.
+    // Python reads this older key only after added_tokens.json, so that it makes no token of that
+    // file special.
     take_extra(map, "additional_special_tokens");
   }
 
@@ -178,7 +178,7 @@ class Reader {
            std::ranges::any_of(config_.extra, is_it);
   }
 
-  // A name alone does not say how its token is looked for.
+  // A role may name only the content of a token; the added token of this content has the flags.
   void take_flags_of_added_tokens() {
     for (const auto& [id, token] : config_.added) {
       for (auto& named : config_.named) {
@@ -273,7 +273,7 @@ TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
 
 std::string write_tokenizer_config(const TokenizerConfig& config) {
   Json values = config.values;
-  // tokenizer.json has these, and the folder has no older files beside it.
+  // tokenizer.json holds these values, and a saved folder has no older files.
   for (const char* const key :
        {"added_tokens_decoder", "additional_special_tokens", "special_tokens_map_file",
         "tokenizer_file", "name_or_path", "max_len"}) {

@@ -21,7 +21,7 @@ struct TokenizerConfig {
   TokenizerClass of_class;
   std::array<std::optional<AddedToken>, kRoleCount> named;
   std::vector<AddedToken> extra;
-  /// Of `added_tokens_decoder`, or of added_tokens.json in older folders.
+  /// By id: from `added_tokens_decoder`, or from added_tokens.json in older folders.
   std::map<std::uint32_t, AddedToken> added;
   std::vector<std::string> model_input_names;
   /// nullopt: the tokenizer knows of no limit.
@@ -33,9 +33,10 @@ struct TokenizerConfig {
   [[nodiscard]] std::string token(Role role) const;
 };
 
-/// The text of a tokenizer_config.json.
+/// Returns the text of a tokenizer_config.json.
 [[nodiscard]] std::string write_tokenizer_config(const TokenizerConfig& config);
-/// Throws ConfigError, with file and key, for what is damaged.
+/// Reads the configuration in `folder`. Throws ConfigError, which names file and key, for a value
+/// that is damaged.
 [[nodiscard]] TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder);
 
 }  // namespace accelerate::detail

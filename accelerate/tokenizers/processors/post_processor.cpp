@@ -31,7 +31,7 @@ Encoding encoding_of(const SpecialToken& special, std::uint32_t type_id) {
           .overflowing = {}};
 }
 
-// Puts `special` before token `at`.
+// Inserts `special` before token `at`.
 void insert(Encoding& encoding, std::size_t at, const SpecialToken& special,
             std::uint32_t type_id) {
   const std::size_t count = special.ids.size();
@@ -145,7 +145,7 @@ class Template : public PostProcessor {
     }
   }
 
-  // What process() does to one text: the same, in its own memory.
+  // Does what process() does to one text, without copying it.
   void surround(Encoding& text, bool adds_special_tokens) const {
     std::size_t at = 0;
     for (const Piece& piece : single_) {
@@ -176,7 +176,7 @@ SpecialToken read_named(const JsonView& json, std::string_view key) {
   return {{parts[1].id()}, {std::string(parts[0].text())}};
 }
 
-// Drops the blanks that belong to tokens from their offsets.
+// Moves the offsets of tokens so that they exclude the blanks at the tokens' ends.
 void trim_offsets(Encoding& encoding, bool adds_space) {
   const auto is_blank = [](char32_t c) { return c == U'\u0120' || has(c, kWhiteSpace); };
   for (std::size_t i = 0; i < encoding.size(); ++i) {
@@ -187,7 +187,7 @@ void trim_offsets(Encoding& encoding, bool adds_space) {
     const auto trailing = static_cast<std::uint32_t>(
         std::find_if_not(token.rbegin(), token.rend(), is_blank) - token.rbegin());
     if (leading > 0) {
-      // The one blank that was added has no place; further ones were there.
+      // A single blank is the one that was added: it is not in the text. Several blanks are.
       if ((i == 0 || begin == 0) && adds_space && leading == 1) leading = 0;
       begin = std::min(begin + leading, end);
     }
@@ -196,7 +196,7 @@ void trim_offsets(Encoding& encoding, bool adds_space) {
   for (Encoding& part : encoding.overflowing) trim_offsets(part, adds_space);
 }
 
-// BERT's and RoBERTa's: [CLS] A [SEP] B [SEP] and <s> A </s></s> B </s>.
+// The post-processors of BERT and RoBERTa: [CLS] A [SEP] B [SEP] and <s> A </s></s> B </s>.
 class Classifier : public PostProcessor {
  public:
   Classifier(const JsonView& json, bool is_roberta)

@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 namespace {
 
-// Neighbours that regular expressions cannot tell apart.
+// A run of code points that regular expressions cannot tell apart.
 struct Alike {
   CodeRange range;
   std::uint32_t properties;
@@ -45,7 +45,7 @@ CharacterSet set_where(Predicate holds) {
   return set;
 }
 
-// The two letters of a category, in the order of the enumeration, and its name.
+// The two letters and the name of each category, in the order of the enumeration.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 30> kCategories{{
     {"lu", "uppercaseletter"},    {"ll", "lowercaseletter"},  {"lt", "titlecaseletter"},
     {"lm", "modifierletter"},     {"lo", "otherletter"},      {"mn", "nonspacingmark"},
@@ -80,7 +80,7 @@ std::string folded(std::string_view name) {
 }  // namespace
 
 CharacterSet& CharacterSet::add(const CharacterSet& other) {
-  // What is added at the end, as a set is built, costs nothing.
+  // Ranges that are added at the end, as while a set is built, need no sorting.
   const bool sorts = !ranges_.empty() && !other.ranges_.empty() &&
                      other.ranges_.front().first <= ranges_.back().last;
   const auto before = static_cast<std::ptrdiff_t>(ranges_.size());

@@ -25,7 +25,7 @@ class CharacterSet {
   [[nodiscard]] CharacterSet inverted() const;
   [[nodiscard]] CharacterSet common_with(const CharacterSet& other) const;
 
-  /// In order, apart from each other.
+  /// In ascending order, neither adjacent nor overlapping.
   [[nodiscard]] const std::vector<CodeRange>& ranges() const { return ranges_; }
   [[nodiscard]] bool operator==(const CharacterSet&) const = default;
 
@@ -33,10 +33,10 @@ class CharacterSet {
   std::vector<CodeRange> ranges_;
 };
 
-/// \s, \w or \d. The first call for any property costs 5 ms, once in a process.
+/// Returns the set of \s, \w or \d. The first call for any property costs 5 ms, once in a process.
 [[nodiscard]] CharacterSet set_of(Property property);
-/// \p{name}: a general category by its short or long name, Any, Assigned or ASCII; an empty set for
-/// another name. Case, spaces, hyphens and underscores do not count.
+/// Returns the set of \p{name}: a general category by its short or long name, Any, Assigned or
+/// ASCII. Any other name gives an empty set. Case, spaces, hyphens and underscores do not count.
 [[nodiscard]] CharacterSet set_of_category(std::string_view name);
 
 }  // namespace accelerate::detail

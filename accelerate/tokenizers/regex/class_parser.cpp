@@ -61,7 +61,7 @@ class ClassReader {
   }
 
  private:
-  // A ']' right behind '[' stands for itself.
+  // A ']' directly after '[' stands for itself.
   static bool is_first_bracket(bool is_first, CharacterSet& set) {
     if (is_first) set.add(CharacterSet(U']'));
     return is_first;

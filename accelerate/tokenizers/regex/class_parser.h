@@ -21,12 +21,12 @@ class PatternSource {
   /// Skips `text` if it stands here.
   bool take(std::string_view text);
   [[nodiscard]] char32_t previous() const { return pattern_[at_ - 1]; }
-  /// A literal character, escaped or not.
+  /// Reads a literal character, escaped or not.
   char32_t character();
 
   [[nodiscard]] std::size_t place() const { return at_; }
   void go_back(std::size_t place) { at_ = place; }
-  /// Throws ConfigError "the pattern '…' has, at character N, `what`".
+  /// Throws ConfigError "the pattern '…' has, before its character N, `what`".
   [[noreturn]] void refuse(const std::string& what) const;
 
  private:
@@ -37,11 +37,11 @@ class PatternSource {
   std::size_t at_ = 0;
 };
 
-/// \s, \d, \w, \h, \N, \O, \p{…} and their opposites; nullopt if none stands here.
+/// Reads \s, \d, \w, \h, \N, \O, \p{…} or an opposite of these; nullopt if none stands here.
 [[nodiscard]] std::optional<CharacterSet> read_escaped_set(PatternSource& source);
-/// A class in brackets.
+/// Reads a class in brackets.
 [[nodiscard]] CharacterSet read_class(PatternSource& source, bool ignores_case);
-/// Adds the other case of the letters of ASCII, and what else is equal to them: ſ and K.
+/// Adds the other case of the letters of ASCII, and the other characters equal to them: ſ and K.
 [[nodiscard]] CharacterSet with_other_case(const CharacterSet& set);
 
 }  // namespace accelerate::detail

@@ -52,7 +52,7 @@ struct Matching {
   }
 };
 
-// Moves a byte of the text along with a count of its characters.
+// Converts character numbers to byte offsets. Each number must be at least the one before.
 class Cursor {
  public:
   explicit Cursor(std::string_view text) : text_(text) {}
@@ -66,7 +66,7 @@ class Cursor {
   std::size_t byte_ = 0, character_ = 0;
 };
 
-// Code points, told apart by the sets that they are in.
+// Numbers code points by the sets that they are in. Code points in the same sets are of one kind.
 class Kinds {
  public:
   explicit Kinds(const std::vector<CharacterSet>& sets) {
@@ -86,7 +86,7 @@ class Kinds {
     return kinds;
   }
 
-  /// The kinds of the characters in `set`, one of those that all this was made for.
+  /// Returns the kinds of the characters in `set`, which must be one of the constructor's sets.
   [[nodiscard]] std::set<std::size_t> of(const CharacterSet& set) const {
     std::set<std::size_t> found;
     visit(set, [&](const Run& run, bool is_inside) {
@@ -101,7 +101,7 @@ class Kinds {
     std::size_t kind;
   };
 
-  // Cuts the runs where `set` begins and ends; calls `take(run, whether it is in the set)`.
+  // Cuts the runs where `set` begins and ends, and calls `take(run, is_inside)` for each part.
   template <typename Take>
   void visit(const CharacterSet& set, Take take) const {
     auto next = set.ranges().begin();
@@ -186,7 +186,7 @@ GeneralMatcher::GeneralMatcher(const std::string& pattern)
                                  PCRE2_DOTALL | PCRE2_NEVER_UTF, &error, &place, nullptr);
   if (program_->code == nullptr)
     throw ConfigError("the pattern '" + pattern + "' is refused by PCRE2: " + message_of(error));
-  // Without a just-in-time compiler, as on some processors, PCRE2 interprets.
+  // May fail: without a just-in-time compiler, as on some processors, PCRE2 interprets.
   pcre2_jit_compile(program_->code, PCRE2_JIT_COMPLETE);
 }
 

@@ -1,4 +1,4 @@
-// Any pattern, through PCRE2.
+// Matches any pattern through PCRE2.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace accelerate::detail {
 
-/// Numbers the kinds of characters that a pattern tells apart, and hands PCRE2 a text and a pattern
-/// of such numbers, one byte a character. So only our own tables say what a letter is, and PCRE2
-/// sees bytes, which it is fastest at.
+/// Numbers the kinds of characters that a pattern tells apart. PCRE2 gets text and pattern spelled
+/// in these numbers, one byte per character. So only our own tables say what a letter is, and PCRE2
+/// sees bytes, with which it is fastest.
 class GeneralMatcher : public Matcher {
  public:
   explicit GeneralMatcher(const std::string& pattern);

@@ -11,7 +11,7 @@
 namespace accelerate::detail {
 namespace {
 
-// What the patterns tell apart. A character may be several of these.
+// The kinds of characters that the patterns tell apart. A character may be of several kinds.
 enum Kind : std::uint8_t {
   kLetter = 1,       // \p{L}
   kNumber = 2,       // \p{N}
@@ -67,7 +67,7 @@ std::uint8_t look_up_kind(char32_t c) {
   return kind;
 }
 
-// At namespace scope, so that no call asks whether it is there yet.
+// At namespace scope, so that no call has to check whether it is initialized.
 const auto kAsciiKinds = [] {
   std::array<std::uint8_t, 128> kinds{};
   for (char32_t i = 0; i < kinds.size(); ++i) kinds[i] = look_up_kind(i);
@@ -78,12 +78,12 @@ std::uint8_t kind_of(char32_t c) {
   return c < kAsciiKinds.size() ? kAsciiKinds[c] : look_up_kind(c);
 }
 
-// The kind of the character at `at`, which is moved behind it; 0 at the end.
+// Returns the kind of the character at `at`, and moves `at` past it; 0 at the end.
 std::uint8_t next_kind(std::string_view text, std::size_t& at) {
   return at < text.size() ? kind_of(next_code_point(text, at)) : 0;
 }
 
-// The end of at most `limit` characters of some of `kinds`.
+// Returns the end of a run of at most `limit` characters, each of at least one of `kinds`.
 std::size_t end_of_run(std::string_view text, std::size_t at, unsigned kinds,
                        std::size_t limit = SIZE_MAX) {
   for (; at < text.size() && limit > 0; --limit) {
@@ -130,7 +130,7 @@ std::size_t any_contraction(std::string_view text, std::size_t at) {
   return at + contraction(lower, 0);
 }
 
-// \s+(?!\S)|\s+: the last one before a word is left to the word.
+// \s+(?!\S)|\s+: the last space before a word is left to the word.
 std::size_t spaces(std::string_view text, std::size_t at) {
   std::size_t end = end_of_run(text, at, kSpace);
   if (end == at || end == text.size()) return end;
@@ -187,8 +187,8 @@ std::size_t scan_llama3(std::string_view text, std::size_t at) {
   return lines_or_spaces(text, at);
 }
 
-// [begins a word]*[continues]+ if `at` has one, otherwise [begins a word]+; no contraction behind.
-// As both sets share characters, the first part gives back its last character that continues.
+// If `continues`: [begins a word]*[continues]+, otherwise [begins a word]+; without a contraction.
+// As both sets share characters, the first part gives back characters up to one that continues.
 std::size_t cased_word(std::string_view text, std::size_t at, bool continues) {
   const std::size_t middle = end_of_run(text, at, kBeginsWord);
   if (!continues) return middle;
@@ -264,7 +264,7 @@ std::size_t first_number(std::string_view text, std::size_t at) {
   return at;
 }
 
-// All of them have three bytes, of which the first is E3 to E9.
+// All these characters have three bytes. The first one is E3 to E9.
 std::size_t first_han_or_kana(std::string_view text, std::size_t at) {
   while (at < text.size() && static_cast<unsigned char>(text[at]) < 0xE3) ++at;
   return at;
@@ -279,7 +279,8 @@ std::size_t scan_han_and_kana(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Line ends are spelled \r and \n, though some authors write the characters themselves.
+// Line ends are spelled \r and \n here. Some authors write the characters themselves:
+// known_pattern() spells them out.
 constexpr std::array<KnownPattern, 7> kKnown{{
     {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", scan_gpt2},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",

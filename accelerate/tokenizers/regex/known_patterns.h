@@ -6,17 +6,18 @@
 
 namespace accelerate::detail {
 
-/// The end of the match that begins at byte `at` of `text`; `at` itself if none does.
+/// Returns the end of the match that begins at byte `at` of `text`; `at` if no match begins there.
 using Scanner = std::size_t (*)(std::string_view text, std::size_t at);
 
 struct KnownPattern {
   std::string_view spelling;
   Scanner match;
-  /// The first place from `at` on where a match may begin, for patterns that match here and there.
+  /// Returns the first place from `at` on where a match may begin. Set for patterns that match only
+  /// parts of a text.
   Scanner likely = nullptr;
 };
 
-/// A pattern spelled as its authors do; nullptr if there is none.
+/// Returns the known pattern with this spelling, as its authors write it; nullptr if there is none.
 [[nodiscard]] const KnownPattern* known_pattern(std::string_view spelling);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,5 @@
-// Regular expressions of a tokenizer.json: the dialect of Oniguruma, as far as it can be promised.
+// Regular expressions of a tokenizer.json, in the dialect of Oniguruma as far as equal results can
+// be guaranteed.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,7 @@ struct Match {
   bool operator==(const Match&) const = default;
 };
 
-/// How a pattern is searched for.
+/// Finds the matches of one pattern.
 class Matcher {
  public:
   virtual ~Matcher() = default;
@@ -26,15 +27,15 @@ class Matcher {
 class Regex {
  public:
   /// The patterns of GPT-2, Llama 3, Qwen 2, o200k and DeepSeek run as scanners written by hand,
-  /// all others through PCRE2. Throws ConfigError for what is no pattern, and for what PCRE2 or the
-  /// Unicode tables here might read otherwise than Oniguruma: back references, scripts, …
+  /// all others through PCRE2. Throws ConfigError for a malformed pattern, and for anything that
+  /// PCRE2 or the Unicode tables here might read unlike Oniguruma: back references, scripts, …
   /// Cost: 5 to 10 ms for other patterns, nothing for the known ones.
   [[nodiscard]] static Regex compile(const std::string& pattern);
-  /// As compile(), but always through PCRE2: what the scanners are compared with.
+  /// As compile(), but always through PCRE2. The scanners are compared with it.
   [[nodiscard]] static Regex compile_general(const std::string& pattern);
 
-  /// Appends the matches in `text`, well-formed UTF-8, in order. A match may be empty, though not
-  /// right behind another one. Throws DataError when a match takes more than a million steps.
+  /// Appends the matches in `text`, well-formed UTF-8, in order. A match may be empty, but not
+  /// directly after another match. Throws DataError when a match takes more than a million steps.
   /// Cost: 150 to 250 MB/s for the known patterns, 20 to 100 MB/s for others.
   void find_all(std::string_view text, std::vector<Match>& matches) const {
     matcher_->find_all(text, matches);

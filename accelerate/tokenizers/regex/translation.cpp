@@ -29,7 +29,7 @@ class Translator {
  private:
   static constexpr int kDeepest = 200, kMostSets = 1000;
 
-  // Up to the ')' that closes this group, or the end.
+  // Translates up to the ')' that closes this group, or to the end.
   void alternation(Flags flags) {
     if (++depth_ > kDeepest) source_.refuse("more than 200 groups within each other");
     bool is_begin = true;
@@ -71,7 +71,7 @@ class Translator {
     }
   }
 
-  // (?i) and the like, without a group of their own.
+  // Reads (?i) and the like, which have no group of their own; nullopt if none stands here.
   std::optional<Flags> inline_flags(const Flags& flags) {
     const auto begin = source_.place();
     if (!source_.take("(?")) return std::nullopt;
@@ -142,7 +142,7 @@ class Translator {
     if (!ignores_case) return put_set(CharacterSet(c));
     if (c >= 0x80) source_.refuse("a character beyond ASCII where case is ignored");
     const char32_t letter = c | 0x20;
-    // ß and ﬁ are equal to two letters that stand side by side.
+    // Where case is ignored, ß and ﬁ are equal to two adjacent letters.
     for (const std::u32string_view pair : {U"ss", U"st", U"ff", U"fi", U"fl"}) {
       if (last_letter_ == pair[0] && letter == pair[1])
         source_.refuse("'ss', 'st', 'ff', 'fi' or 'fl' where case is ignored");
@@ -162,7 +162,7 @@ class Translator {
     return repeats;
   }
 
-  // Nothing is captured, as nothing refers to it.
+  // Returns whether the group may be repeated. No group captures, as nothing refers to a group.
   bool begin_group(Flags& flags) {
     for (const char* const around : {"(?=", "(?!", "(?<=", "(?<!"}) {
       if (source_.take(around)) {
@@ -211,7 +211,7 @@ class Translator {
     return c == U'{' && read_interval(/*takes=*/false).has_value();
   }
 
-  // {n}, {n,}, {,m} or {n,m}, as PCRE2 spells it.
+  // Returns {n}, {n,}, {,m} or {n,m} in PCRE2's spelling, and moves past it if `takes`.
   std::optional<std::string> read_interval(bool takes) {
     const auto begin = source_.place();
     source_.next();
@@ -236,7 +236,7 @@ class Translator {
     if (source_.peek() == U'{') {
       put(*read_interval(/*takes=*/true));
       if (source_.take("+")) {
-        // Not possessive behind an interval, but a repetition of it.
+        // After an interval '+' is not possessive: it repeats the interval.
         insert("(?:", parts_before, text_before);
         put(")+");
       } else if (!source_.is_done() && source_.peek() == U'?') {
@@ -274,7 +274,8 @@ class Translator {
 
   void flush(int set) { translation_.parts.push_back({std::exchange(text_, {}), set}); }
 
-  // Before what was put when there were so many parts and so much text behind them.
+  // Inserts `text` at an earlier place: where there were this many parts, and this much text after
+  // them.
   void insert(std::string_view text, std::size_t parts_before, std::size_t text_before) {
     std::string& into =
         parts_before < translation_.parts.size() ? translation_.parts[parts_before].text : text_;
@@ -285,7 +286,7 @@ class Translator {
   Translation translation_;
   std::string text_;
   int depth_ = 0;
-  // Of the literal right before, where case is ignored.
+  // The letter directly before, where case is ignored; 0 if there is none.
   char32_t last_letter_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A regular expression of Oniguruma, with every set of characters taken out of it.
+// Translates a regular expression of Oniguruma for PCRE2, and takes every set of characters out.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-/// PCRE2's spelling, in parts: a text as it stands, then a set of characters.
+/// A pattern in PCRE2's spelling. Each part is a text to copy, then perhaps a set of characters.
 struct Translation {
   struct Part {
     std::string text;
@@ -19,8 +19,8 @@ struct Translation {
   std::vector<CharacterSet> sets;
 };
 
-/// Throws ConfigError, with the place in the pattern, for what is no pattern and for what PCRE2
-/// cannot be trusted to read alike.
+/// Translates `pattern`. Throws ConfigError, with the place in the pattern, if it is malformed or
+/// PCRE2 might read it differently.
 [[nodiscard]] Translation translate(std::string_view pattern);
 
 }  // namespace accelerate::detail

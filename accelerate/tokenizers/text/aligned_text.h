@@ -10,27 +10,27 @@
 
 namespace accelerate::detail {
 
-/// Bytes from `begin` up to `end`, of the original or of what became of it.
+/// Bytes from `begin` up to `end`, of the original text or of the changed one.
 struct Span {
   std::uint32_t begin = 0, end = 0;
   [[nodiscard]] std::size_t size() const { return end - begin; }
   bool operator==(const Span&) const = default;
 };
 
-/// A character of a new text. `change` 0: it takes the place of one character; 1: it is inserted
-/// behind the one before; -n: it takes the place of one character and n behind it vanish.
+/// A character of a new text. `change` 0: it replaces one character. 1: it is inserted after the
+/// character before it. -n: it replaces one character, and the n characters after that vanish.
 struct Change {
   char32_t c;
   int change;
 };
 
-/// Text under normalization. As long as every character stands where it stood, nothing is stored
-/// but the text. Source: the struct NormalizedString of `tokenizers`, whose rules for the origin of
-/// inserted and removed characters are kept.
+/// Text under normalization. As long as no character has moved, nothing but the text is stored.
+/// Source: the struct NormalizedString of `tokenizers`, whose rules for the origin of inserted and
+/// removed characters are kept.
 class AlignedText {
  public:
-  /// `original` must outlive this as long as nothing is changed; it begins `first_byte` bytes
-  /// behind the beginning of the whole input.
+  /// `original` must stay valid until the first change. It begins at byte `first_byte` of the whole
+  /// input.
   AlignedText(std::string_view original, std::size_t first_byte)
       : view_(original),
         original_bytes_(original.size()),
@@ -40,32 +40,32 @@ class AlignedText {
 
   [[nodiscard]] std::string_view view() const { return view_; }
 
-  /// Where the bytes from `begin` up to `end` come from, in bytes of the whole input; of an empty
-  /// range nothing is asked.
+  /// Returns where the bytes from `begin` up to `end` come from, in bytes of the whole input. Not
+  /// meant for empty ranges.
   [[nodiscard]] Span origin(std::size_t begin, std::size_t end) const;
 
-  /// The text becomes the characters of `changes`, of which the first stands for the character
-  /// behind `removed_first` others.
+  /// Replaces the text by the characters of `changes`. The first `removed_first` characters of the
+  /// old text vanish.
   void transform(const std::vector<Change>& changes, std::size_t removed_first = 0);
-  /// Keeps the characters that `keep` names.
+  /// Keeps the characters for which `keep` is true.
   void filter(const std::function<bool(char32_t)>& keep);
-  /// One character for each.
+  /// Replaces each character `c` by `to(c)`.
   void map(const std::function<char32_t(char32_t)>& to);
-  /// Puts `content` for each of `matches`, which stand in order and do not overlap.
+  /// Replaces each of `matches` by `content`. The matches must be in order and must not overlap.
   void replace(const std::vector<Span>& matches, std::string_view content);
   void prepend(std::string_view content);
   void append(std::string_view content);
   /// Drops white space at the ends.
   void strip(bool left, bool right);
 
-  /// Throws DataError when a text of so many bytes cannot be what an honest file makes of the
-  /// original: a list of "a" to "aa" would fill the memory.
+  /// Throws DataError if `bytes` is more than 1 MiB plus 64 times the original. No honest file
+  /// needs more, and one with many replacements of "a" by "aa" would fill the memory.
   void check_size(std::size_t bytes) const;
 
-  /// For normalizers that write a whole text themselves: `origins` has one entry a byte, or none
-  /// when every character stands where it stood.
+  /// Sets the whole text, for normalizers that write it themselves. `origins` has one entry per
+  /// byte, or is empty if no character has moved.
   void assign(std::string text, std::vector<Span> origins);
-  /// One entry a byte of view().
+  /// Returns where each byte of view() comes from.
   [[nodiscard]] std::vector<Span> origins() const;
 
  private:

@@ -9,15 +9,15 @@
 
 namespace accelerate::detail {
 
-/// The letter of each byte: printable Latin-1 is its own, the others are U+0100 and on.
+/// The letter of each byte: printable Latin-1 stands for itself, other bytes are U+0100 and up.
 [[nodiscard]] const std::array<char32_t, 256>& byte_letters();
-/// nullopt for what is no letter of a byte.
+/// Returns the byte that `letter` stands for; nullopt if there is none.
 [[nodiscard]] std::optional<unsigned char> byte_of_letter(char32_t letter);
 
 [[nodiscard]] std::string to_byte_letters(std::string_view bytes);
-/// nullopt when `letters` holds anything else.
+/// Returns the bytes; nullopt if `letters` holds a character that is not the letter of a byte.
 [[nodiscard]] std::optional<std::string> from_byte_letters(std::string_view letters);
-/// How many letters begin before byte `end`.
+/// Returns how many letters begin before byte `end`.
 [[nodiscard]] std::size_t count_byte_letters(std::string_view letters, std::size_t end);
 
 }  // namespace accelerate::detail

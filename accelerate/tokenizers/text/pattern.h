@@ -1,4 +1,4 @@
-// What a text is searched for: characters as they stand, or a regular expression.
+// What a text is searched for: a literal string or a regular expression.
 #pragma once
 
 #include <optional>
@@ -14,13 +14,14 @@ namespace accelerate::detail {
 
 class Pattern {
  public:
-  /// {"String": "…"} or {"Regex": "…"}
+  /// Reads {"String": "…"}, {"Regex": "…"} or a string.
   explicit Pattern(const JsonView& json);
   explicit Pattern(std::string text) : text_(std::move(text)) {}
 
-  /// The matches in `text`, in order, apart. Throws DataError when a match takes too long.
+  /// Returns the matches in `text`, in order and without overlap. Throws DataError when a match
+  /// takes too long.
   [[nodiscard]] std::vector<Span> find_all(std::string_view text) const;
-  /// The same, appended to `matches`.
+  /// Appends the matches in `text` to `matches`. Throws as above.
   void find_all(std::string_view text, std::vector<Match>& matches) const;
 
  private:

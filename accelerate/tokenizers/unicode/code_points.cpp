@@ -6,7 +6,8 @@
 namespace accelerate::detail {
 namespace {
 
-// The second byte of a character may be from `first` to `second`; 1 to 0 when `lead` begins none.
+// Returns the first and last value that the byte after `lead` may have; {1, 0} if `lead` begins no
+// character.
 std::pair<unsigned, unsigned> second_bytes(unsigned lead) {
   if (lead < 0xC2 || lead > 0xF4) return {1, 0};
   if (lead == 0xE0) return {0xA0, 0xBF};
@@ -21,7 +22,7 @@ struct Start {
   bool is_whole;
 };
 
-// How much of the beginning of `text` belongs to one character.
+// Returns how many bytes at the beginning of `text` belong to one character.
 Start start_of(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<unsigned>(static_cast<unsigned char>(text[i]));

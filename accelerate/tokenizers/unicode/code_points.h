@@ -7,7 +7,7 @@
 
 namespace accelerate::detail {
 
-/// Bytes of the character that begins with `lead`.
+/// Returns how many bytes the character that begins with `lead` has.
 [[nodiscard]] inline std::size_t width_of(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   if (byte < 0x80) return 1;
@@ -25,7 +25,7 @@ namespace accelerate::detail {
   return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
 }
 
-/// The character that begins at `at`, which is moved behind it.
+/// Returns the character that begins at `at`, and moves `at` past it.
 [[nodiscard]] inline char32_t next_code_point(std::string_view text, std::size_t& at) {
   const auto byte = [&](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(text[at + i]));
@@ -42,7 +42,7 @@ namespace accelerate::detail {
   return c;
 }
 
-/// The character that ends at `end`, which is moved before it.
+/// Returns the character that ends at `end`, and moves `end` to its beginning.
 [[nodiscard]] inline char32_t previous_code_point(std::string_view text, std::size_t& end) {
   do --end;
   while (!begins_character(text[end]));
@@ -86,9 +86,9 @@ inline void append_utf8(std::string& text, char32_t c) {
   return count;
 }
 
-/// `bytes` with U+FFFD for each part that is no UTF-8, as Python's `bytes.decode(errors="replace")`
-/// and Rust's `from_utf8_lossy` have it: one for the longest beginning of a character that is cut
-/// short, one for every other byte.
+/// Returns `bytes` with U+FFFD for each malformed part, as Python's
+/// `bytes.decode(errors="replace")` and Rust's `from_utf8_lossy` do. A character that is cut short
+/// becomes one U+FFFD, and so does every other malformed byte.
 [[nodiscard]] std::string replace_malformed(std::string_view bytes);
 
 }  // namespace accelerate::detail

@@ -20,7 +20,7 @@ bool is_open_syllable(char32_t c) {
   return is_syllable(c) && (c - 0xAC00) % 28 == 0;
 }
 
-// What the rules must know of the characters behind which a cluster may go on.
+// What the rules must know of the characters of a cluster so far.
 class Cluster {
  public:
   explicit Cluster(char32_t first) { add(first); }

@@ -11,7 +11,7 @@
 
 namespace accelerate::detail {
 
-/// Each its own bit, in the order of PROPERTIES in tests/reference/unicode_tables.py.
+/// Each property has its own bit, in the order of PROPERTIES in tests/reference/unicode_tables.py.
 enum Property : std::uint32_t {
   /// \s, \w and \d of a regular expression in Split or Replace (Oniguruma).
   kRegexSpace = 1U << 0,
@@ -26,24 +26,24 @@ enum Property : std::uint32_t {
   kNumeric = 1U << 6,
   /// Isolated by the pre-tokenizer Punctuation.
   kPunctuation = 1U << 7,
-  /// BertPreTokenizer isolates the first and drops the second.
+  /// BertPreTokenizer isolates punctuation and drops spaces.
   kBertPunctuation = 1U << 8,
   kBertSpace = 1U << 9,
-  /// `clean_text` of BertNormalizer drops the first and writes a space for the second.
+  /// `clean_text` of BertNormalizer drops kBertRemoved and writes a space for kBertToSpace.
   kBertRemoved = 1U << 10,
   kBertToSpace = 1U << 11,
-  /// `handle_chinese_chars` of BertNormalizer puts spaces around it.
+  /// `handle_chinese_chars` of BertNormalizer puts spaces around such a character.
   kBertCjk = 1U << 12,
-  /// `strip_accents` of BertNormalizer drops it, after NFD.
+  /// `strip_accents` of BertNormalizer drops such a character, after NFD.
   kBertMark = 1U << 13,
   /// Dropped by StripAccents.
   kCombiningMark = 1U << 14,
-  /// The normalizer Nmt drops the first and writes a space for the second.
+  /// The normalizer Nmt drops kNmtRemoved and writes a space for kNmtToSpace.
   kNmtRemoved = 1U << 15,
   kNmtToSpace = 1U << 16,
   /// Joins the grapheme cluster before it: Extend, ZWJ and SpacingMark of Unicode.
   kGraphemeExtend = 1U << 17,
-  /// Joins the grapheme cluster behind it.
+  /// Joins the grapheme cluster after it.
   kGraphemePrepend = 1U << 18,
   /// Stands alone: Control, CR and LF of Unicode.
   kGraphemeControl = 1U << 19,
@@ -58,7 +58,7 @@ enum Property : std::uint32_t {
   kIndicConsonant = 1U << 25,
   kIndicLinker = 1U << 26,
   kIndicExtend = 1U << 27,
-  /// Some composition has it as its second character; Hangul aside.
+  /// The second character of some composition, other than of Hangul.
   kComposesBehind = 1U << 28,
 };
 
@@ -82,7 +82,7 @@ enum Property : std::uint32_t {
   return record_of(c).category;
 }
 
-/// Canonical_Combining_Class: 0 for what is no mark that NFD moves.
+/// Canonical_Combining_Class: 0 for every character that NFD does not move.
 [[nodiscard]] inline std::uint8_t combining_class(char32_t c) {
   return record_of(c).combining_class;
 }
@@ -95,14 +95,14 @@ enum Property : std::uint32_t {
   return look_up(script_groups, script_blocks, script_values, c);
 }
 
-/// The lower case of `c` alone, up to three characters; empty if it is `c`.
+/// Returns the lower case of `c` alone, up to three characters; empty if it is `c` itself.
 [[nodiscard]] std::u32string_view lower_of(char32_t c);
-/// The full decomposition of `c`, canonical or compatibility; empty if it is `c`. Lives as long as
-/// the program.
+/// Returns the full decomposition of `c`, canonical or compatibility; empty if it is `c` itself.
+/// The view is valid as long as the program runs.
 [[nodiscard]] std::u32string_view nfd_of(char32_t c);
 [[nodiscard]] std::u32string_view nfkd_of(char32_t c);
 
-/// The canonical composition of two characters, Hangul included; nullopt if there is none.
+/// Returns the canonical composition of two characters, Hangul included; nullopt if there is none.
 /// Cost: four loads for nearly all pairs, otherwise a binary search among 940 compositions.
 [[nodiscard]] std::optional<char32_t> compose(char32_t first, char32_t second);
 

@@ -27,7 +27,7 @@ constexpr char32_t kLimit = 0x110000;
 constexpr unsigned kStageBits = 5;
 constexpr std::size_t kGroupCount = kLimit >> (2 * kStageBits);
 
-/// What is asked most, once for each combination that occurs.
+/// The properties that are asked for most. The table holds each combination that occurs once.
 struct Record {
   std::uint32_t properties;
   Category category;
@@ -62,7 +62,7 @@ extern const char32_t mapping_pool[];
 extern const Composition compositions[];
 extern const std::size_t composition_count;
 
-/// The value of `c` in a three-stage table.
+/// Returns the value of `c` in a three-stage table.
 template <typename Value>
 [[nodiscard]] inline Value look_up(const std::uint8_t* groups, const std::uint16_t* blocks,
                                    const Value* values, char32_t c) {

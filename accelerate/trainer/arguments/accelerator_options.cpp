@@ -43,14 +43,14 @@ bool asks_for_sharding(const TrainingArguments& args) {
 
 // --- fsdp_config, the variables and the file -----------------------------------------------------
 
-// Takes over a field of the file when neither code nor a variable has spoken.
+// Takes a field from the file if neither code nor a variable sets it.
 template <typename T>
 void take_from_file(std::optional<T>& field, const std::optional<T>& of_file,
                     const char* variable) {
   if (!field && !env(variable)) field = of_file;
 }
 
-// The strategy goes by two keys, of which a single one that is set speaks for both.
+// The strategy has two keys. If one of them is set, the file sets neither.
 void take_strategy_from_file(Plugin& plugin, const Plugin& file) {
   const bool said = plugin.sharding_strategy || plugin.reshard_after_forward ||
                     env("FSDP_SHARDING_STRATEGY") || env("FSDP_RESHARD_AFTER_FORWARD");
@@ -105,7 +105,7 @@ std::optional<ShardingStrategy> strategy_in_code(const Plugin& plugin) {
   return std::get<ShardingStrategy>(*plugin.reshard_after_forward);
 }
 
-// Version 2 knows two strategies by word; its groups are made by shard_group_size.
+// Version 2 knows two strategies by word; shard_group_size makes its groups.
 bool word_as_version_2(ShardingStrategy strategy) {
   using enum ShardingStrategy;
   if (strategy == FULL_SHARD || strategy == SHARD_GRAD_OP) return strategy == FULL_SHARD;
@@ -131,8 +131,8 @@ void take_words(Plugin& plugin, const FsdpOption& option, int version) {
   }
 }
 
-// What Transformers takes for granted: layers are units, checkpoints hold whole tensors, and rank
-// 0's parameters go to all.
+// Sets what Transformers takes for granted: layers are units, checkpoints hold whole tensors, and
+// rank 0's parameters go to all ranks.
 void take_defaults(Plugin& plugin, int version) {
   if (!plugin.auto_wrap_policy && !env("FSDP_AUTO_WRAP_POLICY")) {
     plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
@@ -152,7 +152,7 @@ bool plugin_recomputes(const Plugin& plugin) {
   return said ? *said : env_flag("FSDP_ACTIVATION_CHECKPOINTING", false);
 }
 
-// The models compute layers again by themselves, so the engine is not asked to.
+// The models recompute their layers themselves, so the engine is not asked to.
 void leave_recomputing_to_models(Plugin& plugin) {
   const auto& offload = plugin.activation_checkpointing_offload;
   if (offload ? *offload : env_flag("FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD", false)) {
@@ -164,7 +164,7 @@ void leave_recomputing_to_models(Plugin& plugin) {
   if (plugin_recomputes(plugin)) plugin.activation_checkpointing = false;
 }
 
-// An empty one when the launcher alone asks; nothing when nobody does.
+// Returns an empty plugin when only the launcher asks for sharding, and nothing when nobody asks.
 std::optional<Plugin> requested_plugin(const TrainingArguments& args,
                                        const ShardingRequest& request) {
   if (!asks_for_sharding(args)) return use_fsdp() ? std::optional<Plugin>(Plugin{}) : std::nullopt;
@@ -214,9 +214,9 @@ DataLoaderConfiguration loader_configuration(const TrainingArguments& args) {
           .non_blocking = config.non_blocking};
 }
 
-// Layers that are computed again want their parameters found once; other models may leave some out.
-// A sharded model has none of these settings: only what was said is handed on, for the Accelerator
-// to warn of.
+// Recomputed layers need DDP to find each parameter exactly once; other models may leave some out.
+// A sharded model has none of these settings. Only settings of the user are passed on for it, so
+// that the Accelerator warns of them.
 DistributedDataParallelKwargs ddp_kwargs(const TrainingArguments& args, bool sharded) {
   DistributedDataParallelKwargs kwargs;
   const bool tolerant = !sharded && !args.gradient_checkpointing;

@@ -15,13 +15,13 @@ namespace {
 using Args = TrainingArguments;
 using ArgumentKey = Key<Args>;
 
-// The numbers that an argument may be.
+// The range of numbers that an argument allows.
 struct NumberRange {
   double least = 0;
   double most = std::numeric_limits<double>::infinity();
   bool above = false;  // `least` itself is refused.
   bool below = false;  // `most` itself is refused.
-  bool steps = false;  // A count of steps, or below 1 a share of all.
+  bool steps = false;  // A count of steps; below 1: a share of all steps.
 
   [[nodiscard]] bool has(double value) const {
     if (!std::isfinite(value) || value < least || value > most) return false;
@@ -60,7 +60,7 @@ ArgumentKey number(std::string name, Number Args::* member, std::string doc, Num
   return line;
 }
 
-// An empty text, list or choice is an absent one.
+// Writes an empty text, list or choice as absent.
 template <typename T>
 ArgumentKey or_absent(std::string name, T Args::* member, std::string doc, KeyRules rules = {}) {
   ArgumentKey line = key<Args>(std::move(name), member, std::move(doc), std::move(rules));
@@ -71,7 +71,7 @@ ArgumentKey or_absent(std::string name, T Args::* member, std::string doc, KeyRu
   return line;
 }
 
-// Schedules of the program come to the choices after this table was made.
+// A program may register schedules after this table was made, so `read` asks for the names again.
 ArgumentKey schedule(std::string name, std::string Args::* member, std::string doc) {
   ArgumentKey line = key<Args>(std::move(name), member, std::move(doc));
   line.choices = scheduler_names();
@@ -88,7 +88,7 @@ ArgumentKey schedule(std::string name, std::string Args::* member, std::string d
 const KeyRules kAtLeastZero{.min = 0};
 const KeyRules kFromOne{.min = 1};
 const KeyRules kSeed{.min = 0, .max = std::numeric_limits<std::int64_t>::max()};
-const KeyRules kNever{.synonyms = {{"false", "no"}}};  // What YAML and JSON make of a plain no.
+const KeyRules kNever{.synonyms = {{"false", "no"}}};  // YAML reads a plain no as false.
 const NumberRange kPositive{.above = true};
 const NumberRange kSteps{.steps = true};
 const NumberRange kShare{.most = 1, .below = true};

@@ -1,6 +1,6 @@
-// Two tables that say everything about the arguments of a training. The first has those that have
-// an effect here, with name, type, range and meaning: flags, files, validate(), --help and
-// docs/training_arguments.md all come from it. The second has those that belong to Python alone.
+// Two tables that describe all arguments of a training. The first has the arguments that have an
+// effect here, with name, type, range and meaning. Flags, files, validate(), --help and
+// docs/training_arguments.md all come from it. The second has the arguments that only Python has.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct ArgumentGroup {
 /// Every field of TrainingArguments, in groups.
 [[nodiscard]] const std::vector<ArgumentGroup>& argument_groups();
 
-/// The same as one table, whose find() knows aliases too.
+/// Every field in one table, whose find() knows aliases too.
 [[nodiscard]] const KeyTable<TrainingArguments>& argument_table();
 
 /// Whether Python's TrainingArguments has no such argument.
@@ -31,19 +31,19 @@ struct ArgumentGroup {
 struct PythonArgument {
   std::string name;
   Node fallback;  ///< Python's default.
-  bool refused;   ///< Another value than the default is an error, else a warning.
+  bool refused;   ///< Whether a value other than the default is an error; else it is a warning.
   /// Why it is not here, and what to do instead: the end of a message.
   std::string reason;
-  /// Whether a value is as good as the default.
+  /// Whether a value has the same effect as the default.
   std::function<bool(const Node&)> is_harmless;
 };
 
 [[nodiscard]] const std::vector<PythonArgument>& python_arguments();
 
-/// The default as --help and the documentation show it: "5e-05", "'linear'", "absent".
+/// Returns the default as --help and the documentation show it: "5e-05", "'linear'", "absent".
 [[nodiscard]] std::string default_text(const Key<TrainingArguments>& key);
 
-/// `node` in the spelling of JSON, on one line.
+/// Returns `node` in the spelling of JSON, on one line.
 [[nodiscard]] std::string one_line(const Node& node);
 
 }  // namespace accelerate::detail

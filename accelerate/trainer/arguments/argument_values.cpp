@@ -10,7 +10,7 @@
 
 namespace accelerate::detail {
 
-/// One number for all parameter groups, or a list of one for each.
+/// One number for all parameter groups, or a list with a number for each group.
 template <>
 struct KeyValue<PerGroup> {
   static constexpr const char* type = "number or list of numbers";
@@ -37,7 +37,7 @@ struct KeyValue<PerGroup> {
   }
 };
 
-/// The enumerations of schedules, whose words are in EnumTexts.
+/// The enumerations of schedules. Their words are in EnumTexts.
 template <typename Choice>
   requires requires { EnumTexts<Choice>::kTexts; }
 struct KeyValue<Choice> {
@@ -111,7 +111,7 @@ bool is_off(const Node& node) {
          (node.is_scalar() && parse_bool(node.text) == false);
 }
 
-// Two keys of Python's that a Trainer here has no use for.
+// Checks and removes two keys that Python has and a Trainer here does not use.
 void take_python_settings(Node& map, const std::string& name) {
   const auto refuse = [&](const char* key, const std::string& cure) {
     const Node* value = map.find(key);

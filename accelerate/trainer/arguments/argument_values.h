@@ -1,5 +1,5 @@
-// How values of the types that only arguments of a training have are written on a command line and
-// in files: specialisations of config/value.h's KeyValue.
+// How values are written on a command line and in files, for the types that only arguments of a
+// training have: specialisations of KeyValue of config/value.h.
 #pragma once
 
 #include <filesystem>
@@ -47,7 +47,8 @@ struct KeyValue<std::filesystem::path> {
   static Node write(const std::filesystem::path& value) { return Node::string(value.string()); }
 };
 
-/// One text is a list of one. With choices every text must be one of them.
+/// A list of texts; one text is a list of one. If there are choices, every text must be one of
+/// them.
 template <>
 struct KeyValue<Words> {
   static constexpr const char* type = "list of texts";
@@ -66,12 +67,13 @@ struct KeyValue<FsdpOption> {
   static std::optional<FsdpOption> read(const Node& node, const KeyRules& rules);
   static Node write(const FsdpOption& value);
 
-  /// full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2, no_shard, offload, auto_wrap.
+  /// Returns full_shard, shard_grad_op, hybrid_shard, hybrid_shard_zero2, no_shard, offload and
+  /// auto_wrap.
   static const std::vector<std::string>& fsdp_words();
 };
 
-/// A path, or the keys of a section fsdp_config as a map or as the text of one in JSON. Reading
-/// throws ConfigError for a map with a key or value that is not allowed.
+/// A path; or the keys of a section fsdp_config, as a map or as its text in JSON. Reading throws
+/// ConfigError for a map with a key or value that is not allowed.
 template <>
 struct KeyValue<FsdpConfigOption> {
   static constexpr const char* type = "path or map";
@@ -81,7 +83,7 @@ struct KeyValue<FsdpConfigOption> {
   static Node write(const FsdpConfigOption& value);
 };
 
-/// A map, its text in JSON, or the path of a file of JSON or YAML that holds one. Reading throws
+/// A map, its text in JSON, or the path of a JSON or YAML file that holds one. Reading throws
 /// ConfigError for a key or value that is not allowed.
 template <>
 struct KeyValue<AcceleratorConfig> {
@@ -112,8 +114,8 @@ struct KeyValue<SchedulerKwargs> {
   static Node write(const SchedulerKwargs& value);
 };
 
-/// A map that is one already, or a text that begins with '{' read as JSON; another node as it is.
-/// `name` stands for the argument in messages. Throws ConfigError.
+/// Reads a text that begins with '{' as JSON, and returns any other node as it is. `name` stands
+/// for the argument in messages. Throws ConfigError.
 [[nodiscard]] Node unfold_map(const Node& node, const std::string& name);
 
 }  // namespace accelerate::detail

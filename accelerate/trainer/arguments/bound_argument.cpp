@@ -11,9 +11,9 @@ namespace accelerate {
 namespace detail {
 namespace {
 
-constexpr const char* kTokenPlaceholder = "<HUB_TOKEN>";  // Python's, in files that it writes.
+constexpr const char* kTokenPlaceholder = "<HUB_TOKEN>";  // As Python writes it into files.
 
-// What a flag means that stands alone; nothing when it needs a value.
+// Returns what the flag means without a value; nothing if it needs a value.
 std::optional<std::string> value_of_bare_flag(const Key<TrainingArguments>& key) {
   const bool may_stand_alone =
       key.type == KeyValue<bool>::type || key.type == KeyValue<FsdpOption>::type ||
@@ -30,7 +30,7 @@ BoundArgument bound_line(const Key<TrainingArguments>& key, const std::string& g
   BoundArgument line{.name = key.name, .group = group, .doc = key.doc};
   line.type = key.type;
   line.allowed = key.allowed;
-  line.fallback = fallback_text(key.write(args));  // A program may have defaults of its own.
+  line.fallback = fallback_text(key.write(args));  // A program may have other defaults.
   line.aliases = key.rules.aliases;
   line.choices = key.choices;
   line.bare = value_of_bare_flag(key);

@@ -1,4 +1,4 @@
-// Arguments bound to the fields that they set: what a command line and a file are read into.
+// Arguments bound to the fields that they set. Command lines and files are read into them.
 #pragma once
 
 #include <concepts>
@@ -23,31 +23,31 @@ struct BoundArgument {
   std::string group{};  ///< A heading of --help.
   std::string doc{};
   std::string type{};
-  std::string allowed{};   ///< The end of "allowed is …".
+  std::string allowed{};   ///< Completes the message "allowed is …".
   std::string fallback{};  ///< The default as --help shows it.
   std::vector<std::string> aliases{};
   std::vector<std::string> choices{};
-  std::optional<std::string> bare{};  ///< The value of a flag that stands alone.
+  std::optional<std::string> bare{};  ///< What the flag means without a value.
   bool is_list = false;               ///< Takes all words up to the next flag.
-  bool is_on = false;                 ///< A boolean that is true by default: there is --no_<name>.
+  bool is_on = false;                 ///< A boolean that is true by default and so has --no_<name>.
   bool is_hidden = false;             ///< Not in --help.
-  /// "" when the value was taken, else what is wrong with it.
+  /// Sets the field. Returns "" or what is wrong with the value.
   std::function<std::string(const Node&)> read{};
 };
 
 /// All arguments of a program.
 struct BoundArguments {
   std::vector<BoundArgument> all;
-  std::vector<std::function<void()>> checks;  ///< Of fields against one another, once all are read.
+  std::vector<std::function<void()>> checks;  ///< Compare fields, once all are read.
 };
 
 /// Binds the fields of a training's arguments.
 void bind_training_arguments(TrainingArguments& args, BoundArguments& bound);
 
-/// The default as --help shows it.
+/// Returns the default as --help shows it.
 [[nodiscard]] std::string fallback_text(const std::optional<Node>& value);
 
-/// Binds fields of a program's own struct: what visit_arguments calls.
+/// Binds the fields of a program's own struct. visit_arguments calls it for each field.
 class ArgumentBinder {
  public:
   explicit ArgumentBinder(BoundArguments& bound) : bound_(bound) {}
@@ -75,7 +75,7 @@ class ArgumentBinder {
   }
 
  private:
-  // An unsigned 64-bit number is read as far as a signed one goes.
+  // Unsigned 64-bit numbers are read only up to the greatest signed one.
   template <typename T>
   static KeyRules rules_of() {
     if constexpr (std::unsigned_integral<T> && sizeof(T) == sizeof(std::int64_t)) {
@@ -97,19 +97,19 @@ class ArgumentBinder {
   BoundArguments& bound_;
 };
 
-/// Sets what `argv` says, see parse_args. Throws ConfigError, and HelpRequested.
+/// Sets the fields from `argv`; see parse_args. Throws ConfigError and HelpRequested.
 void read_command_line(const BoundArguments& bound, int argc, const char* const* argv);
 
-/// Sets what the file says, see parse_file. Throws ConfigError.
+/// Sets the fields from the file; see parse_file. Throws ConfigError.
 void read_arguments_file(const BoundArguments& bound, const std::filesystem::path& file);
 
-/// Sets what `map` says; `file` stands for it in messages. Throws ConfigError.
+/// Sets the fields from `map`; `file` stands for it in messages. Throws ConfigError.
 void read_arguments_map(const BoundArguments& bound, const Node& map, const std::string& file);
 
-/// Runs the checks of all fields together.
+/// Runs the checks that compare fields.
 void check_arguments(const BoundArguments& bound);
 
-/// What --help prints.
+/// Returns what --help prints.
 [[nodiscard]] std::string help_text(const BoundArguments& bound, const std::string& program);
 
 }  // namespace accelerate::detail

@@ -17,7 +17,7 @@ std::string_view fsdp_bare(std::string_view key) {
   return fsdp_table().bare(key);
 }
 
-// What Transformers has for other hardware, which must be off here.
+// Whether the key is one of Transformers' keys for TPUs, which must be off here.
 bool is_fsdp_of_xla(const NodeEntry& entry, const std::string& name) {
   const auto key = fsdp_bare(entry.key);
   if (key != "xla" && !key.starts_with("xla_fsdp_")) return false;
@@ -43,7 +43,7 @@ bool is_limit_of_gathers(const NodeEntry& entry, const std::string& name) {
   return true;
 }
 
-// Names of classes, or of modules, as one text.
+// Turns a list of names of classes, or of modules, into one text.
 void join_fsdp_list(Node& value) {
   if (!value.is_sequence()) return;
   const auto texts = KeyValue<std::vector<std::string>>::read(value, {});
@@ -65,7 +65,8 @@ FsdpFile fsdp_of_cluster_config(const std::filesystem::path& file) {
                     "fsdp_config out, and launch with --config_file instead.");
 }
 
-// A section with a mixed_precision beside it, but none of the other keys of a whole file.
+// Reads a section that may have mixed_precision beside it, but none of the other keys of a whole
+// file.
 FsdpFile fsdp_of_section(const Node& root, const std::string& name) {
   FsdpFile result;
   for (const NodeEntry& entry : root.entries) {

@@ -1,4 +1,4 @@
-// What `fsdp_config` of the arguments says, as the sharding plugin takes it.
+// Translates `fsdp_config` of the arguments for the sharding plugin.
 #pragma once
 
 #include <filesystem>
@@ -11,25 +11,26 @@
 
 namespace accelerate::detail {
 
-/// What a file that `fsdp_config` names says.
+/// The settings in a file that `fsdp_config` names.
 struct FsdpFile {
   FsdpConfig config{};
   std::optional<MixedPrecision> mixed_precision{};
 };
 
-/// Reads a file of `accelerate config`, or one with the keys of its section fsdp_config, alone or
-/// below `fsdp_config`, with or without their prefix. Throws ConfigError.
+/// Reads a file of `accelerate config`, or a file with the keys of its section fsdp_config. These
+/// keys may stand alone or below `fsdp_config`, with or without their prefix. Throws ConfigError.
 [[nodiscard]] FsdpFile read_fsdp_file(const std::filesystem::path& file);
 
-/// The keys of `map`, Accelerate's and those that only Transformers has: `cpu_offload` is
-/// `offload_params`, class names may be a list, `limit_all_gathers` has no effect, and `xla…` must
-/// be off. `name` stands for the map in messages. Throws ConfigError.
+/// Reads the keys of `map`: Accelerate's keys, and keys that only Transformers has. `cpu_offload`
+/// is read as `offload_params`, class names may be a list, `limit_all_gathers` has no effect, and
+/// `xla…` must be off. `name` stands for the map in messages. Throws ConfigError.
 [[nodiscard]] FsdpConfig fsdp_config_of(Node map, const std::string& name);
 
-/// The plugin's fields that have a key.
+/// Returns the plugin's fields that have a key.
 [[nodiscard]] FsdpConfig fsdp_config_of(const FullyShardedDataParallelPlugin& plugin);
 
-/// Throws ConfigError when `reshard_after_forward` holds a word that is no strategy.
+/// Returns a plugin with the settings of `config`. Throws ConfigError when `reshard_after_forward`
+/// holds a word that is not a strategy.
 [[nodiscard]] FullyShardedDataParallelPlugin plugin_of(const FsdpConfig& config);
 
 }  // namespace accelerate::detail

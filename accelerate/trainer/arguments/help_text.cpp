@@ -26,7 +26,7 @@ std::string help_of(const BoundArgument& argument) {
 std::string help_text(const BoundArguments& bound, const std::string& program) {
   std::string text = "Usage: " + program + " [file of arguments] [--name value]...\n";
   std::string group;
-  // The program's own come first: they are what is new to a reader.
+  // The program's own arguments come first: they are new to the reader.
   for (const bool own : {true, false}) {
     for (const auto& argument : bound.all) {
       if (argument.is_hidden || (argument.group == "The program") != own) continue;

@@ -32,14 +32,14 @@ bool is_arguments_file(std::string_view word) {
          (name.ends_with(".json") || name.ends_with(".yaml") || name.ends_with(".yml"));
 }
 
-// Unquoted, so that what it means is the argument's to say.
+// The node is unquoted, so that the argument decides what the word means.
 Node node_of_word(const std::string& word) {
   Node node = Node::string(word);
   node.quoted = false;
   return node;
 }
 
-// Arguments by all their names.
+// Finds arguments by any of their names.
 class ArgumentIndex {
  public:
   explicit ArgumentIndex(const BoundArguments& bound) {
@@ -53,7 +53,7 @@ class ArgumentIndex {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second;
   }
-  /// The boolean that `name`, "no_<boolean>", turns off; nullptr when there is none.
+  /// Returns the boolean that `name`, "no_<boolean>", turns off; nullptr if there is none.
   [[nodiscard]] const BoundArgument* find_negated(const std::string& name) const {
     const auto* argument = name.starts_with("no_") ? find(name.substr(3)) : nullptr;
     return argument != nullptr && argument->is_on ? argument : nullptr;
@@ -124,7 +124,7 @@ class CommandLine {
     }
   }
 
-  // The words up to the next flag, as many as the argument takes.
+  // Returns the words up to the next flag, at most as many as the argument takes.
   Node value_after(const std::string& flag, const BoundArgument& argument) {
     std::vector<Node> values;
     const std::size_t most = argument.is_list ? words_.size() : 1;

@@ -1,5 +1,5 @@
-// Arguments of a training, and of a program beside them, from the command line or from a file, as
-// Transformers' HfArgumentParser reads them.
+// Reads arguments of a training, and of a program beside them, from the command line or from a
+// file, as Transformers' HfArgumentParser does.
 //
 //   struct ScriptArguments {
 //     std::string model = "bert-base-cased";
@@ -21,16 +21,16 @@
 //
 // A field may be a boolean, a number, a std::string, a std::filesystem::path, a list of texts
 // (std::vector<std::string> or Words), a Word of an enumeration that has words, or a std::optional
-// of these. Its value when parse_args begins is its default.
+// of one of these types. The value that a field has before parsing is its default.
 //
 //   program --learning_rate 2e-5 --num-train-epochs=2 --push_to_hub --no_remove_unused_columns
 //           --report_to tensorboard csv --fsdp full_shard
 //   program args.yaml --seed 3
 //
-// Flags are the names of fields with `_` or `-`. A boolean stands alone or takes true or false, and
-// one that is true by default has --no_<name>. A list takes all words up to the next flag. A flag
-// that comes twice counts the last time. A first argument that ends in .json, .yaml or .yml is a
-// file of names and values; flags after it count more.
+// Flags are the names of fields, with `_` or `-`. A boolean stands alone or takes true or false. A
+// boolean that is true by default also has --no_<name>. A list takes all words up to the next flag.
+// Where a flag comes twice, the last one counts. A first argument that ends in .json, .yaml or .yml
+// is a file of names and values; flags after it override the file.
 #pragma once
 
 #include <concepts>
@@ -46,8 +46,8 @@
 
 namespace accelerate {
 
-/// --help or -h was given; what() is the text to print before the program ends well. No Error, so
-/// that a handler of errors does not take it for one.
+/// Thrown for --help and -h. what() is the text to print before the program ends successfully. It
+/// is not an Error, so that a handler of errors does not catch it.
 class HelpRequested : public std::exception {
  public:
   explicit HelpRequested(std::string text) : text_(std::move(text)) {}
@@ -73,7 +73,8 @@ void bind_section(Section& section, BoundArguments& bound) {
   if constexpr (VisitedSection<Section>) visit_arguments(section, ArgumentBinder(bound));
 }
 
-// Fills all sections by `read(bound)` and hands them over: a tuple, or the only one.
+// Fills all sections by `read(bound)` and returns them: a tuple, or the section itself if there is
+// only one.
 template <typename... Sections, typename Read>
 auto filled_sections(Read read) {
   static_assert(sizeof...(Sections) > 0, "parse_args needs the type of a struct to fill");
@@ -91,34 +92,36 @@ auto filled_sections(Read read) {
 
 }  // namespace detail
 
-/// The structs that `argv` fills, the first element being the program's name: a tuple of them, or
-/// the bare struct for one. A struct that derives from TrainingArguments has those arguments too.
-/// Throws ConfigError for an unknown flag (with the nearest one), a value that is not allowed, and
-/// what validate() refuses; UsageError when two structs have an argument of one name; HelpRequested
-/// for --help.
+/// Returns the structs that `argv` fills: a tuple, or the struct itself if there is only one. The
+/// first element of `argv` is the program's name. A struct that derives from TrainingArguments has
+/// those arguments too. Throws ConfigError for an unknown flag (with the nearest one), a value that
+/// is not allowed, and what validate() refuses. Throws UsageError when two structs have an argument
+/// of the same name, and HelpRequested for --help.
 template <typename... Sections>
 [[nodiscard]] auto parse_args(int argc, const char* const* argv) {
   return detail::filled_sections<Sections...>(
       [&](const auto& bound) { detail::read_command_line(bound, argc, argv); });
 }
 
-/// The same from a file of JSON (by its name's end) or YAML: one map of names and values. A null
-/// leaves the default. Throws ConfigError, which names file and line.
+/// Returns the structs that a file fills: one map of names and values, in JSON if the file's name
+/// ends in .json, else in YAML. A null leaves the default. Throws ConfigError that names file and
+/// line.
 template <typename... Sections>
 [[nodiscard]] auto parse_file(const std::filesystem::path& file) {
   return detail::filled_sections<Sections...>(
       [&](const auto& bound) { detail::read_arguments_file(bound, file); });
 }
 
-/// Every argument under Python's name in Python's spelling, in the order of the groups, then those
-/// that only Python has with their defaults: `TrainingArguments(**…)` of Python takes it. What is
-/// absent is null; arguments of this library alone are there when they are not their default.
-/// `hub_token` is "<HUB_TOKEN>", never the token. Of a plugin in `fsdp_config` the fields are there
-/// that have a key.
+/// Returns every argument under Python's name and in Python's spelling, so that Python's
+/// `TrainingArguments(**…)` takes the map. Arguments come in the order of the groups; arguments
+/// that only Python has come last, with their defaults. Absent arguments are null. Arguments that
+/// only this library has are included when they differ from their default. `hub_token` is
+/// "<HUB_TOKEN>", never the token. A plugin in `fsdp_config` is written as the fields that have a
+/// key.
 [[nodiscard]] Node to_node(const TrainingArguments& args);
 
-/// The arguments that a map such as to_node()'s holds; `file` stands for it in messages. The token
-/// is absent then. Throws ConfigError as parse_file() does.
+/// Returns the arguments in a map such as to_node() makes; `file` stands for the map in messages.
+/// The token "<HUB_TOKEN>" is read as absent. Throws ConfigError as parse_file() does.
 [[nodiscard]] TrainingArguments training_arguments_of(const Node& node, const std::string& file);
 
 }  // namespace accelerate

@@ -26,7 +26,7 @@ bool absent_or_true(const Node& node) {
   return is_absent(node) || says(node, true);
 }
 
-// Gradients are the same with either way of PyTorch's.
+// PyTorch has two ways of recomputing; gradients are the same with either.
 bool is_way_of_recomputing(const Node& node) {
   if (is_absent(node)) return true;
   return node.is_map() && std::ranges::all_of(node.entries, [](const NodeEntry& entry) {

@@ -1,4 +1,4 @@
-// Maps inside arguments, such as lr_scheduler_kwargs: read and written by a table of their keys.
+// Reads and writes maps inside arguments, such as lr_scheduler_kwargs, by a table of their keys.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace accelerate::detail {
 
-/// "'key' is 'x'; allowed is a number." with the nearest allowed word.
+/// Returns "'key' is 'x'; allowed is a number.", with the nearest allowed word.
 template <typename Section>
 [[nodiscard]] std::string refused_value(const Key<Section>& key, const Node& node) {
   return "'" + key.name + "' is " + node.describe() + "; allowed is " + key.allowed + "." +
@@ -18,8 +18,8 @@ template <typename Section>
 }
 
 /// Sets the fields of `section` whose keys `map` holds; null leaves a field as it is. `name` stands
-/// for the map in messages. Throws ConfigError for what is no map, and for a key or value that is
-/// not allowed.
+/// for the map in messages. Throws ConfigError when `map` is not a map, and for a key or value that
+/// is not allowed.
 template <typename Section>
 void read_keys(Section& section, const Node& map, const KeyTable<Section>& table,
                const std::string& name) {
@@ -40,7 +40,7 @@ void read_keys(Section& section, const Node& map, const KeyTable<Section>& table
   }
 }
 
-/// The fields of `section` that are set, under their keys without the table's prefix.
+/// Returns the fields of `section` that are set, under their keys without the table's prefix.
 template <typename Section>
 [[nodiscard]] Node write_keys(const Section& section, const KeyTable<Section>& table) {
   Node map = Node::map();
@@ -51,8 +51,8 @@ template <typename Section>
   return map;
 }
 
-/// What a file of JSON (by its name's end) or YAML holds. `what` stands for the file in messages
-/// until it is open: "the file of fsdp_config". Throws ConfigError.
+/// Reads a file: JSON if its name ends in .json, else YAML. `what`, such as "the file of
+/// fsdp_config", stands for the file in messages until it is open. Throws ConfigError.
 [[nodiscard]] Node read_settings_file(const std::filesystem::path& file, const std::string& what);
 
 }  // namespace accelerate::detail

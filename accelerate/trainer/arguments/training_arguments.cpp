@@ -24,7 +24,7 @@ std::string shown(double value) {
                               : Node::real(value));
 }
 
-// The blank-separated or comma-separated words of all `texts`, in lower case; none of "false".
+// Returns the words of all `texts`, divided by blanks or commas, in lower case; none for "false".
 std::vector<std::string> option_words(const std::vector<std::string>& texts) {
   std::vector<std::string> words;
   for (std::string text : texts) {
@@ -38,7 +38,7 @@ std::vector<std::string> option_words(const std::vector<std::string>& texts) {
   return words;
 }
 
-// Each argument by itself: what its line in the table does not read, it does not allow.
+// Checks each argument alone: a value that its line in the table does not read is not allowed.
 void check_each(const Args& args) {
   Args scratch;
   for (const auto& key : detail::argument_table().keys) {
@@ -77,8 +77,8 @@ void check_steps(const Args& args) {
   }
 }
 
-// Whether every checkpoint follows an evaluation. Shares are compared as Python does, in
-// millionths.
+// Throws unless every checkpoint follows an evaluation. Shares are compared in millionths, as in
+// Python.
 void check_multiple(double save, double eval) {
   if (std::fmod(save, eval) == 0) return;
   const bool one_share = (save < 1) != (eval < 1);

@@ -1,5 +1,5 @@
-// Words that arguments of a training take, and fields that convert from them:
-// `.eval_strategy = "epoch"`.
+// The words that arguments of a training take, and fields that convert from them: `.eval_strategy =
+// "epoch"`.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ enum class HubStrategy { end, every_save, checkpoint, all_checkpoints };
 /// The order of training samples. `batch_rebalance`: batches of one step differ in size, so that
 /// each costs about the same.
 enum class SamplingStrategy { random, sequential, group_by_length, batch_rebalance };
-/// Whether tokens that were trained on are counted: not, all, or those that are no padding.
+/// Which of the trained tokens are counted: none, all, or all but padding.
 enum class CountedTokens { no, all, non_padding };
 /// The optimizers of `TrainingArguments::optim`.
 enum class OptimizerName {
@@ -36,7 +36,7 @@ enum class OptimizerName {
   lion_32bit,
   schedule_free_adamw,
 };
-/// The least that the library says; `passive`: as it is set.
+/// The least severe messages that the library logs. `passive`: the level stays as it is set.
 enum class Verbosity { passive, debug, info, warning, error, critical };
 
 namespace detail {
@@ -67,7 +67,7 @@ ACCELERATE_ENUM_WORDS(Verbosity, {passive, "passive"}, {debug, "debug"}, {info, 
 }  // namespace detail
 
 /// A field that takes one of the words of `Enum`, case ignored, or the enumerator. Throws
-/// ConfigError for another word, with the allowed ones and the nearest.
+/// ConfigError for another word; the message lists the allowed words and the nearest one.
 template <detail::WordedEnum Enum>
 class Word {
  public:

@@ -22,7 +22,7 @@ std::shared_ptr<TrainerCallback> CallbackList::pop(std::string_view name) {
   return callback;
 }
 
-// Several of one name become a list, as in Python.
+// The states of several callbacks with the same name become a list, as in Python.
 void CallbackList::save_into(TrainerState& state) const {
   std::map<std::string, std::vector<Node>> saved;
   for (const auto& callback : callbacks_) {

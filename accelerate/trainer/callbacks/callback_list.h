@@ -13,10 +13,10 @@ class CallbackList {
  public:
   /// Throws UsageError for null.
   void add(std::shared_ptr<TrainerCallback> callback);
-  /// Takes the first of that name() out; null if there is none.
+  /// Removes and returns the first callback with that name(); null if there is none.
   std::shared_ptr<TrainerCallback> pop(std::string_view name);
 
-  /// `(callback->*handler)(event, arguments…)` of each. A callback may add and remove callbacks.
+  /// Calls `handler` of each callback. A callback may add and remove callbacks.
   template <typename... Parameters, typename... Arguments>
   void call(void (TrainerCallback::*handler)(TrainerEvent&, Parameters...), TrainerEvent& event,
             const Arguments&... arguments) const {
@@ -24,9 +24,9 @@ class CallbackList {
       ((*callback).*handler)(event, arguments...);
   }
 
-  /// Writes what callbacks keep into state.stateful_callbacks.
+  /// Writes the states of the callbacks into state.stateful_callbacks.
   void save_into(TrainerState& state) const;
-  /// Hands each callback what `state` has of it.
+  /// Hands each callback the state that `state` has for it.
   void load_from(const TrainerState& state) const;
 
  private:

@@ -9,7 +9,7 @@ bool is_turn(std::int64_t step, std::int64_t every) {
   return every > 0 && step % every == 0;
 }
 
-// The last step evaluates and saves too, if steps are what decides.
+// The last step also evaluates and saves, if the strategies count steps.
 void ask_at_the_end(TrainerEvent& event) {
   const auto& [args, state, control] = std::tie(event.args, event.state, event.control);
   control.should_training_stop = true;

@@ -5,7 +5,7 @@
 
 namespace accelerate {
 
-/// The first of every Trainer's callbacks. Source: `DefaultFlowCallback` of Transformers.
+/// The first callback of every Trainer. Source: `DefaultFlowCallback` of Transformers.
 class DefaultFlowCallback final : public TrainerCallback {
  public:
   [[nodiscard]] std::string name() const override { return "DefaultFlowCallback"; }

@@ -35,7 +35,7 @@ void EarlyStoppingCallback::on_train_begin(TrainerEvent& event) {
 
 void EarlyStoppingCallback::on_evaluate(TrainerEvent& event, const LogValues& metrics) {
   const double* value = metrics.find(detail::evaluated_name(event.args.metric_for_best_model));
-  if (value == nullptr) return;  // Of another set of several.
+  if (value == nullptr) return;  // The metrics are those of another evaluation set.
   const auto& best = event.state.best_metric;
   const bool better = !best || (detail::is_better(event.args, *value, *best) &&
                                 std::fabs(*value - *best) > options_.early_stopping_threshold);

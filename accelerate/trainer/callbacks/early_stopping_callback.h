@@ -9,12 +9,12 @@ namespace accelerate {
 
 struct EarlyStoppingOptions {
   std::int64_t early_stopping_patience = 1;  ///< Evaluations in a row without a better metric.
-  double early_stopping_threshold = 0.0;     ///< By how much a better metric is better.
+  double early_stopping_threshold = 0.0;     ///< How much better counts as better.
 };
 
-/// Stops when metric_for_best_model was no better than the best for early_stopping_patience
-/// evaluations. Throws ConfigError at the beginning of a training without that metric or without
-/// evaluations. Source: `EarlyStoppingCallback` of Transformers.
+/// Stops a training when early_stopping_patience evaluations in a row did not improve the best
+/// metric_for_best_model. Throws ConfigError at the beginning of a training without that metric or
+/// without evaluations. Source: `EarlyStoppingCallback` of Transformers.
 class EarlyStoppingCallback final : public TrainerCallback {
  public:
   explicit EarlyStoppingCallback(EarlyStoppingOptions options = {}) : options_(options) {}

@@ -1,4 +1,4 @@
-// Shows how a training goes: bars on a terminal and a line for each log, or the lines alone.
+// Shows the progress of a training: bars on a terminal and a line for each log, or the lines alone.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ class PrinterCallback : public TrainerCallback {
   void on_log(TrainerEvent& event, const LogValues& logs) override;
 };
 
-/// Besides, a bar of the steps, and one of the batches of an evaluation, on standard error.
-/// Source: `ProgressCallback` of Transformers.
+/// Shows on standard error, besides the lines, a bar of the steps and a bar of the batches of an
+/// evaluation. Source: `ProgressCallback` of Transformers.
 class ProgressCallback final : public PrinterCallback {
  public:
   [[nodiscard]] std::string name() const override { return "ProgressCallback"; }
@@ -35,7 +35,8 @@ class ProgressCallback final : public PrinterCallback {
   std::unique_ptr<ProgressBar> training_, evaluation_;
 };
 
-/// "step 20, epoch 0.18: loss 1.9312, grad_norm 4.21, learning_rate 1.9e-05"
+/// Returns a line such as "step 20, epoch 0.18: loss 1.9312, grad_norm 4.21, learning_rate
+/// 1.9e-05".
 [[nodiscard]] std::string log_line(const TrainerState& state, const LogValues& logs);
 
 }  // namespace accelerate

@@ -17,7 +17,8 @@
 namespace accelerate::detail {
 namespace {
 
-// The most that this process has held; of a GPU what LibTorch has allocated there.
+// Returns the most memory that this process has held, or, on a GPU, that LibTorch has allocated
+// there.
 double peak_memory_bytes(c10::Device device) {
   if (!device.is_cpu()) return static_cast<double>(device_memory(device).peak_allocated_bytes);
   rusage usage{};
@@ -80,7 +81,7 @@ void RunLogCallback::begin(const TrainerEvent& event, const TrainingPlan& plan,
 
 void RunLogCallback::on_log(TrainerEvent& event, const LogValues& logs) {
   const double* loss = logs.find("loss");
-  if (!log_ || loss == nullptr) return;  // Evaluations and ends have events of their own.
+  if (!log_ || loss == nullptr) return;  // Evaluations and ends are other events.
   RunLogged logged{.step = event.state.global_step, .epoch = event.state.epoch, .loss = *loss};
   for (const auto& [name, value] : logs) {
     if (name == "grad_norm") {
@@ -94,7 +95,7 @@ void RunLogCallback::on_log(TrainerEvent& event, const LogValues& logs) {
   const auto steps = static_cast<double>(event.state.global_step - step_logged_);
   if (clock_ != nullptr) logged.step_seconds = clock_->take();
   const double seconds = logged.step_seconds ? steps * total_of(*logged.step_seconds)
-                                             : seconds_since(logged_);  // Evaluations too.
+                                             : seconds_since(logged_);  // Includes evaluations.
   if (seconds > 0) {
     logged.samples_per_second = steps * static_cast<double>(total_batch_size_) / seconds;
     const auto tokens = event.state.num_input_tokens_seen - tokens_logged_;

@@ -1,4 +1,4 @@
-// Writes output_dir/run_log.jsonl, from which `accelerate report` and `accelerate watch` draw.
+// Writes output_dir/run_log.jsonl, which `accelerate report` and `accelerate watch` read.
 #pragma once
 
 #include <optional>
@@ -11,15 +11,16 @@
 
 namespace accelerate::detail {
 
-/// On the main process; does nothing elsewhere. A log that cannot be written is a warning, once.
+/// Writes on the main process; does nothing elsewhere. If the log cannot be written, warns once and
+/// stops writing.
 class RunLogCallback final : public TrainerCallback {
  public:
   [[nodiscard]] std::string name() const override { return "RunLogCallback"; }
 
-  /// A training begins, or goes on from `resumed_from`.
+  /// Begins the log of a training that starts anew, or goes on from `resumed_from`.
   void begin(const TrainerEvent& event, const TrainingPlan& plan,
              const std::optional<std::string>& resumed_from);
-  /// Whose times go into the log; null: none.
+  /// Sets the clock whose times go into the log; null: no times.
   void set_clock(StepClock* clock) { clock_ = clock; }
   void note(const TrainerEvent& event, const std::string& text, const std::string& level);
   void end(const TrainerEvent& event, const std::string& reason, const LogValues& metrics);

@@ -17,7 +17,7 @@ std::string tracked_name(const std::string& name) {
   return "train/" + name;
 }
 
-// Settings to compare runs by, as texts: lists and maps are none.
+// Returns the settings to compare runs by, as texts. Lists and maps are left out.
 TrackerConfig settings_of(const TrainingArguments& args) {
   TrackerConfig settings;
   for (const auto& [name, line, node] : to_node(args).entries)
@@ -25,7 +25,7 @@ TrackerConfig settings_of(const TrainingArguments& args) {
   return settings;
 }
 
-// A folder has its name for a run's, wherever it is.
+// A run without a name is called after its folder, wherever that is.
 std::string run_name_of(const TrainingArguments& args) {
   if (args.run_name != args.output_dir) return args.run_name;
   auto folder = std::filesystem::absolute(args.output_dir).lexically_normal();

@@ -5,8 +5,8 @@
 
 namespace accelerate {
 
-/// Names are the original's: train/loss, eval/accuracy, test/loss.
-/// Source: `rewrite_logs` of Transformers.
+/// Names are as in the original: train/loss, eval/accuracy, test/loss. Source: `rewrite_logs` of
+/// Transformers.
 class TrackingCallback final : public TrainerCallback {
  public:
   [[nodiscard]] std::string name() const override { return "TrackingCallback"; }

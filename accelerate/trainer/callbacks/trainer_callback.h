@@ -1,5 +1,5 @@
-// What runs beside a training: the interface of callbacks, ours and yours. Names, events and their
-// order are those of Transformers' TrainerCallback.
+// The interface of callbacks, built-in ones and yours, which are called while a training runs.
+// Names, events and their order are as in Transformers' TrainerCallback.
 //
 //   struct StopAtLoss final : TrainerCallback {
 //     void on_log(TrainerEvent& event, const LogValues& logs) override {
@@ -24,9 +24,10 @@ class AcceleratedScheduler;
 class TrainableModel;
 struct TrainingArguments;
 
-/// What is there when an event happens. Pointers are null where it happens before they are made.
+/// What a callback can use when an event happens. A pointer is null if the event happens before its
+/// object is made.
 struct TrainerEvent {
-  const TrainingArguments& args;  ///< Resolved.
+  const TrainingArguments& args;  ///< As resolved() returns them.
   TrainerState& state;
   TrainerControl& control;
   Accelerator& accelerator;
@@ -35,14 +36,15 @@ struct TrainerEvent {
   AcceleratedScheduler* lr_scheduler = nullptr;
 };
 
-/// Every event reaches every callback on every rank, in the order in which callbacks were given,
-/// behind the built-in ones. Ranks must come to the same decisions: what one rank alone asks for
-/// leaves the others waiting. What a callback throws ends the training.
+/// Every event reaches every callback on every rank: the built-in callbacks first, then yours in
+/// the order in which they were given. Ranks must come to the same decisions: if one rank alone
+/// asks for something, the other ranks are left waiting. An exception from a callback ends the
+/// training.
 class TrainerCallback {
  public:
   virtual ~TrainerCallback() = default;
 
-  /// By which pop_callback() and trainer_state.json know it.
+  /// The name under which pop_callback() and trainer_state.json know the callback.
   [[nodiscard]] virtual std::string name() const { return "TrainerCallback"; }
 
   // clang-format off
@@ -62,16 +64,17 @@ class TrainerCallback {
   virtual void on_step_end(TrainerEvent& event) { (void)event; }
   virtual void on_evaluate(TrainerEvent& event, const LogValues& metrics) { (void)event, (void)metrics; }
   virtual void on_predict(TrainerEvent& event, const LogValues& metrics) { (void)event, (void)metrics; }
-  /// `folder`: the checkpoint, complete.
+  /// `folder`: the complete checkpoint.
   virtual void on_save(TrainerEvent& event, const std::filesystem::path& folder) { (void)event, (void)folder; }
   virtual void on_log(TrainerEvent& event, const LogValues& logs) { (void)event, (void)logs; }
-  /// After each batch of an evaluation, of which there are `batches`, if known.
+  /// After each batch of an evaluation. `batches`: how many batches it has, if known.
   virtual void on_prediction_step(TrainerEvent& event, std::optional<std::size_t> batches) { (void)event, (void)batches; }
   virtual void on_push_begin(TrainerEvent& event) { (void)event; }
   // clang-format on
 
-  /// What it needs to go on, as {"args": {…}, "attributes": {…}}; a null node: nothing. With
-  /// restore_callback_states_from_checkpoint a resumed training hands it back.
+  /// Returns what the callback needs to go on, as {"args": {…}, "attributes": {…}}; a null node for
+  /// nothing. With restore_callback_states_from_checkpoint a resumed training hands it to
+  /// load_state().
   [[nodiscard]] virtual Node state() const { return {}; }
   virtual void load_state(const Node& state) { (void)state; }
 };

@@ -33,7 +33,7 @@ bool is_same(const Path& a, const Path& b) {
   return !a.empty() && !b.empty() && std::filesystem::equivalent(a, b, error);
 }
 
-// Settings that were other ones when the checkpoint was saved.
+// Warns of settings that have changed since the checkpoint was saved.
 void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
   std::vector<std::string> changes;
   const auto compare = [&](const char* name, std::int64_t before, std::int64_t after) {
@@ -59,8 +59,8 @@ bool is_replaceable(const Path& folder) {
   }
 }
 
-// Folders of Python's Trainer, and folders that hold more than a checkpoint, are not replaced,
-// which would end the training when it comes to one.
+// Folders of Python's Trainer, and folders that hold more than a checkpoint, are not replaced.
+// Throws now if the training would come to such a folder, because it would end there.
 void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
   for (const auto& one : all) {
     if (one.step <= step || is_replaceable(std::filesystem::absolute(one.folder))) continue;
@@ -73,8 +73,8 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
   }
 }
 
-// Passes of a stream may be shorter than the plan, so `epoch` says which one it was: its fraction
-// counts micro-batches, as the loop has it.
+// A pass over a stream may be shorter than the plan, so `epoch` says which pass it was. Its
+// fraction counts micro-batches, as in the loop.
 Resumed place_of(const TrainerState& saved, const TrainingPlan& plan) {
   const bool is_stream = plan.num_train_epochs == std::numeric_limits<std::int64_t>::max();
   if (!is_stream)
@@ -87,7 +87,7 @@ Resumed place_of(const TrainerState& saved, const TrainingPlan& plan) {
           .updates = (batches + plan.accumulation - 1) / plan.accumulation};
 }
 
-// Of a folder of Python's, which does not say where its loaders were.
+// For a folder of Python's Trainer, which does not say where its loaders were.
 void skip_batches(PreparedLoader<Inputs>& loader, const Resumed& resumed,
                   const TrainingPlan& plan) {
   auto place = loader.state_dict();
@@ -120,7 +120,7 @@ std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all, std::i
   const auto place =
       std::ranges::find_if(all, [&](const auto& one) { return is_same(one.folder, best); });
   if (place != all.end()) {
-    // The best one counts as the newest but one, and the newest one is needed to go on.
+    // The best one counts as the second newest, because the newest is needed to go on.
     const bool is_newest = place + 1 == all.end();
     if (limit == 1 && !is_newest) limit = 2;
     std::rotate(place, place + 1, all.end() - (is_newest ? 0 : 1));
@@ -189,7 +189,8 @@ void Checkpoints::write_model_files(const Path& folder) const {
 void Checkpoints::rotate() {
   const auto& limit = core_.args.save_total_limit;
   if (!limit || *limit <= 0 || !writes_here()) return;
-  // Later steps are of a run that was gone back from: they are older than what was just saved.
+  // Later steps belong to a run that was resumed from an earlier step: they are older than what was
+  // just saved.
   auto all = step_checkpoints(core_.args.output_dir);
   const auto newest = std::ranges::find_if(
       all, [&](const auto& one) { return one.step > core_.state.global_step; });
@@ -198,7 +199,7 @@ void Checkpoints::rotate() {
     remove(one);
 }
 
-// Only what is a whole checkpoint and nothing else; a file of somebody's in it keeps it.
+// Removes only a whole checkpoint that holds nothing else; a file of the user's in it keeps it.
 void Checkpoints::remove(const StepCheckpoint& checkpoint) {
   if (kept_.contains(checkpoint.step)) return;
   try {

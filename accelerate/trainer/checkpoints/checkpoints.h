@@ -1,5 +1,5 @@
-// The checkpoints of a training: output_dir/checkpoint-<step>, each complete or absent, each with
-// the whole model as from_pretrained() opens it. docs/trainer.md#checkpoints.
+// The checkpoints of a training: folders output_dir/checkpoint-<step>. Each is complete or absent,
+// and holds the whole model, which from_pretrained() can open. See docs/trainer.md#checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct StepCheckpoint {
   std::filesystem::path folder;
 };
 
-/// The checkpoints of `output_dir`, lowest step first; none when it does not exist.
+/// Returns the checkpoints of `output_dir`, lowest step first; none when the folder does not exist.
 [[nodiscard]] std::vector<StepCheckpoint> step_checkpoints(const std::filesystem::path& output_dir);
 
-/// Which of `all` are too many: the newest `limit` stay, and so does `best`, which counts among
-/// them unless it would be the only one.
+/// Returns the checkpoints of `all` that are too many. The newest `limit` stay; `best` stays and
+/// counts as one of them. With a limit of 1 both `best` and the newest stay.
 [[nodiscard]] std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all,
                                                        std::int64_t limit,
                                                        const std::filesystem::path& best);
@@ -33,23 +33,24 @@ class Checkpoints {
  public:
   explicit Checkpoints(TrainerCore& core) : core_(core) {}
 
-  /// Saves the present step and removes checkpoints beyond save_total_limit. [collective]
+  /// Saves a checkpoint of the present step and removes checkpoints beyond save_total_limit.
+  /// Returns its folder. [collective]
   std::filesystem::path save();
-  /// The folder to go on from; nullopt: begin anew. Throws ConfigError when the newest one is asked
-  /// for and there is none.
+  /// Returns the folder to go on from; nullopt: begin anew. Throws ConfigError when the newest
+  /// checkpoint is asked for and there is none, and when a named folder does not exist.
   [[nodiscard]] std::optional<std::filesystem::path> find(const ResumeOption& asked) const;
-  /// Loads `folder` into what was prepared, and tells where to go on. [collective] Throws
+  /// Loads `folder` into the prepared objects and returns where to go on. [collective] Throws
   /// CheckpointError.
   [[nodiscard]] Resumed resume(const std::filesystem::path& folder, const TrainingPlan& plan,
                                PreparedLoader<Inputs>& loader);
   /// Loads the weights of the best checkpoint, if there is one. [collective]
   void load_best();
-  /// With save_total_limit 1 the best checkpoint alone stays at the end. Local.
+  /// With save_total_limit 1, removes all checkpoints but the best one. Local.
   void keep_best_alone();
-  /// The state with what callbacks keep, as files have it. Local.
+  /// Returns the state, with the states of callbacks, as it is written to files. Local.
   [[nodiscard]] TrainerState saved_state() const;
-  /// Writes what from_pretrained() needs beside the weights, and training_args.json, into
-  /// `folder`. Local, on one rank.
+  /// Writes into `folder` what from_pretrained() needs beside the weights, and training_args.json.
+  /// Local, on one rank.
   void write_model_files(const std::filesystem::path& folder) const;
 
  private:
@@ -61,7 +62,7 @@ class Checkpoints {
   void remove(const StepCheckpoint& checkpoint);
 
   TrainerCore& core_;
-  std::set<std::int64_t> kept_;  // Steps of folders that are not ours to remove, said once.
+  std::set<std::int64_t> kept_;  // Steps whose folders could not be removed; each is reported once.
 };
 
 }  // namespace accelerate::detail

@@ -1,4 +1,4 @@
-// Results of a run as files and as text: names are those of Transformers.
+// Writes the results of a run as files and as text. Names are as in Transformers.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@ namespace accelerate::detail {
 void write_state(const std::filesystem::path& folder, const TrainerState& state);
 
 /// Writes <split>_results.json into `folder` and, with `combined`, adds the values to
-/// all_results.json. Throws FileError, ConfigError for an all_results.json that is no map.
+/// all_results.json. Throws FileError, and ConfigError for an all_results.json that is not a map.
 void write_results(const std::filesystem::path& folder, const std::string& split,
                    const LogValues& metrics, bool combined);
 
-/// Names and values below one another, sorted by name; seconds as h:mm:ss.
+/// Returns a table with one metric a line, sorted by name; run times as h:mm:ss.
 [[nodiscard]] std::string metrics_table(const std::string& split, const LogValues& metrics);
 
 }  // namespace accelerate::detail

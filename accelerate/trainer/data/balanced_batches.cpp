@@ -18,8 +18,8 @@ double cost_of(std::size_t samples, std::int64_t longest) {
   return n * length + 0.001 * n * length * length;
 }
 
-// How many of a step's samples, sorted from long to short, each of its batches gets: one sample at
-// a time goes from the costliest batch to the cheapest, until that gains nothing.
+// Decides how many of a step's samples, sorted from long to short, each of its batches gets. One
+// sample at a time moves from the costliest batch to the cheapest, until that gains nothing.
 class Balance {
  public:
   Balance(std::vector<std::int64_t> lengths, const BalancedStep& step);
@@ -34,7 +34,7 @@ class Balance {
   void fill(std::size_t batch, double limit, const std::set<std::size_t>& slot);
   [[nodiscard]] std::size_t first_of(std::size_t batch) const;
 
-  std::vector<std::int64_t> lengths_;  // Of the step's samples, longest first.
+  std::vector<std::int64_t> lengths_;  // Lengths of the step's samples, longest first.
   std::size_t ranks_;
   std::size_t most_moves_;
   Counts counts_;
@@ -66,7 +66,7 @@ std::vector<double> Balance::costs() const {
   return costs;
 }
 
-// Those that are not settled, cheapest first.
+// Returns the batches that are not settled, cheapest first.
 std::vector<std::size_t> Balance::by_cost(const std::vector<double>& costs) const {
   std::vector<std::size_t> batches;
   for (std::size_t i = 0; i < costs.size(); ++i)
@@ -95,7 +95,7 @@ Counts Balance::counts() {
 }
 
 void Balance::move_one(const std::vector<std::size_t>& batches, const std::vector<double>& costs) {
-  // Of several that cost most the first one, as in the original.
+  // If several batches cost most, the first one counts, as in the original.
   const std::size_t costliest =
       *std::ranges::find(batches, costs[batches.back()], [&](std::size_t i) { return costs[i]; });
   if (counts_[costliest] > 1) {
@@ -107,7 +107,7 @@ void Balance::move_one(const std::vector<std::size_t>& batches, const std::vecto
 }
 
 // A batch of one sample cannot become cheaper. The batches that are trained at the same time may
-// cost as much, so they take samples of others; then all of them are settled.
+// cost as much, so they take samples from the other batches. Then all of them are settled.
 void Balance::relieve(std::size_t costliest, const std::vector<double>& costs) {
   std::vector<std::size_t> ranking(costs.size());
   std::iota(ranking.begin(), ranking.end(), std::size_t{0});
@@ -134,7 +134,7 @@ void Balance::fill(std::size_t batch, double limit, const std::set<std::size_t>&
   }
 }
 
-// The batches of one step, in the order in which they are trained.
+// Returns the batches of one step, in the order in which they are trained.
 BatchList batches_of(Indices samples, const std::vector<std::int64_t>& lengths,
                      const BalancedStep& step) {
   std::ranges::stable_sort(samples, std::greater<>(), [&](std::size_t i) { return lengths[i]; });

@@ -28,7 +28,7 @@ Indices length_grouped(const std::vector<std::int64_t>& lengths, std::int64_t ba
   const auto count = static_cast<std::int64_t>(order.size());
   const std::int64_t batches = std::clamp<std::int64_t>(count / (batch_size * 4), 1, 50);
   const auto stretch = static_cast<std::size_t>(batches * batch_size);
-  std::size_t longest = 0;  // The place of the longest of all: the first of some stretch.
+  std::size_t longest = 0;  // Where the longest sample is: it comes first in its stretch.
   for (std::size_t begin = 0; begin < order.size(); begin += stretch) {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
     const auto last =

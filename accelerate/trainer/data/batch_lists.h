@@ -1,4 +1,4 @@
-// Batches of one epoch that follow from the lengths of samples.
+// Cuts the samples of one epoch into batches, by number or by length.
 #pragma once
 
 #include <cstdint>
@@ -8,23 +8,23 @@
 
 namespace accelerate::detail {
 
-/// An order in which neighbours are about as long, and which is random otherwise: samples are
-/// shuffled, cut into stretches of up to 50 batches, and each stretch is sorted from long to short.
-/// The longest sample comes first, so that memory that does not suffice is found at once.
-/// `seed`: of LibTorch's generator. Source: `get_length_grouped_indices` of Transformers.
+/// Returns a random order in which neighbours have about the same length. Samples are shuffled and
+/// cut into stretches of up to 50 batches; each stretch is sorted from long to short. The longest
+/// sample comes first, so that a lack of memory shows immediately. `seed`: for LibTorch's
+/// generator. Source: `get_length_grouped_indices` of Transformers.
 [[nodiscard]] Indices length_grouped(const std::vector<std::int64_t>& lengths,
                                      std::int64_t batch_size, std::uint64_t seed);
 
-/// `order` cut into batches of `batch_size`; with `drop_last` without a smaller last one.
+/// Cuts `order` into batches of `batch_size`. With `drop_last` a smaller last batch is left out.
 [[nodiscard]] BatchList cut_by_count(const Indices& order, std::int64_t batch_size, bool drop_last);
 
-/// `order` cut into batches that hold at most `max_tokens` when each sample is padded to the
-/// longest of its batch. A longer sample is a batch of its own.
+/// Cuts `order` into batches that hold at most `max_tokens` tokens when each sample is padded to
+/// the longest of its batch. A sample that is longer than that is a batch alone.
 [[nodiscard]] BatchList cut_by_tokens(const Indices& order,
                                       const std::vector<std::int64_t>& lengths,
                                       std::int64_t max_tokens);
 
-/// 0 to `count` - 1 in random order, or in theirs.
+/// Returns 0 to `count` - 1: in random order, or ascending.
 [[nodiscard]] Indices random_order(std::size_t count, std::uint64_t seed);
 [[nodiscard]] Indices given_order(std::size_t count);
 

@@ -1,5 +1,5 @@
-// What a Trainer takes its rows from: a Dataset, an IterableDataset, or whatever make_data_loader()
-// takes whose batches are Inputs.
+// What a Trainer takes its rows from: a Dataset, an IterableDataset, or any dataset from which
+// make_data_loader() makes a loader of Inputs.
 #pragma once
 
 #include <concepts>
@@ -36,12 +36,12 @@ class TrainerDataset {
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] bool empty() const { return !rows_ && !stream_ && make_ == nullptr; }
-  /// The rows, where it is a Dataset; else null.
+  /// The rows, if this is a Dataset; else null.
   [[nodiscard]] const Dataset* rows() const { return rows_ ? &*rows_ : nullptr; }
   [[nodiscard]] const IterableDataset* stream() const { return stream_ ? &*stream_ : nullptr; }
-  /// The number of samples; nullopt where it is not known before they are read.
+  /// The number of samples; nullopt if it is not known before they are read.
   [[nodiscard]] std::optional<std::size_t> size() const;
-  /// Batches by `options`; `collator` makes them of rows.
+  /// Returns a loader of batches as `options` say. `collator` makes batches of rows.
   [[nodiscard]] DataLoader<Inputs> loader(DataLoaderOptions options, DataCollator collator) const;
 
  private:
@@ -50,7 +50,7 @@ class TrainerDataset {
   std::function<DataLoader<Inputs>(DataLoaderOptions)> make_;
 };
 
-/// One dataset, or several by name: the metrics of "dev" are eval_dev_loss and so on.
+/// One dataset, or several by name. The metrics of a set "dev" are called eval_dev_loss and so on.
 class EvalDatasets {
  public:
   using Named = std::vector<std::pair<std::string, TrainerDataset>>;
@@ -60,12 +60,12 @@ class EvalDatasets {
   template <typename D>
     requires(std::convertible_to<D, TrainerDataset> && !std::is_base_of_v<EvalDatasets, D>)
   EvalDatasets(D dataset) : sets_{{std::string(), TrainerDataset(std::move(dataset))}} {}
-  /// Throws ConfigError for two sets of one name, and for a set without a dataset.
+  /// Throws ConfigError for two sets of the same name, and for a set without a dataset.
   EvalDatasets(Named sets);
   // NOLINTEND(google-explicit-constructor)
 
   [[nodiscard]] bool empty() const { return sets_.empty() || sets_.front().second.empty(); }
-  /// One that has no name goes by "".
+  /// A dataset without a name is called "".
   [[nodiscard]] const Named& sets() const { return sets_; }
 
  private:

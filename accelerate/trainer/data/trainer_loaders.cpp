@@ -47,7 +47,7 @@ at::Tensor padded_to(const at::Tensor& tensor, std::int64_t length, double paddi
   return padded;
 }
 
-// A collator whose rows have lost what the model does not take.
+// Returns a collator that first removes the columns that the model does not take.
 DataCollator keeping(std::vector<std::string> used, DataCollator collator) {
   return [used = std::move(used), collator = std::move(collator)](std::vector<Row> rows) {
     for (Row& row : rows) {
@@ -123,11 +123,11 @@ DataCollator LoaderRecipe::collator() const {
   return default_data_collator;
 }
 
-// Batches that follow from the lengths of rows, or from their number.
+// Returns a function that makes the batches of an epoch from the lengths of the rows.
 std::function<BatchList(std::int64_t)> LoaderRecipe::batch_lists(const Dataset& rows) const {
   auto lengths = lengths_of(rows, args.length_column_name, "input_ids");
   const auto strategy = static_cast<SamplingStrategy>(args.train_sampling_strategy);
-  // Neighbouring batches go to different ranks, and to one step.
+  // Neighbouring batches go to different ranks, and into one step.
   const BalancedStep step{.batch_size = train_batch_size,
                           .ranks = world_size,
                           .accumulation = accumulation,
@@ -171,7 +171,7 @@ DataLoader<Inputs> LoaderRecipe::eval_loader(const TrainerDataset& dataset) cons
   return make_loader(dataset, common_options(args, args.per_device_eval_batch_size));
 }
 
-// Without the columns that the model does not take.
+// Makes a loader without the columns that the model does not take.
 DataLoader<Inputs> LoaderRecipe::make_loader(const TrainerDataset& dataset,
                                              DataLoaderOptions options) const {
   if (dataset.rows() != nullptr)

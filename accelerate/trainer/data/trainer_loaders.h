@@ -1,4 +1,4 @@
-// From a Trainer's datasets to its loaders: columns, collator, order.
+// Makes a Trainer's loaders from its datasets: columns, collator, order.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ namespace accelerate::detail {
 
 /// What decides how rows become batches.
 struct LoaderRecipe {
-  const TrainingArguments& args;  ///< Resolved.
+  const TrainingArguments& args;  ///< As resolved() returns them.
   const TrainableModel& model;
   std::optional<PreTrainedTokenizer> processing_class = {};
   DataCollator data_collator = {};  ///< Empty: padding with a tokenizer, else stacking.
   std::int64_t train_batch_size = 0;
   int world_size = 1;
-  std::int64_t accumulation = 1;  ///< Batches of a rank that are one step.
+  std::int64_t accumulation = 1;  ///< Batches of a rank that make one step.
 
   [[nodiscard]] DataLoader<Inputs> train_loader(const TrainerDataset& dataset) const;
   [[nodiscard]] DataLoader<Inputs> eval_loader(const TrainerDataset& dataset) const;
@@ -33,22 +33,23 @@ struct LoaderRecipe {
                                                DataLoaderOptions options) const;
 };
 
-/// Fills up batches that are to be divided to one length along dim 1: input_ids by `pad_token_id`,
-/// labels by -100, everything else by 0.
+/// Pads batches that are to be divided to one length along dim 1: input_ids with `pad_token_id`,
+/// labels with -100, everything else with 0.
 void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id);
 
-/// The columns that hold labels, as the arguments say, else as the model does.
+/// Returns the columns that hold labels: args.label_names, else the model's label columns.
 [[nodiscard]] std::vector<std::string> label_names(const TrainingArguments& args,
                                                    const TrainableModel& model);
-/// The columns that the model has use for; empty: nobody knows, and all stay.
+/// Returns the columns that the model can use. Empty: they are not known, or all columns are to
+/// stay.
 [[nodiscard]] std::vector<std::string> used_columns(const TrainingArguments& args,
                                                     const TrainableModel& model);
-/// `dataset` without columns that the model does not take, as remove_unused_columns says. Throws
-/// ConfigError when none is left.
+/// Returns `dataset` without the columns that the model does not take, if remove_unused_columns is
+/// set. Throws ConfigError when no column is left.
 [[nodiscard]] Dataset without_unused_columns(const Dataset& dataset, const TrainingArguments& args,
                                              const TrainableModel& model);
-/// The length of each row: the column length_column_name, else of the column `input`. Throws
-/// ConfigError where there is neither.
+/// Returns the length of each row, from the column `column`, or, where it is missing, from the
+/// column `input`. Throws ConfigError where there is neither.
 [[nodiscard]] std::vector<std::int64_t> lengths_of(const Dataset& dataset,
                                                    const std::string& column,
                                                    const std::string& input);

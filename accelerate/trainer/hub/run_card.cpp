@@ -29,7 +29,7 @@ std::string model_name_of(const TrainerCore& core) {
   return id.lexically_normal().filename().string();
 }
 
-// "Accuracy" of "eval_accuracy"; empty for what measures the machine.
+// Returns "Accuracy" for "eval_accuracy"; empty for the loss and for what measures the machine.
 std::string metric_title(const std::string& name) {
   if (!name.starts_with("eval_")) return "";
   for (const char* end : {"_runtime", "_per_second", "_loss"})
@@ -46,7 +46,7 @@ const double* find_in_history(const TrainerState& state, std::size_t before, con
   return nullptr;
 }
 
-// A row for each evaluation.
+// Returns a table with a row for each evaluation.
 std::string evaluations(const TrainerState& state) {
   std::vector<TableColumn> columns{{"Training Loss"}, {"Epoch"}, {"Step"}, {"Validation Loss"}};
   std::vector<std::string> metrics;
@@ -113,7 +113,7 @@ std::string text_of(const TrainerCore& core, const std::string& name) {
   return text;
 }
 
-// The metrics of the evaluation whose weights the model has.
+// Adds the names of metrics from the evaluation whose weights the model has.
 void add_results(const TrainerCore& core, ModelCard& card) {
   constexpr std::int64_t kNewest = -1;
   const std::int64_t wanted =

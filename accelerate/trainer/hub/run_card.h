@@ -1,4 +1,4 @@
-// The card of a model that a Trainer trained, written from the run.
+// Writes the card of a model that a Trainer trained, from the run.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace accelerate::detail {
 
-/// The text of README.md: what the model was made from, how it was trained, and how well it did.
+/// Returns the text of README.md: what the model was made from, how it was trained, and how well it
+/// did.
 /// Source of the sections: `TrainingSummary` of Transformers.
 [[nodiscard]] std::string run_card(const TrainerCore& core);
 

@@ -24,7 +24,7 @@ const Logger& hub_logger() {
   return instance;
 }
 
-// What a checkpoint has beside the model.
+// Whether a checkpoint's file belongs to the training and not to the model.
 bool is_of_training(const std::string& name) {
   constexpr const char* kStems[] = {"optimizer",         "scheduler",     "dataloader", "scaler",
                                     "accelerator",       "random_states", "gradients",  "manifest",
@@ -32,7 +32,7 @@ bool is_of_training(const std::string& name) {
   return std::ranges::any_of(kStems, [&](const char* stem) { return name.starts_with(stem); });
 }
 
-// Files are never changed once they are there: a link is as good as a copy.
+// Files never change once they are written, so a link is as good as a copy.
 void link_files(const Path& from, const Path& to, bool of_model_alone) {
   std::filesystem::create_directories(to);
   for (const auto& entry : std::filesystem::directory_iterator(from)) {
@@ -76,7 +76,7 @@ std::string TrainerHub::chosen_name() const {
   return folder.filename().string();
 }
 
-// The main process asks the hub, and all learn what came of it.
+// The main process asks the hub, and all ranks learn the result.
 void TrainerHub::make_repository() {
   if (!core_.args.push_to_hub || !repo_id_.empty()) return;
   const std::string name = chosen_name();

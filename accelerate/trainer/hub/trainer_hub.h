@@ -1,4 +1,4 @@
-// A Trainer's pushes to the hub, in the background while it trains.
+// Pushes a Trainer's model to the hub, in the background while it trains.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@
 
 namespace accelerate::detail {
 
-/// Uploads on rank 0. What is uploaded lies in folders of its own, of hard links, so that rotation
-/// removes nothing that is still being sent.
+/// Uploads on rank 0. Each upload gets its own folder of hard links, so that the rotation of
+/// checkpoints removes nothing that is still being sent.
 class TrainerHub {
  public:
   TrainerHub(TrainerCore& core, Checkpoints& checkpoints)
@@ -23,17 +23,19 @@ class TrainerHub {
   TrainerHub(const TrainerHub&) = delete;
   TrainerHub& operator=(const TrainerHub&) = delete;
 
-  /// With push_to_hub: makes the repository if there is none. [collective] Throws ConfigError
-  /// without a token or a network, on all ranks.
+  /// With push_to_hub, makes the repository if there is none. [collective] Throws ConfigError on
+  /// all ranks without a token or a network.
   void make_repository();
-  /// Sends the model of a checkpoint, and with hub_strategy checkpoint or all_checkpoints the
-  /// checkpoint itself, unless an earlier push is under way. Local.
+  /// Begins to send the model of a checkpoint, and with hub_strategy checkpoint or all_checkpoints
+  /// the checkpoint itself. Does nothing while an earlier push is under way, unless hub_always_push
+  /// is set. Local.
   void push_checkpoint(const std::filesystem::path& folder);
-  /// Sends the model as it is at the end of the training, with its card. [collective]
+  /// With push_to_hub, sends the model as it is at the end of the training, with its card.
+  /// [collective]
   void push_at_end();
-  /// Saves and sends the model, and waits. [collective] Throws what upload_folder() throws.
+  /// Saves the model, sends it and waits. [collective] Throws what upload_folder() throws.
   CommitInfo push(const std::string& commit_message);
-  /// Returns when nothing is under way. A push that failed is a warning. Local.
+  /// Waits until no push is under way. A push that failed is a warning. Local.
   void wait();
 
  private:

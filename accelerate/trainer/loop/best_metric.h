@@ -8,11 +8,12 @@
 
 namespace accelerate::detail {
 
-/// "accuracy" as evaluate() names it: "eval_accuracy".
+/// Returns the name that evaluate() gives to `metric`: "eval_accuracy" for "accuracy".
 [[nodiscard]] std::string evaluated_name(const std::string& metric);
-/// Whether `value` is better than `than`, as greater_is_better says. NaN never is.
+/// Whether `value` is better than `than`, as greater_is_better says. NaN is never better.
 [[nodiscard]] bool is_better(const TrainingArguments& args, double value, double than);
-/// The value of metric_for_best_model. Throws ConfigError, with the names that are there.
+/// Returns the value of metric_for_best_model. Throws ConfigError that lists the names in
+/// `metrics`.
 [[nodiscard]] double watched_metric(const TrainingArguments& args, const LogValues& metrics);
 
 }  // namespace accelerate::detail

@@ -16,7 +16,7 @@ bool names(const Words& texts, const char* name) {
   return std::ranges::find(texts, name) != texts.end();
 }
 
-// Batches one behind the other: dim 1 of each is filled up to the longest.
+// Joins batches along dim 0, with dim 1 of each filled up to the longest.
 at::Tensor join_padded(const std::vector<at::Tensor>& parts) {
   std::int64_t longest = 0;
   for (const auto& part : parts)

@@ -1,4 +1,4 @@
-// Predictions of all batches, put together for who wants to see all of them.
+// Collects the predictions of all batches, for code that needs all of them together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@
 
 namespace accelerate::detail {
 
-/// Of one batch, from all ranks.
+/// What one batch gave on all ranks.
 struct GatheredBatch {
   std::vector<at::Tensor> outputs, labels;
   at::Tensor inputs, losses;
@@ -17,7 +17,7 @@ struct GatheredBatch {
 
 [[nodiscard]] EvalPrediction prediction_of(const GatheredBatch& batch);
 
-/// Keeps batches, on their device until eval_accumulation_steps of them are there, then on the CPU.
+/// Keeps batches: on their device until eval_accumulation_steps of them have come, then on the CPU.
 class CollectedPredictions {
  public:
   explicit CollectedPredictions(const TrainingArguments& args);
@@ -25,8 +25,9 @@ class CollectedPredictions {
   [[nodiscard]] bool wants_inputs() const { return wants_inputs_; }
   [[nodiscard]] bool wants_losses() const { return wants_losses_; }
   void add(GatheredBatch batch);
-  /// All of them, on the CPU: one behind the other, filled up along dim 1 by -100 to the longest;
-  /// or one by one. Memory: twice the predictions for a moment.
+  /// Returns all predictions, on the CPU. Batches are joined, and padded with -100 along dim 1 to
+  /// the longest; with eval_do_concat_batches = false they stay apart. Memory: twice the
+  /// predictions for a moment.
   [[nodiscard]] EvalPrediction take();
 
  private:

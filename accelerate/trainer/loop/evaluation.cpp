@@ -23,7 +23,7 @@ std::int64_t rows_of(const Inputs& batch) {
   return 0;
 }
 
-// The outputs that are predictions, in the order of ModelOutput.
+// Returns the outputs that are predictions, in the order of ModelOutput.
 std::vector<at::Tensor> predictions_of(const ModelOutput& output) {
   std::vector<at::Tensor> found;
   for (const at::Tensor* tensor : {&output.logits, &output.last_hidden_state, &output.pooler_output,
@@ -32,7 +32,7 @@ std::vector<at::Tensor> predictions_of(const ModelOutput& output) {
   return found;
 }
 
-// What one batch gave, before it travels.
+// What one batch gave on this rank.
 struct Judged {
   double loss = 0;
   bool has_loss = false;
@@ -68,8 +68,8 @@ class EvaluationRun {
   std::shared_ptr<Metric> metric_;
   CollectedPredictions collected_;
   LogValues batch_metrics_;
-  double loss_ = 0, loss_samples_ = 0;     // Of finite losses, or of all.
-  double all_loss_ = 0, all_samples_ = 0;  // Of all.
+  double loss_ = 0, loss_samples_ = 0;     // Of finite losses.
+  double all_loss_ = 0, all_samples_ = 0;  // Of all losses.
   double samples_ = 0;
 };
 
@@ -90,7 +90,8 @@ Judged EvaluationRun::judge(const Inputs& batch) {
   return judged;
 }
 
-// Tokens count alike on all ranks, where all of them have a batch.
+// Returns the number of labels, summed over the ranks if the arguments ask for it. Undefined if the
+// ranks' batches differ in size, or some rank has none.
 at::Tensor EvaluationRun::num_items(const Inputs& batch) {
   const LoaderProgress* progress = core_.accelerator.gradient_state()->progress();
   const bool uneven = progress != nullptr && progress->step_ranks > 0;
@@ -100,7 +101,7 @@ at::Tensor EvaluationRun::num_items(const Inputs& batch) {
   return at::scalar_tensor(items, at::TensorOptions(at::kFloat).device(core_.accelerator.device()));
 }
 
-// A metric that streams needs no predictions of other ranks.
+// A metric that streams does not need the predictions of other ranks.
 bool EvaluationRun::gathers() const {
   if (options_.keeps_predictions) return true;
   const auto& compute = core_.options.compute_metrics;
@@ -132,7 +133,7 @@ void EvaluationRun::add(const Inputs& batch, bool is_last) {
   if (gathers()) gather(batch, judged, is_last);
 }
 
-// Rows of one length on all ranks, then each sample once.
+// Pads the rows to one length on all ranks, then gathers each sample once.
 void EvaluationRun::gather(const Inputs& batch, const Judged& judged, bool is_last) {
   const auto all_ranks = [&](at::Tensor tensor) {
     if (tensor.dim() > 1)

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kIgnored = -100;
 
-// A mean over rows does not depend on how many items there are.
+// Whether the model divides its loss by num_items. A mean over rows does not depend on it.
 bool divides_by_items(const TrainableModel& model) {
   const auto names = model.input_names();
   if (std::ranges::find(names, "num_items_in_batch") == names.end()) return false;
@@ -66,7 +66,8 @@ LossOutput BatchLoss::operator()(PreparedModel& model, Inputs batch,
     batch.set("num_items_in_batch", num_items);
   LossOutput result{.loss = {}, .outputs = model(batch)};
   result.loss = loss_of(result.outputs, own_loss ? at::Tensor() : labels, num_items, batch);
-  // Gradients are averaged over the ranks, and this loss is a share of a sum.
+  // The loss is a share of a sum over the ranks. Gradients are averaged over the ranks, which this
+  // undoes.
   if (averages_over_ranks_ && num_items.defined() && num_processes_ > 1)
     result.loss = result.loss * num_processes_;
   return result;

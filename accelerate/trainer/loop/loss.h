@@ -1,4 +1,5 @@
-// The loss of a batch, by whom the Trainer was told: the model, a function, or smoothed labels.
+// The loss of a batch: the model's own, the loss of a given function, or the loss of smoothed
+// labels.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,18 +19,20 @@ struct LossOutput {
   ModelOutput outputs;
 };
 
-/// Source: `compute_loss` of Transformers' Trainer.
+/// Computes the loss of a batch. Source: `compute_loss` of Transformers' Trainer.
 class BatchLoss {
  public:
   BatchLoss(const TrainerOptions& options, const TrainingArguments& args,
             const TrainableModel& model, int num_processes);
 
-  /// Whether losses are divided by the labels of a whole step, so that these must be counted.
+  /// Whether losses are divided by the number of labels in a whole step, so that labels must be
+  /// counted.
   [[nodiscard]] bool counts_items(const Inputs& batch) const;
-  /// The labels of `batch` that take part.
+  /// The number of labels of `batch` that take part.
   [[nodiscard]] std::int64_t items(const Inputs& batch) const;
 
-  /// `num_items`: {}, undefined if not counted. Throws UsageError when the model returns no loss.
+  /// Runs the model and returns the loss with the outputs. `num_items`: {}, undefined if labels are
+  /// not counted. Throws UsageError when there is no loss.
   [[nodiscard]] LossOutput operator()(PreparedModel& model, Inputs batch,
                                       const at::Tensor& num_items) const;
 
@@ -40,7 +43,7 @@ class BatchLoss {
   ComputeLoss compute_loss_func_;
   double label_smoothing_;
   bool averages_over_ranks_;
-  bool takes_num_items_;  // The model's own loss is divided by them.
+  bool takes_num_items_;  // The model divides its own loss by num_items.
   bool shifts_labels_;
   int num_processes_;
   std::string model_name_;

@@ -1,4 +1,4 @@
-// How large a model is, and what a token costs.
+// The size of a model, and what a token costs.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +8,16 @@
 namespace accelerate::detail {
 
 struct ModelSize {
-  std::int64_t parameters = 0;  ///< Each once, tied ones too.
-  std::int64_t trained = 0;     ///< Of these the ones that have gradients.
-  std::int64_t embeddings = 0;  ///< Of these the tables of embeddings.
+  std::int64_t parameters = 0;  ///< Each counts once, tied or not.
+  std::int64_t trained = 0;     ///< How many of `parameters` have gradients.
+  std::int64_t embeddings = 0;  ///< How many of `parameters` are tables of embeddings.
 };
 
 [[nodiscard]] ModelSize size_of(const TrainableModel& model);
 
-/// Floating-point operations of a token's forward and backward: six for each parameter that is not
-/// in a table of embeddings; 0 for a model that is not of models/.
-/// Source: `floating_point_ops` of Transformers.
+/// The number of floating-point operations in a token's forward and backward: six for each
+/// parameter outside the tables of embeddings; 0 for a model that is not from models/. Source:
+/// `floating_point_ops` of Transformers.
 [[nodiscard]] double flops_per_token(const TrainableModel& model);
 
 }  // namespace accelerate::detail

@@ -18,17 +18,17 @@ bool is_finite(const at::Tensor& tensor) {
   return tensor.isfinite().all().item<bool>();
 }
 
-// What is looked for while operators run, and what was found.
+// What to look for while operators run, and what was found.
 struct Search {
   std::map<const at::TensorImpl*, std::string> parameters;
   std::string last_parameter;  // The parameter that was read last.
-  std::string last_operator;   // That was looked at.
-  std::string found;           // The operator whose result is the first that is not finite.
-  std::string found_behind;    // The parameter that was read last before.
-  bool looking = false;        // Operators of the search itself are not looked at.
+  std::string last_operator;   // The operator that was looked at last.
+  std::string found;           // The first operator whose result is not finite.
+  std::string found_behind;    // The parameter that was read last before it.
+  bool looking = false;        // Whether the search itself runs operators: they are not looked at.
 };
 
-Search* search_under_way = nullptr;  // Guarded by the mutex of SearchScope.
+Search* search_under_way = nullptr;  // Set while a SearchScope lives.
 
 template <typename Visit>
 void for_each_tensor_of(const auto& values, Visit visit) {
@@ -52,7 +52,7 @@ bool any_not_finite(Search& search, const std::vector<c10::IValue>& values) {
   return found;
 }
 
-// A kernel of this library is no operator: what it made is seen where the next operator reads it.
+// A kernel of this library is not an operator. Its result is seen when the next operator reads it.
 void note_kernel_before(Search& search, const at::RecordFunction& function) {
   if (!search.found.empty()) return;
   const std::vector<c10::IValue> inputs(function.inputs().begin(), function.inputs().end());
@@ -82,7 +82,7 @@ void look_at_outputs(const at::RecordFunction& function, at::ObserverContext*) {
   if (any_not_finite(*search, outputs)) note_found(*search, search->last_operator);
 }
 
-// While it lives, operators of this thread are looked at.
+// While it lives, the operators of this thread are looked at.
 class SearchScope {
  public:
   explicit SearchScope(Search& search)

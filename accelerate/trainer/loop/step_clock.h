@@ -1,4 +1,4 @@
-// Where the time of steps goes.
+// Measures where the time of steps goes.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@ namespace accelerate::detail {
 
 enum class StepPart : std::uint8_t { data, forward, backward, communication, optimizer, other };
 
-/// Adds up the time between calls, part by part; on the host: work that a GPU does later counts
-/// where the host waits for it.
+/// Adds up the time between calls for each part of a step. Measured on the host: work that a GPU
+/// does later counts where the host waits for it.
 class StepClock {
  public:
-  /// What has passed since the last call, or restart(), was spent on `part`; what of it was waiting
-  /// for other ranks, on communication.
+  /// Counts the time since the last call, or restart(), for `part`. The part of it that was spent
+  /// waiting for other ranks counts for communication.
   void spent_on(StepPart part) {
     const auto now = Clock::now();
     const double passed = std::chrono::duration<double>(now - last_).count();
@@ -26,14 +26,14 @@ class StepClock {
     add(StepPart::communication, waited);
     restart();
   }
-  /// What has passed counts for nothing.
+  /// Counts the time since the last call for nothing.
   void restart() {
     last_ = Clock::now();
     waited_ = seconds_waited();
   }
   void end_step() { ++steps_; }
 
-  /// Mean seconds of a step in each part since the last take().
+  /// Returns the mean seconds of a step in each part since the last take().
   [[nodiscard]] StepSeconds take() {
     auto mean = seconds_;
     for (double& part : mean) part = steps_ > 0 ? part / static_cast<double>(steps_) : 0;

@@ -22,7 +22,8 @@ void end_by_default_action(int signal) {
   ::kill(::getpid(), signal);
 }
 
-// A fork has the handler and nothing to wait for; who presses Ctrl-C twice does not want to wait.
+// A forked process has the handler, but no loop that asks. A user who presses Ctrl-C twice does not
+// want to wait.
 void remember_stop(int signal) {
   const int error = errno;
   const bool again = stop_signal.exchange(signal) != 0;

@@ -1,11 +1,11 @@
-// SIGTERM and SIGINT as a wish to end after the present step.
+// Turns SIGTERM and SIGINT into a request to end after the present step.
 #pragma once
 
 namespace accelerate::detail {
 
-/// While one lives, a SIGTERM or SIGINT that would have ended the process is remembered. A second
-/// SIGINT ends the process as before. A signal for which the program has a handler of its own, or
-/// which it ignores, is left alone. One at a time; for the main thread's loop.
+/// While an object lives, a SIGTERM or SIGINT that would have ended the process is remembered
+/// instead. A second SIGINT ends the process. A signal that the program handles or ignores is left
+/// alone. At most one object at a time, for the main thread's loop.
 class StopSignals {
  public:
   StopSignals();
@@ -13,7 +13,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that came; 0 for none.
+  /// The signal that came; 0 if none.
   [[nodiscard]] int received() const;
 
  private:

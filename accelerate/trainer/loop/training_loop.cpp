@@ -25,7 +25,7 @@ const Logger& loop_logger() {
   return instance;
 }
 
-// The tokens of a batch, by the argument that says which ones count.
+// Counts the tokens of a batch; `counted` says which tokens count.
 double input_tokens(const Inputs& batch, CountedTokens counted) {
   if (counted == CountedTokens::no) return 0;
   const at::Tensor mask = batch.get("attention_mask");
@@ -50,7 +50,7 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
 
 void TrainingLoop::run(const Resumed& resumed) {
   const auto& step = core_.state.global_step;
-  core_.optimizer->zero_grad();  // A training that was cut left some.
+  core_.optimizer->zero_grad();  // An interrupted training may have left some.
   for (auto epoch = resumed.epoch; epoch < plan_.num_train_epochs && step < plan_.max_steps;
        ++epoch) {
     core_.control.should_epoch_stop = false;
@@ -61,7 +61,7 @@ void TrainingLoop::run(const Resumed& resumed) {
   stop_late();
 }
 
-// A signal that came when the last step was under way counts too.
+// A signal that came during the last step counts too.
 void TrainingLoop::stop_late() {
   if (stop_signal_ != 0 ||
       !note_signal(core_.sum({static_cast<double>(signals_.received())}).front()))
@@ -70,11 +70,11 @@ void TrainingLoop::stop_late() {
   services_.save();
 }
 
-// `sum`: of the signals of all ranks. Returns whether there is one.
+// `sum`: the sum of all ranks' signals. Returns whether any rank got a signal.
 bool TrainingLoop::note_signal(double sum) {
   if (sum > 0 && stop_signal_ == 0) {
     stop_signal_ = signals_.received();
-    if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank's.
+    if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank got it.
     core_.control.was_interrupted = true;
   }
   return sum > 0;
@@ -111,7 +111,8 @@ bool TrainingLoop::is_stopping() const {
   return core_.control.should_epoch_stop || core_.control.should_training_stop;
 }
 
-// A loader knows where it is by the batch that it gave last, so the one behind it is left there.
+// A loader's position is the batch that it gave last, so the batch after the group is not fetched
+// yet.
 TrainingLoop::Batches TrainingLoop::fetch(Iterator& batches, std::int64_t count, bool& begun) {
   Batches group;
   while (static_cast<std::int64_t>(group.size()) < count) {
@@ -135,7 +136,7 @@ void TrainingLoop::run_step(const Batches& batches) {
   update();
 }
 
-// What ranks tell one another before a step: labels, tokens, and whether a signal came.
+// Exchanges what ranks must know before a step: labels, tokens, and whether a signal came.
 at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
   const bool counts = batch_loss_.counts_items(batches.front());
   double items = 0, tokens = 0;
@@ -203,8 +204,8 @@ at::Tensor TrainingLoop::clip() {
   return core_.accelerator.clip_grad_norm_(core_.prepared_model().parameters(), limit);
 }
 
-// Gradients of fp16 overflow now and then, and the scaler takes care of it. On a GPU one would wait
-// for the norm.
+// In fp16 gradients overflow now and then, and the scaler takes care of it. On a GPU reading the
+// norm would wait for the device.
 void TrainingLoop::check_gradients(const at::Tensor& norm) {
   if (explained_ || core_.accelerator.scaler() || !norm.is_cpu()) return;
   if (std::isfinite(norm.item<double>())) return;
@@ -230,14 +231,14 @@ void TrainingLoop::log_save_evaluate() {
   if (control.should_log && core_.state.global_step > step_logged_) log_losses();
   control.should_log = false;
   const bool evaluates = std::exchange(control.should_evaluate, false);
-  if (evaluates && stop_signal_ == 0) {  // Who is asked to end has no time for it.
+  if (evaluates && stop_signal_ == 0) {  // A process that is asked to end has no time for it.
     const LogValues metrics = services_.evaluate();
     step_plateau(metrics);
     determine_best(metrics);
   }
   if (!control.should_save) return;
   store_flops();
-  services_.save();  // Which writes that it was asked for, as Python does.
+  services_.save();  // Writes should_save as true, as Python does.
   control.should_save = false;
 }
 
@@ -285,7 +286,7 @@ void TrainingLoop::determine_best(const LogValues& metrics) {
   if (args.save_strategy == SaveStrategy::best) core_.control.should_save = is_new;
 }
 
-// Schedules that watch a metric go on with each evaluation.
+// A schedule that watches a metric makes a step after each evaluation.
 void TrainingLoop::step_plateau(const LogValues& metrics) {
   if (core_.lr_scheduler->scheduler().needs_metric())
     core_.lr_scheduler->step(watched_metric(core_.args, metrics));

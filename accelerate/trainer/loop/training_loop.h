@@ -1,5 +1,5 @@
-// The loop of a training: epochs, steps, micro-batches. It reads like one written by hand; what it
-// calls on the way is in the files beside it.
+// The loop of a training: epochs, steps, micro-batches. It reads like a loop written by hand; what
+// it calls is in the files beside it.
 #pragma once
 
 #include <chrono>
@@ -16,19 +16,20 @@
 
 namespace accelerate::detail {
 
-/// What the loop asks others for.
+/// What the loop asks its owner to do.
 struct LoopServices {
   std::function<LogValues()> evaluate;
   /// Saves a checkpoint of the present step.
   std::function<void()> save;
-  /// Says where non-finite values come from: of the loss of a batch, or of gradients.
+  /// Reports where non-finite values come from: from the loss of `batch`, or, with null, from
+  /// gradients.
   std::function<void(const Inputs* batch)> explain_non_finite;
 };
 
 /// Where a resumed training goes on.
 struct Resumed {
   std::int64_t epoch = 0;
-  std::int64_t updates = 0;  ///< Steps of that epoch that are done.
+  std::int64_t updates = 0;  ///< Steps of that epoch that are already done.
 };
 
 class TrainingLoop {
@@ -39,9 +40,9 @@ class TrainingLoop {
   /// Trains until the plan is fulfilled or a callback stops it. [collective]
   void run(const Resumed& resumed);
 
-  /// The sum over steps of the mean loss of the ranks, so far. [collective]
+  /// The ranks' mean loss, summed over the steps so far. [collective]
   [[nodiscard]] double total_loss();
-  /// The signal on which the ranks stopped; 0 for none.
+  /// The signal on which the ranks stopped; 0 if none.
   [[nodiscard]] int stop_signal() const { return stop_signal_; }
   [[nodiscard]] StepClock& clock() { return clock_; }
 
@@ -65,7 +66,7 @@ class TrainingLoop {
   void end_step(double epoch);
   void log_save_evaluate();
   void log_losses();
-  /// Adds the operations of all ranks since the last call to the state. [collective]
+  /// Adds the floating-point operations of all ranks since the last call to the state. [collective]
   void store_flops();
   void determine_best(const LogValues& metrics);
   void step_plateau(const LogValues& metrics);
@@ -78,16 +79,16 @@ class TrainingLoop {
   StopSignals signals_;
   StepClock clock_;
   int stop_signal_ = 0;
-  double loss_ = 0;        // Of this rank since the last log.
-  double total_loss_ = 0;  // Of all ranks, logged.
+  double loss_ = 0;        // On this rank, since the last log.
+  double total_loss_ = 0;  // Mean over the ranks, up to the last log.
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-  std::int64_t tokens_before_ = 0;  // Seen before this call of train().
+  std::int64_t tokens_before_ = 0;  // Tokens seen before this call of train().
   std::int64_t step_logged_ = 0;
-  double flops_ = 0;  // Of this rank since store_flops().
+  double flops_ = 0;  // On this rank, since store_flops().
   double flops_per_token_ = 0;
   at::Tensor grad_norm_;
   std::optional<double> learning_rate_;
-  bool explained_ = false;  // The first non-finite value has been named.
+  bool explained_ = false;  // Whether the first non-finite value has been reported.
 };
 
 }  // namespace accelerate::detail

@@ -13,7 +13,7 @@ std::int64_t rounded_up(std::int64_t dividend, std::int64_t divisor) {
   return dividend / divisor + (dividend % divisor > 0 ? 1 : 0);
 }
 
-// Of a stream that does not know its length: passes are begun until the steps are done.
+// For a stream of unknown length: passes are begun until the steps are done.
 TrainingPlan plan_of_stream(const TrainingArguments& args, TrainingPlan plan) {
   if (args.max_steps <= 0)
     throw ConfigError(

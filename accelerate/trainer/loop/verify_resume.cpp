@@ -23,7 +23,7 @@ struct VerifyFlow final : TrainerCallback {
   }
 };
 
-// Puts back what the steps change beside the weights, and removes the checkpoints.
+// Restores what the steps change beside the weights, and removes the checkpoints.
 class VerifyScope {
  public:
   explicit VerifyScope(TrainerCore& core)
@@ -64,12 +64,13 @@ std::vector<at::Tensor> copies_of(const PreparedModel& model) {
   return copies;
 }
 
-// NaN is NaN here: whether the loss is one is not what is asked.
+// NaN equals NaN here, since only differences matter.
 bool is_same(const at::Tensor& a, const at::Tensor& b) {
   return a.equal(b) || (a.eq(b) | (a.isnan() & b.isnan())).all().item<bool>();
 }
 
-// Where this rank's parts differ from `expected`; the number of parts if nowhere.
+// Returns the first of this rank's parts that differs from `expected`; the number of parts if none
+// does.
 std::size_t first_difference(const PreparedModel& model, const std::vector<at::Tensor>& expected) {
   const auto parts = model.core()->gradient_holders();
   std::size_t i = 0;
@@ -77,7 +78,7 @@ std::size_t first_difference(const PreparedModel& model, const std::vector<at::T
   return i;
 }
 
-// Nothing has been trained yet: the process ends as it would have without us.
+// Nothing has been trained yet, so the process ends as it would without this check.
 std::string end_by(int signal) {
   std::raise(signal);
   return "";

@@ -81,7 +81,8 @@ std::vector<std::int64_t> classes_seen(const ClassCounts& counts) {
   return seen;
 }
 
-// A score of one class of three would say little; it is the likeliest mistake of a first program.
+// The score of one class out of three would say little, and asking for it is the likeliest mistake
+// of a first program.
 void check_binary(const std::vector<std::int64_t>& seen, std::int64_t pos_label) {
   if (seen.size() > 2) {
     throw UsageError("average 'binary' is of two classes, but " + std::to_string(seen.size()) +
@@ -122,7 +123,7 @@ double score_of(const Share& share, ScoreKind kind, double zero_division) {
   return all == 0 ? zero_division : hits / static_cast<double>(all);
 }
 
-// Scores that are NaN take no part. Weights that are all 0 count as equal ones.
+// Scores that are NaN take no part. If all weights are 0, they count as equal.
 double mean_of(const std::vector<double>& scores, const std::vector<double>& weights) {
   double sum = 0, plain_sum = 0, weight = 0, count = 0;
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -170,8 +171,8 @@ Metrics Accuracy::compute(Communicator& communicator) const {
   return {{name_, static_cast<double>(sums[0]) / static_cast<double>(sums[1])}};
 }
 
-// With s samples, c hits and t, p the counts of labels and predictions:
-// (c s − Σ t p) / √((s² − Σ p²)(s² − Σ t²)). Counts of classes suffice: no matrix of C × C.
+// With s samples, c hits, and t and p the counts of labels and predictions of a class:
+// (c s − Σ t p) / √((s² − Σ p²)(s² − Σ t²)). The counts suffice: no matrix of C × C is needed.
 Metrics MatthewsCorrelation::compute(Communicator& communicator) const {
   const detail::ClassCounts counts = counts_.over_all_ranks(communicator);
   detail::require_samples(counts.samples(), name_);

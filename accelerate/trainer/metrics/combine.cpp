@@ -20,7 +20,8 @@ class CombinedMetric : public Metric {
     for (const MetricHandle& metric : metrics_) metric.shared()->reset();
   }
 
-  // A search over 30,000 classes costs more than all that is done with its result.
+  // The search over, say, 30,000 classes costs more than all that is done with its result, so it is
+  // done once.
   void update(const MetricBatch& batch) override {
     MetricBatch shared = batch;
     if (reads_classes()) shared.classes = detail::likeliest_classes(batch);

@@ -55,7 +55,7 @@ at::Tensor all_rows(const std::vector<std::vector<at::Tensor>>& of_ranks, std::s
   return at::tensor(rows, at::kDouble);
 }
 
-// Ranks from 1 on; equal values share the mean of theirs.
+// Returns ranks from 1 on. Equal values share the mean of their ranks.
 std::vector<double> ranks_of(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

@@ -1,5 +1,5 @@
 // Correlations of numbers: predictions {B} or {B, 1} with labels {B} or {B, 1}, of any real dtype.
-// Every row takes part: -100 is a number like others here.
+// Every row takes part: here -100 is a number like any other.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class Pearson : public Metric {
  public:
   explicit Pearson(std::string name = "pearsonr") : name_(std::move(name)) {}
   void reset() override { moments_ = {}; }
-  /// Throws UsageError for predictions and labels that are not one number a row.
+  /// Throws UsageError unless predictions and labels are one number a row.
   void update(const MetricBatch& batch) override;
   /// [collective] Throws UsageError for fewer than two rows.
   [[nodiscard]] Metrics compute(Communicator& communicator) const override;
@@ -35,7 +35,7 @@ class NumberColumn {
   /// Appends `values`, {n}, on the CPU.
   void append(const at::Tensor& values);
   void clear() { numbers_ = std::vector<float>(); }
-  /// A copy, {n}, float64: ranks may keep different dtypes.
+  /// Returns a copy, {n}, in float64, because ranks may keep different dtypes.
   [[nodiscard]] at::Tensor to_tensor() const;
 
  private:
@@ -45,15 +45,15 @@ class NumberColumn {
 
 /// Spearman's rho: Pearson's r of the ranks; equal values share the mean of their ranks. NaN where
 /// predictions or labels are constant or have a NaN, and for a single row. Memory: two numbers a
-/// row, of float32 where the tensors have at most that precision, else of float64; compute() brings
-/// those of all ranks to each rank. Source: scipy.stats.spearmanr.
+/// row, in float32 where the tensors have at most that precision, else in float64; compute() brings
+/// the numbers of all ranks to each rank. Source: scipy.stats.spearmanr.
 class Spearman : public Metric {
  public:
   explicit Spearman(std::string name = "spearmanr") : name_(std::move(name)) {}
   void reset() override;
-  /// Throws UsageError for predictions and labels that are not one number a row.
+  /// Throws UsageError unless predictions and labels are one number a row.
   void update(const MetricBatch& batch) override;
-  /// [collective] Throws UsageError for no row. Cost: n log n for n rows of all ranks.
+  /// [collective] Throws UsageError if there is no row. Cost: n log n for n rows of all ranks.
   [[nodiscard]] Metrics compute(Communicator& communicator) const override;
   [[nodiscard]] std::vector<std::string> names() const override { return {name_}; }
 

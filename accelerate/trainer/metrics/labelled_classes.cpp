@@ -28,7 +28,7 @@ bool has_class_dimension(const MetricBatch& batch) {
   throw UsageError(text.str());
 }
 
-// "row 3" of {B}, "row 3, token 7" of {B, T}.
+// Returns "row 3" for labels {B}, "row 3, token 7" for labels {B, T}.
 std::string place_of(const at::Tensor& labels, std::int64_t index) {
   const std::int64_t per_row = labels.dim() > 1 ? labels.numel() / labels.size(0) : 1;
   const std::string row = "row " + std::to_string(index / per_row);

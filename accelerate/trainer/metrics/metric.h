@@ -1,5 +1,5 @@
-// What an evaluation measures beside the loss. A metric takes one batch after the other and keeps
-// counts, not outputs: evaluation memory does not grow with the set (Spearman keeps two numbers a
+// What an evaluation measures beside the loss. A metric takes one batch after another and keeps
+// counts, not outputs, so its memory does not grow with the dataset (Spearman keeps two numbers a
 // row). docs/metrics.md lists the built-in metrics and shows how to write one.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace accelerate {
 
-/// What a batch gives a metric: samples that count once. Tensors on the CPU or the model's device.
+/// A batch for a metric, without repeated samples. Tensors on the CPU or the model's device.
 struct MetricBatch {
   at::Tensor predictions;  ///< What the model returned: {B, C}, {B, T, C}, {B}, ...
   at::Tensor labels;       ///< int64 or float: {B}, {B, T}
@@ -24,7 +24,7 @@ struct MetricBatch {
   at::Tensor classes = {};
 };
 
-/// Ordered name → value.
+/// Names with values, in order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
 class Metric {
@@ -32,19 +32,19 @@ class Metric {
   virtual ~Metric() = default;
   /// Forgets all batches.
   virtual void reset() = 0;
-  /// Adds a batch of this rank. Local. Throws UsageError for tensors that do not fit, and has then
+  /// Adds a batch of this rank. Local. Throws UsageError for tensors that do not fit; then it has
   /// added nothing.
   virtual void update(const MetricBatch& batch) = 0;
   /// Returns the values over everything that all ranks added. [collective] `communicator`: the
   /// ranks. A rank may have added nothing. All ranks get the same values or the same UsageError.
   [[nodiscard]] virtual Metrics compute(Communicator& communicator) const = 0;
-  /// The names that compute() gives, in its order.
+  /// The names of the values that compute() returns, in the same order.
   [[nodiscard]] virtual std::vector<std::string> names() const = 0;
-  /// Whether update() reads the likeliest classes; combine() then finds them once for all.
+  /// Whether update() reads the likeliest classes; combine() then finds them once for all metrics.
   [[nodiscard]] virtual bool reads_classes() const { return false; }
 };
 
-/// A metric in shared ownership, made from a metric or from a shared_ptr to one.
+/// A metric in shared ownership, made from a metric or from a shared_ptr to a metric.
 class MetricHandle {
  public:
   // NOLINTBEGIN(google-explicit-constructor): `combine({Accuracy(), F1()})` is the point.
@@ -60,8 +60,8 @@ class MetricHandle {
   std::shared_ptr<Metric> metric_;
 };
 
-/// Returns one metric that gives the values of all `metrics` in their order. Throws ConfigError if
-/// two give the same name (the options of a metric can set another), or if one is null.
+/// Returns one metric that gives the values of all `metrics`, in their order. Throws ConfigError if
+/// two give the same name, or if one is null. A metric's options can set another name.
 [[nodiscard]] std::shared_ptr<Metric> combine(std::vector<MetricHandle> metrics);
 
 }  // namespace accelerate

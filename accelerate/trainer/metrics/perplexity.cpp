@@ -17,7 +17,8 @@
 namespace accelerate {
 namespace {
 
-// Elements of logits that are turned into losses at once: their softmax takes 64 MB in float32.
+// How many elements of logits are turned into losses at a time: their softmax takes 64 MB in
+// float32.
 constexpr std::int64_t kPerplexityElements = std::int64_t{1} << 24;
 
 [[noreturn]] void throw_perplexity_shapes(const std::string& found) {
@@ -45,7 +46,7 @@ void check_perplexity_shapes(const MetricBatch& batch) {
                           sizes_text(labels));
 }
 
-// float32 of half precision, so that sums of exponentials keep their digits.
+// Turns half precision into float32, so that sums of exponentials keep their digits.
 at::Tensor at_least_single(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
 }
@@ -56,7 +57,7 @@ void Perplexity::update(const MetricBatch& batch) {
   check_perplexity_shapes(batch);
   const at::Tensor predictions = batch.predictions.detach();
   if (!has_logits(predictions, batch.labels)) {
-    // Where losses are given nobody knows how many classes there are.
+    // With losses instead of logits the number of classes is not known.
     return add_losses(predictions, detail::checked_labels(batch, 0));
   }
   const at::Tensor labels = detail::checked_labels(batch, predictions.size(-1));
@@ -65,7 +66,7 @@ void Perplexity::update(const MetricBatch& batch) {
     throw_perplexity_shapes(
         "labels of one dimension with shift_labels, which takes rows of tokens");
   if (labels.size(-1) == 0) return;
-  // The labels move, not the logits: a part of those would be a copy of nearly all of them.
+  // Moves the labels, not the logits: a slice of the logits would be copied nearly whole.
   const at::Tensor moved = labels.slice(/*dim=*/-1, 1);
   add_logits(predictions, at::constant_pad_nd(moved, {0, 1}, detail::kIgnoredLabel));
 }
@@ -91,7 +92,7 @@ void Perplexity::add_logits(const at::Tensor& logits, const at::Tensor& labels) 
 void Perplexity::add_losses(const at::Tensor& losses, const at::Tensor& labels) {
   const at::Tensor counts = labels != detail::kIgnoredLabel;
   const at::Tensor exact = losses.to(at::kCPU, at::kDouble);
-  // What stands at an ignored place may be anything, NaN too.
+  // An ignored place may hold anything, NaN too.
   sum_ += at::where(counts, exact, 0.0).sum().item<double>();
   tokens_ += counts.sum().item<std::int64_t>();
 }

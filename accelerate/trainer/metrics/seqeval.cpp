@@ -71,7 +71,8 @@ std::vector<detail::TagChunk> SeqevalF1::chunks(const Tags& tags) const {
                                    : detail::lenient_chunks(tags);
 }
 
-// Chunks of a sentence end at different words, so one walk over both lists finds the equal ones.
+// No two chunks of a sentence end at the same word, so one walk over both lists finds the equal
+// chunks.
 void SeqevalF1::add_sentence(const Tags& labels, const Tags& predicted) {
   const auto wanted = chunks(labels), found = chunks(predicted);
   const auto count = [&](const detail::TagChunk& chunk, std::size_t which) {
@@ -91,7 +92,7 @@ void SeqevalF1::update(const MetricBatch& batch) {
                      std::to_string(batch.labels.dim()) + " dimensions");
   }
   const at::Tensor predicted = detail::likeliest_classes(batch);
-  // Checked before the first sentence is counted.
+  // Labels are checked before the first sentence is counted.
   const detail::LabelledClasses kept = detail::labelled_classes(batch, tags_.size());
   const at::Tensor labels = detail::checked_labels(batch, tags_.size());
   const auto* label = labels.const_data_ptr<std::int64_t>();

@@ -11,31 +11,31 @@
 namespace accelerate {
 
 struct SeqevalOptions {
-  /// The tag of class 0, 1, …: {"O", "B-PER", "I-PER", …}. Needed.
+  /// The tags of classes 0, 1, …: {"O", "B-PER", "I-PER", …}. Required.
   std::vector<std::string> id2label = {};
-  /// "default": the lenient rules of conlleval, which do not look at `scheme`. "strict": only
-  /// chunks that `scheme` allows.
+  /// "default": the lenient rules of conlleval, which ignore `scheme`. "strict": only chunks that
+  /// `scheme` allows count.
   std::string mode = "default";
   std::string scheme = "IOB2";  ///< IOB1, IOB2, IOE1, IOE2, IOBES or BILOU.
   bool suffix = false;          ///< Tags are "PER-B" instead of "B-PER".
-  /// Whether each type of `id2label` also gets TYPE_precision, TYPE_recall, TYPE_f1 and
-  /// TYPE_number, the number of its chunks among the labels.
+  /// Whether each type in `id2label` also gets TYPE_precision, TYPE_recall, TYPE_f1 and
+  /// TYPE_number. TYPE_number is the number of its chunks among the labels.
   bool per_type = false;
-  double zero_division = 0;         ///< Precision and recall where they are 0 / 0: 0 or 1.
+  double zero_division = 0;         ///< For a precision or recall of 0 / 0: 0 or 1.
   std::string prefix = "overall_";  ///< Before precision, recall, f1 and accuracy.
 };
 
 /// overall_precision, overall_recall and overall_f1 over all chunks, and overall_accuracy over all
-/// tags. A chunk is right if its type, first and last word are. Predictions: {B, T, C} or classes
-/// {B, T}; labels: {B, T}; places labelled -100 are dropped from the sentence before chunks are
-/// found. Memory: three counts a type. Source: the package seqeval.
+/// tags. A chunk is right if its type, first word and last word are right. Predictions: {B, T, C}
+/// or classes {B, T}; labels: {B, T}. Places labelled -100 are dropped from the sentence before
+/// chunks are found. Memory: three counts a type. Source: the package seqeval.
 class SeqevalF1 : public Metric {
  public:
-  /// Throws ConfigError for unknown words, for no names, and in strict mode for a tag that the
-  /// scheme does not have.
+  /// Throws ConfigError for options that are not allowed, for an empty id2label, and in strict mode
+  /// for a tag that the scheme does not have.
   explicit SeqevalF1(SeqevalOptions options);
   void reset() override;
-  /// Throws UsageError for other shapes, and for labels that are no classes.
+  /// Throws UsageError for other shapes, and for labels that are not classes.
   void update(const MetricBatch& batch) override;
   /// [collective] Throws UsageError if no rank added a label.
   [[nodiscard]] Metrics compute(Communicator& communicator) const override;
@@ -50,7 +50,7 @@ class SeqevalF1 : public Metric {
   SeqevalOptions options_;
   detail::TagSet tags_;
   detail::TagScheme scheme_;
-  // Of each type: hits, predicted, labelled. Then right tags and all tags.
+  // For each type: hits, predicted, labelled. Then the number of right tags and of all tags.
   std::vector<std::int64_t> counts_;
 };
 

@@ -37,14 +37,14 @@ std::string_view strict_type(std::string_view name, bool has_suffix) {
   return type.substr(0, type.find_last_not_of('-') + 1);
 }
 
-// Of two neighbours: whether a chunk ends with the first.
+// Whether a chunk ends with `last`, the first of two neighbours.
 bool lenient_end(const Tag& last, const Tag& next) {
   if (is_one_of(last.prefix, "ES")) return true;
   if (is_one_of(last.prefix, "BI") && is_one_of(next.prefix, "BSO")) return true;
   return !is_one_of(last.prefix, "O.") && last.type != next.type;
 }
 
-// Of two neighbours: whether a chunk begins with the second.
+// Whether a chunk begins with `next`, the second of two neighbours.
 bool lenient_start(const Tag& last, const Tag& next) {
   if (is_one_of(next.prefix, "BS")) return true;
   if (is_one_of(last.prefix, "ESO") && is_one_of(next.prefix, "EI")) return true;
@@ -84,8 +84,8 @@ bool strict_inside(TagScheme scheme, const Tag& last, const Tag& next) {
   }
 }
 
-// Whether the chunk whose last word is `last`, which `next` does not go on with, is well-formed.
-// The gaps of IOB1 and IOE1 are the original's.
+// Whether a chunk is well-formed that ends with `last`, because `next` does not go on with it. The
+// gaps in the rules for IOB1 and IOE1 are the original's.
 bool strict_end(TagScheme scheme, const Tag& last, const Tag& next) {
   const bool is_same = last.type == next.type;
   switch (scheme) {
@@ -164,7 +164,7 @@ void check_prefixes(const TagSet& tags, const std::vector<std::string>& names, T
 
 std::vector<TagChunk> lenient_chunks(std::span<const Tag> tags) {
   std::vector<TagChunk> chunks;
-  // Before the first word stands O of no type at all, not even "_".
+  // Before the first word stands O with no type at all, not even "_".
   Tag last{.prefix = 'O', .type = -1};
   std::int64_t begin = 0;
   for (std::size_t i = 0; i <= tags.size(); ++i) {
