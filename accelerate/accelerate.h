@@ -1,12 +1,13 @@
-// The front door: everything a training program needs.
+// The front door: everything of this library that a training loop needs. Tensors, modules and
+// optimizers are LibTorch's: a program includes <torch/torch.h> as well.
 #pragma once
 
 #include "accelerate/accelerator/accelerator.h"
-#include "accelerate/accelerator/batch_size_finder.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/progress_bar.h"
+#include "accelerate/batch_size/batch_size_finder.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/big_model/materialise.h"
 #include "accelerate/checkpoint/model_weights.h"
@@ -15,6 +16,7 @@
 #include "accelerate/launch/notebook_launcher.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/get_scheduler.h"
+#include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/schedules/one_cycle_lr.h"
 #include "accelerate/optim/schedules/sequential_lr.h"
 #include "accelerate/optim/schedules/step_schedules.h"
@@ -22,7 +24,6 @@
 #include "accelerate/parallel/gradients/comm_hooks.h"
 #include "accelerate/parallel/replicated/local_sgd.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/nested_operations.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"

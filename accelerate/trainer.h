@@ -1,5 +1,5 @@
-// The front door for programs that train by a Trainer: models, tokenizers, datasets, metrics and the
-// Trainer, without the loop of accelerate.h, which such a program does not write.
+// The front door for programs that train by a Trainer: models, tokenizers, datasets, metrics and
+// the Trainer, without the loop of accelerate.h, which such a program does not write.
 #pragma once
 
 #include "accelerate/datasets/data_loader.h"

@@ -142,6 +142,10 @@ int run(const std::vector<std::string>& words) {
     throw ConfigError(std::string(error.what()) + ". `" + full_name(innermost(app)) +
                       " --help` tells what it takes");
   }
+  if (app.get_subcommands().empty()) {  // `accelerate --`
+    std::cout << app.help();
+    return 1;
+  }
   return exit_code;
 }
 

@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
 """Checks that includes point one way: a folder may include itself and the folders above it in LAYERS.
 
-Also: what builds without LibTorch includes none of it, no header includes the dear ones of it, every header is
-guarded, and the command line leans only on what needs no LibTorch.
+Also: files include one another in one direction only, what builds without LibTorch includes none of it, no header
+includes the dear ones of it, every header is guarded, and the command line leans only on what needs no LibTorch.
 
 usage: check_layers.py [--list] [ROOT]
 
 Exits 1 and names each offending line. With --list prints the layers, one a line.
 """
+import graphlib
 import pathlib
 import re
 import sys
 
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ["base", "http", "formats", "hub", "tokenizers", "config", "launch", "report", "tensor", "comm", "state", "data", "precision", "parallel",
-          "optim", "checkpoint", "big_model", "tracking", "accelerator", "datasets", "models",
+LAYERS = ["base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report", "tensor", "comm", "state", "data", "precision", "parallel",
+          "optim", "checkpoint", "big_model", "tracking", "batch_size", "accelerator", "datasets", "models",
           "trainer"]
 # These folders build without LibTorch, so that the command line starts in milliseconds.
-WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "launch", "report"}
+WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report"}
 # Inside a layer: what a folder of it may include besides itself and the layer's own files.
 INSIDE = {
     "hub": {"cache": set(), "transfer": {"cache"}},
@@ -112,6 +113,28 @@ def faults_of_cli(path):
             yield f"{where}: the command line starts without LibTorch but includes {name}"
 
 
+def unit_of(name):
+    """A header and its source are one unit, and so is the private half of it, `<name>_impl.h`."""
+    return str(pathlib.PurePath(name).with_suffix("")).removesuffix("_impl")
+
+
+def faults_of_circles(paths):
+    """Units that include one another, directly or through others: each circle by one of its ways around."""
+    units = {}
+    for path in paths:
+        own = unit_of(path.relative_to(ROOT))
+        included = {unit_of(name) for _, name in includes_of(path) if (ROOT / name).exists()}
+        units.setdefault(own, set()).update(included - {own})
+    while True:
+        try:
+            graphlib.TopologicalSorter({unit: sorted(units[unit]) for unit in sorted(units)}).prepare()
+            return
+        except graphlib.CycleError as error:
+            circle = list(reversed(error.args[1]))  # The sorter names what is included first.
+            yield f"files include one another: {' -> '.join(circle)}; move what both need to a file of its own"
+            units[circle[0]].discard(circle[1])
+
+
 def sources(folder):
     return [p for e in ("*.h", "*.cpp") for p in sorted((ROOT / folder).rglob(e)) if "gloo_headers" not in p.parts]
 
@@ -122,6 +145,7 @@ def main():
         return 0
     library, cli = sources("accelerate"), sources("cli")
     faults = [f for p in library for f in faults_of(p)] + [f for p in cli for f in faults_of_cli(p)]
+    faults += faults_of_circles(library + cli)
     for fault in faults:
         print(fault)
     print(f"{len(library) + len(cli)} files checked, {len(faults)} faults")

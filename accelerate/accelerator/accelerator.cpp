@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/jit/api/module.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -13,16 +12,14 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/heap.h"
-#include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/config/deepspeed.h"
 #include "accelerate/formats/weights/weight_index.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
+#include "accelerate/parallel/make_engine.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
@@ -76,8 +73,8 @@ void warn_of_what_has_no_effect(const AcceleratorOptions& options, bool sharded)
   if (const auto names = given_keywords(options.ddp); sharded && !names.empty()) {
     log.warning(join(names, ", ") + " of DistributedDataParallelKwargs " +
                 (names.size() == 1 ? "has" : "have") +
-                " no effect: models are sharded, and FullyShardedDataParallelPlugin has the "
-                "options of that.");
+                " no effect, because models are sharded: set the corresponding options in "
+                "FullyShardedDataParallelPlugin.");
   }
   const auto compiler = env("ACCELERATE_DYNAMO_BACKEND").value_or("");
   if (!compiler.empty() && lower(compiler) != "no") {
@@ -208,9 +205,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
   models.push_back(core);
   detail::tell_divided(core);
   ties.name_by(core->view());
-  if (core->shards()) {
-    for (auto& optimizer : live_optimizers()) optimizer.shard(core->shards());
-  }
+  for (auto& optimizer : live_optimizers()) optimizer.shard(core->engine());
   return core;
 }
 
@@ -220,11 +215,16 @@ at::ScalarType Accelerator::Impl::agreed_type(at::ScalarType asked) {
 
 std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& view,
                                                               detail::ForwardPrecision& forward) {
-  if (!fsdp) {
-    return std::make_shared<DistributedDataParallel>(
-        view, state.communicator(), options.ddp,
-        debug ? WhenAlone::check_as_a_group : WhenAlone::train);
-  }
+  StrategyOptions chosen{.ddp = options.ddp,
+                         .when_alone = debug ? WhenAlone::check_as_a_group : WhenAlone::train};
+  if (fsdp) chosen.sharding = sharding_for(forward);
+  auto engine = make_engine(view, state.communicator(), chosen);
+  forward.input = engine->input_dtype();
+  forward.output = engine->output_dtype();
+  return engine;
+}
+
+ShardingOptions Accelerator::Impl::sharding_for(detail::ForwardPrecision& forward) {
   FsdpSettings settings = *fsdp;
   if (settings.param_dtype) {
     const auto asked = to_scalar_type(*settings.param_dtype);
@@ -233,16 +233,10 @@ std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& 
       forward.dtype = at::kFloat;  // Buffers that the policy keeps in 16 bits meet fp32.
     }
   }
-  auto engine = std::make_shared<FullyShardedDataParallel>(
-      view, state.communicator(),
-      ShardingOptions{.settings = settings,
-                      .device = state.device(),
-                      .ranks_of_host = state.local_num_processes()});
-  forward.input = engine->input_dtype();
-  forward.output = engine->output_dtype();
   // Parameters already have the type that is computed in, so a cached copy would waste memory.
   forward.autocast.cache_enabled = false;
-  return engine;
+  return {
+      .settings = settings, .device = state.device(), .ranks_of_host = state.local_num_processes()};
 }
 
 Accelerator::Accelerator(const AcceleratorOptions& options)
@@ -263,14 +257,6 @@ const PartialState& Accelerator::state() const {
 
 const std::shared_ptr<GradientState>& Accelerator::gradient_state() const {
   return impl_->gradient_state;
-}
-
-ProcessFirst Accelerator::main_process_first() const {
-  return {state().communicator(), is_main_process()};
-}
-
-ProcessFirst Accelerator::local_main_process_first() const {
-  return {state().communicator(), is_local_main_process()};
 }
 
 bool Accelerator::debug() const {
@@ -294,10 +280,6 @@ bool Accelerator::check_trigger() {
   communicator().all_reduce(raised, ReduceOp::sum).wait();
   impl_->trigger = false;
   return raised.item<int>() > 0;
-}
-
-void Accelerator::print(const std::string& line) const {
-  if (is_local_main_process()) print_above_live_lines(STDOUT_FILENO, line + "\n");
 }
 
 Trackers& Accelerator::trackers_of_rank() const {
@@ -338,9 +320,7 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   impl_->ties.list_once_in(optimizer);
   for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());
   const auto shard = [this](AcceleratedOptimizer& prepared) {
-    for (const auto& core : impl_->live_models()) {
-      if (core->shards()) prepared.shard(core->shards());
-    }
+    for (const auto& core : impl_->live_models()) prepared.shard(core->engine());
   };
   for (auto& known : impl_->live_optimizers()) {
     if (&known.optimizer() != &optimizer) continue;

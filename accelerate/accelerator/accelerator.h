@@ -28,92 +28,27 @@
 #include <vector>
 
 #include "accelerate/accelerator/accumulation.h"
-#include "accelerate/accelerator/checkpointable.h"
 #include "accelerate/accelerator/gather_for_metrics.h"
 #include "accelerate/accelerator/join_scope.h"
 #include "accelerate/accelerator/kinds.h"
+#include "accelerate/accelerator/options.h"
 #include "accelerate/accelerator/prepared.h"
-#include "accelerate/accelerator/process_scopes.h"
-#include "accelerate/accelerator/split.h"
+#include "accelerate/checkpoint/checkpointable.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/tensor_checks.h"
-#include "accelerate/config/fsdp_plugin.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/accelerated_scheduler.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/partial_state.h"
 #include "accelerate/state/project_configuration.h"
+#include "accelerate/tensor/split.h"
 #include "accelerate/tracking/memory.h"
 #include "accelerate/tracking/profiler.h"
 #include "accelerate/tracking/trackers.h"
 
 namespace accelerate {
-
-struct InitProcessGroupKwargs {
-  std::optional<std::chrono::milliseconds> timeout = {};  ///< Of a collective; default 30 minutes.
-  /// "gloo" or "nccl". Default: nccl on GPUs, gloo on the CPU.
-  std::string backend = {};
-};
-
-struct AcceleratorOptions {
-  /// Whether prepare() moves models, optimizer state and batches to device().
-  bool device_placement = true;
-  /// Micro-batches per step. ACCELERATE_GRADIENT_ACCUMULATION_STEPS overrides it.
-  int gradient_accumulation_steps = 1;
-  /// The type that prepared forwards compute in. Default: ACCELERATE_MIXED_PRECISION, else `no`. A
-  /// CPU that is slow in 16 bits computes in fp32 instead, unless ACCELERATE_CPU_HALF is `native`.
-  std::optional<MixedPrecision> mixed_precision = std::nullopt;
-  bool cpu = false;  ///< Stay on the CPU even where there is a GPU.
-  /// Trackers, by name (tensorboard, jsonl, csv, mlflow, "all") or as objects of your own.
-  /// init_trackers() starts them.
-  std::vector<LogWith> log_with = {};
-  /// Where trackers write, unless project_config says otherwise.
-  std::filesystem::path project_dir = {};
-  ProjectConfiguration project_config = {};
-  /// Replaces gradient_accumulation_steps and adds further settings.
-  std::optional<GradientAccumulationPlugin> gradient_accumulation_plugin = std::nullopt;
-  /// If true, schedules advance only when their optimizer stepped. If false, each scheduler.step()
-  /// advances them.
-  bool step_scheduler_with_optimizer = true;
-  /// Whether one optimizer step advances a schedule once per rank (the default, as upstream) or
-  /// once.
-  std::optional<SchedulerStep> scheduler_step = std::nullopt;
-  AutocastKwargs autocast = {};
-  GradScalerKwargs grad_scaler = {};
-  DataLoaderConfiguration dataloader_config = {};
-  /// Generators whose state rank 0 sends to the other ranks when a prepared loader begins a pass.
-  std::vector<RngType> rng_types = {RngType::generator};
-  DistributedDataParallelKwargs ddp = {};
-  /// Shards models over the ranks instead of giving every rank a copy. Default: as the launcher
-  /// asks (ACCELERATE_USE_FSDP). See docs/fsdp.md.
-  std::optional<FullyShardedDataParallelPlugin> fsdp_plugin = std::nullopt;
-  InitProcessGroupKwargs init_process_group = {};
-  ProfileKwargs profile = {};
-  /// A group to use instead of the one that the environment describes.
-  std::shared_ptr<Communicator> communicator = nullptr;
-};
-
-struct BackwardOptions {
-  bool retain_graph = false;  ///< Keep the graph for another backward.
-  bool create_graph = false;  ///< Make the gradients differentiable.
-  /// The number of items (tokens) that `loss` sums over. The gradients of the window become the
-  /// gradients of (sum of all its losses) / (items of all ranks), even if micro-batches differ in
-  /// size. Call backward() once per micro-batch.
-  std::optional<std::int64_t> num_items = std::nullopt;
-};
-
-template <typename Batch>
-struct PrepareLoaderOptions {
-  /// Whether batches are moved to device(). Default: as the Accelerator does.
-  std::optional<bool> device_placement = std::nullopt;
-  /// For loaders that dispatch: returns a rank's part of the batch that rank 0 has read.
-  std::function<Batch(const Batch&, const DispatchSlice&)> slice_fn_for_dispatch = nullptr;
-  /// For loaders that dispatch: makes ragged batches fit together, e.g. PadToLongest{}.
-  std::function<void(std::vector<Batch>&)> pad_fn = nullptr;
-};
 
 class Accelerator {
  public:
@@ -230,7 +165,7 @@ class Accelerator {
   /// synchronise.
   template <typename... Models>
   [[nodiscard]] AccumulationWindow accumulate(const Models&... models) {
-    return {gradient_state(), {models.core()...}};
+    return {gradient_state(), {detail::core_of(models)...}};
   }
   [[nodiscard]] int gradient_accumulation_steps() const {
     return gradient_state()->accumulation.num_steps;
@@ -245,13 +180,13 @@ class Accelerator {
   /// While the scope is alive, backward through `model` does not communicate.
   template <typename Model>
   [[nodiscard]] SyncScope no_sync(const Model& model) const {
-    return {{model.core()}, false};
+    return {{detail::core_of(model)}, false};
   }
 
   /// Makes the next backward through `model` communicate although its forwards ran under no_sync.
   template <typename Model>
   static void trigger_sync_in_backward(const Model& model) {
-    model.core()->parallel().trigger_sync_in_backward();
+    detail::core_of(model)->parallel().trigger_sync_in_backward();
   }
 
   /// While the scope is alive, a rank may run out of batches before its peers. At the scope's end
@@ -263,7 +198,7 @@ class Accelerator {
   /// integers per backward, and the models once at the end.
   template <typename... Models>
   [[nodiscard]] JoinScope join_uneven_inputs(const JoinOptions& join, const Models&... models) {
-    return join_cores(join, {models.core()...});
+    return join_cores(join, {detail::core_of(models)...});
   }
 
   /// While the scope is alive, operations compute in the type that prepared forwards compute in.
@@ -357,42 +292,39 @@ class Accelerator {
     return accelerate::pad_across_processes(
         communicator(), verified("pad_across_processes", std::move(value)), options);
   }
-  /// Returns this rank's part of a vector, of a tensor, or of a map whose values are equally long.
-  /// Local.
+  /// These are PartialState's; see accelerate/state/partial_state.h.
   template <typename T>
   [[nodiscard]] T split_between_processes(const T& value, const SplitOptions& options = {}) const {
-    return split_between_ranks(value, process_index(), num_processes(), options);
+    return state().split_between_processes(value, options);
   }
-
-  /// Returns when all ranks have arrived. [collective]
   void wait_for_everyone() const { state().wait_for_everyone(); }
-  /// Lets the main process run the scope first and the other ranks after it. [collective]
-  [[nodiscard]] ProcessFirst main_process_first() const;
-  /// As main_process_first, with the main process of each machine.
-  [[nodiscard]] ProcessFirst local_main_process_first() const;
-
-  /// Returns a callable that calls `fn` on the chosen rank and returns nullopt on the others.
+  [[nodiscard]] ProcessFirst main_process_first() const { return state().main_process_first(); }
+  [[nodiscard]] ProcessFirst local_main_process_first() const {
+    return state().local_main_process_first();
+  }
   template <typename Fn>
   [[nodiscard]] auto on_main_process(Fn fn) const {
-    return detail::only_if(is_main_process(), std::move(fn));
+    return state().on_main_process(std::move(fn));
   }
   template <typename Fn>
   [[nodiscard]] auto on_local_main_process(Fn fn) const {
-    return detail::only_if(is_local_main_process(), std::move(fn));
+    return state().on_local_main_process(std::move(fn));
   }
   template <typename Fn>
   [[nodiscard]] auto on_last_process(Fn fn) const {
-    return detail::only_if(is_last_process(), std::move(fn));
+    return state().on_last_process(std::move(fn));
   }
   template <typename Fn>
   [[nodiscard]] auto on_process(Fn fn, int process_index) const {
-    return detail::only_if(!use_distributed() || this->process_index() == process_index,
-                           std::move(fn));
+    return state().on_process(std::move(fn), process_index);
   }
   template <typename Fn>
   [[nodiscard]] auto on_local_process(Fn fn, int local_process_index) const {
-    return detail::only_if(!use_distributed() || this->local_process_index() == local_process_index,
-                           std::move(fn));
+    return state().on_local_process(std::move(fn), local_process_index);
+  }
+  template <typename... Values>
+  void print(const Values&... values) const {
+    state().print(values...);
   }
 
   // --- watch ------------------------------------------------------------------------------------
@@ -405,9 +337,6 @@ class Accelerator {
   /// and lowers it again. [check_trigger is collective]
   void set_trigger();
   [[nodiscard]] bool check_trigger();
-
-  /// Writes a line to standard output, once per machine.
-  void print(const std::string& line) const;
 
   // --- save -------------------------------------------------------------------------------------
   /// Writes named tensors as a safetensors file, atomically. Only the main process writes; with
@@ -423,14 +352,14 @@ class Accelerator {
   template <typename Model>
   void save_model(const Model& model, const std::filesystem::path& directory,
                   const std::string& max_shard_size = "10GB") const {
-    save_module(*model.core(), directory, max_shard_size);
+    save_module(*detail::core_of(model), directory, max_shard_size);
   }
   /// Returns what save_model writes, by name, as handles to the model's tensors. For a sharded
   /// model [collective]: rank 0 gets copies of the whole tensors, in master dtype and on the CPU,
   /// and the other ranks get nothing.
   template <typename Model>
   [[nodiscard]] std::vector<NamedTensor> get_state_dict(const Model& model) const {
-    return state_dict_of(*model.core());
+    return state_dict_of(*detail::core_of(model));
   }
 
   // --- checkpoints ------------------------------------------------------------------------------

@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "accelerate/accelerator/accelerator.h"
-#include "accelerate/accelerator/checkpointing.h"
-#include "accelerate/accelerator/item_count.h"
 #include "accelerate/accelerator/settings_agreement.h"
 #include "accelerate/accelerator/tied_parameters.h"
 #include "accelerate/base/environment.h"
+#include "accelerate/checkpoint/checkpointing.h"
+#include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/sharded_clipping.h"
+#include "accelerate/parallel/gradients/item_count.h"
+#include "accelerate/parallel/make_engine.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/precision/half_on_cpu.h"
@@ -67,7 +69,7 @@ struct Accelerator::Impl {
   [[nodiscard]] TrainingState training_state(const Manifest& manifest);
   [[nodiscard]] StatePart progress_part();
   void load_progress(std::int64_t step, std::optional<std::int64_t> iteration);
-  void add_window(const Manifest& manifest, TrainingState& training);
+  void add_window(const Manifest& manifest, const ParameterNames& names, TrainingState& training);
 
   /// Returns the core of the module at that address, or makes one.
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
@@ -77,6 +79,9 @@ struct Accelerator::Impl {
   /// the types that it computes in. [collective]
   [[nodiscard]] std::shared_ptr<ParallelEngine> engine_for(const ModuleView& view,
                                                            detail::ForwardPrecision& forward);
+
+  /// Returns how a model is divided, and sets in `forward` what that changes. [collective] on CPUs
+  [[nodiscard]] ShardingOptions sharding_for(detail::ForwardPrecision& forward);
 
   /// Returns the type that all ranks compute in if the policy says `asked`: fp32 on a CPU that is
   /// slow in 16 bits. [collective] on CPUs

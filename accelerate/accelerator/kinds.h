@@ -27,8 +27,6 @@ class ReduceLROnPlateauScheduler;
 namespace accelerate {
 
 class LRScheduler;
-template <typename M>
-class Prepared;
 
 namespace detail {
 
@@ -60,11 +58,6 @@ template <typename T>
 inline constexpr bool kIsLoader = false;
 template <typename Batch>
 inline constexpr bool kIsLoader<DataLoader<Batch>> = true;
-
-template <typename T>
-inline constexpr bool kIsPrepared = false;
-template <typename M>
-inline constexpr bool kIsPrepared<Prepared<M>> = true;
 
 // Recognises torch::data loaders, which come in unique_ptrs, by a set of members that only they
 // have.

@@ -2,21 +2,16 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <unordered_set>
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 
 namespace accelerate::detail {
 
 ModelCore::ModelCore(const void* module, ModuleView view, std::shared_ptr<ParallelEngine> engine,
                      const ForwardPrecision& precision)
-    : module_(module),
-      view_(std::move(view)),
-      precision_(precision),
-      engine_(std::move(engine)),
-      shards_(std::dynamic_pointer_cast<FullyShardedDataParallel>(engine_)) {}
+    : module_(module), view_(std::move(view)), precision_(precision), engine_(std::move(engine)) {}
 
 void ModelCore::before_forward() {
   if (const auto failure = engine_->take_failure()) std::rethrow_exception(failure);
@@ -45,25 +40,19 @@ std::vector<at::Tensor> ModelCore::parameters() const {
 }
 
 std::vector<at::Tensor> ModelCore::gradient_holders() const {
-  if (!shards_) return parameters();
-  std::vector<at::Tensor> holders = shards_->local_parameters();
+  std::vector<at::Tensor> holders;
+  std::unordered_set<const void*> seen;  // Tensors over the same memory have one part.
   for (const auto& parameter : parameters()) {
-    if (!shards_->local_parameter(parameter).defined()) holders.push_back(parameter);
+    at::Tensor holder = engine_->local_parameter(parameter);
+    if (seen.insert(holder.unsafeGetTensorImpl()).second) holders.push_back(std::move(holder));
   }
   return holders;
 }
 
-DistributedDataParallel& ModelCore::replicated(const char* feature) const {
-  if (auto* engine = dynamic_cast<DistributedDataParallel*>(engine_.get())) return *engine;
-  throw UsageError(std::string(feature) + " needs a model that every rank has whole, and " +
-                   view_.class_name +
-                   " is sharded (FSDP): train it without fsdp_plugin, or leave this out");
-}
-
-FullyShardedDataParallel& ModelCore::sharded(const char* feature) const {
-  if (shards_) return *shards_;
-  throw UsageError(std::string(feature) + " is for sharded models, and every rank has all of " +
-                   view_.class_name + ": give the Accelerator an fsdp_plugin");
+void throw_not_prepared() {
+  throw UsageError(
+      "a Prepared model is empty: assign to it what accelerator.prepare(net) returns before it is "
+      "used");
 }
 
 }  // namespace accelerate::detail

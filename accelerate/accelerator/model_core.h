@@ -9,16 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/engine.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/nested_operations.h"
-
-namespace accelerate {
-class DistributedDataParallel;
-class FullyShardedDataParallel;
-}  // namespace accelerate
 
 namespace accelerate::detail {
 
@@ -91,12 +87,8 @@ class ModelCore {
   /// them.
   [[nodiscard]] std::vector<at::Tensor> gradient_holders() const;
 
-  [[nodiscard]] ParallelEngine& parallel() { return *engine_; }
-  /// Returns the engine as the type that `feature` needs. Throws UsageError for another type.
-  [[nodiscard]] DistributedDataParallel& replicated(const char* feature) const;
-  [[nodiscard]] FullyShardedDataParallel& sharded(const char* feature) const;
-  /// The engine of a sharded model; null for other models.
-  [[nodiscard]] const std::shared_ptr<FullyShardedDataParallel>& shards() const { return shards_; }
+  [[nodiscard]] ParallelEngine& parallel() const { return *engine_; }
+  [[nodiscard]] const std::shared_ptr<ParallelEngine>& engine() const { return engine_; }
 
   /// The number of SyncBatchNorm layers; unset until the layers have been told their group.
   [[nodiscard]] const std::optional<std::size_t>& sync_batch_norms() const {
@@ -118,8 +110,23 @@ class ModelCore {
   ModuleView view_;
   ForwardPrecision precision_;
   std::shared_ptr<ParallelEngine> engine_;
-  std::shared_ptr<FullyShardedDataParallel> shards_;
   std::optional<std::size_t> sync_batch_norms_;
 };
+
+/// Returns the core of a prepared model.
+template <typename Model>
+std::shared_ptr<ModelCore> core_of(const Model& model) {
+  if constexpr (requires { model.core(); }) {
+    return model.core();
+  } else {
+    static_assert(kNoType<Model>,
+                  "this takes a prepared model: pass what accelerator.prepare(net) returned, not "
+                  "the module itself");
+    return nullptr;
+  }
+}
+
+/// Throws the UsageError of an empty Prepared.
+[[noreturn]] void throw_not_prepared();
 
 }  // namespace accelerate::detail

@@ -15,84 +15,115 @@
 namespace c10 {
 struct IValue;
 }
-namespace torch::jit {
+namespace torch {
+namespace jit {
 struct Module;
 }
+namespace serialize {
+class OutputArchive;
+}
+}  // namespace torch
 
 namespace accelerate {
 
 /// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to a module on
-/// the stack. A handle: copies share the module. Call it or its forward(), never the module
-/// directly.
+/// the stack: what prepare(net) returns for `Net net`, shared_ptr<NetImpl> or NetImpl. A handle:
+/// copies share the module, and a const one can be called too. Call it or its forward(), never the
+/// module directly. One made without arguments, as a member of a class, is empty until one that
+/// prepare() returned is assigned to it; its use before throws UsageError.
 template <typename M>
 class Prepared {
  public:
+  Prepared() : module_(nullptr) {}
   Prepared(M module, std::shared_ptr<detail::ModelCore> core)
       : module_(std::move(module)), core_(std::move(core)) {}
+
+  /// Whether a prepared module has been assigned.
+  explicit operator bool() const { return core_ != nullptr; }
 
   /// Runs the module's forward under mixed_precision's autocast. Outputs in fp16 or bf16, nested
   /// ones too, are then cast to fp32; outputs without tensors come back as they are. Floating
   /// inputs of a sharded model are cast to the type that it computes in.
   template <typename... Args>
-  auto forward(Args&&... args) {
+  auto forward(Args&&... args) const {
+    detail::ModelCore& core = *this->core();
     const auto run = [&](auto&&... inputs) {
-      return core_->run_forward([&]() -> decltype(auto) {
+      return core.run_forward([&]() -> decltype(auto) {
         return (*module_).forward(std::forward<decltype(inputs)>(inputs)...);
       });
     };
     const auto run_cast = [&] {
-      return core_->casts_inputs() ? run(core_->input(std::forward<Args>(args))...)
-                                   : run(std::forward<Args>(args)...);
+      return core.casts_inputs() ? run(core.input(std::forward<Args>(args))...)
+                                 : run(std::forward<Args>(args)...);
     };
     using Output = decltype(run_cast());
     if constexpr (Nested<Output>) {
-      return core_->casts_outputs() ? core_->output<Output>(run_cast()) : run_cast();
+      return core.casts_outputs() ? core.template output<Output>(run_cast()) : run_cast();
     } else {
       return run_cast();
     }
   }
   template <typename... Args>
-  auto operator()(Args&&... args) {
+  auto operator()(Args&&... args) const {
     return forward(std::forward<Args>(args)...);
   }
 
   /// The user's module.
-  [[nodiscard]] auto* operator->() { return &*module_; }
-  [[nodiscard]] auto& operator*() { return *module_; }
+  [[nodiscard]] auto* operator->() const { return &**this; }
+  [[nodiscard]] auto& operator*() const {
+    (void)core();
+    return *module_;
+  }
   /// Returns what was given to prepare(): the holder, the shared_ptr, or the module on the stack.
-  [[nodiscard]] auto& unwrap() {
+  [[nodiscard]] auto& unwrap() const {
     if constexpr (std::is_pointer_v<M>) {
-      return *module_;
+      return **this;
     } else {
+      (void)core();
       return module_;
     }
   }
 
   /// The parameters of the user's module, each once.
-  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
+  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core()->parameters(); }
   /// Returns the parts of the parameters that this rank has, each of shape {n}. They hold a sharded
   /// model's values and gradients. If every rank has the whole model, returns the parameters.
   [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
-    return core_->gradient_holders();
+    return core()->gradient_holders();
   }
   /// While the scope is alive, the parameters of a sharded model are whole, in the type that
   /// optimizers see. [collective, also at its end with writeback]
-  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) {
-    return {core_, options};
+  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) const {
+    return {core(), options};
   }
-  void train(bool on = true) { (*module_).train(on); }
-  void eval() { train(false); }
+  void train(bool on = true) const { (**this).train(on); }
+  void eval() const { train(false); }
   /// Sets how gradients travel from the next step on, in place of ddp's comm_hook. Must be the same
   /// on all ranks. An empty hook sends them unchanged. An exception of the hook ends the step and
   /// the group.
-  void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
+  void register_comm_hook(CommHook hook) const {
+    core()->parallel().register_comm_hook(std::move(hook));
+  }
 
-  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
+  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const {
+    if (!core_) detail::throw_not_prepared();
+    return core_;
+  }
 
  private:
-  M module_;
+  mutable M module_;  // A handle, whatever M is: what it leads to is not a part of this.
   std::shared_ptr<detail::ModelCore> core_;
 };
+
+/// Not there, for torch::save(model, path) to say why.
+template <typename M>
+torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
+                                            const Prepared<M>& /*model*/) {
+  static_assert(detail::kNoType<M>,
+                "torch::save takes a module: torch::save(model.unwrap(), path), or, for the file "
+                "that Python reads, accelerator.save_model(model, directory)");
+  return archive;
+}
 
 /// A prepared TorchScript module.
 class PreparedScript {

@@ -15,7 +15,8 @@ c10::IValue converted_by(const Convert& convert, const c10::IValue& value) {
   if (value.isTensor()) return convert(value.toTensor());
   if (value.isTuple()) {
     std::vector<c10::IValue> elements;
-    for (const auto& element : value.toTupleRef().elements()) elements.push_back(converted_by(convert, element));
+    for (const auto& element : value.toTupleRef().elements())
+      elements.push_back(converted_by(convert, element));
     if (const auto type = value.type()->cast<c10::TupleType>(); type && type->schema()) {
       return c10::ivalue::Tuple::createNamed(std::move(elements), type);
     }
@@ -30,7 +31,8 @@ c10::IValue converted_by(const Convert& convert, const c10::IValue& value) {
   if (value.isGenericDict()) {
     const auto dict = value.toGenericDict();
     c10::Dict<c10::IValue, c10::IValue> converted(dict.keyType(), dict.valueType());
-    for (const auto& entry : dict) converted.insert(entry.key(), converted_by(convert, entry.value()));
+    for (const auto& entry : dict)
+      converted.insert(entry.key(), converted_by(convert, entry.value()));
     return converted;
   }
   return value;

@@ -11,7 +11,6 @@
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/formats/weights/weight_index.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/divisible_module.h"
 #include "accelerate/tensor/unsaved_buffers.h"
 
@@ -29,8 +28,7 @@ ModelPart saved_part(const detail::ModelCore& core) {
 
 ModelPart detail::model_part(const ModelCore& core, std::string stem) {
   ModelPart part{.stem = std::move(stem), .view = core.view()};
-  const auto& engine = core.shards();
-  if (!engine) return part;
+  const auto& engine = core.engine();
   engine->require_not_summoned("saving or loading a sharded model");
   for (const auto& [name, leaf] : without_duplicates(core.view().parameters)) {
     auto shard = engine->shard_of(leaf);
@@ -45,10 +43,10 @@ ModelPart detail::model_part(const ModelCore& core, std::string stem) {
 void detail::with_whole_model(const ModelCore& core, const char* call,
                               const std::function<void(const PlannedFile&)>& write) {
   auto planned = std::vector{plan_model(saved_part(core))};
-  auto& ranks = *core.shards()->communicator();
+  auto& ranks = *core.parallel().communicator();
   const AnnouncedCall announced(call);
   require_agreement(ranks, call, core.view().class_name);
-  core.shards()->require_equal_updates();
+  core.parallel().require_equal_updates();
   const auto collector = plan_whole(planned, ranks);
   on_all_ranks(ranks, [&] {
     collector->together([&] {
@@ -58,7 +56,7 @@ void detail::with_whole_model(const ModelCore& core, const char* call,
 }
 
 void detail::tell_divided(const std::shared_ptr<ModelCore>& core) {
-  if (!core->shards() || core->view().divisible == nullptr) return;
+  if (!core->parallel().is_sharded() || core->view().divisible == nullptr) return;
   core->view().divisible->set_with_whole(
       [weak = std::weak_ptr(core)](const DivisibleModule::Write& write) {
         const auto live = weak.lock();
@@ -76,7 +74,7 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
   const auto save = [&](const PlannedFile& planned) {
     save_weights(planned, directory, max_shard_bytes);
   };
-  if (core.shards()) {
+  if (core.parallel().is_sharded()) {
     detail::with_whole_model(core, "save_model()", save);
   } else if (impl_->saves()) {
     save(plan_model(saved_part(core)));
@@ -85,7 +83,7 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
 
 std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& core) const {
   const auto names = state_dict(detail::without_unsaved_buffers(core.view()));
-  if (!core.shards()) return names;
+  if (!core.parallel().is_sharded()) return names;
   std::map<std::string, at::Tensor> whole;
   detail::with_whole_model(core, "get_state_dict()", [&](const PlannedFile& planned) {
     for (const auto& item : planned.tensors) {
@@ -94,7 +92,7 @@ std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& cor
     }
   });
   std::vector<NamedTensor> all;
-  if (core.shards()->communicator()->rank() != 0) return all;
+  if (core.parallel().communicator()->rank() != 0) return all;
   std::map<const at::TensorImpl*, at::Tensor> by_leaf;  // Tied tensors have several names.
   for (const auto& [name, leaf] : names) {
     const auto found = whole.find(name);

@@ -9,7 +9,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/unscaled_clipping.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 
 namespace accelerate {
 namespace {
@@ -24,7 +23,8 @@ std::vector<ParallelEngine*> engines_of(
 std::vector<DistributedDataParallel*> replicas_of(
     const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
   std::vector<DistributedDataParallel*> engines;
-  for (const auto& core : models) engines.push_back(&core->replicated("join_uneven_inputs"));
+  for (const auto& core : models)
+    engines.push_back(&core->parallel().replicated("join_uneven_inputs"));
   return engines;
 }
 
@@ -58,9 +58,7 @@ std::vector<at::Tensor> gradients_of(
 
 // Whether this window has gradients, or lost some in a failed backward.
 bool have_gradients(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
-  const auto has_lost = [](const auto& core) {
-    return core->shards() && core->shards()->has_lost_gradients();
-  };
+  const auto has_lost = [](const auto& core) { return core->parallel().has_lost_gradients(); };
   return std::ranges::any_of(models, has_lost) || !gradients_of(models).empty();
 }
 
@@ -295,22 +293,17 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
     const std::vector<at::Tensor>& parameters) {
   std::vector<detail::GradientPart> parts(1);
   const auto models = live_models();
-  for (const auto& core : models) {
-    if (core->shards()) core->shards()->follow_leaves();
-  }
+  for (const auto& core : models) core->parallel().follow_leaves();
   for (const auto& parameter : parameters) {
-    detail::GradientPart* part = &parts.front();
-    at::Tensor holder = parameter;
-    for (const auto& core : models) {
-      if (!core->shards()) continue;
-      const auto& engine = *core->shards();
-      const at::Tensor local = engine.local_parameter(parameter);
-      if (!local.defined() && !engine.is_local(parameter)) continue;
-      if (local.defined()) holder = local;
-      part = &detail::part_over(parts, engine.shard_group());
-      break;
+    const auto owner = std::ranges::find_if(
+        models, [&](const auto& core) { return core->parallel().ranks_of(parameter) != nullptr; });
+    if (owner == models.end()) {
+      parts.front().holders.push_back(parameter);
+      continue;
     }
-    part->holders.push_back(holder);
+    const ParallelEngine& engine = (*owner)->parallel();
+    detail::part_over(parts, *engine.ranks_of(parameter))
+        .holders.push_back(engine.local_parameter(parameter));
   }
   return parts;
 }

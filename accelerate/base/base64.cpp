@@ -32,7 +32,7 @@ std::string from_base64(std::string_view text) {
   while (text.ends_with('=')) text.remove_suffix(1);
   for (const char c : text) {
     const std::size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) throw ConfigError("a text is no base64");
+    if (digit == std::string_view::npos) throw ConfigError("the text is not valid base64");
     bits = bits << 6 | static_cast<std::uint32_t>(digit);
     count += 6;
     if (count < 8) continue;

@@ -24,8 +24,8 @@ int Descriptor::release() {
 int Descriptor::close() {
   const int fd = release();
   if (fd < 0 || ::close(fd) == 0) return 0;
-    // Linux has released the descriptor even when close was interrupted. So that is not a failure,
-    // and close is never retried.
+  // Linux has released the descriptor even when close was interrupted. So that is not a failure,
+  // and close is never retried.
   return errno == EINTR ? 0 : errno;
 }
 

@@ -19,6 +19,7 @@ std::vector<std::filesystem::path> missing_folders(FileSystem& files,
 }  // namespace
 
 void create_directories_durably(FileSystem& files, const std::filesystem::path& folder) {
+  if (folder.empty()) return;  // The working directory, which may have been deleted.
   const auto missing = missing_folders(files, folder);
   files.create_directories(folder);
   for (const auto& path : missing) files.sync_directory(path.parent_path());

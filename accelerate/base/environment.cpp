@@ -37,7 +37,8 @@ bool env_flag(const char* name, bool fallback) {
   const auto value = parse_bool(*text);
   if (!value) {
     throw ConfigError("the environment variable " + std::string(name) + " is '" + *text +
-                      "', which is no boolean: use one of y yes t true on 1, n no f false off 0");
+                      "', which is not a boolean: use one of y yes t true on 1, n no f false off "
+                      "0");
   }
   return *value;
 }
@@ -48,7 +49,7 @@ std::optional<std::int64_t> env_int(const char* name) {
   const auto value = parse_int(*text);
   if (!value) {
     throw ConfigError("the environment variable " + std::string(name) + " is '" + *text +
-                      "', which is no integer");
+                      "', which is not an integer");
   }
   return value;
 }

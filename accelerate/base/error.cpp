@@ -18,7 +18,7 @@ std::string detail::current_causes() {
   } catch (const std::exception& error) {
     return std::string(kBecause) + describe(error);
   } catch (...) {
-    return std::string(kBecause) + "an exception that is no std::exception";
+    return std::string(kBecause) + "an exception that is not a std::exception";
   }
 }
 

@@ -15,22 +15,12 @@
 #include <utility>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/base/folder_lock.h"
 #include "accelerate/base/lost_pages.h"
 
 namespace accelerate {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Names may hold any bytes. Control characters, which could steer a terminal, become '?'.
-std::string quoted(const fs::path& path) {
-  std::string text = path.native();
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return "'" + text + "'";
-}
 
 Descriptor open_or_throw(std::string_view action, const fs::path& path, int flags) {
   for (;;) {
@@ -272,7 +262,7 @@ FileStatus RealFileSystem::status(const fs::path& path) {
 void RealFileSystem::rename(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return;
   const int error = errno;
-  throw FileError("rename " + quoted(from) + " to", to, error);
+  throw FileError("rename " + detail::quoted_path(from) + " to", to, error);
 }
 
 void RealFileSystem::sync_directory(const fs::path& directory) {
@@ -311,26 +301,7 @@ bool RealFileSystem::remove_tree(const fs::path& path) {
   return removed > 0;
 }
 
-std::string reason_of(int error_number) {
-  return std::error_code(error_number, std::generic_category()).message();
-}
-
 }  // namespace
-
-FileError::FileError(std::string_view action, fs::path path, int error_number)
-    : FileError(action, std::move(path), reason_of(error_number)) {
-  error_number_ = error_number;
-}
-
-FileError::FileError(std::string_view action, fs::path path, const std::string& reason)
-    : Error("cannot " + std::string(action) + " " + quoted(path) + ": " + reason),
-      path_(std::move(path)) {}
-
-FolderInUse::FolderInUse(fs::path folder, std::string holder)
-    : FileError("lock", std::move(folder),
-                "it is in use by " + holder +
-                    ". Wait until that has ended, end it, or choose another folder"),
-      holder_(std::move(holder)) {}
 
 void WritableFile::write_at(std::uint64_t, std::string_view) {
   throw FileError("write", "", ENOTSUP);

@@ -17,42 +17,10 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/base/error.h"
+#include "accelerate/base/file_error.h"
+#include "accelerate/base/folder_lock.h"
 
 namespace accelerate {
-
-/// The operating system refused something: "cannot open '/data/a.yaml': Permission denied".
-class FileError : public Error {
- public:
-  /// `action` is a verb, as in "cannot <action> '<path>'".
-  FileError(std::string_view action, std::filesystem::path path, int error_number);
-  /// For a failure without an errno, such as a pipe where a file should be:
-  /// "cannot read '<path>': <reason>".
-  FileError(std::string_view action, std::filesystem::path path, const std::string& reason);
-
-  [[nodiscard]] std::string_view kind() const noexcept override { return "FileError"; }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  /// The errno; 0 when the error was made with a reason instead.
-  [[nodiscard]] int error_number() const noexcept { return error_number_; }
-
- private:
-  std::filesystem::path path_;
-  int error_number_ = 0;
-};
-
-/// A folder is locked by another process, or by another part of this one: "cannot lock 'runs/a': it
-/// is in use by process 4711 on host node1. …".
-class FolderInUse : public FileError {
- public:
-  /// `holder` says who locked it: "process 4711 on host node1".
-  FolderInUse(std::filesystem::path folder, std::string holder);
-
-  [[nodiscard]] std::string_view kind() const noexcept override { return "FolderInUse"; }
-  [[nodiscard]] const std::string& holder() const noexcept { return holder_; }
-
- private:
-  std::string holder_;
-};
 
 /// A file being written. The destructor closes it and ignores failures: call close() to hear of
 /// them.
@@ -90,13 +58,6 @@ class FileContent {
  public:
   virtual ~FileContent() = default;
   [[nodiscard]] virtual std::span<const std::byte> bytes() const = 0;
-};
-
-/// The lock of a folder for one holder. The destructor releases it, and so does the system when the
-/// process dies, whatever it dies of.
-class FolderLock {
- public:
-  virtual ~FolderLock() = default;
 };
 
 enum class FileKind { none, file, directory, other };

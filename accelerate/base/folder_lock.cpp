@@ -13,7 +13,15 @@
 
 #include "accelerate/base/text.h"
 
-namespace accelerate::detail {
+namespace accelerate {
+
+FolderInUse::FolderInUse(std::filesystem::path folder, std::string holder)
+    : FileError("lock", std::move(folder),
+                "it is in use by " + holder +
+                    ". Wait until that has ended, end it, or choose another folder"),
+      holder_(std::move(holder)) {}
+
+namespace detail {
 namespace {
 
 namespace fs = std::filesystem;
@@ -102,4 +110,5 @@ std::unique_ptr<FolderLock> lock_folder(const fs::path& directory) {
   return lock_file(directory, directory / ".lock");
 }
 
-}  // namespace accelerate::detail
+}  // namespace detail
+}  // namespace accelerate

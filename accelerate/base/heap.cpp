@@ -23,7 +23,7 @@ bool keep_freed_memory() {
   mallopt(M_MXFAST, 0);
   // Set both or neither: setting one ends glibc's automatic adjustment of both, which is better
   // than setting only one. 32 MiB is the most that glibc accepts.
-  return mallopt(M_MMAP_THRESHOLD, 32 * kMiB) == 1 && mallopt(M_TRIM_THRESHOLD, 64 * kMiB) == 1;
+  return mallopt(M_MMAP_THRESHOLD, 32 * kMiB) == 1 && mallopt(M_TRIM_THRESHOLD, 512 * kMiB) == 1;
 #else
   return false;
 #endif

@@ -4,7 +4,7 @@
 namespace accelerate {
 
 /// Makes the heap keep freed memory for the next allocation instead of returning it to the system:
-/// freed blocks of up to 32 MiB, and up to 64 MiB at the heap's end. A training step frees and
+/// freed blocks of up to 32 MiB, and up to 512 MiB at the heap's end. A training step frees and
 /// allocates the same megabytes of activations every time. Getting pages from the system costs more
 /// than many a kernel: a tenth to a fifth of the step of a small convolutional network.
 /// Process-wide. Does nothing where the user has set any of MALLOC_TRIM_THRESHOLD_,

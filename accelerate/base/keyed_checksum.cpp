@@ -84,8 +84,8 @@ std::optional<ChecksumKey> key_from_digits(std::string_view digits) {
   ChecksumKey key{};
   if (digits.size() != 2 * key.size()) return std::nullopt;
   for (std::size_t i = 0; i < digits.size(); ++i) {
-    const char digit = digits[i] >= 'A' && digits[i] <= 'F' ? static_cast<char>(digits[i] + 32)
-                                                            : digits[i];
+    const char digit =
+        digits[i] >= 'A' && digits[i] <= 'F' ? static_cast<char>(digits[i] + 32) : digits[i];
     const auto value = kDigits.find(digit);
     if (value == std::string_view::npos) return std::nullopt;
     key[i / 2] = static_cast<std::uint8_t>(key[i / 2] << 4 | value);

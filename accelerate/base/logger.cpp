@@ -57,7 +57,8 @@ LogLevel level_from_environment() {
   if (!text) return kDefaultLevel;
   if (const auto level = parse_log_level(*text)) return *level;
   throw ConfigError("the environment variable ACCELERATE_LOG_LEVEL is '" + *text +
-                    "', which is no log level: use one of debug, info, warning, error, critical." +
+                    "', which is not a log level: use one of debug, info, warning, error, "
+                    "critical." +
                     did_you_mean(*text, {kNames.begin(), kNames.end()}));
 }
 

@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/base/file_system.h"
+#include "accelerate/base/file_error.h"
 
 namespace accelerate {
 
@@ -124,9 +124,9 @@ void check_for_lost_pages() {
   for (Range* range = ranges; range != nullptr; range = range->next) {
     if (!range->taken || (!range->lost && !is_shorter(*range))) continue;
     throw FileError("read", range->path,
-                    "it was cut short, or its disk failed, while it was mapped. What was made of "
-                    "it since is of no use: restore the file and open it again. To replace a file "
-                    "that is in use, rename another over it");
+                    "it was cut short, or its disk failed, while it was mapped. Everything read "
+                    "from it since is invalid: restore the file and open it again. To replace a "
+                    "file that is in use, rename another over it");
   }
 }
 

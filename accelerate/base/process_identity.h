@@ -7,11 +7,11 @@
 namespace accelerate {
 
 struct ProcessIdentity {
-  int rank = 0;                   ///< Index among all ranks.
-  int world_size = 1;             ///< Number of ranks.
-  int local_rank = 0;             ///< Index among the ranks of this machine.
-  int local_world_size = 1;       ///< Number of ranks on this machine.
-  bool initialized = false;       ///< Whether state/ has filled this in.
+  int rank = 0;                        ///< Index among all ranks.
+  int world_size = 1;                  ///< Number of ranks.
+  int local_rank = 0;                  ///< Index among the ranks of this machine.
+  int local_world_size = 1;            ///< Number of ranks on this machine.
+  bool initialized = false;            ///< Whether state/ has filled this in.
   std::function<void()> barrier = {};  ///< Waits for all ranks; empty in a group of one.
 
   [[nodiscard]] bool is_main_process() const { return rank == 0; }

@@ -79,6 +79,20 @@ std::string label(const ProgressView& view) {
   return view.description.empty() ? "" : view.description + ": ";
 }
 
+// Returns the label in what `columns` leave beside `rest_columns`, but in half of them at least: a
+// long description is cut before the numbers are.
+std::string label_beside(std::size_t rest_columns, const ProgressView& view, std::size_t columns,
+                         bool utf8) {
+  std::string whole = label(view);
+  const std::size_t left = columns > rest_columns ? columns - rest_columns : 0;
+  const std::size_t room = std::max(left, columns / 2);
+  if (display_width(whole) <= room) return whole;
+  const std::string end = utf8 ? "…: " : ".: ";
+  const std::size_t end_columns = 3;
+  if (room <= end_columns) return "";
+  return std::string(fit_columns(view.description, room - end_columns)) + end;
+}
+
 std::string bar(double fraction, std::size_t width, bool utf8) {
   const auto eighths = static_cast<std::size_t>(fraction * static_cast<double>(width * 8));
   const std::size_t full = eighths / 8;
@@ -93,8 +107,13 @@ std::string bar(double fraction, std::size_t width, bool utf8) {
 
 std::string format_progress_bar(const ProgressView& view, std::size_t columns, bool utf8) {
   const std::string right = count(view) + times(view);
-  if (!view.total) return std::string(fit_columns(label(view) + right, columns));
-  const std::string left = label(view) + format("%3d%%", percent(view));
+  if (!view.total) {
+    const std::string left = label_beside(display_width(right), view, columns, utf8);
+    return std::string(fit_columns(left + right, columns));
+  }
+  const std::string share = format("%3d%%", percent(view));
+  const std::size_t numbers = display_width(share) + 1 + display_width(right);
+  const std::string left = label_beside(numbers, view, columns, utf8) + share;
   const std::size_t used = display_width(left) + display_width(right) + 3;  // Two bars, one blank.
   const std::size_t room = columns > used ? std::min(columns - used, kWidestBar) : 0;
   constexpr std::size_t kNarrowestBar = 4;

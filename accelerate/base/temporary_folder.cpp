@@ -14,7 +14,7 @@ TemporaryFolder::TemporaryFolder(const std::string& purpose) {
   const auto below = std::filesystem::temp_directory_path(error);
   if (error)
     throw ConfigError("there is no folder for temporary files at " +
-                      env("TMPDIR").value_or("/tmp") + ": set TMPDIR to one");
+                      env("TMPDIR").value_or("/tmp") + ": set TMPDIR to an existing folder");
   std::string name = below / ("accelerate-" + purpose + "-XXXXXX");
   if (::mkdtemp(name.data()) == nullptr) throw FileError("create", name, errno);
   path_ = name;

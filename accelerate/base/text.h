@@ -19,6 +19,9 @@ namespace accelerate {
 /// "a, b, c" for {"a", "b", "c"} and ", ".
 [[nodiscard]] std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+/// Returns "0, 2-5, 9" for {0, 2, 3, 4, 5, 9}; `numbers` must ascend.
+[[nodiscard]] std::string ranges(const std::vector<int>& numbers);
+
 /// The parts between `separator`s; "a,,b" has three, "" has one empty part.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <random>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "accelerate/base/durable_directories.h"
@@ -36,7 +37,15 @@ std::string random_name() {
   return digits;
 }
 
-// Every save removes folders with this prefix.
+// Whether a save made the name: a user's folder that begins alike is not ours to remove.
+bool is_temporary_name(const std::string& name) {
+  const std::string_view prefix = kTemporary;
+  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return name.size() == prefix.size() + 16 && name.starts_with(prefix) &&
+         std::ranges::all_of(name.substr(prefix.size()), is_digit);
+}
+
+// Every save removes the folders with such names.
 Path temporary_in(const Path& directory) {
   return directory / (kTemporary + random_name());
 }
@@ -95,7 +104,7 @@ std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Repor
     mine.error = describe(error);
   } catch (...) {
     failure = std::current_exception();
-    mine.error = "something was thrown that is no std::exception";
+    mine.error = "an exception that is not a std::exception was thrown";
   }
   auto reports = gather_object(ranks, mine);
   if (failure) rethrow(failure, mine.error);
@@ -109,7 +118,7 @@ std::vector<Report> in_phase(Communicator& ranks, const std::function<void(Repor
 // Removes what interrupted saves left in `directory`. The caller holds the lock.
 void remove_leftovers(FileSystem& files, const Path& directory) {
   for (const auto& name : files.list(directory))
-    if (name.starts_with(kTemporary)) files.remove_tree(directory / name);
+    if (is_temporary_name(name)) files.remove_tree(directory / name);
 }
 
 }  // namespace

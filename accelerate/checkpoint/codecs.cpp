@@ -118,4 +118,16 @@ LoaderState loader_state_of(const StateDict& state) {
           .num_processes = count_at(state, "num_processes", 1)};
 }
 
+std::int64_t count_of(const StateDict& value, const char* key) {
+  const auto number = value.to<std::int64_t>();
+  if (number >= 0 && number < std::numeric_limits<std::int64_t>::max()) return number;
+  throw CheckpointError("'" + std::string(key) + "' of the accelerator is " +
+                        std::to_string(number) + "; allowed is 0 to 2^63 - 2");
+}
+
+std::optional<std::int64_t> count_if_any(const StateDict* value, const char* key) {
+  if (value == nullptr || value->is_null()) return std::nullopt;
+  return count_of(*value, key);
+}
+
 }  // namespace accelerate

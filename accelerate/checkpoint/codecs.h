@@ -2,6 +2,9 @@
 // docs/formats/checkpoint.md, and back.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "accelerate/data/loader_control.h"
 #include "accelerate/optim/schedules/scheduler_state.h"
 #include "accelerate/precision/grad_scaler.h"
@@ -17,5 +20,10 @@ namespace accelerate {
 [[nodiscard]] SchedulerState scheduler_state_of(const StateDict& state);
 [[nodiscard]] GradScalerState grad_scaler_state_of(const StateDict& state);
 [[nodiscard]] LoaderState loader_state_of(const StateDict& state);
+
+/// The number in `value`, to which one more may be added. `key` names it in the CheckpointError.
+[[nodiscard]] std::int64_t count_of(const StateDict& value, const char* key);
+/// As count_of(); nothing where `value` is absent (nullptr) or null.
+[[nodiscard]] std::optional<std::int64_t> count_if_any(const StateDict* value, const char* key);
 
 }  // namespace accelerate

@@ -264,7 +264,7 @@ std::vector<std::int64_t> numbers_of(const TorchValue& group, std::size_t names,
   }
   if (numbers.size() == names) return numbers;
   throw CheckpointError(place + " has " + std::to_string(numbers.size()) +
-                        " parameters, that of the optimizer " + std::to_string(names));
+                        " parameters; the optimizer's group has " + std::to_string(names));
 }
 
 // Merges the nested dict into which bitsandbytes puts tensors that quantization may reshape.

@@ -199,9 +199,4 @@ StateDict read_state_file(FileSystem& files, const std::filesystem::path& folder
   }
 }
 
-bool has_state_file(FileSystem& files, const std::filesystem::path& folder,
-                    const std::string& stem) {
-  return files.status(folder / (stem + ".json")).kind == FileKind::file;
-}
-
 }  // namespace accelerate

@@ -30,8 +30,4 @@ namespace accelerate {
                                         const std::vector<std::filesystem::path>& tensor_files,
                                         const StateShards& shards = {});
 
-/// Whether `folder` has a state of that name.
-[[nodiscard]] bool has_state_file(FileSystem& files, const std::filesystem::path& folder,
-                                  const std::string& stem);
-
 }  // namespace accelerate

@@ -13,7 +13,7 @@ std::vector<LocalShard> tiles_of(const NamedShard& shard, const std::string& nam
                                  const at::Tensor& elements) {
   if (elements.sizes() != shard.local.sizes() || elements.dim() != 1)
     throw UsageError("the part of '" + name + "' is " + StateDict(elements).describe() +
-                     "; that of '" + shard.name + "' is " + StateDict(shard.local).describe());
+                     "; the part of '" + shard.name + "' is " + StateDict(shard.local).describe());
   const at::Tensor flat = elements.detach();
   if (c10::multiply_integers(shard.shape) == 0)
     return {{name, flat.view(shard.shape), whole_tile(shard.shape), shard.shape}};

@@ -102,7 +102,7 @@ void CheckedTraining::add_weights(const ModelPart& model, WeightReader weights) 
                                 weights = std::move(weights)] {
     copy_weights(view, weights, shards);
   };
-  if (!model.update) {
+  if (model.shards.empty()) {
     weights_.push_back({what, {std::move(copy)}});
   } else {
     updates_.push_back({what, {[update = model.update, copy = std::move(copy)] { update(copy); }}});
@@ -117,9 +117,8 @@ void CheckedTraining::load_what_may_refuse(
     if (!part.state.may_refuse) continue;
     together([&part] {
       saying(part.what +
-                 " could not be loaded. Objects of classes of your own that come before it keep "
-                 "what was loaded, and it itself on ranks where it did not refuse; all else is as "
-                 "it was",
+                 " could not be loaded. Your own objects before it stay loaded; it is loaded on "
+                 "the ranks where it did not refuse; everything else is unchanged",
              part.state.load);
     });
   }

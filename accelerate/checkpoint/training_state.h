@@ -27,7 +27,7 @@ struct ModelPart {
   /// give names and shapes; their data is neither read nor written.
   std::vector<NamedShard> shards = {};
   /// Runs `write`, which changes the parts, and makes the new values known to all ranks.
-  /// [collective] If empty, `write` is called directly.
+  /// [collective] Must be set if there are parts.
   std::function<void(const std::function<void()>& write)> update = {};
 };
 
@@ -88,11 +88,11 @@ class CheckedTraining {
   /// it are loaded, and it is loaded on the ranks where it did not refuse. Everything else is
   /// unchanged.
   void load_what_may_refuse(const std::function<void(const std::function<void()>& step)>& together);
-  /// Loads all other objects in order and then the weights, except the weights of models with an
-  /// update(). Fails only if a disk or the memory fails; then all objects must be made anew.
+  /// Loads all other objects in order and then the weights, except the weights of models in parts.
+  /// Fails only if a disk or the memory fails; then all objects must be made anew.
   void load_the_rest();
-  /// Loads the weights of models with an update(). Fails as load_the_rest(). [collective] If one
-  /// rank fails, the models' groups end.
+  /// Loads the weights of models in parts. Fails as load_the_rest(). [collective] If one rank
+  /// fails, the models' groups end.
   void load_updated();
 
  private:

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -14,11 +15,9 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_pending.h"
 #include "accelerate/comm/call_checks.h"
-#include "accelerate/comm/composite.h"
 #include "accelerate/comm/diagnosis.h"
-#include "accelerate/comm/shared_memory/backend.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
-#include "accelerate/comm/staged_communicator.h"
+#include "accelerate/comm/shared_memory/shared_group.h"
 #include "accelerate/comm/staging.h"
 
 namespace accelerate {
@@ -36,7 +35,7 @@ class C10dCommunicator final : public Communicator {
   explicit C10dCommunicator(C10dGroup group)
       : Communicator(group.rank, group.size), group_(std::move(group)), first_store_(group_.store) {
     connect();
-    name_ = backend_->getBackendName();
+    name_ = connection_.backend->getBackendName();
   }
 
   ~C10dCommunicator() override {
@@ -67,7 +66,7 @@ class C10dCommunicator final : public Communicator {
         [&](std::vector<at::Tensor>& tensors) {
           c10d::AllreduceOptions options;
           options.reduceOp = c10d_op(op);
-          return backend_->allreduce(tensors, options);
+          return connection_.backend->allreduce(tensors, options);
         },
         std::move(staged.finish));
   }
@@ -81,7 +80,7 @@ class C10dCommunicator final : public Communicator {
           c10d::ReduceOptions options;
           options.reduceOp = c10d_op(op);
           options.rootRank = destination;
-          return backend_->reduce(tensors, options);
+          return connection_.backend->reduce(tensors, options);
         },
         destination == rank() ? std::move(staged.finish) : nullptr);
   }
@@ -99,7 +98,7 @@ class C10dCommunicator final : public Communicator {
           // Some engines want the first dimensions to agree; we ask only for equal numbers of
           // elements.
           at::Tensor part = out.tensor.view({-1}), whole = tensors[0].view({-1});
-          return backend_->_reduce_scatter_base(part, whole, options);
+          return connection_.backend->_reduce_scatter_base(part, whole, options);
         },
         std::move(out.finish));
   }
@@ -109,7 +108,7 @@ class C10dCommunicator final : public Communicator {
     return start("broadcast", as_bytes(tensor), [&](std::vector<at::Tensor>& tensors) {
       c10d::BroadcastOptions options;
       options.rootRank = source;
-      return backend_->broadcast(tensors, options);
+      return connection_.backend->broadcast(tensors, options);
     });
   }
 
@@ -117,7 +116,7 @@ class C10dCommunicator final : public Communicator {
     check_sizes("all_gather", input, output);
     auto out = as_bytes(output);
     return start("all_gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
-      return backend_->_allgather_base(out, tensors[0], {});
+      return connection_.backend->_allgather_base(out, tensors[0], {});
     });
   }
 
@@ -128,7 +127,7 @@ class C10dCommunicator final : public Communicator {
     return start("gather", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
       c10d::GatherOptions options;
       options.rootRank = destination;
-      return backend_->gather(parts, tensors, options);
+      return connection_.backend->gather(parts, tensors, options);
     });
   }
 
@@ -139,7 +138,7 @@ class C10dCommunicator final : public Communicator {
     return start("scatter", as_bytes(output), [&](std::vector<at::Tensor>& tensors) {
       c10d::ScatterOptions options;
       options.rootRank = source;
-      return backend_->scatter(tensors, parts, options);
+      return connection_.backend->scatter(tensors, parts, options);
     });
   }
 
@@ -147,7 +146,7 @@ class C10dCommunicator final : public Communicator {
     auto out = as_bytes(output);
     return start("all_to_all", as_bytes(input), [&](std::vector<at::Tensor>& tensors) {
       std::vector<int64_t> equal_parts;
-      return backend_->alltoall_base(out, tensors[0], equal_parts, equal_parts, {});
+      return connection_.backend->alltoall_base(out, tensors[0], equal_parts, equal_parts, {});
     });
   }
 
@@ -155,15 +154,16 @@ class C10dCommunicator final : public Communicator {
     check_peer(destination);
     return start_point_to_point("send to rank ", destination, as_bytes(tensor),
                                 [&](std::vector<at::Tensor>& tensors) {
-                                  return backend_->send(tensors, destination, tag);
+                                  return connection_.backend->send(tensors, destination, tag);
                                 });
   }
 
   Work receive(at::Tensor tensor, int source, int tag) override {
     check_peer(source);
-    return start_point_to_point(
-        "receive from rank ", source, as_bytes(tensor),
-        [&](std::vector<at::Tensor>& tensors) { return backend_->recv(tensors, source, tag); });
+    return start_point_to_point("receive from rank ", source, as_bytes(tensor),
+                                [&](std::vector<at::Tensor>& tensors) {
+                                  return connection_.backend->recv(tensors, source, tag);
+                                });
   }
 
   void barrier() override {
@@ -184,8 +184,8 @@ class C10dCommunicator final : public Communicator {
     sub.size = static_cast<int>(ranks.size());
     if (sub.size == 1) return single_communicator();
     sub.store = c10::make_intrusive<c10d::PrefixStore>(name, group_.store);
-    if (group_.traits.require_presence_of) {
-      sub.look = [this, ranks] { group_.traits.require_presence_of(*backend_, ranks); };
+    if (group_.traits.knows_who_is_there) {
+      sub.look = [this, ranks] { connection_.shared->engine().require_presence_of(ranks); };
     } else {
       sub.look = [this, ranks] { diagnosis_->throw_if_given_up(ranks); };
     }
@@ -199,20 +199,18 @@ class C10dCommunicator final : public Communicator {
     if (diagnosis_->aborted() || detail::forked()) return;
     diagnosis_->announce_failure(reason);
     try {
-      detail::abort_because(*backend_, reason);
+      end_engine(reason);
     } catch (const std::exception&) {
       // Nothing more can be done to close the connections.
     }
     for (const auto& weak : parts_) {
-      if (const auto part = weak.lock()) part->abort(reason);
+      if (const auto part = weak.lock(); part && !part->detached_) part->abort(reason);
     }
   }
 
-  void let_go(const Communicator& part) {
-    std::erase_if(parts_, [&part](const auto& weak) { return weak.lock().get() == &part; });
-  }
+  void detach() override { detached_ = true; }
 
-  void renew() {
+  void renew() override {
     abort("the group is being connected anew");
     let_engine_go();
     group_.store = c10::make_intrusive<c10d::PrefixStore>(
@@ -223,21 +221,22 @@ class C10dCommunicator final : public Communicator {
     connect();
   }
 
-  int renewals() const { return renewals_; }
-  bool scatters_by_all_reduce() const { return group_.traits.scatters_by_all_reduce; }
-
-  const c10::intrusive_ptr<c10d::Backend>& engine() const { return backend_; }
-  const c10::intrusive_ptr<c10d::Store>& store() const { return group_.store; }
+  int renewals() const override { return renewals_; }
+  bool reduces_before_scatter() const override { return group_.traits.scatters_by_all_reduce; }
+  std::shared_ptr<detail::SharedGroup> shared_group() const override { return connection_.shared; }
+  const C10dConnection* c10d() const override { return &connection_; }
 
  private:
   // The destructors of Gloo and NCCL wait for operations that will never end, so an aborted engine
   // is leaked.
   void let_engine_go() {
-    if (group_.traits.ends_when_aborted) {
-      backend_.reset();
-    } else {
-      (void)backend_.release();
-    }
+    if (!group_.traits.ends_when_aborted) (void)connection_.backend.release();
+    connection_ = {};
+  }
+
+  // Ends the engine. The engine of shared memory tells the peers why.
+  void end_engine(const std::string& reason) {
+    connection_.shared ? connection_.shared->engine().abort(reason) : connection_.backend->abort();
   }
 
   [[nodiscard]] std::shared_ptr<C10dCommunicator> joined(C10dGroup sub) {
@@ -247,14 +246,15 @@ class C10dCommunicator final : public Communicator {
       return part;
     } catch (const CommError& error) {
       // Tells the peers why: they would otherwise only see this rank leave.
-      if (group_.traits.require_presence_of) detail::abort_because(*backend_, error.what());
+      if (group_.traits.knows_who_is_there) end_engine(error.what());
       throw;
     }
   }
 
   // For a forked child: the connections and the threads behind them belong to the parent.
   void let_everything_be() {
-    (void)backend_.release();
+    (void)connection_.backend.release();
+    (void)connection_.store.release();
     (void)group_.store.release();
   }
 
@@ -273,7 +273,7 @@ class C10dCommunicator final : public Communicator {
       diagnosis_->throw_if_a_peer_failed();
     };
     try {
-      backend_ = group_.make_backend(group_, look);
+      connection_ = group_.connect(group_, look);
     } catch (const std::exception& error) {
       diagnosis_->announce_failure(detail::first_line(error));
       if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine();
@@ -297,7 +297,7 @@ class C10dCommunicator final : public Communicator {
   // Lets the engine throw if it knows which rank died: the store may have died with that rank. Asks
   // for a while, because a process counts as dead a little after its connections are closed.
   void ask_engine() const {
-    if (!group_.look || !group_.traits.require_presence_of) return;
+    if (!group_.look || !group_.traits.knows_who_is_there) return;
     for (int looks = 0; looks < 25; ++looks) {
       group_.look();
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -305,7 +305,8 @@ class C10dCommunicator final : public Communicator {
   }
 
   void barrier_of_hosts(const Sentence& what) {
-    pending(run(what, [&] { return backend_->barrier(); }), what, kEveryone, nullptr).wait();
+    pending(run(what, [&] { return connection_.backend->barrier(); }), what, kEveryone, nullptr)
+        .wait();
   }
 
   // The wait() of an engine that orders streams does not block the host; reading a result does.
@@ -352,7 +353,7 @@ class C10dCommunicator final : public Communicator {
         [&](std::vector<at::Tensor>& tensors) {
           c10d::AllreduceOptions options;
           options.reduceOp = c10d_op(op);
-          return backend_->allreduce(tensors, options);
+          return connection_.backend->allreduce(tensors, options);
         },
         finish);
   }
@@ -405,9 +406,8 @@ class C10dCommunicator final : public Communicator {
     return Work(std::make_unique<C10dPending>(
                     std::move(work), std::move(what),
                     C10dPending::Waiting{is_message && !group_.traits.ends_when_aborted,
-                                         group_.traits.require_presence_of != nullptr,
-                                         !group_.device.is_cpu(), is_message ? 0 : ++collectives_,
-                                         peer},
+                                         group_.traits.knows_who_is_there, !group_.device.is_cpu(),
+                                         is_message ? 0 : ++collectives_, peer},
                     diagnosis_),
                 std::move(then));
   }
@@ -415,63 +415,21 @@ class C10dCommunicator final : public Communicator {
   C10dGroup group_;
   c10::intrusive_ptr<c10d::Store> first_store_;  // The group's store before any renewal.
   std::shared_ptr<GroupDiagnosis> diagnosis_;
-  c10::intrusive_ptr<c10d::Backend> backend_;
+  C10dConnection connection_;
   std::string name_;
-  std::vector<std::weak_ptr<Communicator>> parts_;  // Split-off groups, aborted with this group.
+  // Split-off groups, aborted with this group unless they were detached.
+  std::vector<std::weak_ptr<C10dCommunicator>> parts_;
+  std::atomic<bool> detached_ = false;
   std::uint64_t collectives_ = 0;  // Begun so far; the same number on all ranks.
   int splits_ = 0;
   int renewals_ = 0;
   int exceptions_at_start_ = std::uncaught_exceptions();
 };
 
-// Returns the c10d communicator that connects all ranks of `communicator`; null for a group of one.
-const C10dCommunicator* c10d_behind(const Communicator& communicator) {
-  const Communicator& engine = detail::engine_behind(communicator);
-  const auto* composite = dynamic_cast<const detail::Composite*>(&engine);
-  if (composite != nullptr) return c10d_behind(composite->of_all());
-  return dynamic_cast<const C10dCommunicator*>(&engine);
-}
-
 }  // namespace
 
 std::shared_ptr<Communicator> make_c10d_communicator(C10dGroup group) {
   return std::make_shared<C10dCommunicator>(std::move(group));
-}
-
-void renew(Communicator& communicator) {
-  auto& engine = const_cast<Communicator&>(detail::engine_behind(communicator));
-  if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) c10d->renew();
-  if (auto* composite = dynamic_cast<detail::Composite*>(&engine)) composite->renew_parts();
-}
-
-int renewals(const Communicator& communicator) {
-  const auto* c10d = c10d_behind(communicator);
-  return c10d != nullptr ? c10d->renewals() : 0;
-}
-
-bool scatters_by_all_reduce(const Communicator& communicator) {
-  const auto* c10d = c10d_behind(communicator);
-  return c10d != nullptr && c10d->scatters_by_all_reduce();
-}
-
-void outlive(Communicator& whole, const Communicator& part) {
-  auto& engine = const_cast<Communicator&>(detail::engine_behind(whole));
-  if (auto* c10d = dynamic_cast<C10dCommunicator*>(&engine)) {
-    c10d->let_go(detail::engine_behind(part));
-  }
-  if (auto* composite = dynamic_cast<detail::Composite*>(&engine)) {
-    composite->let_parts_go(detail::engine_behind(part));
-  }
-}
-
-c10::intrusive_ptr<c10d::Backend> c10d_backend(const Communicator& communicator) {
-  const auto* c10d = c10d_behind(communicator);
-  return c10d != nullptr ? c10d->engine() : nullptr;
-}
-
-c10::intrusive_ptr<c10d::Store> c10d_store(const Communicator& communicator) {
-  const auto* c10d = c10d_behind(communicator);
-  return c10d != nullptr ? c10d->store() : nullptr;
 }
 
 }  // namespace accelerate

@@ -19,8 +19,10 @@ std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::St
                                                      std::chrono::milliseconds timeout,
                                                      c10::Device device) {
   C10dGroup group{std::move(store), rank, size, timeout, device};
-  group.make_backend = [](const C10dGroup& made, const std::function<void()>&) {
-    return detail::make_nccl_backend(made.store, {made.rank, made.size, made.timeout, made.device});
+  group.connect = [](const C10dGroup& made, const std::function<void()>&) {
+    return C10dConnection{
+        made.store,
+        detail::make_nccl_backend(made.store, {made.rank, made.size, made.timeout, made.device})};
   };
   return make_c10d_communicator(std::move(group));
 }
@@ -31,8 +33,10 @@ std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::St
                                                      const std::string& address) {
   C10dGroup group{std::move(store), rank, size, timeout};
   group.traits.scatters_by_all_reduce = true;
-  group.make_backend = [address](const C10dGroup& made, const std::function<void()>&) {
-    return detail::make_gloo_backend(made.store, {made.rank, made.size, made.timeout, address});
+  group.connect = [address](const C10dGroup& made, const std::function<void()>&) {
+    return C10dConnection{
+        made.store,
+        detail::make_gloo_backend(made.store, {made.rank, made.size, made.timeout, address})};
   };
   return make_c10d_communicator(std::move(group));
 }
@@ -41,14 +45,17 @@ std::shared_ptr<Communicator> make_shared_memory_communicator(
     c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
     std::shared_ptr<detail::LocalPeers> peers) {
   C10dGroup group{std::move(store), rank, size, timeout};
-  group.traits = {.moves_every_dtype = true, .has_mean = true, .ends_when_aborted = true};
-  group.traits.require_presence_of = detail::require_presence_of;
+  group.traits = {.moves_every_dtype = true,
+                  .has_mean = true,
+                  .ends_when_aborted = true,
+                  .knows_who_is_there = true};
   group.traits.empty = [peers](at::IntArrayRef sizes, const at::TensorOptions& options) {
     return detail::empty_for_peers(*peers, sizes, options);
   };
-  group.make_backend = [peers](const C10dGroup& made, const std::function<void()>& look) {
-    return detail::make_shared_memory_backend(
-        {*made.store, made.rank, made.size, made.timeout, look}, peers);
+  group.connect = [peers](const C10dGroup& made, const std::function<void()>& look) {
+    const detail::Founding founding{*made.store, made.rank, made.size, made.timeout, look};
+    auto shared = std::make_shared<detail::SharedGroup>(founding, peers);
+    return C10dConnection{made.store, detail::make_shared_memory_backend(founding, shared), shared};
   };
   return make_c10d_communicator(std::move(group));
 }

@@ -36,9 +36,9 @@ class C10dPending final : public Work::Pending {
   struct Waiting {
     bool in_one_piece = false;      ///< A wait that ends early would end the operation.
     bool names_late_ranks = false;  ///< A wait that ends early throws an error that names them.
-    bool orders_streams = false;  ///< The engine's wait() orders streams and does not block.
-    std::uint64_t number = 0;  ///< Position among the group's collectives; 0 for a message.
-    int peer = -1;             ///< The rank at the other end of a message; -1 for a collective.
+    bool orders_streams = false;    ///< The engine's wait() orders streams and does not block.
+    std::uint64_t number = 0;       ///< Position among the group's collectives; 0 for a message.
+    int peer = -1;  ///< The rank at the other end of a message; -1 for a collective.
   };
 
   C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,

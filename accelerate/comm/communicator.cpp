@@ -70,4 +70,8 @@ at::Tensor Communicator::empty(at::IntArrayRef sizes, const at::TensorOptions& o
   return at::empty(sizes, options);
 }
 
+std::shared_ptr<detail::SharedGroup> Communicator::shared_group() const {
+  return nullptr;
+}
+
 }  // namespace accelerate

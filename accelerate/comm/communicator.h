@@ -22,6 +22,11 @@
 
 namespace accelerate {
 
+struct C10dConnection;
+namespace detail {
+class SharedGroup;
+}
+
 /// A collective under way. Copies of a Work share the collective. A default Work is finished.
 class Work {
  public:
@@ -100,6 +105,26 @@ class Communicator {
   /// Returns a new group of the given `ranks` of this group, in the given order; nullptr on ranks
   /// that are not in it. [collective over all ranks of this group]
   [[nodiscard]] virtual std::shared_ptr<Communicator> split(const std::vector<int>& ranks) = 0;
+
+  /// Whether the group performs a reduce-scatter as an all-reduce. The all-reduce works on a copy
+  /// of the input, unless the output is this rank's part of the input. Local.
+  [[nodiscard]] virtual bool reduces_before_scatter() const { return false; }
+
+  /// Connects the group anew after it was aborted, on all its ranks. Operations under way fail.
+  /// Groups split off from it are aborted, and stay aborted. Does nothing for a group of one.
+  /// [collective] Throws CommError. Cost: as for making the group; the memory of the old
+  /// connections is not freed.
+  virtual void renew() {}
+  /// Returns how often the group was connected anew. The same on all ranks. Local.
+  [[nodiscard]] virtual int renewals() const { return 0; }
+  /// Lets this group live on when the group that it was split off from is aborted. Without this
+  /// call it is aborted too, so that nobody waits in it for a rank that has given up. Local.
+  virtual void detach() {}
+  /// Returns the memory that the ranks share; null where they share none. Local.
+  [[nodiscard]] virtual std::shared_ptr<detail::SharedGroup> shared_group() const;
+  /// Returns the engine and the store of the group, for tests that compare with c10d and for
+  /// LibTorch APIs that want them; null for a group of one. Local.
+  [[nodiscard]] virtual const C10dConnection* c10d() const { return nullptr; }
 
   /// Tells the peers why this rank gives up, and closes its connections. The CommErrors of the
   /// peers contain `reason`. No collective works afterwards. Local; never throws.

@@ -196,8 +196,7 @@ std::string GroupDiagnosis::peer_sentences() noexcept {
       } else if (!store_->check({key("joined", rank)})) {
         text += name + " never joined.";
       } else if (store_->check({key("timed out", rank)})) {
-        text += name + kGaveUpWaiting +
-                untrusted_text(store_->get(key("timed out", rank))) + ".";
+        text += name + kGaveUpWaiting + untrusted_text(store_->get(key("timed out", rank))) + ".";
       }
     }
     if (peer_gave_up) std::this_thread::sleep_for(kHeadStart);

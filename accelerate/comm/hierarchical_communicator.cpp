@@ -6,12 +6,9 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/call_checks.h"
-#include "accelerate/comm/composite.h"
 #include "accelerate/comm/hierarchical_collectives.h"
 #include "accelerate/comm/operation_queue.h"
-#include "accelerate/comm/staged_communicator.h"
 #include "accelerate/comm/staging.h"
 
 namespace accelerate {
@@ -61,7 +58,7 @@ SubGroup sub_group(const std::vector<int>& ranks, const HostLayout& layout) {
   return sub;
 }
 
-class HierarchicalCommunicator final : public Communicator, public detail::Composite {
+class HierarchicalCommunicator final : public Communicator {
  public:
   HierarchicalCommunicator(Hierarchy parts, HostLayout layout)
       : Communicator(parts.flat->rank(), parts.flat->size()),
@@ -172,29 +169,24 @@ class HierarchicalCommunicator final : public Communicator, public detail::Compo
     end_levels(reason);
   }
 
-  void renew_parts() override {
+  void renew() override {
     abort("the group is being connected anew");
     (void)queue_.idle_within(timeout());
-    renew(*flat_);
-    renew(*levels_.inside.communicator());
-    if (levels_.between.communicator()) renew(*levels_.between.communicator());
+    flat_->renew();
+    levels_.inside.communicator()->renew();
+    if (levels_.between.communicator()) levels_.between.communicator()->renew();
     queue_.recover();
   }
+  int renewals() const override { return flat_->renewals(); }
 
-  void let_parts_go(const Communicator& part) override {
-    const auto* other = dynamic_cast<const HierarchicalCommunicator*>(&part);
-    if (other == nullptr) {
-      outlive(*flat_, part);
-      outlive(*levels_.inside.communicator(), part);
-      return;
-    }
-    outlive(*flat_, *other->flat_);
-    outlive(*levels_.inside.communicator(), *other->levels_.inside.communicator());
-    const auto& between = other->levels_.between.communicator();
-    if (between) outlive(*flat_, *between);
+  void detach() override {
+    flat_->detach();
+    levels_.inside.communicator()->detach();
+    if (levels_.between.communicator()) levels_.between.communicator()->detach();
   }
 
-  const Communicator& of_all() const override { return *flat_; }
+  bool reduces_before_scatter() const override { return flat_->reduces_before_scatter(); }
+  const C10dConnection* c10d() const override { return flat_->c10d(); }
 
  private:
   // Stages a mean as a sum, because the collectives over both levels divide it.

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/launch/report.h"
+#include "accelerate/base/text.h"
 
 namespace accelerate::detail {
 
@@ -21,7 +21,7 @@ HostLayout::HostLayout(std::vector<int> host_of, int rank)
     members_[static_cast<std::size_t>(host)].push_back(member);
   }
   if (rank_ < 0 || rank_ >= size()) {
-    throw UsageError("hosts are known of " + std::to_string(size()) + " ranks, and this is rank " +
+    throw UsageError("`host_of` has " + std::to_string(size()) + " ranks, and this is rank " +
                      std::to_string(rank_));
   }
 }

@@ -41,8 +41,7 @@ template <typename T>
 inline constexpr bool kIsDocument = nlohmann::detail::is_basic_json<T>::value;
 template <typename T>
 concept OnlyJson =
-    kIsDocument<T> ||
-    (std::is_class_v<T> && !Nested<T> && requires(nlohmann::json json, T value) {
+    kIsDocument<T> || (std::is_class_v<T> && !Nested<T> && requires(nlohmann::json json, T value) {
       to_json(json, value);
       from_json(json, value);
     });

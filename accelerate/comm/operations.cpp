@@ -122,8 +122,7 @@ std::string describe_for_padding(const Tensors& tensors, int64_t dim) {
 
 }  // namespace
 
-void throw_disagreement(const std::string& operation,
-                                     const std::vector<std::string>& all) {
+void throw_disagreement(const std::string& operation, const std::vector<std::string>& all) {
   std::string text = operation +
                      ": the ranks do not agree on what is to be exchanged; all must bring the "
                      "same operation, structure, dtypes and shapes:";

@@ -103,9 +103,9 @@ class ProcessStore {
     const std::string attempt = "accelerate.cpp/attempt" + std::to_string(options.restart_count);
     const auto of_attempt = c10::make_intrusive<c10d::PrefixStore>(attempt, store_);
     last_meeting_ = options.rank == 0 ? begin_meeting(*of_attempt) : await(*of_attempt, options);
-    return {c10::make_intrusive<c10d::PrefixStore>(kNumber + std::to_string(last_meeting_),
-                                                   of_attempt),
-            local_address_};
+    return {
+        c10::make_intrusive<c10d::PrefixStore>(kNumber + std::to_string(last_meeting_), of_attempt),
+        local_address_};
   }
 
  private:
@@ -123,9 +123,9 @@ class ProcessStore {
     for (;; std::this_thread::sleep_for(kPoll)) {
       if (const int number = announced(store); number > last_meeting_) return number;
       if (deadline.is_over()) {
-        throw CommError(name_of(options) + " waited for rank 0 to begin " +
+        throw CommError(name_of(options) + ": rank 0 did not begin " +
                         (last_meeting_ < 0 ? "a group" : "another group") + " on " +
-                        place_of(options) + ", in vain for the timeout of " +
+                        place_of(options) + " within the timeout of " +
                         format_duration(options.timeout) +
                         ". Does rank 0 run, and do all ranks begin as many groups?");
       }
@@ -144,8 +144,8 @@ class ProcessStore {
       return static_cast<int>(*number);
     }
     throw CommError(
-        "the store of the job holds something else than a number where rank 0 counts its groups. "
-        "Does another program write to it?");
+        "the store of the job holds an invalid number of groups for rank 0. Does another program "
+        "write to it?");
   }
 
   pid_t process_ = getpid();
@@ -179,9 +179,10 @@ MeetingPlace open_meeting(const RendezvousOptions& options) {
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& error) {
-    throw CommError(name_of(options) + " could not use the store on " + place_of(options) + ": " +
-                    first_line(error) +
-                    ". The store, which rank 0 or its launcher hosts, has ended, crashed or is stopped.");
+    throw CommError(
+        name_of(options) + " could not use the store on " + place_of(options) + ": " +
+        first_line(error) +
+        ". The store, which rank 0 or its launcher hosts, has ended, crashed or is stopped.");
   }
 }
 

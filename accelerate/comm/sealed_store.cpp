@@ -50,9 +50,9 @@ SealedStore::Bytes SealedStore::opened(const std::string& key, const Bytes& seal
       return bytes_of(text.substr(kMarkBytes));
     }
   }
-  throw CommError("no rank of this job wrote what its store holds under '" + key +
-                  "': another program writes to the store, or the ranks differ in "
-                  "ACCELERATE_JOB_TOKEN or in the version of this library");
+  throw CommError("the store's value under '" + key +
+                  "' was not written by a rank of this job: another program writes to the store, "
+                  "or the ranks differ in ACCELERATE_JOB_TOKEN or in the version of this library");
 }
 
 c10::intrusive_ptr<c10d::Store> SealedStore::clone() {

@@ -3,8 +3,6 @@
 #include <numeric>
 #include <vector>
 
-#include "accelerate/comm/c10d_communicator.h"
-
 namespace accelerate::detail {
 
 std::shared_ptr<Communicator> split_everyone(Communicator& communicator) {
@@ -16,13 +14,13 @@ std::shared_ptr<Communicator> split_everyone(Communicator& communicator) {
 const std::shared_ptr<Communicator>& SecondGroup::beside(Communicator& first) {
   if (!is_beside(first)) {
     group_ = split_everyone(first);
-    renewals_ = renewals(first);
+    renewals_ = first.renewals();
   }
   return group_;
 }
 
 bool SecondGroup::is_beside(const Communicator& first) const {
-  return group_ != nullptr && renewals_ == renewals(first);
+  return group_ != nullptr && renewals_ == first.renewals();
 }
 
 }  // namespace accelerate::detail

@@ -33,9 +33,9 @@ StorePtr part_of(const StorePtr& store, const char* name) {
 std::string wish_in(const std::vector<std::uint8_t>& bytes, int rank) {
   std::string wish(bytes.begin(), bytes.end());
   if (wish == "nothing" || wish == "'gloo'" || wish == "'shared_memory'") return wish;
-  throw CommError("in the store of the job rank " + std::to_string(rank) + " asks to talk through " +
-                  untrusted_text(wish) +
-                  ", which no rank does. Does another program write to the store?");
+  throw CommError("the job's store says that rank " + std::to_string(rank) +
+                  " asks for the backend " + untrusted_text(wish) +
+                  ", which no rank can ask for. Does another program write to the store?");
 }
 
 // Called before any rank connects, so that ranks with different wishes do not wait for each other.
@@ -136,8 +136,10 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
       meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.timeout);
   if (!hosts.why_not.empty()) {
     refuse_if_wished(choice, options, hosts.why_not);
-    log.warning("the ranks talk through Gloo, which is slower than shared memory: " +
-                hosts.why_not);
+    if (options.rank == 0) {  // All ranks have found the same.
+      log.warning("the ranks talk through Gloo, which is slower than shared memory: " +
+                  hosts.why_not);
+    }
     return connect_gloo();
   }
   const int count = count_hosts(hosts);

@@ -70,8 +70,14 @@ class StagedCommunicator final : public Communicator {
     return part ? stage_on(std::move(part), device_) : nullptr;
   }
   void abort(const std::string& reason) noexcept override { engine_->abort(reason); }
-
-  const Communicator& engine() const { return *engine_; }
+  void detach() override { engine_->detach(); }
+  void renew() override { engine_->renew(); }
+  int renewals() const override { return engine_->renewals(); }
+  bool reduces_before_scatter() const override { return engine_->reduces_before_scatter(); }
+  std::shared_ptr<detail::SharedGroup> shared_group() const override {
+    return engine_->shared_group();
+  }
+  const C10dConnection* c10d() const override { return engine_->c10d(); }
 
  private:
   bool is_near(const at::Tensor& tensor) const {
@@ -107,11 +113,6 @@ class StagedCommunicator final : public Communicator {
 };
 
 }  // namespace
-
-const Communicator& detail::engine_behind(const Communicator& communicator) {
-  const auto* staged = dynamic_cast<const StagedCommunicator*>(&communicator);
-  return staged != nullptr ? staged->engine() : communicator;
-}
 
 std::shared_ptr<Communicator> stage_on(std::shared_ptr<Communicator> engine, c10::Device device) {
   return std::make_shared<StagedCommunicator>(std::move(engine), device);

@@ -16,9 +16,4 @@ namespace accelerate {
 [[nodiscard]] std::shared_ptr<Communicator> stage_on(std::shared_ptr<Communicator> engine,
                                                      c10::Device device);
 
-namespace detail {
-/// Returns the engine of a communicator that stage_on made; else `communicator` itself.
-[[nodiscard]] const Communicator& engine_behind(const Communicator& communicator);
-}  // namespace detail
-
 }  // namespace accelerate

@@ -21,17 +21,19 @@ bool is_json(const std::string& name) {
   return name.ends_with(".json");
 }
 
-// Returns " It belongs into the section 'fsdp_config'." when `written` is a key of another section.
+// Returns " It belongs in the section 'fsdp_config'." when `written` is a key of another section.
 std::string home_of(std::string_view written, const std::string& section) {
   std::string home;
-  if (!section.empty() && detail::cluster_table().find(written) != nullptr) home = "top level";
+  if (!section.empty() && detail::cluster_table().find(written) != nullptr) {
+    home = "at the top level";
+  }
   for_each_section([&](auto, const auto& table) {
     const bool prefixed = table.prefix.empty() || written.starts_with(table.prefix);
     if (table.name != section && prefixed && table.find(written) != nullptr) {
-      home = "section '" + table.name + "'";
+      home = "in the section '" + table.name + "'";
     }
   });
-  return home.empty() ? "" : " It belongs into the " + home + ".";
+  return home.empty() ? "" : " It belongs " + home + ".";
 }
 
 // `section`: "" at the top level; `known`: the keys that are allowed there.
@@ -137,7 +139,8 @@ void translate_dynamo_backend(Node& root, const std::string& file) {
   if (!entry || entry->value.is_null()) return;
   if (root.find("dynamo_config") != nullptr) {
     fail_at(file, entry->line,
-            "'dynamo_backend' stands beside 'dynamo_config'; move it into there");
+            "'dynamo_backend' stands beside the section 'dynamo_config'; move it into that "
+            "section");
   }
   if (entry->value.is_scalar() && lower(entry->value.text) == "no") return;
   const int line = entry->line;
@@ -156,8 +159,7 @@ void check_environment(const Node& root, const std::string& file) {
 }
 
 ClusterConfig read_cluster_config(Node root, const std::string& file) {
-  if (root.is_null())
-    fail_at(file, 0, "the file holds no keys. `accelerate config` writes one");
+  if (root.is_null()) fail_at(file, 0, "the file holds no keys. `accelerate config` writes one");
   if (!root.is_map()) {
     fail_at(file, root.line,
             "the file holds " + root.describe() +

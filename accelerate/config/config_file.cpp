@@ -38,7 +38,7 @@ std::filesystem::path cache_home() {
   throw ConfigError(
       "the configuration file '" + file.string() +
       "' does not exist. Pass an existing file with --config_file, or write the default "
-      "one with `accelerate config` and leave --config_file away");
+      "one with `accelerate config` and leave out --config_file");
 }
 
 }  // namespace
@@ -46,8 +46,8 @@ std::filesystem::path cache_home() {
 std::filesystem::path named_config_file(const std::string& flag) {
   if (!flag.empty()) return flag;
   throw ConfigError(
-      "--config_file is ''; it must name a file. Is a variable of the shell unset? Leave "
-      "--config_file away for the default file, " +
+      "--config_file is ''; it must name a file. Is a variable of the shell unset? Leave out "
+      "--config_file for the default file, " +
       default_config_file().string());
 }
 

@@ -3,6 +3,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/config/cluster_config.h"
 #include "accelerate/config/key_table.h"
 
 namespace accelerate {
@@ -28,7 +29,7 @@ void with_key(Config& config, std::string_view name, Visit visit) {
   if (found) return;
   std::vector<std::string> names;
   for (const ConfigKey& key : config_keys()) names.push_back(key.name);
-  throw ConfigError("'" + std::string(name) + "' is no configuration key." +
+  throw ConfigError("'" + std::string(name) + "' is not a configuration key." +
                     did_you_mean(flag, names));
 }
 

@@ -32,15 +32,16 @@ void refuse_clipping(const DeepSpeedConfig& config) {
   throw ConfigError(
       "gradient_clipping of deepspeed_config is " +
       config_key_text(whole, "gradient_clipping").value_or("") +
-      ", and here the loop clips: call accelerator.clip_grad_norm_(model.parameters(), max_norm) "
-      "before optimizer.step(), and leave the key out or set it to 0");
+      ", but clipping is done in the training loop: call "
+      "accelerator.clip_grad_norm_(model.parameters(), max_norm) before optimizer.step(), and "
+      "leave the key out or set it to 0");
 }
 
 void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
   const Logger log = get_logger("accelerate.deepspeed");
   if (config.zero3_init_flag.value_or(false)) {
     log.warning(
-        "zero3_init_flag is true, which by itself changes nothing here: build the model under "
+        "zero3_init_flag is true, which alone changes nothing here: build the model under "
         "accelerate::init_empty_weights(), and no rank ever holds it whole.");
   }
   const std::pair<const char*, const std::optional<std::string>&> folders[] = {

@@ -44,8 +44,8 @@ void check_expression(const std::string& expression) {
     (void)std::regex(expression);
   } catch (const std::regex_error& error) {
     throw ConfigError("ignored_modules has '" + expression +
-                      "', which is no regular expression of ECMAScript (" + error.what() +
-                      "). A name by itself is one; 'encoder\\.layer\\.[01]' matches two modules.");
+                      "', which is not an ECMAScript regular expression (" + error.what() +
+                      "). A plain name is valid; 'encoder\\.layer\\.[01]' matches two modules.");
   }
 }
 
@@ -121,8 +121,8 @@ void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
     const auto refusal = settings.cpu_ram_efficient_loading ? refusal_to_sync(plugin) : "";
     if (!refusal.empty()) {
       warn(refusal +
-           ", but cpu_ram_efficient_loading is on, where only rank 0 has values: they go to all "
-           "ranks all the same.");
+           ", but cpu_ram_efficient_loading is on, where only rank 0 has values: they are sent to "
+           "all ranks anyway.");
     }
     settings.sync_module_states |= sync;
     return;

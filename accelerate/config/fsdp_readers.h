@@ -10,7 +10,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/enums.h"
+#include "accelerate/config/word.h"
 
 namespace accelerate::detail {
 
@@ -44,8 +44,8 @@ template <typename Enum>
 
 /// Returns what the program said, else what the variable says, else `fallback`. Throws ConfigError.
 template <typename Enum>
-[[nodiscard]] Enum word_or_env(const std::optional<Enum>& said, const char* variable, Enum fallback,
-                               std::size_t numbered = 0) {
+[[nodiscard]] Enum word_or_env(const std::optional<Word<Enum>>& said, const char* variable,
+                               Enum fallback, std::size_t numbered = 0) {
   if (said) return *said;
   const auto text = env(variable);
   return text ? word_of<Enum>(variable, *text, numbered) : fallback;

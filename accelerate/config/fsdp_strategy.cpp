@@ -48,8 +48,8 @@ void warn_of_unheard_false(const Plugin& plugin, ShardingStrategy strategy) {
   const auto text = env("FSDP_RESHARD_AFTER_FORWARD");
   if (program || !reshards_after_forward(strategy) || !text || parse_bool(*text) != false) return;
   warn(
-      "fsdp_reshard_after_forward is false, which fsdp_version 1 does not read: parameters go "
-      "after forward (" +
+      "fsdp_reshard_after_forward is false, which fsdp_version 1 does not read: parameters are "
+      "freed after forward (" +
       std::string(to_string(strategy)) +
       "). To keep them set fsdp_sharding_strategy to SHARD_GRAD_OP (in groups "
       "HYBRID_SHARD_ZERO2), or fsdp_version to 2.");
@@ -70,7 +70,7 @@ ShardingStrategy strategy_of_version_1(const Plugin& plugin) {
   if (open || *named == *renamed) return *renamed;
   throw ConfigError("sharding_strategy is " + std::string(to_string(*named)) +
                     " and reshard_after_forward is " + std::string(to_string(*renamed)) +
-                    ", which in version 1 are two names of one thing; set one of them");
+                    ", which in version 1 are two names of the same setting; set one of them");
 }
 
 bool reshards(const Plugin& plugin) {

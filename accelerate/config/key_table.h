@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/config/config_sections.h"
 #include "accelerate/config/value.h"
 
 namespace accelerate::detail {

@@ -29,6 +29,7 @@ struct RendezvousOptions {
 /// describes none. ACCELERATE_TIMEOUT (seconds) sets the timeout. Throws ConfigError, which names
 /// the variable, for ranks out of range, several machines without MASTER_ADDR, and a bad port or
 /// token. Fallbacks as upstream: PMI_*, OMPI_COMM_WORLD_*, MV2_COMM_WORLD_*, MPI_LOCAL*.
+/// Beyond upstream: SLURM_PROCID and its kin, for tasks that srun starts without PMI.
 [[nodiscard]] RendezvousOptions rendezvous_options_from_env();
 
 }  // namespace accelerate

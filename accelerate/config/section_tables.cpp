@@ -1,12 +1,17 @@
-// The keys of a configuration file. docs/config_keys.md says what each key does here and which test
-// covers it; a test compares it with these tables. Source of names, types and choices: the launch
-// parser, the questionnaire and the data classes of Hugging Face Accelerate 1.15.
+// The keys of a configuration file, and the flags of `accelerate launch` that set keys of sections.
+// docs/config_keys.md says what each key does here and which test covers it; a test compares it with
+// these tables. Source of names, types and choices: the launch parser, the questionnaire and the
+// data classes of Hugging Face Accelerate 1.15.
 #include "accelerate/config/key_table.h"
 
 namespace accelerate::detail {
 namespace {
 
+using enum FlagKind;
+using enum FlagStatus;
+
 const KeyRules kAtLeastOne{.min = 1};
+const std::vector<std::string> kDevices = {"none", "cpu", "nvme"};
 
 }  // namespace
 
@@ -45,24 +50,21 @@ const KeyTable<ClusterConfig>& cluster_table() {
 const KeyTable<FsdpConfig>& fsdp_table() {
   using C = FsdpConfig;
   static const KeyTable<C> kTable{"fsdp_config", "fsdp_", {
-    key("fsdp_version", &C::version, "Names and defaults of PyTorch's FSDP 1 or 2; 1 when absent.", {.min = 1, .max = 2}),
-    key("fsdp_sharding_strategy", &C::sharding_strategy, "What is sharded (version 1).",
-        {.synonyms = {{"1", "FULL_SHARD"}, {"2", "SHARD_GRAD_OP"}, {"3", "NO_SHARD"}, {"4", "HYBRID_SHARD"}, {"5", "HYBRID_SHARD_ZERO2"}}}),
-    key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Free gathered parameters after forward; version 1 files hold the sharding strategy here.", {.choices = enum_names<ShardingStrategy>()}),
-    key("fsdp_offload_params", &C::offload_params, "Keep parameters and gradients on the CPU."),
-    key("fsdp_auto_wrap_policy", &C::auto_wrap_policy, "How the model is cut into units."),
-    key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_layer_cls_to_wrap, "Comma list of module classes that become units."),
-    key("fsdp_min_num_params", &C::min_num_params, "Smallest unit of SIZE_BASED_WRAP, in parameters.", {.min = 0}),
-    key("fsdp_backward_prefetch", &C::backward_prefetch, "When the next unit of a backward is gathered.",
-        {.aliases = {"fsdp_backward_prefetch_policy"}, .synonyms = {{"1", "BACKWARD_PRE"}, {"2", "BACKWARD_POST"}}}),
-    key("fsdp_state_dict_type", &C::state_dict_type, "Form in which state is saved.",
-        {.synonyms = {{"1", "FULL_STATE_DICT"}, {"2", "LOCAL_STATE_DICT"}, {"3", "SHARDED_STATE_DICT"}}}),
-    key("fsdp_forward_prefetch", &C::forward_prefetch, "Gather the next unit during a forward (version 1)."),
-    key("fsdp_use_orig_params", &C::use_orig_params, "Keep the user's parameters visible (version 1)."),
-    key("fsdp_cpu_ram_efficient_loading", &C::cpu_ram_efficient_loading, "Only rank 0 reads the weights."),
-    key("fsdp_sync_module_states", &C::sync_module_states, "Rank 0's parameters go to all ranks at the start."),
-    key("fsdp_activation_checkpointing", &C::activation_checkpointing, "Recompute activations in backward."),
-    key("fsdp_activation_checkpointing_offload", &C::activation_checkpointing_offload, "Keep the inputs of recomputed units on the CPU."),
+    key("fsdp_version", &C::version, "Version of FSDP to follow.", {.min = 1, .max = 2, .flag = KeyFlag{.kind = choice, .fallback = "1", .choices = {"1", "2"}}}),
+    key("fsdp_sharding_strategy", &C::sharding_strategy, "Version 1: what is sharded.", {.synonyms = {{"1", "FULL_SHARD"}, {"2", "SHARD_GRAD_OP"}, {"3", "NO_SHARD"}, {"4", "HYBRID_SHARD"}, {"5", "HYBRID_SHARD_ZERO2"}}, .flag = KeyFlag{text, "FULL_SHARD"}}),
+    key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", {.choices = enum_names<ShardingStrategy>(), .flag = KeyFlag{text, "true"}}),
+    key("fsdp_offload_params", &C::offload_params, "Keep parameters and gradients in CPU memory.", {.flag = KeyFlag{truth, "false"}}),
+    key("fsdp_auto_wrap_policy", &C::auto_wrap_policy, "How layers are grouped into units.", {.flag = KeyFlag{text}}),
+    key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_layer_cls_to_wrap, "Classes that are a unit each, separated by commas.", {.flag = KeyFlag{text, "", "FSDP_TRANSFORMER_CLS_TO_WRAP"}}),
+    key("fsdp_min_num_params", &C::min_num_params, "Smallest unit of SIZE_BASED_WRAP, in parameters.", {.min = 0, .flag = KeyFlag{integer, "100000000"}}),
+    key("fsdp_backward_prefetch", &C::backward_prefetch, "When the next unit is gathered in the backward pass.", {.aliases = {"fsdp_backward_prefetch_policy"}, .synonyms = {{"1", "BACKWARD_PRE"}, {"2", "BACKWARD_POST"}}, .flag = KeyFlag{text}}),
+    key("fsdp_state_dict_type", &C::state_dict_type, "Form of saved state.", {.synonyms = {{"1", "FULL_STATE_DICT"}, {"2", "LOCAL_STATE_DICT"}, {"3", "SHARDED_STATE_DICT"}}, .flag = KeyFlag{text}}),
+    key("fsdp_forward_prefetch", &C::forward_prefetch, "Gather the next unit during the forward pass.", {.flag = KeyFlag{truth, "false"}}),
+    key("fsdp_use_orig_params", &C::use_orig_params, "Allow frozen and trained parameters in one unit.", {.flag = KeyFlag{truth, "true"}}),
+    key("fsdp_cpu_ram_efficient_loading", &C::cpu_ram_efficient_loading, "Only rank 0 reads the weights; needs --fsdp_sync_module_states.", {.flag = KeyFlag{truth, "true"}}),
+    key("fsdp_sync_module_states", &C::sync_module_states, "Send rank 0's parameters to all ranks at the start.", {.flag = KeyFlag{truth, "true"}}),
+    key("fsdp_activation_checkpointing", &C::activation_checkpointing, "Compute activations again in the backward pass of a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
+    key("fsdp_activation_checkpointing_offload", &C::activation_checkpointing_offload, "Keep the inputs of checkpointed layers in CPU memory, in a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_ignored_modules", &C::ignored_modules, "Regular expression of module names that stay whole."),
   }};
   return kTable;
@@ -70,24 +72,22 @@ const KeyTable<FsdpConfig>& fsdp_table() {
 
 const KeyTable<DeepSpeedConfig>& deepspeed_table() {
   using C = DeepSpeedConfig;
-  const KeyRules devices{.choices = {"none", "cpu", "nvme"}};
   static const KeyTable<C> kTable{"deepspeed_config", "", {
-    key("deepspeed_config_file", &C::deepspeed_config_file, "DeepSpeed's own JSON file."),
-    key("zero_stage", &C::zero_stage, "ZeRO stage.", {.min = 0, .max = 3}),
-    key("offload_optimizer_device", &C::offload_optimizer_device, "Where optimizer state lives.", devices),
-    key("offload_param_device", &C::offload_param_device, "Where parameters live.", devices),
-    key("offload_optimizer_nvme_path", &C::offload_optimizer_nvme_path, "Folder for optimizer state on disk."),
-    key("offload_param_nvme_path", &C::offload_param_nvme_path, "Folder for parameters on disk."),
-    key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches of a step.", kAtLeastOne),
-    key("gradient_clipping", &C::gradient_clipping, "Largest global norm of a gradient.", {.min = 0}),
-    key("zero3_init_flag", &C::zero3_init_flag, "Shard parameters while the model is built."),
-    key("zero3_save_16bit_model", &C::zero3_save_16bit_model, "Gather 16-bit weights when saving."),
-    key("deepspeed_hostfile", &C::deepspeed_hostfile, "Hosts and their slots."),
-    key("deepspeed_exclusion_filter", &C::deepspeed_exclusion_filter, "Hosts or slots left out."),
-    key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Hosts or slots taken."),
-    key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "What starts the other machines.",
-        {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}}),
-    key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Comma list of mixture-of-experts classes."),
+    key("deepspeed_config_file", &C::deepspeed_config_file, "DeepSpeed's own JSON file, for Python programs; native ones refuse it.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_CONFIG_FILE"}}),
+    key("zero_stage", &C::zero_stage, "Stage of ZeRO, 0 to 3.", {.min = 0, .max = 3, .flag = KeyFlag{integer, "", "ACCELERATE_DEEPSPEED_ZERO_STAGE"}}),
+    key("offload_optimizer_device", &C::offload_optimizer_device, "Where optimizer state lives; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE"}}),
+    key("offload_param_device", &C::offload_param_device, "Where parameters live; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"}}),
+    key("offload_optimizer_nvme_path", &C::offload_optimizer_nvme_path, "Folder for optimizer state on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH"}}),
+    key("offload_param_nvme_path", &C::offload_param_nvme_path, "Folder for parameters on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH"}}),
+    key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches a step.", {.min = 1, .flag = KeyFlag{integer, "", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}}),
+    key("gradient_clipping", &C::gradient_clipping, "Largest norm of the gradients of a Python program; native ones clip in their loop and refuse another than 0.", {.min = 0, .flag = KeyFlag{number, "", "ACCELERATE_GRADIENT_CLIPPING"}}),
+    key("zero3_init_flag", &C::zero3_init_flag, "Stage 3: shard parameters while the model of a Python program is built; native ones use init_empty_weights().", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_INIT"}}),
+    key("zero3_save_16bit_model", &C::zero3_save_16bit_model, "Stage 3: save the weights of a Python program in 16 bits; native ones save what the optimizer has.", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"}}),
+    key("deepspeed_hostfile", &C::deepspeed_hostfile, "List of machines.", {.flag = KeyFlag{text, "", "", later}}),
+    key("deepspeed_exclusion_filter", &C::deepspeed_exclusion_filter, "Machines to leave out.", {.flag = KeyFlag{text, "", "", later}}),
+    key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Machines to use.", {.flag = KeyFlag{text, "", "", later}}),
+    key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "Program that starts ranks on other machines.", {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}, .flag = KeyFlag{text, "", "", later}}),
+    key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
   }};
   return kTable;
 }
@@ -95,33 +95,33 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
 const KeyTable<MegatronLMConfig>& megatron_lm_table() {
   using C = MegatronLMConfig;
   static const KeyTable<C> kTable{"megatron_lm_config", "megatron_lm_", {
-    key("megatron_lm_tp_degree", &C::tp_degree, "Tensor-parallel ranks.", kAtLeastOne),
-    key("megatron_lm_pp_degree", &C::pp_degree, "Pipeline stages.", kAtLeastOne),
-    key("megatron_lm_num_micro_batches", &C::num_micro_batches, "Micro-batches in the pipeline.", kAtLeastOne),
-    key("megatron_lm_sequence_parallelism", &C::sequence_parallelism, "Shard activations along the sequence."),
-    key("megatron_lm_recompute_activations", &C::recompute_activations, "Recompute activations in backward."),
-    key("megatron_lm_use_distributed_optimizer", &C::use_distributed_optimizer, "Shard optimizer state over data-parallel ranks."),
-    key("megatron_lm_gradient_clipping", &C::gradient_clipping, "Largest global norm of a gradient; 0 for none.", {.min = 0}),
-    key("megatron_lm_use_custom_fsdp", &C::use_custom_fsdp, "Megatron's own FSDP."),
-    key("megatron_lm_no_load_optim", &C::no_load_optim, "Do not load optimizer state."),
-    key("megatron_lm_no_save_optim", &C::no_save_optim, "Do not save optimizer state."),
-    key("megatron_lm_eod_mask_loss", &C::eod_mask_loss, "Mask the loss of end-of-document tokens."),
-    key("megatron_lm_optimizer_cpu_offload", &C::optimizer_cpu_offload, "Optimizer state on the CPU."),
-    key("megatron_lm_overlap_cpu_optimizer_d2h_h2d", &C::overlap_cpu_optimizer_d2h_h2d, "Overlap its copies with compute."),
-    key("megatron_lm_use_precision_aware_optimizer", &C::use_precision_aware_optimizer, "Optimizer state in lower precision."),
-    key("megatron_lm_decoder_last_pipeline_num_layers", &C::decoder_last_pipeline_num_layers, "Layers of the last stage; an even split when absent.", {.min = 0}),
-    key("megatron_lm_recompute_granularity", &C::recompute_granularity, "What is recomputed.", {.choices = {"full", "selective"}}),
-    key("megatron_lm_recompute_method", &C::recompute_method, "How recomputed layers are chosen.", {.choices = {"uniform", "block"}}),
-    key("megatron_lm_recompute_num_layers", &C::recompute_num_layers, "How many layers are recomputed.", {.min = 0}),
-    key("megatron_lm_attention_backend", &C::attention_backend, "Attention implementation."),
-    key("megatron_lm_expert_model_parallel_size", &C::expert_model_parallel_size, "Expert-parallel ranks.", kAtLeastOne),
-    key("megatron_lm_context_parallel_size", &C::context_parallel_size, "Context-parallel ranks.", kAtLeastOne),
-    key("megatron_lm_attention_dropout", &C::attention_dropout, "Dropout of attention.", {.min = 0}),
-    key("megatron_lm_hidden_dropout", &C::hidden_dropout, "Dropout of hidden states.", {.min = 0}),
-    key("megatron_lm_attention_softmax_in_fp32", &C::attention_softmax_in_fp32, "Softmax of attention in fp32."),
-    key("megatron_lm_expert_tensor_parallel_size", &C::expert_tensor_parallel_size, "Tensor-parallel ranks of experts.", kAtLeastOne),
-    key("megatron_lm_calculate_per_token_loss", &C::calculate_per_token_loss, "Average the loss over tokens."),
-    key("megatron_lm_use_rotary_position_embeddings", &C::use_rotary_position_embeddings, "Rotary position embeddings."),
+    key("megatron_lm_tp_degree", &C::tp_degree, "Ranks that share each layer.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("megatron_lm_pp_degree", &C::pp_degree, "Stages of the pipeline.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("megatron_lm_num_micro_batches", &C::num_micro_batches, "Micro-batches in the pipeline.", {.min = 1, .flag = KeyFlag{integer}}),
+    key("megatron_lm_sequence_parallelism", &C::sequence_parallelism, "Split the sequence where layers are not split.", {.flag = KeyFlag{text}}),
+    key("megatron_lm_recompute_activations", &C::recompute_activations, "Compute activations again in the backward pass.", {.flag = KeyFlag{text}}),
+    key("megatron_lm_use_distributed_optimizer", &C::use_distributed_optimizer, "Shard optimizer state over data-parallel ranks.", {.flag = KeyFlag{text}}),
+    key("megatron_lm_gradient_clipping", &C::gradient_clipping, "Largest norm of the gradients; 0 for none.", {.min = 0, .flag = KeyFlag{number, "1.0"}}),
+    key("megatron_lm_use_custom_fsdp", &C::use_custom_fsdp, "Use Megatron's own FSDP.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_no_load_optim", &C::no_load_optim, "Do not load optimizer state.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_no_save_optim", &C::no_save_optim, "Do not save optimizer state.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_eod_mask_loss", &C::eod_mask_loss, "Leave end-of-document tokens out of the loss.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_optimizer_cpu_offload", &C::optimizer_cpu_offload, "Run the optimizer on the CPU.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_overlap_cpu_optimizer_d2h_h2d", &C::overlap_cpu_optimizer_d2h_h2d, "Overlap that optimizer with its copies.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_use_precision_aware_optimizer", &C::use_precision_aware_optimizer, "Keep optimizer state in lower precision.", {.flag = KeyFlag{boolean, "False"}}),
+    key("megatron_lm_decoder_last_pipeline_num_layers", &C::decoder_last_pipeline_num_layers, "Layers in the last stage.", {.min = 0, .flag = KeyFlag{integer}}),
+    key("megatron_lm_recompute_granularity", &C::recompute_granularity, "What is computed again: full or selective.", {.choices = {"full", "selective"}, .flag = KeyFlag{text}}),
+    key("megatron_lm_recompute_method", &C::recompute_method, "How layers to compute again are chosen: uniform or block.", {.choices = {"uniform", "block"}, .flag = KeyFlag{text}}),
+    key("megatron_lm_recompute_num_layers", &C::recompute_num_layers, "How many layers are computed again.", {.min = 0, .flag = KeyFlag{integer}}),
+    key("megatron_lm_attention_backend", &C::attention_backend, "Attention kernel.", {.flag = KeyFlag{text}}),
+    key("megatron_lm_expert_model_parallel_size", &C::expert_model_parallel_size, "Ranks that share the experts.", {.min = 1, .flag = KeyFlag{integer}}),
+    key("megatron_lm_context_parallel_size", &C::context_parallel_size, "Ranks that share a sequence.", {.min = 1, .flag = KeyFlag{integer}}),
+    key("megatron_lm_attention_dropout", &C::attention_dropout, "Dropout of attention weights.", {.min = 0, .flag = KeyFlag{number}}),
+    key("megatron_lm_hidden_dropout", &C::hidden_dropout, "Dropout of hidden states.", {.min = 0, .flag = KeyFlag{number}}),
+    key("megatron_lm_attention_softmax_in_fp32", &C::attention_softmax_in_fp32, "Compute the softmax of attention in fp32.", {.flag = KeyFlag{text}}),
+    key("megatron_lm_expert_tensor_parallel_size", &C::expert_tensor_parallel_size, "Ranks that share each expert.", {.min = 1, .flag = KeyFlag{integer}}),
+    key("megatron_lm_calculate_per_token_loss", &C::calculate_per_token_loss, "Average the loss over tokens.", {.flag = KeyFlag{text}}),
+    key("megatron_lm_use_rotary_position_embeddings", &C::use_rotary_position_embeddings, "Use rotary positions.", {.flag = KeyFlag{text}}),
   }};
   return kTable;
 }
@@ -129,17 +129,17 @@ const KeyTable<MegatronLMConfig>& megatron_lm_table() {
 const KeyTable<ParallelismConfig>& parallelism_table() {
   using C = ParallelismConfig;
   static const KeyTable<C> kTable{"parallelism_config", "parallelism_config_", {
-    key("parallelism_config_dp_replicate_size", &C::dp_replicate_size, "Replicas of the model.", kAtLeastOne),
-    key("parallelism_config_dp_shard_size", &C::dp_shard_size, "Ranks that share one replica by FSDP.", kAtLeastOne),
-    key("parallelism_config_tp_size", &C::tp_size, "Tensor-parallel ranks.", kAtLeastOne),
-    key("parallelism_config_cp_size", &C::cp_size, "Context-parallel ranks.", kAtLeastOne),
-    key("parallelism_config_cp_backend", &C::cp_backend, "Context-parallel implementation.", {.choices = {"torch"}}),
-    key("parallelism_config_cp_comm_strategy", &C::cp_comm_strategy, "How keys and values travel.", {.choices = {"allgather", "alltoall"}}),
-    key("parallelism_config_sp_size", &C::sp_size, "Sequence-parallel ranks.", kAtLeastOne),
-    key("parallelism_config_sp_backend", &C::sp_backend, "Sequence-parallel implementation.", {.choices = {"deepspeed"}}),
-    key("parallelism_config_sp_seq_length", &C::sp_seq_length, "Length of all sequences.", kAtLeastOne),
-    key("parallelism_config_sp_seq_length_is_variable", &C::sp_seq_length_is_variable, "Whether lengths differ between batches."),
-    key("parallelism_config_sp_attn_implementation", &C::sp_attn_implementation, "Attention implementation."),
+    key("parallelism_config_dp_replicate_size", &C::dp_replicate_size, "Replicas of the whole model.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("parallelism_config_dp_shard_size", &C::dp_shard_size, "Ranks that share a model's shards.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("parallelism_config_tp_size", &C::tp_size, "Ranks that share each layer.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("parallelism_config_cp_size", &C::cp_size, "Ranks that share a sequence.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("parallelism_config_cp_backend", &C::cp_backend, "How sequences are shared.", {.choices = {"torch"}, .flag = KeyFlag{choice, "torch"}}),
+    key("parallelism_config_cp_comm_strategy", &C::cp_comm_strategy, "How keys and values travel: allgather or alltoall.", {.choices = {"allgather", "alltoall"}, .flag = KeyFlag{text, "allgather"}}),
+    key("parallelism_config_sp_size", &C::sp_size, "Ranks that share a sequence head by head.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("parallelism_config_sp_backend", &C::sp_backend, "How that is done.", {.choices = {"deepspeed"}, .flag = KeyFlag{choice, "deepspeed"}}),
+    key("parallelism_config_sp_seq_length", &C::sp_seq_length, "Length of all sequences, where it is fixed.", {.min = 1, .flag = KeyFlag{text}}),
+    key("parallelism_config_sp_seq_length_is_variable", &C::sp_seq_length_is_variable, "Lengths change between batches.", {.flag = KeyFlag{boolean, "True"}}),
+    key("parallelism_config_sp_attn_implementation", &C::sp_attn_implementation, "Attention kernel.", {.flag = KeyFlag{text, "sdpa"}}),
   }};
   return kTable;
 }
@@ -147,18 +147,18 @@ const KeyTable<ParallelismConfig>& parallelism_table() {
 const KeyTable<Fp8Config>& fp8_table() {
   using C = Fp8Config;
   static const KeyTable<C> kTable{"fp8_config", "fp8_", {
-    key("fp8_backend", &C::backend, "Library that computes in fp8.", {.choices = {"AO", "TE", "MSAMP"}}),
-    key("fp8_use_autocast_during_eval", &C::use_autocast_during_eval, "fp8 during evaluation too."),
-    key("fp8_margin", &C::margin, "Margin of the scaling factor.", {.min = 0}),
-    key("fp8_interval", &C::interval, "Steps between two scaling factors.", kAtLeastOne),
-    key("fp8_format", &C::format, "Format of the numbers.", {.choices = {"HYBRID", "E4M3", "E5M2"}}),
-    key("fp8_amax_history_len", &C::amax_history_len, "Steps whose maxima are kept.", {.aliases = {"fp8_amax_history_length"}, .min = 1}),
-    key("fp8_amax_compute_algo", &C::amax_compute_algo, "Which of them counts.", {.aliases = {"fp8_amax_compute_algorithm"}, .choices = {"max", "most_recent"}}),
-    key("fp8_override_linear_precision", &C::override_linear_precision, "Higher precision in forward, input gradient, weight gradient."),
+    key("fp8_backend", &C::backend, "Library that computes in FP8.", {.choices = {"AO", "TE", "MSAMP"}, .flag = KeyFlag{.kind = choice, .choices = {"ao", "te", "msamp"}}}),
+    key("fp8_use_autocast_during_eval", &C::use_autocast_during_eval, "te: also in evaluation.", {.flag = KeyFlag{toggle, "False"}}),
+    key("fp8_margin", &C::margin, "te: margin of the scaling factor.", {.min = 0, .flag = KeyFlag{integer, "0"}}),
+    key("fp8_interval", &C::interval, "te: steps between new scaling factors.", {.min = 1, .flag = KeyFlag{integer, "1"}}),
+    key("fp8_format", &C::format, "te: layout of the eight bits.", {.choices = {"HYBRID", "E4M3", "E5M2"}, .flag = KeyFlag{choice, "HYBRID"}}),
+    key("fp8_amax_history_len", &C::amax_history_len, "te: steps of history behind a scaling factor.", {.aliases = {"fp8_amax_history_length"}, .min = 1, .flag = KeyFlag{integer, "1024"}}),
+    key("fp8_amax_compute_algo", &C::amax_compute_algo, "te: how that history becomes a factor.", {.aliases = {"fp8_amax_compute_algorithm"}, .choices = {"max", "most_recent"}, .flag = KeyFlag{choice, "most_recent"}}),
+    key("fp8_override_linear_precision", &C::override_linear_precision, "te: three booleans: compute fprop, dgrad, wgrad in higher precision.", {.flag = KeyFlag{bits, "False,False,False"}}),
     key("fp8_use_mxfp8_block_scaling", &C::use_mxfp8_block_scaling, "Scale by blocks."),
-    key("fp8_opt_level", &C::opt_level, "MS-AMP level.", {.aliases = {"fp8_optimization_level"}, .choices = {"O1", "O2"}}),
-    key("fp8_enable_fsdp_float8_all_gather", &C::enable_fsdp_float8_all_gather, "All-gather in fp8 under FSDP."),
-    key("fp8_pad_inner_dim", &C::pad_inner_dim, "Pad inner dimensions to a multiple of 16."),
+    key("fp8_opt_level", &C::opt_level, "msamp: how much is communicated in eight bits.", {.aliases = {"fp8_optimization_level"}, .choices = {"O1", "O2"}, .flag = KeyFlag{choice, "O2"}}),
+    key("fp8_enable_fsdp_float8_all_gather", &C::enable_fsdp_float8_all_gather, "ao: gather shards in eight bits.", {.flag = KeyFlag{bit, "true"}}),
+    key("fp8_pad_inner_dim", &C::pad_inner_dim, "ao: pad the inner dimension.", {.flag = KeyFlag{bit, "true"}}),
   }};
   return kTable;
 }

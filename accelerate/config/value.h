@@ -9,12 +9,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/config/bool_or_word.h"
 #include "accelerate/config/enums.h"
+#include "accelerate/config/key_flag.h"
 #include "accelerate/formats/documents/document.h"
 
 namespace accelerate::detail {
@@ -29,6 +31,7 @@ struct KeyRules {
   /// Maps words of old files, and words that PyYAML turned into booleans, to the words they stand
   /// for.
   std::vector<std::pair<std::string, std::string>> synonyms{};
+  std::optional<KeyFlag> flag{};  ///< Its flag of `accelerate launch`; none for files alone.
 };
 
 [[nodiscard]] inline bool is_choice(std::string_view text,

@@ -55,13 +55,13 @@ void append_tensors(std::size_t place, at::Tensor& all, const std::vector<Column
 void throw_flattened() {
   throw UsageError(
       "a batch of DataCollatorWithFlattening has all its samples in one row, which cannot be "
-      "dispatched, split or joined. Let each rank "
-      "collate its own samples (dispatch_batches = false), or pad them by DataCollatorWithPadding");
+      "dispatched, split or joined. Let each rank collate its own samples (dispatch_batches = "
+      "false), or pad them by DataCollatorWithPadding");
 }
 
 void throw_other_keys(std::size_t place) {
   throw DataError("values that are to be joined differ in their keys: value " +
-                  std::to_string(place) + " does not have those of value 0");
+                  std::to_string(place) + " has other keys than value 0");
 }
 
 std::int64_t first_rows_of(const ColumnList& columns) {

@@ -20,7 +20,7 @@ namespace {
     message << "has shape " << column.sizes();
   }
   message << "; every tensor must have one row a sample";
-  if (first.defined() && first.dim() > 0) message << ", " << first.size(0) << " as tensor 0";
+  if (first.defined() && first.dim() > 0) message << "; tensor 0 has " << first.size(0) << " rows";
   message << ".";
   throw DataError(message.str());
 }

@@ -15,9 +15,11 @@
 #include <memory>
 #include <optional>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/never.h"
 #include "accelerate/data/dataset_source.h"
 #include "accelerate/data/indexed_feed.h"
 #include "accelerate/data/loader_iteration.h"
@@ -44,6 +46,12 @@ class Loader {
   /// local.
   [[nodiscard]] LoaderIterator<Batch> begin() const { return LoaderIterator<Batch>(core_); }
   [[nodiscard]] std::default_sentinel_t end() const { return {}; }
+  /// Not there: loaders of torch::data are pointers, and these are not.
+  template <typename T = void>
+  const Loader& operator*() const {
+    static_assert(kNoType<T>, "a loader is no pointer: write `for (auto& batch : loader)`");
+    return *this;
+  }
 
   /// The number of batches that a pass over the current epoch gives on this rank. Throws DataError
   /// when the dataset is iterable and has no size.
@@ -71,6 +79,17 @@ class Loader {
   /// of workers may differ. The number of ranks may differ if total_batch_size() is the same.
   /// Throws CheckpointError when the state is of a loader with another total_batch_size or dataset.
   void load_state_dict(const LoaderState& state) { core_.plan.load(state); }
+
+  /// Returns the dataset that the loader was made of, e.g. `loader.dataset<Sayings>()`. Throws
+  /// UsageError when it is of another type.
+  template <typename Dataset>
+  [[nodiscard]] Dataset& dataset() const {
+    const GivenDataset& given = core_.given;
+    if (given.type == nullptr || *given.type != typeid(Dataset)) {
+      throw_other_dataset(given.type, typeid(Dataset));
+    }
+    return *static_cast<Dataset*>(given.object.get());
+  }
 
   [[nodiscard]] const DataLoaderOptions& options() const { return core_.plan.options(); }
   [[nodiscard]] const LoaderCore<Batch>& core() const { return core_; }
@@ -133,6 +152,14 @@ DataLoader<Batch> loader_of(std::shared_ptr<StreamSource<Batch>> source,
   return DataLoader<Batch>({.plan = std::move(plan),
                             .dataset = std::make_shared<StreamReader<Batch>>(std::move(source))});
 }
+
+// Returns `loader`, which remembers the dataset that it was made of.
+template <typename Batch, typename Dataset>
+DataLoader<Batch> remembering(const DataLoader<Batch>& loader, std::shared_ptr<Dataset> dataset) {
+  LoaderCore<Batch> core = loader.core();
+  core.given = {std::move(dataset), &typeid(Dataset)};
+  return DataLoader<Batch>(std::move(core));
+}
 }  // namespace detail
 
 /// Returns a loader over `dataset`, which is taken by value; pass a shared_ptr to share it instead.
@@ -146,18 +173,20 @@ template <typename Dataset>
 [[nodiscard]] auto make_data_loader(Dataset dataset, DataLoaderOptions options = {}) {
   using Pointee = detail::Pointee<Dataset>;
   using Type = typename Pointee::Type;
+  static_assert(!detail::HasMutableSize<Type>,
+                "the dataset's size() must be const: declare `std::size_t size() const`");
   static_assert(
-      detail::MapStyle<Type> || detail::IterableStyle<Type>,
+      detail::MapStyle<Type> || detail::IterableStyle<Type> || detail::HasMutableSize<Type>,
       "make_data_loader needs a dataset: get_batch(ArrayRef<size_t>) and size(), or get(index) and "
       "size(), or tensors, or, to be read from its beginning, next() or begin() and end(); a "
       "torch::data loader hides its dataset, so pass the dataset instead");
   auto shared = Pointee::share(std::move(dataset));
   if constexpr (detail::MapStyle<Type>) {
-    return detail::loader_of(detail::source_of(std::move(shared), Pointee::kOwned),
-                             std::move(options));
-  } else {
-    return detail::loader_of(detail::stream_of(std::move(shared), Pointee::kOwned),
-                             std::move(options));
+    return detail::remembering(
+        detail::loader_of(detail::source_of(shared, Pointee::kOwned), std::move(options)), shared);
+  } else if constexpr (detail::IterableStyle<Type>) {
+    return detail::remembering(
+        detail::loader_of(detail::stream_of(shared, Pointee::kOwned), std::move(options)), shared);
   }
 }
 
@@ -174,13 +203,19 @@ template <typename Dataset, typename Collate>
       "or get_batch(ArrayRef<size_t>) and size(), or next(), or begin() and end()");
   auto shared = Pointee::share(std::move(dataset));
   if constexpr (detail::IterableStyle<Type>) {
-    return detail::loader_of(
-        detail::stream_with(std::move(shared), Pointee::kOwned, std::move(collate)),
-        std::move(options));
+    return detail::remembering(
+        detail::loader_of(detail::stream_with(shared, Pointee::kOwned, std::move(collate)),
+                          std::move(options)),
+        shared);
+  } else if constexpr (detail::CollatesFor<Collate, Type>) {
+    return detail::remembering(
+        detail::loader_of(detail::source_with(shared, Pointee::kOwned, std::move(collate)),
+                          std::move(options)),
+        shared);
   } else {
-    return detail::loader_of(
-        detail::source_with(std::move(shared), Pointee::kOwned, std::move(collate)),
-        std::move(options));
+    static_assert(detail::kNoType<Collate>,
+                  "the collate function does not take the dataset's samples: its parameter is a "
+                  "std::vector of them, or what get_batch() returns, by value or const reference");
   }
 }
 
@@ -205,7 +240,8 @@ template <typename Batch>
                                 .mover = std::move(mover),
                                 .communicator = context.communicator,
                                 .rng_types = context.rng_types,
-                                .dispatch = std::move(functions)});
+                                .dispatch = std::move(functions),
+                                .given = loader.core().given});
 }
 
 /// Returns `loader` without the first `count` batches of an epoch. These batches are not read,

@@ -244,6 +244,16 @@ auto source_of(std::shared_ptr<D> dataset, bool owned) {
   }
 }
 
+// A class that would be a dataset if its size() were const.
+template <typename D>
+concept HasMutableSize =
+    !SampleReader<D> && !BatchReader<D> && (Getter<D> || Subscript<D>) &&
+    requires(D& dataset) { dataset.size(); } && !requires(const D& dataset) { dataset.size(); };
+
+/// Whether `Collation` makes a batch of what a worker hands to it, a temporary.
+template <typename Collation, typename D>
+concept CollatesFor = std::invocable<Collation&, typename Raw<D>::Type>;
+
 template <typename D>
 concept MapStyle = BatchReader<D> || SampleReader<D> || Columns<D>;
 

@@ -107,8 +107,7 @@ void throw_not_portable() {
   throw UsageError(
       "dispatch_batches was asked for, but batches of this type cannot be sent to other ranks: "
       "give the type a visit_tensors (accelerate/tensor/nested.h) and a default constructor, or "
-      "let "
-      "each rank read its own batches (dispatch_batches = false).");
+      "let each rank read its own batches (dispatch_batches = false).");
 }
 
 void throw_unlike_batches() {

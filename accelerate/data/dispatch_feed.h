@@ -112,7 +112,7 @@ class DispatchFeed final : public BatchFeed<Batch> {
       channel_.fail(describe(error));
       throw;
     } catch (...) {
-      channel_.fail("an exception that is no std::exception");
+      channel_.fail("an exception that is not a std::exception");
       throw;
     }
     if (parts.empty()) {

@@ -32,6 +32,7 @@ struct LoaderCore {
   std::shared_ptr<Communicator> communicator = nullptr;
   std::vector<RngType> rng_types = {};
   DispatchFunctions<Batch> dispatch = {};
+  GivenDataset given = {};
 
   [[nodiscard]] std::unique_ptr<BatchFeed<Batch>> open(PassStart start) const {
     if (communicator) synchronize_rng_states(*communicator, rng_types, generator(), device);

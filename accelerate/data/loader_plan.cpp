@@ -1,5 +1,7 @@
 #include "accelerate/data/loader_plan.h"
 
+#include <c10/util/Type.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -47,7 +49,7 @@ std::int64_t most_batches(const LoaderState& loader) {
 [[noreturn]] void throw_other_loader(const char* what, std::int64_t theirs, std::int64_t ours) {
   throw CheckpointError("the state is that of a loader whose " + std::string(what) + " is " +
                         std::to_string(theirs) + ", but this one's is " + std::to_string(ours) +
-                        "; what is left of the epoch can only be told for the same one.");
+                        "; the rest of the epoch is only defined for an equal loader.");
 }
 
 }  // namespace
@@ -142,8 +144,8 @@ BatchSamplerShard LoaderPlan::batches(std::int64_t epoch) const {
 std::size_t LoaderPlan::known_samples() const {
   if (dataset_.samples) return *dataset_.samples;
   throw DataError(
-      "the dataset has no size, so nobody knows how many batches there will be; give it size(), "
-      "or count while iterating.");
+      "the dataset has no size, so the number of batches is unknown; give it size(), or count "
+      "while iterating.");
 }
 
 void LoaderPlan::warn_if_undivided() const {
@@ -154,9 +156,9 @@ void LoaderPlan::warn_if_undivided() const {
   get_logger("accelerate.data")
       .warning_once("a loader that was not prepared is iterated: each of the " +
                     std::to_string(ranks) + " ranks that does so reads all " + samples +
-                    " of its dataset. Iterate what prepare() makes of it, which gives every rank a "
-                    "share. It is in order where a rank made the dataset of its own share, or is "
-                    "to see all");
+                    " of its dataset. Iterate the loader that prepare() returns, which gives every "
+                    "rank a share. Ignore this if each rank's dataset holds only its share, or if "
+                    "every rank should see all samples");
 }
 
 std::size_t LoaderPlan::size() const {
@@ -249,6 +251,14 @@ BatchSampler LoaderPlan::user_batches(std::int64_t epoch) const {
 
 BatchSamplerShard LoaderPlan::uniform_batches(SampleOrder order) const {
   return {BatchSampler(std::move(order), options_.batch_size, options_.drop_last), shard()};
+}
+
+void throw_other_dataset(const std::type_info* given, const std::type_info& asked) {
+  const std::string found =
+      given == nullptr ? "is not known" : "is a " + c10::demangle(given->name());
+  throw UsageError("dataset<" + c10::demangle(asked.name()) +
+                   ">() was asked of a loader whose dataset " + found +
+                   ": name the type that make_data_loader was given");
 }
 
 }  // namespace accelerate::detail

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <typeinfo>
 
 #include "accelerate/data/batch_sampler_shard.h"
 #include "accelerate/data/loader_control.h"
@@ -27,6 +28,15 @@ void check_options(const DataLoaderOptions& options, bool iterable);
 /// default generator.
 [[nodiscard]] std::uint64_t choose_seed(const DataLoaderOptions& options,
                                         const DataLoaderConfiguration& config);
+
+/// The dataset that make_data_loader was given, of whatever type.
+struct GivenDataset {
+  std::shared_ptr<void> object = nullptr;
+  const std::type_info* type = nullptr;
+};
+
+/// Throws the UsageError that names both types; `given` is null if none is known.
+[[noreturn]] void throw_other_dataset(const std::type_info* given, const std::type_info& asked);
 
 /// Decides which samples each batch of each epoch has. A value type. Copies share the
 /// LoaderControl, so a loader and its skip_first_batches view go through the epochs together.

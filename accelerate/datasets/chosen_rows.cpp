@@ -22,7 +22,7 @@ std::vector<std::int64_t> classes_of(const Dataset& dataset, const std::string& 
   for (const Value& value : dataset.column(name)) {
     if (value.is_missing())
       throw UsageError("stratify_by_column is '" + name +
-                       "', which misses a value; every row needs a class");
+                       "', which has a missing value; every row needs a class");
     classes.push_back(value.integer());
   }
   return classes;

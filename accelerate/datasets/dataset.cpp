@@ -7,7 +7,6 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/datasets/dataset_dict.h"
 #include "accelerate/datasets/names.h"
 #include "accelerate/datasets/storage/column_builder.h"
 #include "accelerate/datasets/storage/table_builder.h"
@@ -232,7 +231,7 @@ Dataset Dataset::sort(std::string_view column, const SortOptions& options) const
   const Kind kind = feature(column).kind();
   if (kind == Kind::list)
     throw UsageError("the column '" + std::string(column) +
-                     "' has lists, by which rows are not sorted");
+                     "' has lists; rows cannot be sorted by lists");
   const auto values = this->column(column);
   std::vector<std::uint64_t> rows(size());
   std::iota(rows.begin(), rows.end(), std::uint64_t{0});
@@ -317,8 +316,7 @@ Dataset Dataset::class_encode_column(std::string_view name) const {
     if (!value.is_missing()) words.insert(word_of(value));
   }
   if (words.empty()) {
-    throw UsageError("the column '" + std::string(name) +
-                     "' has no values, of which classes could be made");
+    throw UsageError("the column '" + std::string(name) + "' has no values to make classes of");
   }
   const Feature label = Feature::class_label({words.begin(), words.end()});
   const std::size_t place = columns_[place_of_column(name)];

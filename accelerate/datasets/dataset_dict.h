@@ -34,8 +34,9 @@ class DatasetDict : public detail::Splits<Dataset> {
   /// the hub, in one commit. Creates the repository if it does not exist. Replaces earlier files of
   /// these splits; other splits stay. A repository without README.md gets one that names the files.
   /// Python `datasets` and load_dataset() can read the repository. Throws UsageError for a split
-  /// whose name has other characters than letters, digits, '.' and '_'. Throws what to_parquet(),
-  /// create_repo() and upload_folder() throw. Cost: a temporary folder with the files.
+  /// name that load_dataset() would refuse: allowed are letters, digits and '_', with single dots
+  /// between them. Throws what to_parquet(), create_repo() and upload_folder() throw. Cost: a
+  /// temporary folder with the files.
   CommitInfo push_to_hub(const std::string& repo_id, const PushToHubOptions& options = {}) const;
 
  private:

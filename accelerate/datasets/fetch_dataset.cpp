@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
@@ -71,21 +74,18 @@ void keep_split(RepositorySplits& splits, const std::string& split) {
 
 }  // namespace
 
-RepositoryFiles fetch_dataset(const std::string& name_or_folder,
-                              const LoadDatasetOptions& options) {
-  const DatasetRepository repository(name_or_folder, options.hub);
+RepositoryFiles fetch_dataset(const std::string& name_or_folder, RepositoryOptions options,
+                              const std::string& split, const HubOptions& hub) {
+  const DatasetRepository repository(name_or_folder, hub);
   const std::string yaml = repository.text_of(kStandaloneYaml);
-  RepositoryFiles chosen = choose_files(repository.files(), repository.text_of(kCard),
-                                        {.config = options.name,
-                                         .data_dir = options.data_dir,
-                                         .data_files = options.data_files.splits(),
-                                         .standalone_yaml = yaml});
-  keep_split(chosen.splits, options.split);
+  options.standalone_yaml = yaml;
+  RepositoryFiles chosen = choose_files(repository.files(), repository.text_of(kCard), options);
+  keep_split(chosen.splits, split);
   std::vector<std::string> wanted;
-  for (const auto& [split, files] : chosen.splits)
+  for (const auto& [unused, files] : chosen.splits)
     wanted.insert(wanted.end(), files.begin(), files.end());
   const fs::path folder = repository.folder_with(wanted);
-  for (auto& [split, files] : chosen.splits) {
+  for (auto& [unused, files] : chosen.splits) {
     for (std::string& file : files) file = (folder / file).string();
   }
   return chosen;

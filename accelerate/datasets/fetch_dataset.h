@@ -3,15 +3,17 @@
 
 #include <string>
 
-#include "accelerate/datasets/load_dataset.h"
 #include "accelerate/datasets/repository_files.h"
+#include "accelerate/hub/repository.h"
 
 namespace accelerate::detail {
 
-/// Fetches the files that choose_files() chooses; if LoadDatasetOptions::split names a split, only
-/// its files. The returned paths are files on the disk. Throws UsageError for an unknown split.
-/// Throws what choose_files() and fetch_folder() throw.
+/// Fetches the files that choose_files() chooses; if `split` is not empty, only the files of this
+/// split. The returned paths are files on the disk. Takes RepositoryOptions::standalone_yaml from
+/// the repository and ignores HubOptions::type. Throws UsageError for an unknown split. Throws what
+/// choose_files() and fetch_folder() throw.
 [[nodiscard]] RepositoryFiles fetch_dataset(const std::string& name_or_folder,
-                                            const LoadDatasetOptions& options);
+                                            RepositoryOptions options, const std::string& split,
+                                            const HubOptions& hub);
 
 }  // namespace accelerate::detail

@@ -38,9 +38,8 @@ Files matched(const std::string& pattern) {
   const std::filesystem::path path(pattern);
   if (pattern.find_first_of("*?") == std::string::npos) return {path};
   if (path.parent_path().string().find_first_of("*?") != std::string::npos) {
-    throw UsageError(
-        "the pattern '" + pattern +
-        "' has a * or ? in the name of a folder; allowed are they in the name of files");
+    throw UsageError("the pattern '" + pattern +
+                     "' has a * or ? in the name of a folder; they are allowed only in file names");
   }
   const auto folder = path.parent_path().empty() ? std::filesystem::path(".") : path.parent_path();
   Files files;
@@ -228,7 +227,11 @@ struct Source {
 
 Source source_of(std::string_view name, const LoadDatasetOptions& options) {
   if (is_format(name)) return {std::string(name), splits_of(options), options};
-  auto found = detail::fetch_dataset(std::string(name), options);
+  auto found = detail::fetch_dataset(std::string(name),
+                                     {.config = options.name,
+                                      .data_dir = options.data_dir,
+                                      .data_files = options.data_files.splits()},
+                                     options.split, options.hub);
   Source source{.format = found.format, .splits = {}, .options = options};
   if (options.csv.delimiter == CsvOptions().delimiter)
     source.options.csv.delimiter = found.delimiter;

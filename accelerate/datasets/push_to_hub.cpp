@@ -1,10 +1,14 @@
-#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <string>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/datasets/dataset_dict.h"
+#include "accelerate/datasets/repository/split_name.h"
 #include "accelerate/datasets/writers/parquet_writer.h"
 
 namespace accelerate {
@@ -16,13 +20,10 @@ constexpr std::uint64_t kShardBytes = 500'000'000;
 constexpr std::size_t kSampleRows = 10'000;
 
 void check_split(const std::string& split) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.';
-  };
-  if (!split.empty() && split.front() != '.' && std::ranges::all_of(split, is_allowed)) return;
+  if (detail::is_split_name(split)) return;
   throw UsageError("the split '" + split +
-                   "' cannot be a file's name; allowed are letters, digits, '.' and '_'");
+                   "' cannot be a file's name; allowed are letters, digits and '_', with single "
+                   "dots between them");
 }
 
 // Estimates the number of files from the size of the first rows.
@@ -30,9 +31,11 @@ std::size_t shards_of(const Dataset& dataset, const fs::path& folder) {
   if (dataset.size() <= kSampleRows) return 1;
   const fs::path sample = folder / "sample.parquet";
   detail::write_parquet(dataset, 0, kSampleRows, sample);
-  const std::uint64_t bytes = real_file_system().status(sample).size_bytes;
+  const std::uint64_t sample_bytes = real_file_system().status(sample).size_bytes;
   real_file_system().remove(sample);
-  return static_cast<std::size_t>(bytes * (dataset.size() / kSampleRows) / kShardBytes) + 1;
+  const double bytes =
+      static_cast<double>(sample_bytes) * static_cast<double>(dataset.size()) / kSampleRows;
+  return static_cast<std::size_t>(bytes / kShardBytes) + 1;
 }
 
 void write_split(const std::string& split, const Dataset& dataset, const fs::path& folder) {
@@ -40,7 +43,7 @@ void write_split(const std::string& split, const Dataset& dataset, const fs::pat
   for (std::size_t i = 0; i < shards; ++i) {
     const std::size_t first = dataset.size() * i / shards;
     const std::size_t rows = dataset.size() * (i + 1) / shards - first;
-    std::array<char, 48> numbers{};
+    std::array<char, 64> numbers{};
     std::snprintf(numbers.data(), numbers.size(), "-%05zu-of-%05zu.parquet", i, shards);
     detail::write_parquet(dataset, first, rows, folder / (split + numbers.data()));
   }

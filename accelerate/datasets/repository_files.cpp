@@ -67,7 +67,7 @@ class Repository {
     if (configs_.empty() || !base_.empty() || !configs_.front().names_data_files)
       return detail::default_patterns(files_, base_);
     if (!configs_.front().data_files)
-      throw ConfigError("the dataset card: the first configuration has `data_files` of no value");
+      throw ConfigError("the dataset card: the first configuration has an empty `data_files`");
     return *configs_.front().data_files;
   }
 

@@ -5,13 +5,11 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-namespace accelerate {
+#include "accelerate/datasets/repository/chosen_files.h"
 
-/// Patterns or paths, by the name of their split.
-using RepositorySplits = std::vector<std::pair<std::string, std::vector<std::string>>>;
+namespace accelerate {
 
 struct RepositoryOptions {
   std::string config = {};    ///< Empty: the default configuration.
@@ -20,16 +18,6 @@ struct RepositoryOptions {
   RepositorySplits data_files = {};
   /// The text of ".huggingface.yaml", if the repository has it. Its keys replace the card's.
   std::string_view standalone_yaml = {};
-};
-
-struct RepositoryFiles {
-  std::string config;      ///< The name of the configuration, "default" if the card has none.
-  std::string format;      ///< "csv", "json", "parquet" or "text".
-  char delimiter = ',';    ///< For csv: a tab for .tsv files, or what the card says.
-  std::string json_field;  ///< For json: the key that holds the rows; "" if none.
-  /// Paths in the repository. Splits and paths are in the order of `datasets`. If two patterns
-  /// match a path, it appears twice, because `datasets` reads the file twice.
-  RepositorySplits splits;
 };
 
 /// Chooses the files of one configuration. `files`: the paths of all files in the repository.

@@ -23,7 +23,7 @@ std::vector<T> copied(const RowBatch::NamedColumn& named, std::initializer_list<
   values.reserve(named.column.size());
   for (std::size_t i = 0; i < named.column.size(); ++i) {
     if (named.column.is_missing(i)) {
-      throw UsageError("the column '" + named.name + "' misses a value in row " +
+      throw UsageError("the column '" + named.name + "' has a missing value in row " +
                        std::to_string(i) + " of the batch; read it by values()");
     }
     values.push_back(get(i));

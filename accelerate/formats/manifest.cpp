@@ -71,7 +71,7 @@ void read_place(const Node& node, Manifest& manifest) {
   }
   const Node& save = entry(node, "save");
   if (manifest.ranks.empty() || !save.quoted || save.text.empty())
-    throw CheckpointError("'ranks' is empty, or 'save' is no text");
+    throw CheckpointError("'ranks' is empty, or 'save' is not a string");
   manifest.save = save.text;
 }
 

@@ -49,8 +49,8 @@ bool may_use_cache(const NetworkError& error) {
 
 void warn_of_cache(const HubSubject& subject, const NetworkError& error) {
   get_logger("accelerate.hub")
-      .warning("what the cache has of " + detail::label_of(subject.id, subject.type) +
-               " is used, since " + error.what());
+      .warning("uses the cached copy of " + detail::label_of(subject.id, subject.type) +
+               ", because " + error.what());
 }
 
 // The facts about a file that a HEAD request returns.
@@ -83,8 +83,8 @@ FileFacts facts_of(const detail::HttpResponse& response, const HubSubject& subje
     facts.source.size_bytes = size_in(response, "content-length");
   if (!detail::is_commit(facts.commit) || facts.source.etag.empty()) {
     throw NetworkError("the answer to " + detail::safe_text(detail::without_query(url)) +
-                       " has no commit or no ETag, so no hub of Hugging Face gave it. Check "
-                       "HF_ENDPOINT and the proxy");
+                       " has no commit or no ETag, so it did not come from a Hugging Face hub. "
+                       "Check HF_ENDPOINT and the proxy");
   }
   return facts;
 }

@@ -105,7 +105,7 @@ void validate_card(HubClient& client, const HubSubject& subject, const CommitFil
     const std::string faults = answer.is_object() ? messages_in(answer, "errors") : "";
     throw ConfigError("the hub refuses the metadata of README.md: " +
                       (faults.empty() ? std::string(error.what()) : faults) +
-                      ". Mend what stands between its two lines of '---'");
+                      ". Fix the text between its two '---' lines");
   }
 }
 
@@ -246,8 +246,8 @@ CommitInfo Commit::send() {
                   .oid = text_in(answer, "commitOid"),
                   .pr_url = options_.create_pr ? text_in(answer, "pullRequestUrl") : ""};
   if (!detail::is_commit(info.oid))
-    throw NetworkError("the answer to the commit names none: look at " + client_.endpoint() + "/" +
-                       subject_.id + " whether it was made");
+    throw NetworkError("the answer to the commit names no commit: check at " + client_.endpoint() +
+                       "/" + subject_.id + " whether it was made");
   return info;
 }
 
@@ -380,8 +380,7 @@ CommitInfo upload_folder(const std::string& repo_id, const fs::path& folder,
   if (operations.empty()) {
     get_logger("accelerate.hub")
         .warning("no file of " + folder.string() +
-                 " is to be uploaded: it is empty, or the patterns "
-                 "leave all out");
+                 " is to be uploaded: it is empty, or the patterns leave all out");
   }
   HubClient client(options);
   auto deletions = deletions_of(client, subject, prefix, upload.delete_patterns);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "accelerate/base/error.h"
 
@@ -78,11 +79,6 @@ void read_nothing() {
 
 }  // namespace
 
-void FileDescriptor::reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 Child start_child(const ChildOptions& options) {
   const Image image = image_of(options);
   std::array<int, 2> ends{};
@@ -90,8 +86,8 @@ Child start_child(const ChildOptions& options) {
     throw LaunchError(std::string("cannot open a pipe: ") + std::strerror(errno) +
                       ". Is the limit on open files (ulimit -n) too low?");
   }
-  FileDescriptor read_end(ends[0]);
-  const FileDescriptor write_end(ends[1]);
+  Descriptor read_end(ends[0]);
+  const Descriptor write_end(ends[1]);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid < 0) {
@@ -108,7 +104,7 @@ int exec_error(Child& child) {
   do {
     got = read(child.exec_failure.get(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
-  child.exec_failure.reset();
+  child.exec_failure.close();
   return got == static_cast<ssize_t>(sizeof error) ? error : 0;
 }
 

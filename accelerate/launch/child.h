@@ -5,40 +5,15 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/launch/plan.h"
 
 namespace accelerate::detail {
-
-/// A file descriptor that is closed at the end of its scope; -1 for none.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() { reset(); }
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = other.release();
-    }
-    return *this;
-  }
-
-  [[nodiscard]] int get() const { return fd_; }
-  void reset();
-
- private:
-  int release() {
-    const int fd = fd_;
-    fd_ = -1;
-    return fd;
-  }
-  int fd_ = -1;
-};
 
 struct ChildOptions {
   const std::vector<std::string>* argv;  ///< argv[0] is the path to execute.
@@ -55,7 +30,7 @@ struct ChildOptions {
 /// A process that is about to become the program.
 struct Child {
   pid_t pid = -1;
-  FileDescriptor exec_failure;  ///< Yields the errno of a failed execve, nothing when it worked.
+  Descriptor exec_failure;  ///< Yields the errno of a failed execve, nothing when it worked.
 };
 
 /// Forks a process that executes the program. The process leads its own session, so its descendants

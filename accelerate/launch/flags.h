@@ -1,5 +1,6 @@
-// The flags of `accelerate launch`, one row each. Parsing, --help, the merge with the configuration
-// file and the environment of the ranks all read this table, so they cannot disagree.
+// The flags of `accelerate launch`, one row each. The rows of a configuration's sections are made
+// of the tables of their keys (config/section_tables.cpp). Parsing, --help, the merge with the
+// configuration file and the environment of the ranks all read this table, so they cannot disagree.
 #pragma once
 
 #include <span>
@@ -7,20 +8,9 @@
 #include <string_view>
 #include <vector>
 
-namespace accelerate {
+#include "accelerate/config/key_flag.h"
 
-/// What a flag takes, and how its value is written in the environment.
-enum class FlagKind {
-  toggle,   ///< Nothing: present is "True", absent "False".
-  text,     ///< Any text.
-  choice,   ///< One of Flag::choices in any case, kept as it was written.
-  integer,  ///< A whole number.
-  number,   ///< A number, written as Python writes a float: "1" becomes "1.0".
-  truth,    ///< A boolean (yes, true, 1, …), kept as it was written.
-  boolean,  ///< A boolean, written "True" or "False".
-  bit,      ///< A boolean, written "1" or "0".
-  bits,     ///< Three booleans separated by commas, written "1" or "0" each.
-};
+namespace accelerate {
 
 /// The part of the launch that a flag belongs to. It decides the heading in --help, and when the
 /// flag is exported.
@@ -38,15 +28,6 @@ enum class FlagGroup {
   mpi,
   tpu,
   aws
-};
-
-/// What this version does with a flag.
-enum class FlagStatus {
-  works,
-  carried,    ///< Handed to the ranks in their environment; the launcher itself does not use it.
-  no_effect,  ///< Accepted because upstream has it; there is nothing here for it to change.
-  later,      ///< Any value but the default is refused: what it asks for is not built yet.
-  not_applicable,  ///< Refused: it is about hardware or services this project does not support.
 };
 
 struct Flag {

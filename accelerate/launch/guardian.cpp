@@ -51,8 +51,8 @@ Guardian::Guardian(std::size_t groups) {
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     throw LaunchError(std::string("cannot open a pipe: ") + std::strerror(errno));
   }
-  const FileDescriptor read_end(ends[0]);
-  pipe_ = FileDescriptor(ends[1]);
+  const Descriptor read_end(ends[0]);
+  pipe_ = Descriptor(ends[1]);
   pid_ = fork();
   if (pid_ < 0) {
     throw LaunchError(std::string("cannot start another process: ") + std::strerror(errno));
@@ -62,7 +62,7 @@ Guardian::Guardian(std::size_t groups) {
 
 Guardian::~Guardian() {
   send(kGoHome);
-  pipe_.reset();
+  pipe_.close();
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }

@@ -8,7 +8,7 @@
 
 #include <cstddef>
 
-#include "accelerate/launch/child.h"
+#include "accelerate/base/descriptor.h"
 
 namespace accelerate::detail {
 
@@ -30,7 +30,7 @@ class Guardian {
  private:
   void send(pid_t word);
 
-  FileDescriptor pipe_;
+  Descriptor pipe_;
   pid_t pid_ = -1;
 };
 

@@ -19,11 +19,11 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/launch/hardware.h"
+#include "accelerate/base/training_note.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
-#include "accelerate/launch/training_note.h"
+#include "accelerate/machine/gpus.h"
 
 namespace accelerate {
 namespace {
@@ -44,21 +44,20 @@ bool has_used_cuda() {
   return false;
 }
 
-std::atomic<bool> training = false;
-
 void check_can_be_copied() {
   if (env_flag("FORK_LAUNCHED", false) || env("RANK"))
     throw UsageError(
         "notebook_launcher was called on a rank: call it once, outside of what the ranks run, in a "
-        "program that is started by itself");
+        "program that no launcher started");
   if (detail::is_training())
     throw UsageError(
         "this process has an Accelerator or PartialState, which tells its copies that they are "
         "alone: create it inside the function, and nowhere else before notebook_launcher");
   if (has_used_cuda())
     throw UsageError(
-        "this process has used CUDA, and its copies could not: restart it, and touch no GPU before "
-        "notebook_launcher. Create the Accelerator and all tensors of a GPU inside the function");
+        "this process has used CUDA, so its copies cannot use it: restart it, and touch no GPU "
+        "before notebook_launcher. Create the Accelerator and all tensors of a GPU inside the "
+        "function");
   if (const std::size_t threads = entries_of("/proc/self/task"); threads > 1)
     throw UsageError(
         "this process has " + std::to_string(threads) +
@@ -249,7 +248,7 @@ int run_rank(const std::function<std::string()>& body, Results& results, int ran
     results.write(rank, kThrew, describe(error));
     exit_code = 1;
   } catch (...) {
-    results.write(rank, kThrew, "something that is no std::exception");
+    results.write(rank, kThrew, "something that is not a std::exception");
     exit_code = 1;
   }
   std::cout << std::flush;
@@ -269,14 +268,6 @@ int run_rank(const std::function<std::string()>& body, Results& results, int ran
 }
 
 }  // namespace
-
-void detail::note_training() {
-  training = true;
-}
-
-bool detail::is_training() {
-  return training;
-}
 
 std::vector<std::string> detail::run_in_forks(const std::function<std::string()>& body,
                                               const NotebookLauncherOptions& options) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/launch/cpu_affinity.h"
+#include "accelerate/machine/cpu_affinity.h"
 
 namespace accelerate {
 

@@ -9,14 +9,14 @@
 #include <memory>
 #include <optional>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
-#include "accelerate/launch/child.h"
 
 namespace accelerate {
 namespace {
 
 struct Bound {
-  detail::FileDescriptor socket;
+  Descriptor socket;
   int port = 0;
   int error = 0;  // errno of the failure, 0 when bound
 };
@@ -33,8 +33,8 @@ int port_of(int socket) {
 // not count.
 Bound bind_to(const addrinfo& where) {
   Bound bound;
-  bound.socket = detail::FileDescriptor(
-      socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
+  bound.socket =
+      Descriptor(socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
   const int on = 1;
   setsockopt(bound.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(bound.socket.get(), where.ai_addr, where.ai_addrlen) != 0 ||
@@ -53,8 +53,9 @@ Bound bind_to(const std::string& address, int port) {
   addrinfo* found = nullptr;
   const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
-    throw ConfigError("main_process_ip is '" + address + "', which is no address of a machine: " +
-                      gai_strerror(error) + ". Ranks on one machine need none; leave it out.");
+    throw ConfigError("main_process_ip is '" + address +
+                      "', which is not an address of a machine: " + gai_strerror(error) +
+                      ". Ranks on one machine need none; leave it out.");
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   return bind_to(*found);
@@ -66,8 +67,8 @@ int free_port(const std::string& address) {
   const Bound bound = bind_to(address, 0);
   if (bound.error == EADDRNOTAVAIL) {
     throw ConfigError("main_process_ip is '" + address +
-                      "', which is no address of this machine, so rank 0 could not listen there. "
-                      "Ranks on one machine need none; leave it out.");
+                      "', which is not an address of this machine, so rank 0 could not listen "
+                      "there. Ranks on one machine need none; leave it out.");
   }
   if (bound.error != 0) {
     throw LaunchError("there is no free port on " + address + ": " + std::strerror(bound.error));

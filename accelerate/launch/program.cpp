@@ -39,6 +39,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
         "there is no program '" + name + "': the folder '" + folder.string() + "' does not exist.",
         ProgramError::kNotFound);
   }
+  if (fs::is_symlink(path, ignored)) {
+    throw ProgramError("'" + name + "' is a link to '" + fs::read_symlink(path, ignored).string() +
+                           "', which does not exist.",
+                       ProgramError::kNotFound);
+  }
   throw ProgramError("there is no program '" + name + "'." +
                          did_you_mean(path.filename().string(), names_in(folder)),
                      ProgramError::kNotFound);

@@ -154,18 +154,6 @@ std::chrono::milliseconds grace_period(const LaunchSettings& settings) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 
-// Gradients are freed in every step and allocated again in the next. By default glibc returns the
-// end of the heap to the system each time, at 64 MiB at the latest. The system clears the pages
-// that it lends again, which takes time. The second value is the largest that glibc accepts.
-// Setting either fixes both. A user who tunes the allocator has reasons, so then neither is set.
-Environment memory_that_stays() {
-  for (const char* name : {"GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
-                           "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
-    if (env(name)) return {};
-  }
-  return {{"MALLOC_TRIM_THRESHOLD_", "536870912"}, {"MALLOC_MMAP_THRESHOLD_", "33554432"}};
-}
-
 }  // namespace
 
 Environment shared_environment(const LaunchSettings& settings) {
@@ -213,7 +201,6 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", env("TORCH_NCCL_ASYNC_ERROR_HANDLING").value_or("1")}};
   if (!meeting.token.empty()) environment["ACCELERATE_JOB_TOKEN"] = meeting.token;
-  environment.merge(memory_that_stays());
   return environment;
 }
 

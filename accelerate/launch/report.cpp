@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "accelerate/base/text.h"
+
 namespace accelerate {
 namespace {
 
@@ -54,19 +56,6 @@ std::string likely_cause(const RankResult& rank) {
     default:
       return {};
   }
-}
-
-std::string ranges(const std::vector<int>& ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += std::to_string(ranks[i]);
-    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ranks[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 std::string describe_others(const LaunchResult& result) {

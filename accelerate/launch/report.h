@@ -17,9 +17,6 @@ namespace accelerate {
 /// Names, in a sentence, what often ends a rank like this; "" if there is nothing to name.
 [[nodiscard]] std::string likely_cause(const RankResult& rank);
 
-/// "0, 2-5, 9" for {0, 2, 3, 4, 5, 9}.
-[[nodiscard]] std::string ranges(const std::vector<int>& ranks);
-
 /// Says what became of the ranks other than the first failure, in lines that end with a line end.
 /// Empty when there is nothing to tell.
 [[nodiscard]] std::string describe_others(const LaunchResult& result);

@@ -8,7 +8,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
-#include "accelerate/launch/hardware.h"
+#include "accelerate/machine/gpus.h"
+#include "accelerate/machine/topology.h"
 
 namespace accelerate {
 namespace {
@@ -387,16 +388,18 @@ void warn_of_what_has_no_effect(const LaunchRequest& request, LaunchSettings& se
 // A user who names neither a file nor a number of ranks may not know what they get.
 void tell_defaults(const LaunchRequest& request, LaunchSettings& settings) {
   if (request.config || request.flags.contains("num_processes")) return;
-  std::string block = "nobody said how to run this, so these defaults hold:\n  --num_processes " +
-                      std::to_string(settings.num_processes) +
-                      (settings.on_cpu ? "  (on the CPU)" : "  (one a GPU)");
+  std::string block =
+      "neither a configuration file nor --num_processes was given, so these defaults apply:\n"
+      "  --num_processes " +
+      std::to_string(settings.num_processes) +
+      (settings.on_cpu ? "  (on the CPU)" : "  (one a GPU)");
   if (!request.flags.contains("mixed_precision")) block += "\n  --mixed_precision no";
   if (settings.threads_per_process > 1) {
     block += "\n  --num_cpu_threads_per_process " + std::to_string(settings.threads_per_process);
   }
   settings.warnings.push_back(block +
-                              "\nPass --num_processes, or write a file with `accelerate "
-                              "config default`, and this note goes.");
+                              "\nTo silence this note pass --num_processes, or write a file with "
+                              "`accelerate config default`.");
 }
 
 }  // namespace
@@ -424,8 +427,9 @@ std::vector<std::string> parse_gpu_ids(const std::string& text, const std::strin
     const bool plausible =
         parse_int(id).value_or(-1) >= 0 || id.starts_with("GPU-") || id.starts_with("MIG-");
     if (!plausible || std::ranges::find(ids, id) != ids.end()) {
-      throw ConfigError(where + " is '" + text + "', of which '" + id +
-                        "' is no GPU or stands there twice; write all, or ids such as 0,2,3.");
+      throw ConfigError(where + " is '" + text + "', where '" + id +
+                        "' is not the id of a GPU or appears twice; write all, or ids such as "
+                        "0,2,3.");
     }
     ids.push_back(id);
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/config/cluster_config.h"
-#include "accelerate/launch/cpu_affinity.h"
+#include "accelerate/machine/cpu_affinity.h"
 
 namespace accelerate {
 

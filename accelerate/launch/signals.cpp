@@ -42,7 +42,7 @@ SignalScope::SignalScope() {
   struct sigaction keep{};
   keep.sa_handler = SIG_DFL;  // if ignored, the kernel would discard how a child ended
   sigaction(SIGCHLD, &keep, &child_before_);
-  fd_ = FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  fd_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (fd_.get() < 0) {
     const std::string why = std::strerror(errno);
     sigaction(SIGCHLD, &child_before_, nullptr);

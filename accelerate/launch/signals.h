@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/launch/child.h"
+#include "accelerate/base/descriptor.h"
 
 namespace accelerate::detail {
 
@@ -29,7 +29,7 @@ class SignalScope {
   [[nodiscard]] const struct sigaction& pipe_action_before() const { return pipe_before_; }
 
  private:
-  FileDescriptor fd_;
+  Descriptor fd_;
   sigset_t mask_before_;
   struct sigaction pipe_before_;
   struct sigaction child_before_;

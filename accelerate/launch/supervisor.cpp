@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
 #include "accelerate/launch/child.h"
 #include "accelerate/launch/guardian.h"
@@ -34,7 +35,7 @@ constexpr milliseconds kAfterKill{2000};
 
 struct Rank {
   detail::Child child;
-  detail::FileDescriptor ended;  // a pidfd: readable when the process has ended
+  Descriptor ended;  // a pidfd: readable when the process has ended
   RankResult result;
   bool running = true;
 };
@@ -42,7 +43,7 @@ struct Rank {
 std::string exec_sentence(const std::string& program, int error) {
   std::string text = "cannot execute '" + program + "': " + std::strerror(error) + ".";
   if (error == ENOEXEC) {
-    text += " It is no program for this machine; a script needs a first line such as #!/bin/sh.";
+    text += " It is not a program for this machine; a script needs a first line such as #!/bin/sh.";
   } else if (error == ENOENT) {
     text += " The interpreter it names in its first line, or its loader, does not exist.";
   } else if (error == E2BIG) {
@@ -94,8 +95,7 @@ class Supervisor {
                                       std::move(environment), index == 0, signals_.mask_before(),
                                       signals_.pipe_action_before(), binding_of(index)});
     guardian_.guard(rank.child.pid);
-    rank.ended =
-        detail::FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
+    rank.ended = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, rank.child.pid, 0)));
     rank.result.rank = index;
     rank.result.pid = rank.child.pid;
     return rank;

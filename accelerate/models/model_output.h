@@ -16,8 +16,8 @@ class KeyValueCache;
 /// vocabulary. Values at places that the attention mask leaves out have no meaning; they are zeros
 /// where padding was not computed.
 struct ModelOutput {
-  at::Tensor loss = {};    ///< {}, if labels were given.
-  at::Tensor logits = {};  ///< {B, C}, {B, T, C}, {B, T, V} or {B, choices}.
+  at::Tensor loss = {};               ///< {}, if labels were given.
+  at::Tensor logits = {};             ///< {B, C}, {B, T, C}, {B, T, V} or {B, choices}.
   at::Tensor last_hidden_state = {};  ///< {B, T, H}
   at::Tensor pooler_output = {};      ///< {B, H}
   at::Tensor start_logits = {};       ///< {B, T}

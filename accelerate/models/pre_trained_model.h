@@ -15,7 +15,7 @@
 #include "accelerate/hub/push.h"
 #include "accelerate/models/config/generation_config.h"
 #include "accelerate/models/config/pretrained_config.h"
-#include "accelerate/models/generation/generate.h"
+#include "accelerate/models/generation/generate_options.h"
 #include "accelerate/models/layers/attention.h"
 #include "accelerate/models/layers/linear.h"
 #include "accelerate/models/model_output.h"

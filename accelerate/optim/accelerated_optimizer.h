@@ -19,7 +19,7 @@
 
 namespace accelerate {
 
-class FullyShardedDataParallel;
+class ParallelEngine;
 
 /// What prepare() makes of an optimizer: a handle on the user's optimizer, which must outlive it.
 /// Copies share everything. SGD, Adam, AdamW and Adagrad step by LibTorch's fused kernels, on the
@@ -74,7 +74,7 @@ class AcceleratedOptimizer {
   /// From now on, the groups hold this rank's parts of the parameters that `model` has sharded, and
   /// steps send them to all ranks: step() becomes [collective]. Does nothing if the groups hold no
   /// such parameters. Throws UsageError; see sharded_groups.h.
-  void shard(const std::shared_ptr<FullyShardedDataParallel>& model);
+  void shard(const std::shared_ptr<ParallelEngine>& model);
 
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return optimizer().param_groups();

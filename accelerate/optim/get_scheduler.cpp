@@ -205,19 +205,9 @@ const std::vector<Known>& known_schedules() {
 
 std::vector<std::string> fields_set(const SchedulerKwargs& kwargs) {
   std::vector<std::string> names;
-  const auto note = [&names](const char* name, const auto& field) {
+  detail::visit_fields(kwargs, [&names](const char* name, const auto& field) {
     if (field) names.emplace_back(name);
-  };
-#define ACCELERATE_NOTE(field) note(#field, kwargs.field)
-  ACCELERATE_NOTE(num_cycles), ACCELERATE_NOTE(power), ACCELERATE_NOTE(lr_end);
-  ACCELERATE_NOTE(min_lr), ACCELERATE_NOTE(min_lr_rate), ACCELERATE_NOTE(warmup_lr_rate);
-  ACCELERATE_NOTE(timescale), ACCELERATE_NOTE(num_decay_steps), ACCELERATE_NOTE(num_stable_steps);
-  ACCELERATE_NOTE(warmup_type), ACCELERATE_NOTE(decay_type), ACCELERATE_NOTE(min_lr_ratio);
-  ACCELERATE_NOTE(mode), ACCELERATE_NOTE(factor), ACCELERATE_NOTE(patience);
-  ACCELERATE_NOTE(threshold), ACCELERATE_NOTE(threshold_mode), ACCELERATE_NOTE(cooldown);
-  ACCELERATE_NOTE(eps), ACCELERATE_NOTE(warmup), ACCELERATE_NOTE(max_lr);
-  ACCELERATE_NOTE(smooth), ACCELERATE_NOTE(window_size), ACCELERATE_NOTE(reset_start);
-#undef ACCELERATE_NOTE
+  });
   return names;
 }
 

@@ -59,6 +59,38 @@ struct SchedulerKwargs {
   std::optional<std::int64_t> reset_start = {};
 };
 
+namespace detail {
+/// Calls `visit(name, field)` for every field of `kwargs`, a SchedulerKwargs, const or not: for
+/// whoever reads, writes or lists them by name.
+template <typename Kwargs, typename Visit>
+void visit_fields(Kwargs& kwargs, const Visit& visit) {
+  visit("num_cycles", kwargs.num_cycles);
+  visit("power", kwargs.power);
+  visit("lr_end", kwargs.lr_end);
+  visit("min_lr", kwargs.min_lr);
+  visit("min_lr_rate", kwargs.min_lr_rate);
+  visit("warmup_lr_rate", kwargs.warmup_lr_rate);
+  visit("timescale", kwargs.timescale);
+  visit("num_decay_steps", kwargs.num_decay_steps);
+  visit("num_stable_steps", kwargs.num_stable_steps);
+  visit("warmup_type", kwargs.warmup_type);
+  visit("decay_type", kwargs.decay_type);
+  visit("min_lr_ratio", kwargs.min_lr_ratio);
+  visit("mode", kwargs.mode);
+  visit("factor", kwargs.factor);
+  visit("patience", kwargs.patience);
+  visit("threshold", kwargs.threshold);
+  visit("threshold_mode", kwargs.threshold_mode);
+  visit("cooldown", kwargs.cooldown);
+  visit("eps", kwargs.eps);
+  visit("warmup", kwargs.warmup);
+  visit("max_lr", kwargs.max_lr);
+  visit("smooth", kwargs.smooth);
+  visit("window_size", kwargs.window_size);
+  visit("reset_start", kwargs.reset_start);
+}
+}  // namespace detail
+
 struct SchedulerOptions {
   /// Steps in which the rate rises to its full height; 0 for no warm-up.
   std::optional<std::int64_t> num_warmup_steps = {};

@@ -50,8 +50,9 @@ std::string warning_of(const ListedTwice& tie, const std::vector<std::string>& n
   std::string text = tie.optimizer + " lists one tensor more than once: ";
   text += names.size() < 2 ? places : "'" + join(names, "' and '") + "'";
   text +=
-      ". It is stepped once, as in Python, where parameters() names a tied weight once; LibTorch's "
-      "names it under each of its names, and by itself would step it as often";
+      ". It is stepped once, as in Python, where parameters() names a tied weight once. LibTorch's "
+      "parameters() lists it once per name, and the optimizer would otherwise step it once per "
+      "name";
   if (tie.first.group == tie.dropped.group) return text + '.';
   return text + ". The options of parameter group " + std::to_string(tie.first.group) +
          " hold for it, not those of group " + std::to_string(tie.dropped.group) + '.';

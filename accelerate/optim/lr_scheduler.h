@@ -113,7 +113,6 @@ class LRScheduler {
 
  private:
   friend class SequentialLR;
-  friend class StateVisitor;
   friend class MetricScheduler;
 
   virtual void rewind() { last_epoch_ = -1; }  // Goes back to before step 0.

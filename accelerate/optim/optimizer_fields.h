@@ -13,6 +13,7 @@
 #include <typeinfo>
 
 #include "accelerate/optim/algorithms/adafactor.h"
+#include "accelerate/optim/algorithms/algorithm_fields.h"
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 
@@ -136,60 +137,22 @@ struct LBFGS : OptimizerKind<torch::optim::LBFGS, torch::optim::LBFGSParamState,
 
 struct Adafactor : OptimizerKind<accelerate::Adafactor, AdafactorParamState, AdafactorOptions> {
   static constexpr const char* name = "Adafactor";
-  static void state(State& state, auto& field) {
-    field("step", state.step());
-    field("exp_avg", state.exp_avg());
-    field("exp_avg_sq_row", state.exp_avg_sq_row());
-    field("exp_avg_sq_col", state.exp_avg_sq_col());
-    field("exp_avg_sq", state.exp_avg_sq());
-    field("RMS", state.RMS());
-  }
-  static void options(Options& options, auto& field) {
-    field("lr", options.lr());
-    field("eps", options.eps());
-    field("clip_threshold", options.clip_threshold());
-    field("decay_rate", options.decay_rate());
-    field("beta1", options.beta1());
-    field("weight_decay", options.weight_decay());
-    field("scale_parameter", options.scale_parameter());
-    field("relative_step", options.relative_step());
-    field("warmup_init", options.warmup_init());
-  }
+  static void state(State& state, auto& field) { visit_adafactor_state(state, field); }
+  static void options(Options& options, auto& field) { visit_adafactor_options(options, field); }
 };
 
 struct Lion : OptimizerKind<accelerate::Lion, LionParamState, LionOptions> {
   static constexpr const char* name = "Lion";
-  static void state(State& state, auto& field) {
-    field("step", state.step());
-    field("state1", state.state1());
-  }
-  static void options(Options& options, auto& field) {
-    field("lr", options.lr());
-    field("betas", options.betas());
-    field("weight_decay", options.weight_decay());
-  }
+  static void state(State& state, auto& field) { visit_lion_state(state, field); }
+  static void options(Options& options, auto& field) { visit_lion_options(options, field); }
 };
 
 struct ScheduleFreeAdamW : OptimizerKind<accelerate::ScheduleFreeAdamW, ScheduleFreeAdamWParamState,
                                          ScheduleFreeAdamWOptions> {
   static constexpr const char* name = "ScheduleFreeAdamW";
-  static void state(State& state, auto& field) {
-    field("z", state.z());
-    field("exp_avg_sq", state.exp_avg_sq());
-  }
+  static void state(State& state, auto& field) { visit_schedule_free_state(state, field); }
   static void options(Options& options, auto& field) {
-    field("lr", options.lr());
-    field("betas", options.betas());
-    field("eps", options.eps());
-    field("weight_decay", options.weight_decay());
-    field("warmup_steps", options.warmup_steps());
-    field("r", options.r());
-    field("weight_lr_power", options.weight_lr_power());
-    field("k", options.k());
-    field("train_mode", options.train_mode());
-    field("weight_sum", options.weight_sum());
-    field("lr_max", options.lr_max());
-    field("scheduled_lr", options.scheduled_lr());
+    visit_schedule_free_options(options, field);
   }
 };
 

@@ -16,7 +16,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/optim/optimizer_fields.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/parallel/engine.h"
 
 namespace accelerate::detail {
 namespace {
@@ -73,16 +73,16 @@ void require_cuttable(const torch::optim::OptimizerParamState& state,
                    " was prepared with a sharded model after it had made steps, and remembers them "
                    "in " +
                    c10::demangle(typeid(state).name()) +
-                   ", of which nobody knows how to give each rank a part. Hand it to prepare() "
-                   "before its first step");
+                   ", which cannot be divided among ranks. Hand it to prepare() before its first "
+                   "step");
 }
 
 // Checks, before anything is changed, that the optimizer may hold parts and its state can be cut.
-void require_shardable(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
+void require_shardable(torch::optim::Optimizer& optimizer, const ParallelEngine& model) {
   require_elementwise(optimizer);
   for (const auto& group : optimizer.param_groups()) {
     for (const auto& leaf : group.params()) {
-      if (!model.local_parameter(leaf).defined()) continue;
+      if (!model.shard_of(leaf)) continue;
       const auto found = optimizer.state().find(leaf.unsafeGetTensorImpl());
       if (found != optimizer.state().end() && found->second)
         require_cuttable(*found->second, optimizer);
@@ -144,7 +144,7 @@ void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
 // gradients of all, and the others are removed. The list names no tensor twice; see listed_once.h.
 class PartsForLeaves {
  public:
-  PartsForLeaves(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model)
+  PartsForLeaves(torch::optim::Optimizer& optimizer, const ParallelEngine& model)
       : optimizer_(optimizer), model_(model) {}
 
   void put_into(std::vector<at::Tensor>& parameters) {
@@ -155,8 +155,8 @@ class PartsForLeaves {
 
  private:
   bool keep(at::Tensor& parameter) {
+    if (model_.ranks_of(parameter) == nullptr) return true;
     const auto shard = model_.shard_of(parameter);
-    if (!shard && !model_.is_local(parameter)) return true;
     if (!std::exchange(found_any_, true)) require_shardable(optimizer_, model_);
     if (!shard) {
       placed_.emplace(parameter.unsafeGetTensorImpl(), parameter.unsafeGetTensorImpl());
@@ -174,7 +174,7 @@ class PartsForLeaves {
   }
 
   torch::optim::Optimizer& optimizer_;
-  const FullyShardedDataParallel& model_;
+  const ParallelEngine& model_;
   // From a part to the leaf that it replaces.
   std::unordered_map<const void*, const void*> placed_;
   bool found_any_ = false;
@@ -187,14 +187,14 @@ void register_elementwise(std::type_index type) {
   group_registry().elementwise.insert(type);
 }
 
-bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model) {
+bool hold_shards(torch::optim::Optimizer& optimizer, const ParallelEngine& model) {
   PartsForLeaves parts(optimizer, model);
   for (auto& group : optimizer.param_groups()) parts.put_into(group.params());
   return parts.found_any();
 }
 
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
-                 const FullyShardedDataParallel& model) {
+                 const ParallelEngine& model) {
   PartsForLeaves(optimizer, model).put_into(parameters);
 }
 

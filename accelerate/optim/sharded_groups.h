@@ -14,7 +14,7 @@ class Optimizer;
 
 namespace accelerate {
 
-class FullyShardedDataParallel;
+class ParallelEngine;
 
 namespace detail {
 
@@ -22,10 +22,10 @@ namespace detail {
 /// the optimizer's state of them. Options and order are kept. Returns whether the optimizer holds
 /// any part. Local. Throws UsageError for an optimizer that needs whole parameters, and for state
 /// of an unknown class. Throws ConfigError for Adafactor, which needs whole matrices.
-bool hold_shards(torch::optim::Optimizer& optimizer, const FullyShardedDataParallel& model);
+bool hold_shards(torch::optim::Optimizer& optimizer, const ParallelEngine& model);
 /// As above, in `parameters`, which will become a group of `optimizer`.
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
-                 const FullyShardedDataParallel& model);
+                 const ParallelEngine& model);
 
 void register_elementwise(std::type_index type);
 

@@ -22,7 +22,7 @@ std::string reason_of(const std::exception_ptr& cause) {
   } catch (const std::exception& error) {
     return describe(error);
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 

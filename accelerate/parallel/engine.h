@@ -9,12 +9,18 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/gradients/comm_hook.h"
+#include "accelerate/parallel/shard_report.h"
+#include "accelerate/parallel/summon_options.h"
+#include "accelerate/tensor/named_shard.h"
 
 namespace accelerate {
+
+class DistributedDataParallel;
 
 /// Describes one backward to an engine.
 struct BackwardPass {
@@ -78,6 +84,74 @@ class ParallelEngine {
   virtual void register_comm_hook(CommHook hook) = 0;
 
   [[nodiscard]] virtual const std::shared_ptr<Communicator>& communicator() const = 0;
+
+  // --- what this rank has of the model; by default all of it
+  // --------------------------------------
+
+  /// Returns the engine as one whose ranks each have the whole model. Throws UsageError, which says
+  /// that `feature` needs that, for a sharded model.
+  [[nodiscard]] virtual DistributedDataParallel& replicated(const std::string& feature) = 0;
+  /// Whether a rank has parts of the parameters instead of the whole ones.
+  [[nodiscard]] virtual bool is_sharded() const { return false; }
+  /// Returns the type to which floating inputs are to be cast, so that it is the parameters' type;
+  /// nullopt when inputs stay as they are.
+  [[nodiscard]] virtual std::optional<at::ScalarType> input_dtype() const { return std::nullopt; }
+  /// Returns the type to which outputs are to be cast; nullopt when the settings name none.
+  [[nodiscard]] virtual std::optional<at::ScalarType> output_dtype() const { return std::nullopt; }
+
+  /// Returns this rank's part of `leaf`, shape {n}, or `leaf` itself where the rank has all of it.
+  /// Optimizers hold the part in place of the leaf, and it has the gradient.
+  [[nodiscard]] virtual at::Tensor local_parameter(const at::Tensor& leaf) const { return leaf; }
+  /// Returns this rank's part of `leaf` with its name and place; nullopt where the rank has all of
+  /// `leaf`.
+  [[nodiscard]] virtual std::optional<NamedShard> shard_of(const at::Tensor& /*leaf*/) const {
+    return std::nullopt;
+  }
+  /// Returns the ranks that together have `parameter`, a leaf or a part of one. Norms of parts add
+  /// up over these ranks. Null where each rank has all of it.
+  [[nodiscard]] virtual Communicator* ranks_of(const at::Tensor& /*parameter*/) const {
+    return nullptr;
+  }
+
+  /// Notes that an optimizer will update the local parameters.
+  virtual void claim() {}
+  /// Runs `write`, which changes local parameters, and publishes the new values to all ranks.
+  /// [collective when sharded] When `write` throws then, the group ends, because the other ranks
+  /// would wait.
+  virtual void update(const std::function<void()>& write) { write(); }
+  /// As update(), for a `write` that brings all ranks to the same step, as loading does. Updates
+  /// are counted from 0 again.
+  virtual void replace(const std::function<void()>& write) { write(); }
+  /// Throws UsageError when ranks have updated their parts unequally often. [collective when
+  /// sharded]
+  virtual void require_equal_updates() const {}
+
+  /// Drops the gradients of parts whose leaf's grad() the program has taken away
+  /// (net->zero_grad()).
+  virtual void follow_leaves() {}
+  /// Drops the gradients of the parts among `locals`, and what was accumulated for them. With
+  /// `set_to_none` false gradients that exist become zero. Does not touch gradients of whole
+  /// leaves.
+  virtual void zero_grad(const std::vector<at::Tensor>& /*locals*/, bool /*set_to_none*/ = true) {}
+  /// Whether gradients of earlier micro-batches were lost in a backward that failed, and nothing
+  /// was zeroed since.
+  [[nodiscard]] virtual bool has_lost_gradients() const { return false; }
+
+  /// Between begin and end the user's leaves hold their whole values, in the type that optimizers
+  /// see. After the end they are sharded again. The model must not run in between. [collective when
+  /// sharded, end only with writeback]
+  virtual void begin_summon(const SummonOptions& /*options*/) {}
+  virtual void end_summon(bool /*writeback*/) {}
+  /// Throws UsageError, which says that `what` was about to happen, between these two calls.
+  virtual void require_not_summoned(const std::string& /*what*/) const {}
+
+  /// Returns the bytes that a sharded model takes on this rank.
+  [[nodiscard]] virtual ShardedMemory memory() const { return {}; }
+  /// Sets a function that is called for each event of a unit, on the thread where it happens.
+  virtual void set_observer(std::function<void(const ShardEvent&)> /*observer*/) {}
+  /// Returns where whole values come from: "whole", "shared pages", "gathered from windows",
+  /// "gathered by collectives", "resident".
+  [[nodiscard]] virtual std::string_view full_parameters() const { return "whole"; }
 };
 
 /// Runs `backward`, which computes the gradients of pass.loss, between begin_backward and

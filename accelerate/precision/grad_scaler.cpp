@@ -24,10 +24,13 @@ void require(bool holds, const char* name, double found, const char* allowed) {
                     "; allowed is " + allowed);
 }
 
-void validate(double scale, double growth, double backoff, std::int64_t interval) {
+void require_scale(const char* name, double scale) {
   const auto narrow = static_cast<float>(scale);
-  require(std::isfinite(narrow) && narrow > 0, "init_scale", scale,
+  require(std::isfinite(narrow) && narrow > 0, name, scale,
           "a number above 0 that is finite in fp32");
+}
+
+void require_factors(double growth, double backoff, std::int64_t interval) {
   require(std::isfinite(growth) && growth > 1, "growth_factor", growth, "a number above 1");
   require(backoff > 0 && backoff < 1, "backoff_factor", backoff, "a number between 0 and 1");
   require(interval > 0, "growth_interval", static_cast<double>(interval), "a whole number above 0");
@@ -38,7 +41,7 @@ void warn_of_small_scale(double before, double after) {
   if (before < 1 || after >= 1) return;
   get_logger("accelerate.precision")
       .warning(
-          "fp16 gradients overflow in step after step, which are left out; the loss scale has "
+          "fp16 gradients overflow in every step, so these steps are skipped; the loss scale has "
           "fallen below 1. The loss is NaN or infinite, or too large for fp16: look for a division "
           "by 0, lower the learning rate, or train with mixed_precision bf16");
 }
@@ -72,7 +75,8 @@ Kinds by_kind(const std::vector<at::Tensor>& gradients) {
 GradScaler::GradScaler(c10::Device device, std::shared_ptr<Communicator> communicator,
                        const GradScalerKwargs& kwargs)
     : kwargs_(kwargs), communicator_(std::move(communicator)) {
-  validate(kwargs.init_scale, kwargs.growth_factor, kwargs.backoff_factor, kwargs.growth_interval);
+  require_scale("init_scale", kwargs.init_scale);
+  require_factors(kwargs.growth_factor, kwargs.backoff_factor, kwargs.growth_interval);
   scale_ = at::full({1}, kwargs.init_scale, at::TensorOptions(at::kFloat).device(device));
   growth_tracker_ = at::zeros({1}, at::TensorOptions(at::kInt).device(device));
 }
@@ -175,7 +179,8 @@ GradScalerState GradScaler::state_dict() const {
 }
 
 void GradScaler::check_state_dict(const GradScalerState& state) {
-  validate(state.scale, state.growth_factor, state.backoff_factor, state.growth_interval);
+  require_scale("scale", state.scale);
+  require_factors(state.growth_factor, state.backoff_factor, state.growth_interval);
   require(state.growth_tracker >= 0 && state.growth_tracker < state.growth_interval,
           "growth_tracker", static_cast<double>(state.growth_tracker),
           "a whole number from 0 to below growth_interval");

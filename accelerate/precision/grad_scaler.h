@@ -101,9 +101,9 @@ class GradScaler {
 
   GradScalerKwargs kwargs_;
   std::shared_ptr<Communicator> communicator_;
-  at::Tensor scale_;           // {1}, fp32: factor of the next loss
-  at::Tensor gradient_scale_;  // {1}, fp32: factor of present gradients, if any
-  at::Tensor growth_tracker_;  // {1}, int32
+  at::Tensor scale_;                      // {1}, fp32: factor of the next loss
+  at::Tensor gradient_scale_;             // {1}, fp32: factor of present gradients, if any
+  at::Tensor growth_tracker_;             // {1}, int32
   Updated updated_ = Updated::no;         // since the last scale()
   std::map<const void*, Check> checked_;  // by optimizer
   bool agreement_ = true;

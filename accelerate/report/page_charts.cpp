@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "accelerate/report/chart.h"
+#include "accelerate/report/draw_chart.h"
 #include "accelerate/report/page_parts.h"
 
 namespace accelerate::detail {

@@ -92,8 +92,8 @@ StateJson parsed_state(const fs::path& path) {
   StateJson state = detail::parse_lenient_json(text);
   if (!state.is_object() || !state.contains("log_history") || !state["log_history"].is_array())
     throw ConfigError("'" + path.string() +
-                      "' is no state of a Trainer: it is to be a JSON object with a list "
-                      "log_history. Was the file cut, or is it being written?");
+                      "' is not a Trainer state: it must be a JSON object with a list "
+                      "'log_history'. Was the file cut, or is it being written?");
   return state;
 }
 

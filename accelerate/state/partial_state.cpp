@@ -1,16 +1,18 @@
 #include "accelerate/state/partial_state.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <utility>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/base/training_note.h"
 #include "accelerate/comm/rendezvous.h"
-#include "accelerate/launch/training_note.h"
 #include "accelerate/state/device.h"
 
 namespace accelerate {
@@ -100,6 +102,10 @@ PartialState::PartialState(const PartialStateOptions& options) {
   tell_base(*this);
   const auto cores = keep_to_cores(device_, local_rank_, local_world_size_);
   if (device_.is_cpu()) share_cores(cores, local_world_size_);
+}
+
+void PartialState::print_line(const std::string& line) {
+  print_above_live_lines(STDOUT_FILENO, line + "\n");
 }
 
 std::string to_string(const PartialState& state) {

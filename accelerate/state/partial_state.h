@@ -1,4 +1,9 @@
-// Who am I: rank, world, device, and the group of all ranks.
+// Who am I: rank, world, device, and the group of all ranks; and what a program does by rank that
+// trains nothing, as one that generates on several processes:
+//
+//   const PartialState state;
+//   for (const auto& text : state.split_between_processes(texts)) …
+//   state.print("done after", seconds, "s");
 #pragma once
 
 #include <c10/core/Device.h>
@@ -6,11 +11,15 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/config/enums.h"
 #include "accelerate/config/rendezvous.h"
+#include "accelerate/state/process_scopes.h"
+#include "accelerate/tensor/split.h"
 
 namespace accelerate {
 
@@ -51,8 +60,60 @@ class PartialState {
 
   /// Returns when all ranks have arrived. [collective]
   void wait_for_everyone() const { communicator_->barrier(); }
+  /// Lets the main process run the scope first and the other ranks after it. [collective]
+  [[nodiscard]] ProcessFirst main_process_first() const {
+    return {communicator_, is_main_process()};
+  }
+  /// As main_process_first, with the main process of each machine.
+  [[nodiscard]] ProcessFirst local_main_process_first() const {
+    return {communicator_, is_local_main_process()};
+  }
+
+  /// Returns a callable that calls `fn` on the chosen rank and returns nullopt on the others.
+  template <typename Fn>
+  [[nodiscard]] auto on_main_process(Fn fn) const {
+    return detail::only_if(is_main_process(), std::move(fn));
+  }
+  template <typename Fn>
+  [[nodiscard]] auto on_local_main_process(Fn fn) const {
+    return detail::only_if(is_local_main_process(), std::move(fn));
+  }
+  template <typename Fn>
+  [[nodiscard]] auto on_last_process(Fn fn) const {
+    return detail::only_if(is_last_process(), std::move(fn));
+  }
+  template <typename Fn>
+  [[nodiscard]] auto on_process(Fn fn, int process_index) const {
+    return detail::only_if(!use_distributed() || this->process_index() == process_index,
+                           std::move(fn));
+  }
+  template <typename Fn>
+  [[nodiscard]] auto on_local_process(Fn fn, int local_process_index) const {
+    return detail::only_if(!use_distributed() || this->local_process_index() == local_process_index,
+                           std::move(fn));
+  }
+
+  /// Returns this rank's part of a vector, of a tensor, or of a map whose values are equally long.
+  /// Local.
+  template <typename T>
+  [[nodiscard]] T split_between_processes(const T& value, const SplitOptions& options = {}) const {
+    return split_between_ranks(value, process_index(), num_processes(), options);
+  }
+
+  /// Writes `values`, whatever an ostream takes, as a line with blanks between them to standard
+  /// output, once per machine.
+  template <typename... Values>
+  void print(const Values&... values) const {
+    if (!is_local_main_process()) return;
+    std::ostringstream line;
+    const char* blank = "";
+    ((line << std::exchange(blank, " ") << values), ...);
+    print_line(line.str());
+  }
 
  private:
+  static void print_line(const std::string& line);
+
   std::shared_ptr<Communicator> communicator_;
   int local_rank_ = 0;
   int local_world_size_ = 1;

@@ -1,12 +1,14 @@
 // The interface between a model and the engines that divide its parameters among ranks.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/named_tensor.h"
 #include "accelerate/tensor/parallel_plan.h"
 
 namespace accelerate {

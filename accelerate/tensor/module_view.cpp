@@ -7,8 +7,8 @@
 #include <typeinfo>
 #include <unordered_set>
 
+#include "accelerate/base/error.h"
 #include "accelerate/tensor/divisible_module.h"
-#include "accelerate/tensor/require_memory.h"
 
 namespace accelerate {
 namespace {
@@ -81,6 +81,16 @@ std::vector<NamedTensor> without_duplicates(const std::vector<NamedTensor>& tens
     if (seen.insert(item.tensor.unsafeGetTensorImpl()).second) once.push_back(item);
   }
   return once;
+}
+
+void detail::require_memory(const ModuleView& model, const std::string& done) {
+  for (const auto& [name, tensor] : state_dict(model)) {
+    if (tensor.is_meta())
+      throw UsageError("the model " + model.class_name + " cannot be " + done + ": " + name +
+                       " has no memory, as of a model made while init_empty_weights is alive. "
+                       "Call materialise(model) or load_checkpoint_in_model(model, checkpoint) "
+                       "first.");
+  }
 }
 
 }  // namespace accelerate

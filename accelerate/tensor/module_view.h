@@ -2,12 +2,13 @@
 // stack) or a TorchScript module. Names are those of Python's state_dict: "layer1.0.weight".
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "accelerate/tensor/named_tensor.h"
 
 namespace torch {
 namespace nn {
@@ -21,11 +22,6 @@ struct Module;
 namespace accelerate {
 
 class DivisibleModule;
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
 
 /// A module of a model, under one of its names.
 struct NamedModule {
@@ -55,4 +51,11 @@ struct ModuleView {
 /// Returns `tensors` with each tensor once, under its first name.
 [[nodiscard]] std::vector<NamedTensor> without_duplicates(const std::vector<NamedTensor>& tensors);
 
+namespace detail {
+
+/// Throws UsageError, with the cure, when a parameter or buffer of `model` is on the meta device:
+/// "the model Net cannot be <done>: fc.weight has no memory …". Local; nanoseconds a tensor.
+void require_memory(const ModuleView& model, const std::string& done);
+
+}  // namespace detail
 }  // namespace accelerate

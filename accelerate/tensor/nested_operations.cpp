@@ -65,8 +65,8 @@ at::Tensor padded_to_multiple(const at::Tensor& tensor, std::int64_t batch_size,
   const bool has_dim = dim < tensor.dim() && dim >= -tensor.dim();
   if (!has_dim || tensor.size(dim) != batch_size || batch_size < 1) {
     throw UsageError("pad_input_tensors: a tensor of shape " + c10::str(tensor.sizes()) +
-                     " has not the " + std::to_string(batch_size) + " rows along dim " +
-                     std::to_string(dim) + " that were announced; at least one is needed");
+                     " does not have the " + std::to_string(batch_size) + " rows along dim " +
+                     std::to_string(dim) + " that batch_size says; at least one is needed");
   }
   const std::int64_t missing = (multiple - batch_size % multiple) % multiple;
   if (missing == 0) return tensor;

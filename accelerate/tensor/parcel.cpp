@@ -80,8 +80,8 @@ ParcelReader::ParcelReader(at::Tensor parcel)
   if (available < sizeof(length)) throw_damaged(std::to_string(available) + " bytes came");
   std::memcpy(&length, parcel_.const_data_ptr<std::uint8_t>(), sizeof(length));
   if (length > available - sizeof(length)) {
-    throw_damaged("it describes itself in " + std::to_string(length) + " bytes, of which " +
-                  std::to_string(available) + " came");
+    throw_damaged("its description needs " + std::to_string(length) + " bytes, but only " +
+                  std::to_string(available - sizeof(length)) + " arrived");
   }
   data_ = end_ = sizeof(length) + length;
 }

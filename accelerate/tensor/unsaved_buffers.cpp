@@ -1,8 +1,8 @@
 #include "accelerate/tensor/unsaved_buffers.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/any.h>
+#include <ATen/ops/arange.h>
 
 #include <string_view>
 #include <utility>

@@ -285,4 +285,12 @@ void BackgroundFiles::report_success(const Path& path, File& file) {
   }
 }
 
+BackgroundFiles& files_of_run(const std::unique_ptr<BackgroundFiles>& files,
+                              const std::string& tracker) {
+  if (files) return *files;
+  throw UsageError("the tracker '" + tracker +
+                   "' was given values while no run is under way; a run lasts from "
+                   "init_trackers() to end_training()");
+}
+
 }  // namespace accelerate::detail

@@ -122,4 +122,9 @@ class BackgroundFiles {
   std::thread thread_;
 };
 
+/// Returns the files of the run that is under way. Throws UsageError if `files` is null, as it is
+/// before start() and after finish() of the tracker called `tracker`.
+[[nodiscard]] BackgroundFiles& files_of_run(const std::unique_ptr<BackgroundFiles>& files,
+                                            const std::string& tracker);
+
 }  // namespace accelerate::detail

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/tracking/tracker.h"
+#include "accelerate/tracking/general_tracker.h"
 
 namespace accelerate::detail {
 

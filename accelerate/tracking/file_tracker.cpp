@@ -28,10 +28,7 @@ void FileTracker::finish() {
 }
 
 BackgroundFiles& FileTracker::files() const {
-  if (files_) return *files_;
-  throw UsageError("the tracker '" + name_ +
-                   "' was given values while no run is under way; that is between "
-                   "init_trackers() and end_training()");
+  return files_of_run(files_, name_);
 }
 
 void FileTracker::reserve(const std::string& name) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "accelerate/tracking/background_files.h"
-#include "accelerate/tracking/tracker.h"
+#include "accelerate/tracking/general_tracker.h"
 
 namespace accelerate::detail {
 

@@ -1,25 +1,21 @@
 #include "accelerate/tracking/json_lines_tracker.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
 #include "accelerate/tracking/clock.h"
+#include "accelerate/tracking/json_line.h"
 #include "accelerate/tracking/summaries.h"
 #include "accelerate/tracking/tracker_options.h"
 
 namespace accelerate {
 namespace {
 
+using detail::json_line;
+using detail::json_number;
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kJsonLinesFile = "metrics.jsonl";
-
-Json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
 
 Json distribution(const Histogram& histogram) {
   const auto summary = detail::summarize(histogram.values);
@@ -28,20 +24,20 @@ Json distribution(const Histogram& histogram) {
            {{"min", summary->min},
             {"max", summary->max},
             {"num", summary->num},
-            {"sum", number(summary->sum)},
-            {"sum_squares", number(summary->sum_squares)},
+            {"sum", json_number(summary->sum)},
+            {"sum_squares", json_number(summary->sum_squares)},
             {"bucket_limit", summary->bucket_limit},
             {"bucket", summary->bucket}}}};
 }
 
 Json to_json(const TrackerValue& value) {
   const auto& data = value.as_variant();
-  if (const auto* real = std::get_if<double>(&data)) return number(*real);
+  if (const auto* real = std::get_if<double>(&data)) return json_number(*real);
   if (const auto* whole = std::get_if<std::int64_t>(&data)) return *whole;
   if (const auto* text = std::get_if<std::string>(&data)) return *text;
   if (const auto* histogram = std::get_if<Histogram>(&data)) return distribution(*histogram);
   Json several = Json::object();
-  for (const auto& [name, one] : std::get<Scalars>(data)) several[name] = number(one);
+  for (const auto& [name, one] : std::get<Scalars>(data)) several[name] = json_number(one);
   return several;
 }
 
@@ -57,10 +53,6 @@ Json table_json(const TrackerTable& table) {
 
 Json row(std::optional<std::int64_t> step) {
   return {{"_step", step ? Json(*step) : Json(nullptr)}, {"_time", detail::seconds_since_epoch()}};
-}
-
-std::string line(const Json& object) {
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 void refuse_json_key(const std::string& name) {
@@ -106,7 +98,7 @@ void JsonLinesTracker::log(const TrackerValues& values, std::optional<std::int64
     refuse_json_key(name);
     object[name] = to_json(value);
   }
-  files().append(folder() / kJsonLinesFile, line(object));
+  files().append(folder() / kJsonLinesFile, json_line(object));
 }
 
 void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
@@ -121,7 +113,7 @@ void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std
     files().write(folder() / file, detail::encode_image(name, image).png);
     object[name] = {{"_image", file}};
   }
-  files().append(folder() / kJsonLinesFile, line(object));
+  files().append(folder() / kJsonLinesFile, json_line(object));
 }
 
 void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& table,
@@ -129,7 +121,7 @@ void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& ta
   refuse_json_key(name);
   Json object = row(step);
   object[name] = table_json(table);
-  files().append(folder() / kJsonLinesFile, line(object));
+  files().append(folder() / kJsonLinesFile, json_line(object));
 }
 
 }  // namespace accelerate

@@ -2,30 +2,19 @@
 
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/base64.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/tracking/json_line.h"
 #include "accelerate/tracking/warnings.h"
 
 namespace accelerate::detail {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string line(const Json& object) {
-  return object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// Protocol Buffers' JSON has names for the numbers that JSON lacks.
-Json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
 
 std::vector<std::pair<std::string, double>> numbers_of(const TrackerValues& values) {
   std::vector<std::pair<std::string, double>> all;
@@ -52,13 +41,13 @@ std::vector<std::string> chunked(const char* key, const std::vector<Json>& items
   Json chunk = Json::array();
   std::size_t bytes = 0;
   const auto emit = [&] {
-    if (!chunk.empty()) lines.push_back(line({{"kind", "batch"}, {key, std::move(chunk)}}));
+    if (!chunk.empty()) lines.push_back(json_line({{"kind", "batch"}, {key, std::move(chunk)}}));
     chunk = Json::array();
     bytes = 0;
   };
   for (const Json& item : items) {
     // Measured as it is sent, since escapes can make a character six bytes long.
-    const std::size_t size = line(item).size();
+    const std::size_t size = json_line(item).size();
     if (chunk.size() == most || bytes + size > MlflowLimits::kRequestBytes) emit();
     bytes += size;
     chunk.push_back(item);
@@ -97,15 +86,15 @@ std::string run_line(const MlflowRun& run, const std::string& server) {
     tags.push_back({{"key", "mlflow.note.content"},
                     {"value", fit_bytes(run.description, MlflowLimits::kTag)}});
   }
-  return line({{"kind", "run"},
-               {"version", 1},
-               {"server", server},
-               {"spool_id", run.spool_id},
-               {"experiment", run.experiment},
-               {"run_name", run.run_name},
-               {"run_id", run.run_id},
-               {"start_time", run.start_time_ms},
-               {"tags", std::move(tags)}});
+  return json_line({{"kind", "run"},
+                    {"version", 1},
+                    {"server", server},
+                    {"spool_id", run.spool_id},
+                    {"experiment", run.experiment},
+                    {"run_name", run.run_name},
+                    {"run_id", run.run_id},
+                    {"start_time", run.start_time_ms},
+                    {"tags", std::move(tags)}});
 }
 
 std::vector<std::string> metric_lines(const TrackerValues& values, std::int64_t step,
@@ -113,7 +102,7 @@ std::vector<std::string> metric_lines(const TrackerValues& values, std::int64_t 
   std::vector<Json> items;
   for (const auto& [name, value] : numbers_of(values)) {
     items.push_back({{"key", mlflow_key(name)},
-                     {"value", number(value)},
+                     {"value", json_number(value)},
                      {"timestamp", time_ms},
                      {"step", step}});
   }
@@ -136,11 +125,11 @@ std::vector<std::string> param_lines(const TrackerConfig& config) {
 }
 
 std::string artifact_line(const std::string& path, const std::string& content) {
-  return line({{"kind", "artifact"}, {"path", path}, {"content", to_base64(content)}});
+  return json_line({{"kind", "artifact"}, {"path", path}, {"content", to_base64(content)}});
 }
 
 std::string end_line(std::int64_t time_ms) {
-  return line({{"kind", "end"}, {"status", "FINISHED"}, {"end_time", time_ms}});
+  return json_line({{"kind", "end"}, {"status", "FINISHED"}, {"end_time", time_ms}});
 }
 
 }  // namespace accelerate::detail

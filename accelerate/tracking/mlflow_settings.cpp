@@ -97,7 +97,7 @@ std::string checked_run_id(const std::string& id) {
     const bool allowed = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
     if (!allowed || id.size() > 256) {
       throw ConfigError("the MLflow run id '" + id +
-                        "' is none; allowed are letters, digits, '_' and '-'");
+                        "' is not valid; allowed are letters, digits, '_' and '-'");
     }
   }
   return id;

@@ -99,12 +99,7 @@ void MlflowTracker::start() {
 }
 
 void MlflowTracker::append(std::string line) {
-  if (!files_) {
-    throw UsageError(
-        "the tracker 'mlflow' was given values while no run is under way; that is between "
-        "init_trackers() and end_training()");
-  }
-  files_->append(spool_path_, std::move(line));
+  detail::files_of_run(files_, name()).append(spool_path_, std::move(line));
 }
 
 void MlflowTracker::append(std::vector<std::string> lines) {
@@ -292,10 +287,11 @@ void MlflowTracker::finish() {
   const bool is_kept = !files_ || files_->flush();
   files_.reset();  // Warns about what it could not write.
   if (has_arrived) return;
-  warn("not all that was logged has reached the MLflow server " + settings_.server + ": " +
-       (is_kept ? "'" : "what found room in '") + spool_path_.string() +
+  warn("not all that was logged has reached the MLflow server " + settings_.server + ": '" +
+       spool_path_.string() +
        (is_kept ? "' holds it, and the next run with the same server and spool folder sends it"
-                : "' the next run with the same server and spool folder sends"));
+                : "' holds a part of it, which the next run with the same server and spool folder "
+                  "sends"));
 }
 
 void MlflowTracker::stop_sending() {

@@ -14,8 +14,8 @@
 
 #include "accelerate/http/http.h"
 #include "accelerate/tracking/background_files.h"
+#include "accelerate/tracking/general_tracker.h"
 #include "accelerate/tracking/mlflow_entries.h"
-#include "accelerate/tracking/tracker.h"
 
 namespace accelerate {
 

@@ -135,7 +135,7 @@ void check_names(const std::vector<std::string>& names, std::string_view what) {
     }
     if (!seen.insert(name).second) {
       throw UsageError("a tracker was given two " + std::string(what) + "s called '" + name +
-                       "' at once; each name may come once in a call");
+                       "' in one call; each name may come once");
     }
   }
 }

@@ -47,8 +47,8 @@ void check_label(std::int64_t label, std::int64_t classes, std::size_t row,
   throw ConfigError(where + ": the label of row " + std::to_string(row) + " is " +
                     std::to_string(label) + "; the model has " + std::to_string(classes) +
                     " classes, so 0 to " + std::to_string(classes - 1) +
-                    " are allowed, and -100 for none. Make the model with as many as there are "
-                    "(num_labels or id2label), or mend the labels");
+                    " are allowed, and -100 means no label. Make the model with enough classes "
+                    "(num_labels or id2label), or correct the labels");
 }
 
 void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::string& where) {
@@ -150,7 +150,7 @@ std::int64_t state_bytes(const TrainerCore& core, const ModelSize& size) {
                        name == OptimizerName::schedule_free_adamw;
   const std::int64_t moments = is_adam ? 2 : 1;
   const std::int64_t bytes = 4 * (size.parameters + size.trained * (1 + moments));
-  const bool is_sharded = core.prepared && core.prepared->core()->shards() != nullptr;
+  const bool is_sharded = core.prepared && core.prepared->core()->parallel().is_sharded();
   return is_sharded ? bytes / core.accelerator.num_processes() : bytes;
 }
 
@@ -193,8 +193,6 @@ std::vector<double> planned_rates(const TrainerCore& core, std::int64_t max_step
   return rates;
 }
 
-}  // namespace
-
 void check_metrics_function(const TrainerCore& core) {
   const bool by_batch = core.options.compute_metrics.batch_function() != nullptr;
   if (by_batch == core.args.batch_eval_metrics || core.options.compute_metrics.empty()) return;
@@ -202,8 +200,10 @@ void check_metrics_function(const TrainerCore& core) {
                                "batch_eval_metrics is false: set it to true"
                              : "batch_eval_metrics is set: give a compute_metrics that takes a "
                                "batch and whether it is the last one. A metric of this library "
-                               "streams by itself and needs it not");
+                               "already streams and does not need it");
 }
+
+}  // namespace
 
 void check_training(const TrainerCore& core) {
   check_metrics_function(core);

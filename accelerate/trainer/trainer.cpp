@@ -6,9 +6,9 @@
 #include <csignal>
 #include <utility>
 
-#include "accelerate/accelerator/batch_size_finder.h"
 #include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/batch_size/batch_size_finder.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/trainer/callbacks/default_flow_callback.h"
 #include "accelerate/trainer/callbacks/progress_callback.h"
@@ -278,7 +278,7 @@ void Trainer::Impl::interrupt(int signal) {
 // --- evaluation ----------------------------------------------------------------------------------
 
 void Trainer::Impl::check_half_weights() {
-  detail::check_half_weights(core.args, core.prepared_model().core()->shards() != nullptr);
+  detail::check_half_weights(core.args, core.prepared_model().core()->parallel().is_sharded());
 }
 
 // Returns null during a training, where weights stay as they are.

@@ -56,8 +56,7 @@ void run(const bench::TimedBlocks& timed) {
 
   const auto seconds = bench::block_seconds(timed, train);
   const auto together = accelerator.reduce(torch::tensor({mib}));
-  std::string home = "whole";
-  if (const auto& shards = model.core()->shards()) home = shards->full_parameters();
+  const std::string home(model.core()->parallel().full_parameters());
   if (accelerator.is_main_process()) {
     bench::report({{"block_seconds", seconds},
                    {"ranks", accelerator.num_processes()},

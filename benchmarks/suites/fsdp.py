@@ -5,8 +5,8 @@ embedding and head, 4 x 64 tokens a rank, AdamW, two ranks of one thread each.
   between hosts. Units are the layers (TRANSFORMER_BASED_WRAP), FULL_SHARD.
 - **Unconnected**: the same program alone in two processes that never meet, one on each core, both at once; that of the
   one that was through first.
-- **Freed memory given back**: the same without what our launcher tells glibc's allocator, which it leaves alone when
-  the caller's environment tunes it (here by a setting that is glibc's own).
+- **Freed memory given back**: the same without what an `Accelerator` tells glibc's allocator, which it leaves alone when
+  the environment tunes it (here by a setting that is glibc's own).
 - **Theirs** is PyTorch's FSDP 2 over Gloo under `torchrun`, with the fused AdamW; Python Accelerate has no FSDP on the
   CPU. In bf16 both keep fp32 masters; theirs is left out where the CPU has no AVX512-BF16 (LibTorch takes 20 s a step
   there), and ours may compute in fp32: the row says so.

@@ -13,8 +13,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/config/cluster_config.h"
-#include "accelerate/launch/hardware.h"
 #include "accelerate/launch/settings.h"
+#include "accelerate/machine/gpus.h"
 #include "cli/commands/shared_options.h"
 #include "cli/questions/form.h"
 #include "cli/questions/lines.h"
@@ -131,6 +131,29 @@ ConfigDraft ask_on_screen() {
   return converse(form);
 }
 
+// Whether a file or a link is there. Throws FileError when that cannot be seen, ConfigError for what
+// no configuration can replace.
+bool is_taken(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto found = std::filesystem::symlink_status(file, error);
+  switch (found.type()) {
+    case std::filesystem::file_type::not_found:
+      return false;
+    case std::filesystem::file_type::none:
+      throw FileError("look at", file, error.value());
+    case std::filesystem::file_type::regular:
+    case std::filesystem::file_type::symlink:
+      return true;
+    case std::filesystem::file_type::directory:
+      throw ConfigError("'" + file.string() + "' is a folder; name a file in it: --config_file " +
+                        (file / "default_config.yaml").string());
+    default:
+      throw ConfigError("'" + file.string() +
+                        "' is a device or a pipe, in which no configuration is kept; name a file "
+                        "with --config_file");
+  }
+}
+
 }  // namespace
 
 ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options) {
@@ -144,7 +167,7 @@ ClusterConfig config_for_this_machine(const ConfigDefaultOptions& options) {
 
 int run_config_default(const ConfigDefaultOptions& options, std::ostream& out) {
   const auto file = options.config_file.value_or(default_config_file());
-  if (std::filesystem::exists(std::filesystem::symlink_status(file))) {
+  if (is_taken(file)) {
     out << "There is already a configuration at " << file.string()
         << ", which is left as it is. Edit or remove it, or name another file with "
            "--config_file.\n";

@@ -18,9 +18,10 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
-#include "accelerate/launch/hardware.h"
 #include "accelerate/launch/program.h"
-#include "accelerate/launch/topology.h"
+#include "accelerate/machine/gpus.h"
+#include "accelerate/machine/memory.h"
+#include "accelerate/machine/topology.h"
 #include "cli/commands/shared_options.h"
 #include "cli/torch_program/torch_program.h"
 

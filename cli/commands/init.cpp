@@ -7,7 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "accelerate/launch/hardware.h"
+#include "accelerate/machine/gpus.h"
 #include "cli/commands/config.h"
 #include "cli/commands/project_files.h"
 
@@ -25,8 +25,8 @@ void check_name(const std::string& name) {
       std::ranges::all_of(name, is_plain))
     return;
   throw ConfigError("'" + name +
-                    "' is no name for a project: it begins with a letter, and has letters, digits, "
-                    "'_' and '-'");
+                    "' is not a valid project name: it begins with a letter, and has letters, "
+                    "digits, '_' and '-'");
 }
 
 void check_folder(const fs::path& folder) {
@@ -34,7 +34,7 @@ void check_folder(const fs::path& folder) {
   const FileKind kind = files.status(folder).kind;
   if (kind == FileKind::none) return;
   if (kind != FileKind::directory)
-    throw ConfigError("'" + folder.string() + "' is there and no folder: choose another name");
+    throw ConfigError("'" + folder.string() + "' exists and is not a folder: choose another name");
   auto names = files.list(folder);
   std::erase(names, ".git");
   if (!names.empty())

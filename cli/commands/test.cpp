@@ -18,10 +18,10 @@
 #include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/cluster_config.h"
-#include "accelerate/launch/hardware.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
+#include "accelerate/machine/gpus.h"
 #include "cli/commands/shared_options.h"
 #include "cli/torch_program/torch_program.h"
 

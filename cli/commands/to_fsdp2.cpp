@@ -48,8 +48,7 @@ void check_files(const ToFsdp2Options& options) {
                       "' is a folder: name a file by --output_file");
   if (!options.overwrite && !options.output_file)
     throw ConfigError(
-        "where shall the file go? Name it by --output_file, or pass --overwrite to "
-        "replace " +
+        "no output file is named. Name it by --output_file, or pass --overwrite to replace " +
         options.config_file.string());
   if (!options.overwrite && std::filesystem::exists(*options.output_file))
     throw ConfigError("'" + options.output_file->string() +

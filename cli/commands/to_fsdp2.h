@@ -15,7 +15,7 @@ namespace accelerate::cli {
 struct ToFsdp2Options {
   std::filesystem::path config_file;
   std::optional<std::filesystem::path> output_file;  ///< config_file when absent.
-  bool overwrite = false;  ///< Whether an existing file may be replaced.
+  bool overwrite = false;                            ///< Whether an existing file may be replaced.
 };
 
 /// Sets fsdp_version to 2, turns a sharding strategy into fsdp_reshard_after_forward, and leaves

@@ -17,7 +17,7 @@ std::string chosen(const Question& question, const std::string& typed) {
   if (!question.has_numbers() && place && *place >= 1 && *place <= count)
     return question.choices[static_cast<std::size_t>(*place - 1)];
   throw ConfigError(
-      "'" + typed + "' is none of the answers: " + join(question.choices, ", ") +
+      "'" + typed + "' is not one of the answers: " + join(question.choices, ", ") +
       (question.has_numbers() ? "." : "; or their number, 1 to " + std::to_string(count) + ".") +
       did_you_mean(typed, question.choices));
 }

@@ -95,8 +95,8 @@ std::string man_page(const CommandText& command) {
           entry("2", "A flag, file or variable has a value that is not allowed.");
   const bool launches = command.full_name == "accelerate launch" || command.name == "test";
   if (launches)
-    page += entry("126, 127", "The program cannot be executed, or there is none.") +
-            entry("other", "That of the first rank that failed.");
+    page += entry("126, 127", "The program cannot be executed, or does not exist.") +
+            entry("other", "The exit code of the first rank that failed.");
   if (launches || command.full_name == "accelerate config")
     page += entry("128 + n", "Ended by signal n: 130 by Ctrl-C.");
   if (!command.commands.empty()) {

@@ -180,6 +180,9 @@ TEST(Accelerator, ProcessHelpersRunWhereTheySay) {
     EXPECT_EQ(accelerator.on_last_process([] { return 1; })().has_value(), comm->rank() == 2);
     EXPECT_EQ(accelerator.on_process([](int x) { return x; }, 1)(5).value_or(0),
               comm->rank() == 1 ? 5 : 0);
+    EXPECT_EQ(accelerator.on_local_main_process([] { return 1; })().has_value(), comm->rank() == 0);
+    EXPECT_EQ(accelerator.on_local_process([](int x) { return x; }, 2)(5).value_or(0),
+              comm->rank() == 2 ? 5 : 0);
     EXPECT_FALSE(accelerator.check_trigger());
     if (comm->rank() == 1) accelerator.set_trigger();
     EXPECT_TRUE(accelerator.check_trigger());
@@ -187,16 +190,78 @@ TEST(Accelerator, ProcessHelpersRunWhereTheySay) {
   });
 }
 
-TEST(Accelerator, MainProcessFirstIsFirst) {
+struct Member {
+  Prepared<Net> model;
+  [[nodiscard]] at::Tensor scores() const { return model(torch::ones({1, 4})); }
+};
+
+TEST(Accelerator, APreparedModelMayBeAMemberThatIsAssignedLater) {
+  run_ranks_shared(1, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Member member;
+    EXPECT_FALSE(member.model);
+    EXPECT_NE(testing::message_of<UsageError>([&] {
+                (void)member.scores();
+              }).find("assign to it what accelerator.prepare(net) returns"),
+              std::string::npos);
+    Net net = make_net();
+    member.model = accelerator.prepare(net);
+    EXPECT_TRUE(member.model);
+    EXPECT_TRUE(member.scores().equal(net(torch::ones({1, 4}))));
+  });
+}
+
+TEST(Accelerator, ALoaderKnowsItsDataset) {
+  run_ranks_shared(1, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    const auto rows = std::make_shared<std::vector<at::Tensor>>(4, torch::ones({2}));
+    const auto loader = accelerator.prepare(make_data_loader(rows, {.batch_size = 2}));
+    EXPECT_EQ(&loader.dataset<std::vector<at::Tensor>>(), rows.get());
+    EXPECT_NE(testing::message_of<UsageError>([&] {
+                (void)loader.dataset<Net>();
+              }).find("a loader whose dataset is a std::vector<at::Tensor"),
+              std::string::npos);
+  });
+}
+
+void expect_rank_0_first(ProcessFirst (Accelerator::*scope_of)() const) {
   std::atomic<bool> main_done = false;
   run_ranks_shared(3, [&](const std::shared_ptr<Communicator>& comm) {
     Accelerator accelerator(on(comm));
-    auto scope = accelerator.main_process_first();
+    auto scope = (accelerator.*scope_of)();
     if (comm->rank() == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       main_done = true;
     }
     EXPECT_TRUE(main_done);
+  });
+}
+
+TEST(Accelerator, MainProcessFirstIsFirst) {
+  expect_rank_0_first(&Accelerator::main_process_first);
+}
+
+TEST(Accelerator, LocalMainProcessFirstIsFirstOfItsMachine) {
+  expect_rank_0_first(&Accelerator::local_main_process_first);
+}
+
+// A loop that counts its own windows, as the Trainer's does.
+TEST(Accelerator, WithoutSyncGradientsTheOptimizerOnlyWaits) {
+  run_ranks_shared(2, [](const std::shared_ptr<Communicator>& comm) {
+    Accelerator accelerator(on(comm));
+    Net net = make_net();
+    torch::optim::SGD sgd(net->parameters(), 0.1);
+    auto [model, optimizer] = accelerator.prepare(net, sgd);
+    const auto before = net->in->weight.detach().clone();
+    const auto step = [&](bool syncs) {
+      accelerator.set_sync_gradients(syncs);
+      accelerator.backward(model(torch::ones({2, 4}) * (comm->rank() + 1)).sum());
+      optimizer.step();
+    };
+    step(false);
+    EXPECT_TRUE(net->in->weight.equal(before));
+    step(true);
+    EXPECT_FALSE(net->in->weight.equal(before));
   });
 }
 
@@ -283,7 +348,9 @@ TEST(Accelerator, WarnsOfOptionsWithoutEffect) {
   const AcceleratorOptions with_keywords{
       .ddp = {.find_unused_parameters = true, .comm_hook = DDPCommunicationHookType::fp16},
       .communicator = single_communicator()};
-  { const Accelerator accelerator(with_keywords); }
+  {
+    const Accelerator accelerator(with_keywords);
+  }
   EXPECT_EQ(join(log.lines(), "\n"), "");
   {
     const ScopedEnv sharded("ACCELERATE_USE_FSDP", "true");
@@ -293,7 +360,8 @@ TEST(Accelerator, WarnsOfOptionsWithoutEffect) {
   EXPECT_PRED_FORMAT2(::testing::IsSubstring,
                       "find_unused_parameters, comm_hook of DistributedDataParallelKwargs have no",
                       join(log.lines(), "\n"));
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "dynamo_backend is INDUCTOR", join(log.lines(), "\n"));
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "dynamo_backend is INDUCTOR",
+                      join(log.lines(), "\n"));
 }
 
 TEST(Accelerator, BadOptionsAreConfigErrors) {

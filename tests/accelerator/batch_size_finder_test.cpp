@@ -1,5 +1,5 @@
 // What is tried when memory runs out, what is not, and how ranks agree.
-#include "accelerate/accelerator/batch_size_finder.h"
+#include "accelerate/batch_size/batch_size_finder.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -123,7 +123,7 @@ TEST(FindExecutableBatchSize, RefusesWhatCannotBeSearched) {
             std::string::npos);
   EXPECT_NE(kind_and_message_of([] {
               sizes_until(1, {.starting_batch_size = 0});
-            }).find("the search began with 0"),
+            }).find("starting_batch_size is 0; a number of samples from 1 up"),
             std::string::npos);
   EXPECT_NE(kind_and_message_of([&] {
               sizes_until(1, {.starting_batch_size = 2, .reduce_batch_size_fn = stays});

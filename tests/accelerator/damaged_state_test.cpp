@@ -260,7 +260,7 @@ TEST_F(DamagedState, WithNumbersOutOfRangeIsRefusedByNameAndNothingChanges) {
     EXPECT_PRED_FORMAT2(::testing::IsSubstring, says, said);
     const bool own = std::string(file) == "custom_checkpoint.json";
     EXPECT_PRED_FORMAT2(::testing::IsSubstring,
-                        own ? "all else is as it was" : "Nothing was changed", said);
+                        own ? "everything else is unchanged" : "Nothing was changed", said);
     EXPECT_TRUE(everything() == before) << to;
     restore(file);
   }

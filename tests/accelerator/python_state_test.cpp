@@ -320,7 +320,7 @@ TEST(PythonState, WhatDoesNotFitIsRefusedByItsNameAndNothingChanges) {
       {"half_a_step", "step' is 1.5.*, no count of steps"},
       {"a_text", "exp_avg' is the text 'text', no tensor"},
       {"two_groups", "the file has 2 parameter groups, the optimizer 1"},
-      {"a_parameter_less", "group 0 has 4 parameters, that of the optimizer 5"},
+      {"a_parameter_less", "group 0 has 4 parameters; the optimizer's group has 5"},
       {"a_parameter_by_name", "calls a parameter the text 'a', no number"},
       {"no_groups", "the file has no 'param_groups'"},
       {"no_optimizer", "the file has no 'state'"},

@@ -136,7 +136,7 @@ TEST(RefusedLoad, AnObjectThatRefusesOnOneRankLeavesAllButTheObjectsBeforeItOnAl
     const auto said = training.refusal(folder);
     expect_part(said, "the state of 'custom_checkpoint_1'");
     expect_part(said, "the vocabulary differs");
-    expect_part(said, "all else is as it was");
+    expect_part(said, "everything else is unchanged");
     EXPECT_EQ(counts[0].value, 0) << "it has what it was given";
     EXPECT_EQ(counts[1].value, counts[1].refuses ? 5 : 0);
     EXPECT_EQ(counts[2].value, 5) << "it comes after the one that refuses";

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/parallel/engine.h"
 #include "tests/accelerator/sharded_places.h"
 
 namespace accelerate {
@@ -49,11 +49,14 @@ struct Clipped {
 
 // Leaves themselves, or what a rank has of them.
 std::vector<NamedShard> parts_of(const ShardedNet& net, const Prepared<ShardedNet>& model) {
-  if (const auto& engine = model.core()->shards()) return engine->shards();
-  std::vector<NamedShard> leaves;
-  for (const auto& item : net->named_parameters())
-    leaves.push_back({.name = item.key(), .local = item.value(), .begin = 0, .shape = {}});
-  return leaves;
+  std::vector<NamedShard> parts;
+  for (const auto& item : net->named_parameters()) {
+    auto part = model.core()->parallel().shard_of(item.value());
+    parts.push_back(
+        part ? std::move(*part)
+             : NamedShard{.name = item.key(), .local = item.value(), .begin = 0, .shape = {}});
+  }
+  return parts;
 }
 
 double clip(Accelerator& accelerator, const std::vector<at::Tensor>& leaves, const Clipping& how) {

@@ -7,7 +7,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/big_model/init_on_device.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/parallel/engine.h"
 #include "accelerate/tensor/compat/materialise.h"
 #include "tests/support/counted_memory.h"
 #include "tests/support/errors.h"
@@ -228,7 +228,7 @@ std::size_t peak_of_preparing(const testing::CountedMemory& memory, Speaker net,
   plugin.cpu_ram_efficient_loading = true;
   Accelerator accelerator({.fsdp_plugin = plugin});
   auto model = accelerator.prepare(net);
-  slices = model.core()->shards()->memory().slice_bytes;
+  slices = model.core()->parallel().memory().slice_bytes;
   return memory.peak();
 }
 

@@ -1,5 +1,5 @@
 // split_between_processes against what the original gave.
-#include "accelerate/accelerator/split.h"
+#include "accelerate/tensor/split.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -31,7 +31,8 @@ TEST(Error, WhatTellsTheCausesOnceHoweverDeepTheyLie) {
     }
   } catch (const std::exception& error) {
     const std::string all =
-        "the checkpoint was not saved\n  because: model.safetensors could not be written\n  because: "
+        "the checkpoint was not saved\n  because: model.safetensors could not be written\n  "
+        "because: "
         "no space left";
     EXPECT_EQ(error.what(), all);
     EXPECT_EQ(describe(error), all);
@@ -47,7 +48,7 @@ TEST(Error, DescribesTheCausesOfErrorsThatTellOnlyTheirOwnSentence) {
     }
   } catch (const std::exception& error) {
     EXPECT_EQ(describe(error),
-              "the program of a user failed\n  because: an exception that is no std::exception");
+              "the program of a user failed\n  because: an exception that is not a std::exception");
   }
 }
 

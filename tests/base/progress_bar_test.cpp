@@ -155,6 +155,19 @@ TEST_F(ProgressBarTest, OnATerminalItIsOneLineRedrawnAndLeftAtTheEnd) {
   EXPECT_EQ(rows[1], "");
 }
 
+TEST_F(ProgressBarTest, ADescriptionMayChangeOnTheWay) {
+  Terminal terminal;
+  ProgressBar bar({.description = "warm up",
+                   .total = 2,
+                   .fd = terminal.in.get(),
+                   .redraw_interval = milliseconds(0)});
+  bar.update();
+  bar.set_description("train");
+  bar.update();
+  bar.close();
+  EXPECT_TRUE(screen_after(terminal.text())[0].starts_with("train: 100%"));
+}
+
 TEST_F(ProgressBarTest, TextPassesAboveALivingBar) {
   Terminal terminal;
   ProgressBar bar({.description = "train", .total = 5, .fd = terminal.in.get()});

@@ -69,6 +69,14 @@ TEST(ProgressFormat, NeverExceedsTheColumns) {
   }
 }
 
+TEST(ProgressFormat, ALongDescriptionIsCutBeforeTheNumbers) {
+  ProgressView view = halfway();
+  view.description = "fine-tuning MiniLM on sayings of eight topics";
+  EXPECT_EQ(format_progress_bar(view, 40, true), "fine-tuning MiniL…:  42% 420/1000 [00:10");
+  view.total.reset();
+  EXPECT_EQ(format_progress_bar(view, 40, false), "fine-tuning MiniL.: 420it [00:10, 41.90i");
+}
+
 TEST(ProgressFormat, OneHundredPercentIsOnlyWhenDone) {
   ProgressView view = {.done = 99'999, .total = 100'000, .units_per_second = 1e6};
   EXPECT_NE(format_progress_line(view).find("(99%)"), std::string::npos);

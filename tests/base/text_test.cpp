@@ -30,6 +30,12 @@ TEST(Text, SplitKeepsEmptyParts) {
   EXPECT_EQ(split("", ','), (std::vector<std::string>{""}));
 }
 
+TEST(Text, RangesJoinNeighbours) {
+  EXPECT_EQ(ranges({0, 2, 3, 4, 5, 9}), "0, 2-5, 9");
+  EXPECT_EQ(ranges({0, 1}), "0, 1");
+  EXPECT_EQ(ranges({}), "");
+}
+
 TEST(Text, FormatBytesIsUpstreamsTable) {
   EXPECT_EQ(format_bytes(433249280.0), "413.18 MB");
   EXPECT_EQ(format_bytes(90669056.0), "86.47 MB");

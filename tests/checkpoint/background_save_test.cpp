@@ -137,7 +137,7 @@ TEST(BackgroundSave, SpeaksInAnotherGroupOnceItsRanksWereRenewed) {
       if (ranks.rank() == round) saves.start(ranks, add_up);
       if (ranks.rank() != round) ranks.abort("out of memory");
       EXPECT_THROW(ranks.barrier(), CommError);
-      renew(ranks);
+      ranks.renew();
       saves.wait_before(ranks);
       saves.start(ranks, add_up);
       saves.wait_before(ranks);

@@ -92,10 +92,11 @@ TEST(CheckpointFolder, KeepsTheOldOneWhenAnyRankFails) {
 TEST(CheckpointFolder, RemovesWhatAKilledSaveLeft) {
   const TemporaryFolder home;
   home.write(".checkpoint-tmp-0123456789abcdef/model.safetensors", "half");
+  home.write(".checkpoint-tmp-of-mine/notes", "kept");
   run_ranks(1, [&](Communicator& ranks) {
     save_checkpoint(disk(), ranks, home.path() / "a", writer(ranks, "x"));
   });
-  EXPECT_EQ(names(home.path()), List{"a"});
+  EXPECT_EQ(names(home.path()), (List{".checkpoint-tmp-of-mine", "a"}));
 }
 
 // Between the two renames of a replacement the old one is aside.

@@ -185,7 +185,7 @@ TEST(WeightFiles, BadOnesAreCheckpointErrors) {
          return home.write("x.index.json",
                            R"({"metadata": {}, "weight_map": {"a": "model.safetensors"}})");
        },
-       "says that 'a' is in model.safetensors, which does not have it"},
+       "lists 'a' in model.safetensors, but model.safetensors does not contain it"},
       {"a pickle that would run",
        [](const TemporaryFolder& home) {
          const auto path = home.path() / "model.bin";

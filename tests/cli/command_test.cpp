@@ -3,12 +3,14 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <regex>
 
 #include "accelerate/base/text.h"
-#include "accelerate/launch/cpu_affinity.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/port.h"
+#include "accelerate/machine/cpu_affinity.h"
+#include "accelerate/machine/gpus.h"
 #include "tests/launch/support.h"
 #include "tests/support/support.h"
 
@@ -48,6 +50,12 @@ TEST_F(Command, ShowsItsCommands) {
 
 TEST_F(Command, WithoutACommandShowsHelpAndFails) {
   const auto result = accelerate({});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.out.find("Usage: accelerate"), std::string::npos);
+}
+
+TEST_F(Command, WithNothingButAnEndOfFlagsShowsHelpAndFails) {
+  const auto result = accelerate({"--"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_NE(result.out.find("Usage: accelerate"), std::string::npos);
 }
@@ -273,6 +281,9 @@ class BadInputs : public Command {
     folder_.write("ask.yaml", "distributed_type: MULTI_CPU\nnum_processes: -1\n");
     chmod(folder_.write("text", "not a program").c_str(), 0755);
     chmod(folder_.write("lost", "#!/no/such/interpreter\n").c_str(), 0755);
+    std::filesystem::create_symlink("nowhere", folder_.path() / "dangling.py");
+    std::filesystem::create_directory(folder_.path() / "folder");
+    mkfifo((folder_.path() / "pipe").c_str(), 0600);
   }
 };
 
@@ -290,6 +301,15 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
       {{"launch", "./text"}, 126, "'./text': Exec format error.*#!/bin/sh"},
       {{"launch", "./lost"}, 126, "'./lost': No such file.*interpreter"},
       {{"launch", "absent.py"}, 127, "no program 'absent.py'"},
+      {{"launch", "dangling.py"},
+       127,
+       "'dangling.py' is a link to 'nowhere', which does not exist"},
+      {{"config", "default", "--config_file", "folder"}, 2, "'folder' is a folder; name a file in"},
+      {{"config", "default", "--config_file", "pipe"}, 2, "'pipe' is a device or a pipe"},
+      {{"config", "default", "--config_file", "/dev/null"}, 2, "'/dev/null' is a device or a pipe"},
+      {{"config", "default", "--config_file", std::string(300, 'a')},
+       1,
+       "cannot look at '.*too long"},
       {{"launch", "--num_processes", "0", probe, tag},
        2,
        "--num_processes is '0'; it must lie between 1"},
@@ -314,7 +334,7 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
       {{"launch", "--main_process_port", "70000", probe, tag}, 2, "'70000'.*65535"},
       {{"launch", "--num_processes", "2", "--main_process_ip", "192.0.2.1", probe, tag},
        2,
-       "'192.0.2.1'.*no address of this machine"},
+       "'192.0.2.1'.*not an address of this machine"},
       {{"launch", "--num_processes", "2", "--main_process_ip", "no.such.host.invalid", probe, tag},
        2,
        "'no.such.host.invalid'"},
@@ -347,7 +367,7 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
     EXPECT_EQ(result.out, "") << shown;
   }
   EXPECT_EQ(processes_tagged(tag), 0);
-  EXPECT_EQ(entries(folder_.path()), 7);
+  EXPECT_EQ(entries(folder_.path()), 10);
 }
 
 }  // namespace

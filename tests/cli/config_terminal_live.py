@@ -293,7 +293,7 @@ def test_quotes_the_next_command(folder):
 
 
 def test_refuses_what_launch_would(folder):
-    for lines, sentence in (("\nmulti-GPU\n\n\n\n\n\n\n2\n7,banana\n", "is no GPU"), ("\nmulti-CPU\n3\n3\n", "numbered 0 to 2"),
+    for lines, sentence in (("\nmulti-GPU\n\n\n\n\n\n\n2\n7,banana\n", "is not the id of a GPU"), ("\nmulti-CPU\n3\n3\n", "numbered 0 to 2"),
                             ("\nmulti-CPU\n\n\n\n\n\n-1\n", "each machine takes one"),
                             ("\nmulti-CPU\n\n\n\n\n\n2\n\udcff\n", "no UTF-8 text")):
         ran = subprocess.run([PROGRAM, "config"], input=lines.encode("utf-8", "surrogateescape"), capture_output=True, check=False,

@@ -103,12 +103,11 @@ TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {
     mine.erase("MASTER_PORT");
     theirs.erase("MASTER_PORT");
     // Their agent hosts the store, with us rank 0 does; the error file is their agent's own, and
-    // the locale comes from Python. They leave glibc to itself.
+    // the locale comes from Python.
     EXPECT_EQ(
         differences(theirs, mine),
         (Differences{"-LC_CTYPE=C.UTF-8", "-TORCHELASTIC_ERROR_FILE=<file>",
-                     "-TORCHELASTIC_USE_AGENT_STORE=True", "+MALLOC_MMAP_THRESHOLD_=33554432",
-                     "+MALLOC_TRIM_THRESHOLD_=536870912", "+TORCHELASTIC_USE_AGENT_STORE=False"}));
+                     "-TORCHELASTIC_USE_AGENT_STORE=True", "+TORCHELASTIC_USE_AGENT_STORE=False"}));
   }
 }
 
@@ -126,22 +125,6 @@ TEST(LaunchProtocol, TellsTheRanksOfALaunchATokenThatNobodyElseKnows) {
   EXPECT_NE(token_of(plan, 0), token_of(other, 0));
   EXPECT_NE(token_of(plan, 0), std::string(32, '0'));
   EXPECT_EQ(plan.argv, std::vector<std::string>{"/bin/true"});
-}
-
-TEST(LaunchProtocol, LeavesAnAllocatorAloneThatIsTuned) {
-  LaunchRequest request;
-  request.flags = {{"multi_gpu", "True"}, {"num_processes", "2"}};
-  const auto settings = merge_settings(request, {.gpus = 2, .cores = 8});
-  const auto is_told = [&] {
-    const auto told = rank_environment(settings, 0, {});
-    return told.contains("MALLOC_TRIM_THRESHOLD_") || told.contains("MALLOC_MMAP_THRESHOLD_");
-  };
-  EXPECT_TRUE(is_told());
-  for (const char* name : {"GLIBC_TUNABLES", "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
-                           "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_"}) {
-    const testing::ScopedEnv tuned(name, "1");
-    EXPECT_FALSE(is_told()) << name;
-  }
 }
 
 TEST(LaunchProtocol, TellsALoneProcessNothingOfRanks) {

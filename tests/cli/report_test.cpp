@@ -83,7 +83,7 @@ TEST_F(RunCommands, BadCallsFailWithTheCure) {
       {{"watch", "none"}, 2, "there is no folder 'none'"},
       {{"report", "empty"}, 2, "neither run_log.jsonl"},
       {{"watch", "empty", "--once"}, 2, "neither run_log.jsonl"},
-      {{"report", "bad"}, 2, "is no state of a Trainer"},
+      {{"report", "bad"}, 2, "is not a Trainer state"},
       {{"report", "run", "more"}, 2, "more"},
       {{"report", "run", "-o", "none/page.html"}, 1, "No such file or directory"},
       {{"report", "run", "-o", "empty"}, 1, "empty"},

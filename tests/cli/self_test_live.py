@@ -79,7 +79,7 @@ class SelfTest(unittest.TestCase):
     def test_refuses_what_launch_refuses(self):
         shown = self.run_under("distributed_type: XLA\nnum_processes: 1\n", code=2)
         self.assertIn("distributed_type", shown)
-        self.assertIn("set TMPDIR to one", self.run_under(SET_UPS["one process"], code=2, TMPDIR="/nonexistent"))
+        self.assertIn("set TMPDIR to an existing folder", self.run_under(SET_UPS["one process"], code=2, TMPDIR="/nonexistent"))
         self.assertIn("does not exist", self.accelerate("test", "--config_file", self.folder / "none.yaml", code=2))
 
     def test_believes_results_and_no_exit_code(self):

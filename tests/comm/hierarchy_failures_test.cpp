@@ -130,7 +130,7 @@ TEST(HierarchyFailures, AnAbortEndsThePartsUnlessTheyOutliveIt) {
   run_hosts(kTwoHosts, [](const auto& comm) {
     const auto across = comm->split({0, 1, 2}), within = comm->split({2, 3}),
                apart = comm->split({3, 2, 1, 0});
-    outlive(*comm, *apart);
+    apart->detach();
     apart->barrier();
     if (comm->rank() == 2) comm->abort("lost its GPU");
     if (comm->rank() < 2)
@@ -144,13 +144,13 @@ TEST(HierarchyFailures, AnAbortEndsThePartsUnlessTheyOutliveIt) {
 TEST(HierarchyFailures, AnAbortedGroupCanBeRenewed) {
   run_hosts(kTwoHosts, [](const auto& comm) {
     const auto meeting = comm->split({0, 1, 2, 3});
-    outlive(*comm, *meeting);
+    meeting->detach();
     if (comm->rank() == 3) comm->abort("once");
     if (comm->rank() != 3) {
       EXPECT_THROW(all_reduce(*comm), CommError);
     }
     meeting->barrier();
-    renew(*comm);
+    comm->renew();
     for (int i = 0; i < 3; ++i) all_reduce(*comm, 3000);
     comm->barrier();
   });

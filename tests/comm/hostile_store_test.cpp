@@ -107,10 +107,10 @@ TEST(HostileStore, WhoDoesNotKnowTheTokenIsNotTakenForARank) {
     std::string token;
     std::string says;
   };
-  const std::string refusal = "no rank of this job wrote what its store holds under";
+  const std::string refusal = "was not written by a rank of this job";
   for (const Row& row :
        {Row{"of no token", "", refusal}, Row{"of another token", kTokens[1], refusal},
-        Row{"of the token", kTokens[0], "rank 1 asks to talk through '?[31mpoison'"}}) {
+        Row{"of the token", kTokens[0], "rank 1 asks for the backend '?[31mpoison'"}}) {
     ProcessesOptions options{.env = {{"ACCELERATE_JOB_TOKEN", kTokens[0]}}};
     if (!row.token.empty()) options.env["TEST_STRANGER"] = row.token;
     const auto rank = run_processes(2, "meet_a_stranger", options).front();
@@ -166,9 +166,8 @@ std::string said_of(const std::string& poison, int poisoned,
   };
   set("accelerate/joined/", "1");
   set("shared_memory/", poison);
-  return testing::message_of<CommError>([&] {
-    (void)make_shared_memory_communicator(store, peers->index(), 2, 3s, peers);
-  });
+  return testing::message_of<CommError>(
+      [&] { (void)make_shared_memory_communicator(store, peers->index(), 2, 3s, peers); });
 }
 
 // Numbers that are no rank's, types that do not fit, memory that holds no control block.
@@ -194,7 +193,7 @@ TEST(HostileStore, WhatItSaysOfMemoryIsNotBelieved) {
     }
     for (const auto& poison : of_a_peer) {
       if (rank == 1) break;
-      EXPECT_PRED_FORMAT2(::testing::IsSubstring, "rank 1 says of its memory what no rank",
+      EXPECT_PRED_FORMAT2(::testing::IsSubstring, "an invalid memory note for rank 1",
                           said_of(poison, 1, hosts.peers))
           << poison;
     }
@@ -206,14 +205,15 @@ TEST(HostileStore, WhatItSaysOfMemoryIsNotBelieved) {
              std::to_string(size) + "]}";
     };
     for (const auto& [poison, says] : std::vector<std::pair<std::string, std::string>>{
-             {R"({"index":0,"cores":[0]})", "rank 0 says of its memory what no rank"},
-             {R"({"index":0,"cores":[0],"block":[0,1,2]})", "rank 0 says of its memory"},
-             {R"({"index":0,"cores":[0],"block":[0,1,2,"a"]})", "rank 0 says of its memory"},
-             {R"({"index":0,"cores":[0],"block":[0,1,2,-4]})", "rank 0 says of its memory"},
-             {block(extent.offset, 64), "rank 0 says of its memory"},
-             {block(extent.offset + 1, bytes), "rank 0 says of its memory"},
+             {R"({"index":0,"cores":[0]})", "an invalid memory note for rank 0"},
+             {R"({"index":0,"cores":[0],"block":[0,1,2]})", "an invalid memory note for rank 0"},
+             {R"({"index":0,"cores":[0],"block":[0,1,2,"a"]})",
+              "an invalid memory note for rank 0"},
+             {R"({"index":0,"cores":[0],"block":[0,1,2,-4]})", "an invalid memory note for rank 0"},
+             {block(extent.offset, 64), "an invalid memory note for rank 0"},
+             {block(extent.offset + 1, bytes), "an invalid memory note for rank 0"},
              {block(std::uint64_t{1} << 60, bytes), "there is no shared memory of"},
-             {block(extent.offset, bytes), "is something else"}}) {
+             {block(extent.offset, bytes), "where there is no control block"}}) {
       EXPECT_PRED_FORMAT2(::testing::IsSubstring, says, said_of(poison, 0, hosts.peers)) << poison;
     }
     over.count_down();

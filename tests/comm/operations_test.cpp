@@ -90,6 +90,15 @@ TEST(Operations, PadGrowsToTheLargestRank) {
   });
 }
 
+TEST(Operations, SliceTensorsTakesTheSameRowsOfEach) {
+  const Batch batch{torch::arange(8).reshape({4, 2}), torch::arange(4), "kept"};
+  const auto rows = slice_tensors(batch, 1, 3);
+  EXPECT_TRUE(rows.ids.equal(torch::tensor({2, 3, 4, 5}).reshape({2, 2})));
+  EXPECT_TRUE(rows.mask.equal(torch::tensor({1, 2})));
+  EXPECT_EQ(rows.note, "kept");
+  EXPECT_EQ(batch.mask.size(0), 4) << "the argument is left alone";
+}
+
 TEST(Operations, PadRefusesOtherDimensionsThatDiffer) {
   run_ranks(2, [](Communicator& comm) {
     EXPECT_THROW((void)pad_across_processes(comm, torch::ones({2, comm.rank() + 1})), CommError);

@@ -73,7 +73,7 @@ TEST_F(SealedStoreOf, AJobRefusesWhatItsRanksDidNotWrite) {
     return message_of<CommError>([&] { (void)store->get(key); });
   };
   open->set("b", original);  // Under another key.
-  EXPECT_NE(refusal("b").find("wrote what its store holds under 'b'"), std::string::npos);
+  EXPECT_NE(refusal("b").find("value under 'b' was not written"), std::string::npos);
   for (std::size_t at = 0; at < original.size(); ++at) {
     auto changed = original;
     changed[at] ^= 1;
@@ -122,7 +122,7 @@ TEST(SealedStore, KeepsGlooFromReadingAddressesOfStrangers) {
   }
   for (auto& rank : ranks) {
     const auto text = rank.get();
-    EXPECT_NE(text.find("no rank of this job wrote"), std::string::npos) << text;
+    EXPECT_NE(text.find("was not written by a rank of this job"), std::string::npos) << text;
   }
 }
 

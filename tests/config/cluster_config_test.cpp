@@ -202,10 +202,10 @@ INSTANTIATE_TEST_SUITE_P(
                   "line 3|unknown key 'fsdp_offload_param' in 'fsdp_config'|Did you mean "
                   "'fsdp_offload_params'?"},
         BadConfig{"NestedKeyAtTopLevel", "distributed_type: FSDP\nfsdp_version: 2\n",
-                  "line 2|unknown key 'fsdp_version'|belongs into the section 'fsdp_config'"},
+                  "line 2|unknown key 'fsdp_version'|belongs in the section 'fsdp_config'"},
         BadConfig{"TopLevelKeyNested",
                   "distributed_type: FSDP\nfsdp_config:\n  mixed_precision: bf16\n",
-                  "line 3|belongs into the top level"},
+                  "line 3|belongs at the top level"},
         BadConfig{"SectionIsNoMap", "distributed_type: FSDP\nfsdp_config: full_shard\n",
                   "line 2|'fsdp_config' is 'full_shard'|fsdp_version"},
         BadConfig{"SectionIsAList", "distributed_type: FSDP\ndeepspeed_config: [1]\n",
@@ -218,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "distributed_type: FSDP\nfsdp_config: {fsdp_version: 1, version: 2}\n",
                   "line 2|are the same key"},
         BadConfig{"DuplicateKey", "distributed_type: NO\nuse_cpu: true\nuse_cpu: false\n",
-                  "line 3|stands there twice|line 2"},
+                  "line 3|appears twice|line 2"},
         BadConfig{"BooleanIsAWord", "distributed_type: NO\nuse_cpu: maybe\n",
                   "line 2|'use_cpu' is 'maybe'|true or false"},
         BadConfig{"BooleanIsAList", "distributed_type: NO\nuse_cpu: [true]\n",
@@ -315,7 +315,7 @@ TEST(ConfigKey, EveryKeyStandsInTheDocumentation) {
   const std::string page = file_text(ACCELERATE_SOURCE_DIR "/docs/config_keys.md");
   EXPECT_EQ(config_keys().size(), 112u);
   for (const ConfigKey& key : config_keys()) {
-    EXPECT_NE(page.find("| `" + key.name + "` |"), std::string::npos)
+    EXPECT_NE(page.find("| `" + key.name + "` | " + key.doc), std::string::npos)
         << key.section << " " << key.name;
     for (const auto& alias : key.aliases)
       EXPECT_NE(page.find("`" + alias + "`"), std::string::npos) << alias;

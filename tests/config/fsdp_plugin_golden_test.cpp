@@ -45,8 +45,8 @@ MixedPrecisionPolicy policy_in(const Json& object) {
 }
 
 template <typename Enum>
-void take(const Json& arguments, const char* key, std::optional<Enum>& field) {
-  if (arguments.contains(key)) field = parse_enum<Enum>(arguments[key].get<std::string>()).value();
+void take(const Json& arguments, const char* key, std::optional<Word<Enum>>& field) {
+  if (arguments.contains(key)) field = Word<Enum>(arguments[key].get<std::string>());
 }
 
 void take_flag(const Json& arguments, const char* key, std::optional<bool>& field) {
@@ -167,7 +167,7 @@ std::string refused_here_alone(const Json& row) {
   if (arguments.contains("sharding_strategy") && fields["fsdp_version"] == 1 &&
       is_strategy(arguments.value("reshard_after_forward", Json())) &&
       arguments["sharding_strategy"] != arguments["reshard_after_forward"]) {
-    return "two names of one thing";
+    return "two names of the same setting";
   }
   return "";
 }

@@ -71,7 +71,7 @@ TEST(Collators, NameTheColumnThatMakesNoTensor) {
   expect_has(refusal(padding, {Row{{"input_ids", Value::List{1, 2.5}}}}),
              "'input_ids' has a list; allowed are lists of integers");
   expect_has(refusal(padding, {Row{{"input_ids", Numbers{1}}, {"text", "x"}}}),
-             "'text' has a string, of which no tensor is made");
+             "'text' has a string, which cannot become a tensor");
   expect_has(refusal(padding, {Row{{"input_ids", "x"}}}),
              "'input_ids' has a string; allowed are lists of integers");
   EXPECT_THROW((void)padding({Row{{"other", 1}}}), UsageError);

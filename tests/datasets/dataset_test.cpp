@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/datasets/dataset_dict.h"
+#include "accelerate/datasets/repository/split_name.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
 
@@ -212,7 +213,7 @@ TEST(Dataset, EncodesClasses) {
   EXPECT_EQ(chosen[0], (Row{{"n", 3}, {"label", 1}}));
   expect_has(
       message_of<UsageError>([&] { (void)sample().slice(0, 0).class_encode_column("text"); }),
-      "has no values, of which classes could be made");
+      "has no values to make classes of");
 }
 
 TEST(Dataset, ConcatenatesOnlyWhatIsAlike) {
@@ -245,6 +246,14 @@ TEST(Dataset, SplitsAndShufflesByTheSeed) {
   EXPECT_THROW((void)dataset.train_test_split({.test_size = 10}), UsageError);
   EXPECT_THROW((void)dataset.train_test_split({.test_size = 1.5}), UsageError);
   EXPECT_THROW((void)dataset.train_test_split({.stratify_by_column = "label"}), UsageError);
+}
+
+TEST(Dataset, IsPushedOnlyAsASplitThatLoadDatasetTakes) {
+  for (const char* name : {"train", "a.b", "a_1", "ä"}) EXPECT_TRUE(detail::is_split_name(name));
+  for (const char* name : {"", ".a", "a.", "a..b", "a-b", "a/b"}) {
+    expect_has(message_of<UsageError>([&] { (void)sample().push_to_hub("me/data", {}, name); }),
+               "cannot be a file's name");
+  }
 }
 
 TEST(Dataset, IsReadByThreadsAtOnce) {

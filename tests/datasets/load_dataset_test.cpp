@@ -111,7 +111,7 @@ TEST_F(LoadDataset, SaysWhereCsvIsDamaged) {
   LoadDatasetOptions options;
   options.features = Features{{"other", Feature::integer()}};
   expect_has(fault("csv", "a\n1\n", options),
-             "the columns are a, and those of .features or of the file before are other: int64");
+             "the columns are a, but .features or the previous file has other: int64");
   for (const auto& [delimiter, quote] : {std::pair{'"', '"'}, {'\n', '"'}, {',', '\r'}}) {
     options = {.csv = {.delimiter = delimiter, .quote = quote}};
     EXPECT_THROW((void)load("csv", "a\n1\n", options), UsageError);
@@ -176,11 +176,10 @@ TEST_F(LoadDataset, SaysWhereJsonIsDamaged) {
   expect_has(fault("json", "[{\"a\": 1}\n{\"a\": 2}]"),
              "line 2, column 1: a comma is missing before this row");
   expect_has(fault("json", "[,{\"a\": 1}]"), "a comma stands where a row is expected");
-  expect_has(fault("json", "{\"a\": 1, \"a\": 2}"),
-             "line 1, column 1: the key 'a' stands there twice");
+  expect_has(fault("json", "{\"a\": 1, \"a\": 2}"), "line 1, column 1: the key 'a' appears twice");
   expect_has(fault("json", "{\"a\": [1, \"x\"]}"),
              "'a' is a list of values that have no type in common");
-  expect_has(fault("json", "{\"a\": 1}\n{\"a\": }\n"), "data, line 2, column 1: is no JSON");
+  expect_has(fault("json", "{\"a\": 1}\n{\"a\": }\n"), "data, line 2, column 1: is not valid JSON");
   expect_has(fault("json", "[{\"a\": 1}, {\"a\": 1}"), "the list of rows is not closed");
   expect_has(fault("json", "{\"a\": 1}\n  {\"a\": \"b}\n"),
              "line 2, column 9: a string is not closed");
@@ -193,7 +192,7 @@ TEST_F(LoadDataset, SaysWhereJsonIsDamaged) {
       fault("json", "{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
       "line 1");
   expect_has(fault("json", "[{\"a\": 1}] {\"a\": 2}"), "something follows the list of rows");
-  expect_has(fault("json", "{\"a\": \"\xff\"}"), "is no JSON");
+  expect_has(fault("json", "{\"a\": \"\xff\"}"), "is not valid JSON");
   LoadDatasetOptions options;
   options.json.field = "rows";
   expect_has(fault("json", "{\"data\": []}", options), "there is no 'rows'");
@@ -414,7 +413,7 @@ TEST_F(LoadDataset, OfParquetSaysWhatToInstallOrReads) {
     expect_has(error.what(), "pip install pyarrow");
     GTEST_SKIP() << error.what();
   }
-  expect_has(fault("parquet", "PAR1 is not enough"), "is no Parquet, or damaged");
+  expect_has(fault("parquet", "PAR1 is not enough"), "is not Parquet, or is damaged");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST(MergeWeights, WhatItDoesNotMergeIsRefusedAndNothingWritten) {
              {.files = {{"x.safetensors", "x.safetensors"}, {"y.safetensors", "x.safetensors"}}});
        },
        {},
-       "says that 'y.safetensors' is in x.safetensors, which does not have it"},
+       "lists 'y.safetensors' in x.safetensors, but x.safetensors does not contain it"},
       {"a folder above the shards",
        [](const Path& p) {
          std::filesystem::create_directories(p / "logs");

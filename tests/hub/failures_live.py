@@ -123,7 +123,7 @@ ROWS = {
     "private without a token": ([], {"id": "acme/private-model", "token": ""}, {}, ("HubError", "40[14].*private.*accelerate hub login")),
     "gated": ([], {"id": "acme/gated-model", "token": "hf_stranger_secret"}, {}, ("HubError", "accept it on the repository's page")),
     "forbidden": ([("HEAD", 9, {"status": 403})], ONCE, {}, ("HubError", "403.*settings/tokens")),
-    "no such repository": ([], {"id": "acme/none"}, {}, ("HubError", "404.*none of this name")),
+    "no such repository": ([], {"id": "acme/none"}, {}, ("HubError", "404.*no repository with this name")),
     "no such revision": ([], {"revision": "v9"}, {}, ("HubError", "404.*no revision 'v9'")),
     "no such file": ([], {"file": "x/none.bin"}, {}, ("HubError", "404.*no file 'x/none.bin'")),
     "429 that goes away": ([("HEAD", 1, {"status": 429, "headers": {"Retry-After": "1"}})], RETRIES, {}, OK),
@@ -146,11 +146,11 @@ ROWS = {
     "longer once": ([(STORE, 1, {"status": 200, "body": "x" * 2_000_000})], ONCE, {}, OK),
     "a token said back": ([("HEAD", 9, {"status": 403, "headers": {"X-Error-Message": f"bad token {TOKEN}"}})], ONCE, {}, ("HubError", r"bad token \[token\]")),
     "a next page that is none": ([("tree", 1, {"status": 200, "headers": {"Link": '<ftp://x/next>; rel="next"'}, "body": "[]"})],
-                                 ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "names no next page")),
+                                 ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "has an invalid link to the next page")),
     "a size that is none": ([("tree", 1, {"status": 200, "body": json.dumps([{"type": "file", "path": "x", "size": -1, "oid": "a" * 40}])})],
                             ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "has no size for 'x'")),
     "a length that lies": ([(STORE, 1, {"content_length": 2_000_000})], RETRIES, {}, OK),
-    "packed unasked": ([(RESOLVE, 99, {"gzip": True})], ONCE | {"file": "config.json"}, {}, ("NetworkError", "packs the content")),
+    "packed unasked": ([(RESOLVE, 99, {"gzip": True})], ONCE | {"file": "config.json"}, {}, ("NetworkError", "compresses the content")),
     "no commit": ([("HEAD", 9, {"no_commit_header": True})], ONCE, {}, ("NetworkError", "no commit or no ETag")),
     "no hub at all": ([("HEAD", 9, {"status": 200, "body": "", "headers": {}})], ONCE, {}, ("NetworkError", "HF_ENDPOINT")),
     "redirects in a circle": ([("HEAD", 99, {"redirect": f"/{REPO}/resolve/main/{BIG}"})], ONCE, {}, ("NetworkError", "more than 20 redirects")),
@@ -279,7 +279,7 @@ def check_offline(probe, home, files):
     expect(cache.run(revision="v9"), "HubError", "no revision 'v9'")  # Believed, whatever is cached.
     hub.close()
     expect(cache.run(**ONCE))
-    assert "what the cache has" in cache.output, "no warning"
+    assert "uses the cached copy of" in cache.output, "no warning"
     expect(cache.run(call="snapshot_download", **ONCE))
     expect(cache.run(id="acme/other", **ONCE), "NetworkError", "not in the cache, and the hub cannot be asked")
     expect(cache.run(force_download=True, **ONCE), "NetworkError", "no answer from")

@@ -5,8 +5,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
-#include "accelerate/launch/child.h"
 
 namespace accelerate {
 namespace {
@@ -19,7 +19,7 @@ TEST(Port, ThatIsFreeCanBeListenedOn) {
 
 TEST(Port, ThatSomebodyListensOnIsTaken) {
   const int port = free_port("127.0.0.1");
-  const detail::FileDescriptor listener(socket(AF_INET, SOCK_STREAM, 0));
+  const Descriptor listener(socket(AF_INET, SOCK_STREAM, 0));
   sockaddr_in name{};
   name.sin_family = AF_INET;
   name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -32,12 +32,6 @@ TEST(Report, HintsAtMemoryWhenARankIsKilled) {
   EXPECT_EQ(likely_cause(exited(0, 1)), "");
 }
 
-TEST(Report, JoinsNeighbours) {
-  EXPECT_EQ(ranges({0, 2, 3, 4, 5, 9}), "0, 2-5, 9");
-  EXPECT_EQ(ranges({0, 1}), "0, 1");
-  EXPECT_EQ(ranges({}), "");
-}
-
 TEST(Report, SaysWhatBecameOfTheOthers) {
   LaunchResult result;
   result.ranks = {exited(0, 0), exited(1, 3), exited(2, 7, true), exited(3, 1)};

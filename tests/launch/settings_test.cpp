@@ -235,7 +235,7 @@ TEST_F(Settings, RefuseWhatIsNotAllowed) {
                  "--enable_cpu_affinity and --no_cpu_affinity exclude");
   expect_refused({{"multi_gpu", "True"}, {"num_processes", "1"}}, "", "at least 2");
   expect_refused({{"multi_gpu", "True"}, {"gpu_ids", "3"}}, "", "'3'");
-  expect_refused({{"gpu_ids", "0,x"}}, "", "'x' is no GPU");
+  expect_refused({{"gpu_ids", "0,x"}}, "", "'x' is not the id of a GPU");
   expect_refused({{"gpu_ids", "0,0"}}, "", "twice");
   expect_refused({{"main_process_port", "65536"}}, "", "between 0 and 65535");
   expect_refused({{"num_cpu_threads_per_process", "0"}}, "",

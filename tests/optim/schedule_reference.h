@@ -123,17 +123,8 @@ inline SchedulerOptions scheduler_options(Args& args) {
   SchedulerOptions options;
   args.take("num_warmup_steps", options.num_warmup_steps);
   args.take("num_training_steps", options.num_training_steps);
-  SchedulerKwargs& more = options.scheduler_specific_kwargs;
-#define ACCELERATE_TAKE(field) args.take(#field, more.field)
-  ACCELERATE_TAKE(num_cycles), ACCELERATE_TAKE(power), ACCELERATE_TAKE(lr_end);
-  ACCELERATE_TAKE(min_lr), ACCELERATE_TAKE(min_lr_rate), ACCELERATE_TAKE(warmup_lr_rate);
-  ACCELERATE_TAKE(timescale), ACCELERATE_TAKE(num_decay_steps), ACCELERATE_TAKE(num_stable_steps);
-  ACCELERATE_TAKE(warmup_type), ACCELERATE_TAKE(decay_type), ACCELERATE_TAKE(min_lr_ratio);
-  ACCELERATE_TAKE(mode), ACCELERATE_TAKE(factor), ACCELERATE_TAKE(patience);
-  ACCELERATE_TAKE(threshold), ACCELERATE_TAKE(threshold_mode), ACCELERATE_TAKE(cooldown);
-  ACCELERATE_TAKE(eps), ACCELERATE_TAKE(warmup), ACCELERATE_TAKE(max_lr);
-  ACCELERATE_TAKE(smooth), ACCELERATE_TAKE(window_size), ACCELERATE_TAKE(reset_start);
-#undef ACCELERATE_TAKE
+  detail::visit_fields(options.scheduler_specific_kwargs,
+                       [&args](const char* name, auto& field) { args.take(name, field); });
   return options;
 }
 

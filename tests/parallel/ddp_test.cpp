@@ -198,7 +198,7 @@ TEST(StaticGraph, ARankWithoutInputsInTheFirstStepMayNotUseWhatNoOtherDoes) {
       replica.engine.finish_shadow();
       const auto text =
           message_of<UsageError>([&] { replica.backward(replica.use(replica.right, 1)); });
-      EXPECT_TRUE(says(text, "on no rank in the first step of the others")) << text;
+      EXPECT_TRUE(says(text, "no other rank used them in its own first step")) << text;
       EXPECT_TRUE(says(text, "1.weight")) << text;
     }
   });

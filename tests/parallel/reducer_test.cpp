@@ -113,8 +113,8 @@ TEST(ReducerOracle, EqualsC10dBitForBitOnTwoRanks) {
     reducer.finish();
 
     auto group =
-        c10::make_intrusive<c10d::ProcessGroup>(c10d_store(*comm), comm->rank(), comm->size());
-    group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, c10d_backend(*comm));
+        c10::make_intrusive<c10d::ProcessGroup>(comm->c10d()->store, comm->rank(), comm->size());
+    group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, comm->c10d()->backend);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     auto parameters = theirs->parameters();
     const std::vector<std::vector<std::size_t>> buckets = {{0, 1, 2, 3}};

@@ -145,7 +145,7 @@ TEST(SyncBatchNorm, NormalisesOverAllRanksAgainOnceTheirGroupWasRenewed) {
     const auto before = norm(x);
     if (comm->rank() == 1) comm->abort("out of memory");
     EXPECT_THROW(comm->barrier(), CommError);
-    renew(*comm);
+    comm->renew();
     for (int i = 0; i < 2; ++i) EXPECT_TRUE(norm(x).equal(before));
     EXPECT_TRUE(before.allclose(x)) << "alone, it would be 0";
   });

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "accelerate/base/error.h"
+#include "accelerate/parallel/sharded/module_tree.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/reference.h"

@@ -202,7 +202,7 @@ TEST(GradScaler, BadUseEndsInASentence) {
       {"growth", [] { make_scaler({.growth_factor = 1}); }, "growth_factor is 1"},
       {"backoff", [] { make_scaler({.backoff_factor = 1}); }, "between 0 and 1"},
       {"interval", [] { make_scaler({.growth_interval = 0}); }, "growth_interval is 0"},
-      {"state", [] { make_scaler().load_state_dict({.scale = -1}); }, "init_scale is -1"},
+      {"state", [] { make_scaler().load_state_dict({.scale = -1}); }, "GradScaler: scale is -1"},
       {"no loss", [] { make_scaler().unscale_(&kFirst, {}); }, "accelerator.backward(loss)"},
       {"not checked", [] { (void)make_scaler().found_inf(&kFirst); }, "unscale_"},
       {"fp16 gradients",

@@ -72,7 +72,7 @@ TEST(TrainerState, RefusesWhatIsNone) {
   for (const char* text : {"", "{", "[]", "{}", R"({"log_history": 7})"}) {
     const auto path = folder.write("trainer_state.json", text);
     const auto message = message_of<ConfigError>([&] { (void)read_trainer_state(path); });
-    EXPECT_NE(message.find("is no state of a Trainer"), std::string::npos) << text;
+    EXPECT_NE(message.find("is not a Trainer state"), std::string::npos) << text;
   }
 }
 

@@ -1,16 +1,17 @@
 // PartialState: what it reads from the environment, and its printed form.
 #include "accelerate/state/partial_state.h"
 
-#include <gtest/gtest.h>
 #include <ATen/Parallel.h>
+#include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <iostream>
 #include <thread>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
-#include "accelerate/launch/cpu_affinity.h"
+#include "accelerate/machine/cpu_affinity.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {
@@ -50,6 +51,28 @@ RANK_MAIN(end_and_begin_again) {
     }
   }
   return 0;
+}
+
+// What an inference program does by rank, without an Accelerator.
+RANK_MAIN(work_by_rank) {
+  const PartialState state;
+  const std::vector<int> mine = state.split_between_processes(std::vector<int>{1, 2, 3});
+  state.print("split", mine.size(), "of", 3, "on", state.num_processes());
+  const auto chosen = state.on_process([](int x) { return 2 * x; }, 1)(21);
+  if (chosen.has_value() != (state.process_index() == 1)) return 3;
+  {
+    const auto scope = state.main_process_first();
+  }
+  state.wait_for_everyone();
+  return 0;
+}
+
+TEST(PartialState, SplitsPrintsAndChoosesByRank) {
+  const auto ranks =
+      testing::run_processes(2, "work_by_rank", {.env = {{"ACCELERATE_USE_CPU", "1"}}});
+  for (const auto& rank : ranks) EXPECT_EQ(rank.exit_code, 0) << rank.err;
+  EXPECT_EQ(ranks[0].out, "split 2 of 3 on 2\n");
+  EXPECT_EQ(ranks[1].out, "");
 }
 
 TEST(PartialState, OneProcessBeginsAndEndsGroupsAsOftenAsItLikes) {

@@ -23,7 +23,7 @@ struct Seat {
 
 std::shared_ptr<Communicator> join(const Communicator& flat, const Seat& seat) {
   if (seat.size == 1) return single_communicator();
-  auto store = c10::make_intrusive<c10d::PrefixStore>(seat.prefix, c10d_store(flat));
+  auto store = c10::make_intrusive<c10d::PrefixStore>(seat.prefix, flat.c10d()->store);
   if (seat.engine == Engine::gloo) {
     return make_gloo_communicator(store, seat.rank, seat.size, seat.timeout, seat.address);
   }

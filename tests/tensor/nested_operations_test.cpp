@@ -163,7 +163,7 @@ TEST(NestedOperations, RefuseBadInputWithASentence) {
         (void)concatenate(std::vector<Named>{{{"a", torch::ones({1})}}, {{"b", torch::ones({1})}}});
       },
       "the first has the keys 'a', another one 'b'");
-  refused([] { (void)pad_input_tensors(torch::ones({3}), 4, 2); }, "[3] has not the 4 rows");
+  refused([] { (void)pad_input_tensors(torch::ones({3}), 4, 2); }, "[3] does not have the 4 rows");
   refused([] { (void)pad_input_tensors(torch::ones({0}), 0, 2); }, "at least one is needed");
   refused([] { (void)pad_input_tensors(torch::ones({}), 1, 2); }, "rows along dim 0");
   refused([] { (void)pad_input_tensors(torch::ones({3}), 3, 0); }, "num_processes is 0");

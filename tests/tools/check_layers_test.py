@@ -6,6 +6,7 @@ from trees import check
 SOUND = {
     "accelerate/accelerate.h": '#pragma once\n#include "accelerate/comm/a.h"\n',
     "accelerate/base/a.h": "#pragma once\n#include <string>\n",
+    "accelerate/base/c.h": '#pragma once\n#include "accelerate/base/a.h"\n',
     "accelerate/comm/a.h": '#pragma once\n#include <ATen/core/Tensor.h>\n#include "accelerate/base/a.h"\n',
     "accelerate/comm/a.cpp": '#include <torch/torch.h>\n#include "accelerate/comm/a.h"\n',
     "accelerate/parallel/gradients/a.h": "#pragma once\n",
@@ -41,6 +42,11 @@ class CheckLayers(unittest.TestCase):
                 self.assertIn(words, result.stdout)
                 self.assertIn(name, result.stdout)
                 self.assertIn(" 1 faults", result.stdout)
+
+    def test_shows_the_way_around_a_circle_of_files(self):
+        result = check("check_layers.py", SOUND | {"accelerate/base/a_impl.h": '#pragma once\n#include "accelerate/base/c.h"'})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("include one another: accelerate/base/a -> accelerate/base/c -> accelerate/base/a;", result.stdout)
 
 
 if __name__ == "__main__":

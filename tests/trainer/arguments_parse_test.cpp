@@ -224,7 +224,7 @@ TEST(PythonArguments, AreWarnedOfWhenTheyChangeNoResult) {
 
 TEST(PythonArguments, AreRefusedWithACureOtherwise) {
   expect_has(refusal_of_words<TrainingArguments>({"--optim_target_modules", "all-linear"}),
-             "--optim_target_modules is 'all-linear'; it belongs to Python alone.");
+             "--optim_target_modules is 'all-linear'; only Python's Trainer has it.");
   expect_has(refusal_of_words<TrainingArguments>({"--enable_jit_checkpoint"}), "save_steps");
 }
 
@@ -267,10 +267,10 @@ TEST(ParseFile, FaultsHaveFileAndLine) {
              "args.yaml, line 2: unknown argument 'learning_rat'. Did you mean 'learning_rate'?");
   expect_has(refusal_of_file("seed: x\n"), "args.yaml, line 1: 'seed' is 'x'");
   expect_has(refusal_of_file("eval_strategy: no\nevaluation_strategy: no\n"),
-             "stands there already");
+             "which the file has already");
   expect_has(refusal_of_file("\n\nlr_scheduler_kwargs: {a: 1}\n"), "line 3");
   expect_has(refusal_of_file("- a\n"), "allowed are names and values");
-  expect_has(refusal_of_file("optim_target_modules: [a]\n"), "belongs to Python alone");
+  expect_has(refusal_of_file("optim_target_modules: [a]\n"), "only Python's Trainer has it");
   expect_has(message_of<ConfigError>([] { (void)parse_file<TrainingArguments>("none.json"); }),
              "'none.json', cannot be read");
 }

@@ -82,7 +82,7 @@ TEST(ResumeOption, IsNowhereTheNewestOrAFolder) {
 TEST(Word, SaysWhatIsAllowedAndTheNearest) {
   const auto message =
       testing::message_of<ConfigError>([] { (void)Args{.eval_strategy = "epochs"}; });
-  expect_has(message, "'epochs' is none of no, steps, epoch. Did you mean 'epoch'?");
+  expect_has(message, "'epochs' is not one of no, steps, epoch. Did you mean 'epoch'?");
   EXPECT_EQ(Args{.save_strategy = "BEST"}.save_strategy, SaveStrategy::best);
 }
 

@@ -101,7 +101,8 @@ TEST(Metrics, NameTheLabelThatIsNoClassItsRowAndWhatIsAllowed) {
 TEST(Metrics, NameThePredictionThatIsNoClass) {
   EXPECT_TRUE(
       has(refusal(F1({.num_classes = 3}), longs({0, 3}), longs({0, 1})), "prediction 3 of row 1"));
-  EXPECT_TRUE(has(refusal(F1(), longs({0, std::int64_t{1} << 40}), longs({0, 1})), "is no class"));
+  EXPECT_TRUE(
+      has(refusal(F1(), longs({0, std::int64_t{1} << 40}), longs({0, 1})), "is not a class"));
 }
 
 TEST(Metrics, RefuseShapesThatDoNotFit) {

@@ -78,13 +78,10 @@ class SharedMemoryBackend final : public c10d::Backend {
       : Backend(rank, size), group_(std::move(group)), timeout_(timeout) {}
   ~SharedMemoryBackend() override { group_->engine().leave(); }
 
-  [[nodiscard]] const std::shared_ptr<SharedGroup>& group() const { return group_; }
-
   const std::string getBackendName() const override { return "shared_memory"; }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void abort() override { group_->engine().abort("it gave up"); }
   void shutdown() override { group_->engine().leave(); }
-  Engine& engine() { return group_->engine(); }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     const at::Tensor tensor = only(tensors);
@@ -112,26 +109,28 @@ class SharedMemoryBackend final : public c10d::Backend {
   WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                const c10d::ReduceScatterOptions& options) override {
     check_whole(output, input);
-    return reduce_scatter_parts(output, input, parts_of(input, size_), {input}, options.reduceOp);
-  }
-
-  WorkPtr reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
-                         const c10d::ReduceScatterOptions& options) override {
-    const at::Tensor output = only(outputs);
-    return reduce_scatter_parts(output, {}, addresses_of(only(inputs), output, size_), only(inputs),
-                                options.reduceOp);
+    const Part part = part_of(output);
+    const Reduction reduction = reduction_of(output, options.reduceOp);
+    return start(OpType::REDUCE_SCATTER, call_of(CallKind::reduce_scatter, input, reduction.op),
+                 kEveryone, {output}, {input},
+                 [seat = seat(), part, inputs = parts_of(input, size_),
+                  reduction](const Addresses& in_place) {
+                   return in_place.empty()
+                              ? staged_reduce_scatter(seat, part, inputs, reduction)
+                              : in_place_reduce_scatter(seat, part, in_place, reduction);
+                 });
   }
 
   WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
                           const c10d::AllgatherOptions&) override {
     check_whole(input, output);
-    return all_gather_parts(parts_of(output, size_), {output}, input);
-  }
-
-  WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs,
-                    const c10d::AllgatherOptions&) override {
-    const at::Tensor input = only(inputs);
-    return all_gather_parts(addresses_of(only(outputs), input, size_), only(outputs), input);
+    const Part part = part_of(input);
+    return start(
+        OpType::ALLGATHER, call_of(CallKind::all_gather, input), kEveryone, {output}, {input},
+        [seat = seat(), outputs = parts_of(output, size_), part](const Addresses& in_place) {
+          return in_place.empty() ? staged_all_gather(seat, outputs, part)
+                                  : in_place_all_gather(seat, outputs, in_place, part.bytes);
+        });
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
@@ -184,12 +183,9 @@ class SharedMemoryBackend final : public c10d::Backend {
 
   WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_rows,
                         std::vector<int64_t>& input_rows, const c10d::AllToAllOptions&) override {
-    if (!output_rows.empty() || !input_rows.empty()) {
-      return all_to_all_uneven(split(output, output_rows), split(input, input_rows),
-                               {output, input});
-    }
     const std::size_t bytes = checked(input).nbytes() / static_cast<std::size_t>(size_);
-    if (input.numel() % size_ != 0 || checked(output).nbytes() != input.nbytes()) {
+    if (!output_rows.empty() || !input_rows.empty() || input.numel() % size_ != 0 ||
+        checked(output).nbytes() != input.nbytes()) {
       throw UsageError("all_to_all needs an input and an output of the same size, which the " +
                        std::to_string(size_) + " ranks divide without remainder");
     }
@@ -202,15 +198,6 @@ class SharedMemoryBackend final : public c10d::Backend {
                    return staged_all_to_all(seat, equal_parts(output, seat.size),
                                             equal_parts(input, seat.size), bytes);
                  });
-  }
-
-  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions&) override {
-    std::vector<Part> out, in;
-    Tensors keep = outputs;
-    keep.insert(keep.end(), inputs.begin(), inputs.end());
-    for (const auto& tensor : outputs) out.push_back(part_of(tensor));
-    for (const auto& tensor : inputs) in.push_back(part_of(tensor));
-    return all_to_all_uneven(std::move(out), std::move(in), std::move(keep));
   }
 
   WorkPtr barrier(const c10d::BarrierOptions&) override {
@@ -274,78 +261,6 @@ class SharedMemoryBackend final : public c10d::Backend {
     return call;
   }
 
-  WorkPtr reduce_scatter_parts(const at::Tensor& output, const at::Tensor& whole_input,
-                               Addresses inputs, Tensors keep, const c10d::ReduceOp& op) {
-    const Part part = part_of(output);
-    const Reduction reduction = reduction_of(output, op);
-    Call call = whole_input.defined() ? call_of(CallKind::reduce_scatter, whole_input, reduction.op)
-                                      : Call{CallKind::reduce_scatter,
-                                             reduction.dtype,
-                                             reduction.op,
-                                             false,
-                                             -1,
-                                             part.bytes * static_cast<std::size_t>(size_),
-                                             {}};
-    return start(OpType::REDUCE_SCATTER, call, kEveryone, {output}, std::move(keep),
-                 [seat = seat(), part, inputs, reduction](const Addresses& in_place) {
-                   return in_place.empty()
-                              ? staged_reduce_scatter(seat, part, inputs, reduction)
-                              : in_place_reduce_scatter(seat, part, in_place, reduction);
-                 });
-  }
-
-  WorkPtr all_gather_parts(Addresses outputs, Tensors results, const at::Tensor& input) {
-    const Part part = part_of(input);
-    return start(
-        OpType::ALLGATHER, call_of(CallKind::all_gather, input), kEveryone, std::move(results),
-        {input}, [seat = seat(), outputs, part](const Addresses& in_place) {
-          return in_place.empty() ? staged_all_gather(seat, outputs, part)
-                                  : in_place_all_gather(seat, outputs, in_place, part.bytes);
-        });
-  }
-
-  // Splits `whole` by numbers of rows of dimension 0; into equal parts if `rows` is empty.
-  [[nodiscard]] std::vector<Part> split(const at::Tensor& whole,
-                                        const std::vector<int64_t>& rows) const {
-    if (rows.empty() && checked(whole).numel() % size_ == 0) return equal_parts(whole, size_);
-    std::int64_t all = 0;
-    for (const std::int64_t count : rows) all += count;
-    if (rows.size() != static_cast<std::size_t>(size_) || whole.dim() == 0 ||
-        all != whole.size(0) ||
-        std::any_of(rows.begin(), rows.end(), [](auto n) { return n < 0; })) {
-      throw UsageError("all_to_all was given numbers of rows that do not divide the tensor's " +
-                       std::to_string(whole.dim() == 0 ? 1 : whole.size(0)) + " rows among " +
-                       std::to_string(size_) + " ranks");
-    }
-    const std::size_t row = all == 0 ? 0 : checked(whole).nbytes() / static_cast<std::size_t>(all);
-    std::vector<Part> parts;
-    std::byte* next = data_of(whole);
-    for (const std::int64_t count : rows) {
-      parts.push_back({next, static_cast<std::size_t>(count) * row});
-      next += parts.back().bytes;
-    }
-    return parts;
-  }
-
-  // Every rank makes as many rounds as the largest part of any rank needs. So the ranks exchange
-  // their sizes first.
-  WorkPtr all_to_all_uneven(std::vector<Part> outputs, std::vector<Part> inputs, Tensors keep) {
-    if (outputs.size() != static_cast<std::size_t>(size_) || inputs.size() != outputs.size()) {
-      throw UsageError("all_to_all needs one input and one output for each of the " +
-                       std::to_string(size_) + " ranks");
-    }
-    const c10::ScalarType dtype = only_dtype_of(keep);
-    at::Tensor mine = sent_sizes(inputs, dtype);
-    at::Tensor all = at::empty({size_, mine.numel()}, at::kLong);
-    (void)_allgather_base(all, mine, {});
-    Call call{CallKind::all_to_all, dtype, {}, false, -1, 0, {}};
-    return start(OpType::ALLTOALL, call, kNobody, {}, std::move(keep),
-                 [seat = seat(), outputs, inputs, dtype, all](const Addresses&) {
-                   require_what_is_sent(seat.rank, outputs, dtype, all);
-                   return staged_all_to_all(seat, outputs, inputs, largest_sent(all));
-                 });
-  }
-
   WorkPtr start(OpType type, const Call& call, int read_in_place, Tensors results, Tensors inputs,
                 Operation::Make make) {
     auto keep = std::make_shared<std::pair<Tensors, Tensors>>(results, std::move(inputs));
@@ -368,24 +283,10 @@ class SharedMemoryBackend final : public c10d::Backend {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
-    const Founding& founding, const std::shared_ptr<LocalPeers>& peers) {
-  return c10::make_intrusive<SharedMemoryBackend>(std::make_shared<SharedGroup>(founding, peers),
-                                                  founding.rank, founding.size, founding.timeout);
-}
-
-std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend) {
-  auto* const ours = dynamic_cast<SharedMemoryBackend*>(&backend);
-  return ours != nullptr ? ours->group() : nullptr;
-}
-
-void require_presence_of(c10d::Backend& backend, const std::vector<int>& ranks) {
-  dynamic_cast<SharedMemoryBackend&>(backend).engine().require_presence_of(ranks);
-}
-
-void abort_because(c10d::Backend& backend, const std::string& reason) {
-  auto* const ours = dynamic_cast<SharedMemoryBackend*>(&backend);
-  ours != nullptr ? ours->engine().abort(reason) : backend.abort();
+c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(const Founding& founding,
+                                                             std::shared_ptr<SharedGroup> group) {
+  return c10::make_intrusive<SharedMemoryBackend>(std::move(group), founding.rank, founding.size,
+                                                  founding.timeout);
 }
 
 at::Tensor empty_for_peers(LocalPeers& peers, at::IntArrayRef sizes,

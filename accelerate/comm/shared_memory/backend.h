@@ -20,22 +20,12 @@ class LocalPeers;
 class SharedGroup;
 struct Founding;
 
-/// Makes the backend of a group of ranks of this host; `peers` has the processes of all its ranks.
-/// The backend takes contiguous CPU tensors of every dtype, and reduces the dtypes that kernels.h
-/// names. It uses tensors of SharedArena (from peers->arena()) without a copy. Errors are
-/// CommErrors. [collective] Cost: about 1 ms, and 1.3 MiB of memory per rank up to eight ranks.
+/// Makes the backend of ranks of this host over the memory that they share. It has the operations
+/// that a Communicator and c10d::Reducer call, and leaves c10d's other variants out. The backend
+/// takes contiguous CPU tensors of every dtype, and reduces the dtypes that kernels.h names. It
+/// uses tensors of SharedArena (of the group's peers) without a copy. Errors are CommErrors. Local.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(
-    const Founding& founding, const std::shared_ptr<LocalPeers>& peers);
-
-/// Returns the group of a backend that make_shared_memory_backend() made; null for other backends.
-[[nodiscard]] std::shared_ptr<SharedGroup> group_behind(c10d::Backend& backend);
-
-/// Throws CommError when one of `ranks` has given up, left or died. `backend` must come from
-/// make_shared_memory_backend().
-void require_presence_of(c10d::Backend& backend, const std::vector<int>& ranks);
-
-/// Aborts `backend`, and tells the peers `reason` if it is a shared-memory backend.
-void abort_because(c10d::Backend& backend, const std::string& reason);
+    const Founding& founding, std::shared_ptr<SharedGroup> group);
 
 /// Returns a tensor in memory that the peers can reach. Small tensors and tensors of other devices
 /// are in memory of LibTorch's allocator.

@@ -43,8 +43,8 @@ std::string to_text(const HostCard& card) {
 
 HostCard card_from(const std::string& text) {
   const auto lines = lines_of(text, 6);
-  return {untrusted_text(lines[0]), lines[1], lines[2],
-          lines[3],                 lines[4], untrusted_text(lines[5])};
+  return {untrusted_text(lines[0]), lines[1], lines[2], lines[3], lines[4],
+          untrusted_text(lines[5])};
 }
 
 std::string to_text(const HostVerdict& verdict) {

@@ -266,7 +266,7 @@ std::vector<Introduction> follow_introductions(const HostNotes& notes, int leade
   for (std::size_t of = 1; all.size() < of;) {
     SocketMessage message = hear_from(notes, leader, connection);
     const auto entries = entries_in(message.bytes);
-    if (entries.empty()) throw CannotShare(name_of(leader) + " passed on what is no introduction");
+    if (entries.empty()) throw CannotShare(name_of(leader) + " passed on an invalid introduction");
     for (auto& one : introductions_in(entries, message)) all.push_back(std::move(one));
     of = entries.front().of;
   }

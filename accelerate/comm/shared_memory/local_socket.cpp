@@ -22,7 +22,7 @@ constexpr int kKind = SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 [[noreturn]] void throw_socket_error(const char* what, int error) {
   throw CommError(std::string("cannot ") + what + " a local socket: " + std::strerror(error) +
-                  (error == EMFILE ? ". This process has as many files open as it may "
+                  (error == EMFILE ? ". This process has reached its limit of open files "
                                      "(RLIMIT_NOFILE): raise `ulimit -n`."
                                    : "."));
 }

@@ -62,9 +62,8 @@ std::string reason_in(const std::vector<HostCard>& cards) {
   return {};
 }
 
-[[noreturn]] void throw_unlikely(std::size_t rank, const std::string& what) {
-  throw CommError("in the store of the job rank " + std::to_string(rank) + " " + what +
-                  ", which no rank does. Does another program write to the store?");
+[[noreturn]] void throw_unlikely(const std::string& found) {
+  throw CommError("the job's store " + found + ". Does another program write to the store?");
 }
 
 // Checks the cards' names, which become names of sockets and the contents looked for in memory.
@@ -72,7 +71,7 @@ void check_names(const std::vector<HostCard>& cards) {
   for (std::size_t rank = 0; rank < cards.size(); ++rank) {
     for (const auto* name : {&cards[rank].socket, &cards[rank].token, &cards[rank].nonce}) {
       if (!key_from_digits(*name)) {
-        throw_unlikely(rank, "introduces itself by something else than random digits");
+        throw_unlikely("holds an invalid name for rank " + std::to_string(rank));
       }
     }
   }
@@ -85,13 +84,15 @@ void check_hosts(const std::vector<HostVerdict>& verdicts, const LocalPeers& pee
     const int leader = verdicts[rank].leader;
     if (leader < 0 || static_cast<std::size_t>(leader) > rank ||
         verdicts[static_cast<std::size_t>(leader)].leader != leader) {
-      throw_unlikely(rank, "has rank " + std::to_string(leader) + " as the lowest of its host");
+      throw_unlikely("holds an invalid lowest rank for the host of rank " + std::to_string(rank) +
+                     ": " + std::to_string(leader));
     }
     if (leader == verdicts[static_cast<std::size_t>(own)].leader) here.push_back(rank);
   }
   const auto mine = std::ranges::find(here, static_cast<std::size_t>(own)) - here.begin();
   if (std::ssize(here) != peers.size() || mine != peers.index()) {
-    throw_unlikely(here.back(), "is or is not on this host, other than it was met here");
+    throw_unlikely("and the meeting disagree on whether rank " + std::to_string(here.back()) +
+                   " is on this host");
   }
 }
 
@@ -161,7 +162,7 @@ class Meeting {
   [[nodiscard]] Introduction own_introduction() const {
     Descriptor memory(::fcntl(offer_.arena->fd(), F_DUPFD_CLOEXEC, 0));
     if (!memory.valid()) {
-      throw CommError("this process has as many files open as it may: raise `ulimit -n`.");
+      throw CommError("this process has reached its limit of open files: raise `ulimit -n`.");
     }
     return {notes_.rank(), std::move(memory), ProcessHandle::self(), offer_.proof.extent()};
   }
@@ -204,8 +205,8 @@ class Meeting {
               0) {
         continue;
       }
-      throw CannotShare("it does not find in the memory of rank " + std::to_string(ranks_[i]) +
-                        " what that has written there");
+      throw CannotShare("it cannot find the nonce of rank " + std::to_string(ranks_[i]) +
+                        " in that rank's memory");
     }
   }
 

@@ -14,7 +14,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/comm/shared_memory/available_memory.h"
+#include "accelerate/machine/memory.h"
 
 // The C library's headers may be too old for these; older kernels answer EINVAL.
 #ifndef MFD_NOEXEC_SEAL
@@ -32,9 +32,10 @@ constexpr const char* kWithoutIt = " ACCELERATE_COMM=gloo does without shared me
 std::string cure(int error) {
   switch (error) {
     case EMFILE:
-      return ". This process has as many files open as it may (RLIMIT_NOFILE): raise `ulimit -n`.";
+      return ". This process has reached its limit of open files (RLIMIT_NOFILE): raise "
+             "`ulimit -n`.";
     case ENFILE:
-      return ". The machine has as many files open as it may: raise fs.file-max.";
+      return ". The machine has reached its limit of open files: raise fs.file-max.";
     case ENOSYS:
     case EPERM:
       return ". The kernel has no memory files (Linux 3.17 has), or a sandbox refuses the call: "

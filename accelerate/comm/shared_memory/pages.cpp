@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <array>
 #include <atomic>
@@ -15,9 +14,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/round_up.h"
-#include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/objects.h"
-#include "accelerate/comm/shared_memory/backend.h"
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/shared_group.h"
@@ -39,11 +36,6 @@ std::size_t header_bytes(std::size_t ranks) {
 
 Gone* flags_at(std::byte* memory) {
   return std::launder(reinterpret_cast<Gone*>(memory));
-}
-
-std::shared_ptr<detail::SharedGroup> group_of(const Communicator& communicator) {
-  const auto backend = c10d_backend(communicator);
-  return backend ? detail::group_behind(*backend) : nullptr;
 }
 
 bool is_deserted(const Gone* flags, const LocalPeers& peers, const std::vector<int>& indices) {
@@ -188,12 +180,12 @@ class Founders {
 }  // namespace
 
 bool SharedPages::possible(const Communicator& communicator) {
-  return communicator.size() == 1 || group_of(communicator) != nullptr;
+  return communicator.size() == 1 || communicator.shared_group() != nullptr;
 }
 
 std::shared_ptr<SharedPages> SharedPages::create(Communicator& communicator, std::size_t bytes) {
   detail::refuse_after_fork("SharedPages::create");
-  if (const auto group = group_of(communicator)) {
+  if (const auto group = communicator.shared_group()) {
     return std::shared_ptr<SharedPages>(
         new SharedPages(Founders(communicator, *group, bytes).found()));
   }

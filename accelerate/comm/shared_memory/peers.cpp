@@ -30,7 +30,7 @@ LocalPeers::LocalPeers(std::shared_ptr<SharedArena> arena, std::vector<Peer> pee
   for (Peer& peer : peers) {
     if (can_shrink(peer.memory.get())) {
       throw CommError("the memory of " + peer.process.describe() +
-                      " is no memory file that is sealed against shrinking");
+                      " is not a memory file sealed against shrinking");
     }
     peers_.push_back(std::make_unique<Mapped>(std::move(peer)));
   }

@@ -21,7 +21,7 @@
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/staged_collectives.h"
 #include "accelerate/comm/untrusted_text.h"
-#include "accelerate/launch/topology.h"
+#include "accelerate/machine/topology.h"
 
 namespace accelerate::detail {
 namespace {
@@ -54,14 +54,13 @@ void require_presence(const Founding& founding, const LocalPeers& peers) {
   if (founding.size != peers.size()) return;
   for (int peer = 0; peer < peers.size(); ++peer) {
     if (!peers.is_alive(peer))
-      throw CommError("of the ranks that make a group, " + peers.describe(peer));
+      throw CommError("a rank that was to join the group has ended: " + peers.describe(peer));
   }
 }
 
 [[noreturn]] void throw_unlikely(int rank, const std::vector<std::uint8_t>& bytes) {
-  throw CommError("in the store of the job rank " + std::to_string(rank) +
-                  " says of its memory what no rank of this group does: " + untrusted_text(bytes) +
-                  ". Does another program write to the store?");
+  throw CommError("the job's store holds an invalid memory note for rank " + std::to_string(rank) +
+                  ": " + untrusted_text(bytes) + ". Does another program write to the store?");
 }
 
 // Waits for the note of `rank` and returns it. Throws CommError when some rank will never come.
@@ -204,9 +203,9 @@ Members members_of(const Founding& founding, const LocalPeers& peers) {
 std::byte* block_in(const Members& members, LocalPeers& peers, int size) {
   std::byte* base = peers.map(members.index.front(), members.block);
   if (ControlBlock::is_at(base, size)) return base;
-  throw CommError("where the store of the job has the memory of a group, in " +
+  throw CommError("the job's store gives an address where there is no control block, in " +
                   peers.describe(members.index.front()) +
-                  ", is something else. Does another program write to the store?");
+                  ". Does another program write to the store?");
 }
 
 }  // namespace

@@ -86,44 +86,6 @@ Addresses addresses_of(const Tensors& tensors, const at::Tensor& like, int size)
   return addresses;
 }
 
-c10::ScalarType only_dtype_of(const Tensors& tensors) {
-  const c10::ScalarType first = tensors.front().scalar_type();
-  for (const auto& tensor : tensors) {
-    if (tensor.scalar_type() == first) continue;
-    throw UsageError(std::string("the tensors of one all_to_all have one dtype, not ") +
-                     c10::toString(first) + " and " + c10::toString(tensor.scalar_type()));
-  }
-  return first;
-}
-
-at::Tensor sent_sizes(const std::vector<Part>& inputs, c10::ScalarType dtype) {
-  at::Tensor sizes = at::empty({static_cast<std::int64_t>(1 + inputs.size())}, at::kLong);
-  auto* next = sizes.mutable_data_ptr<std::int64_t>();
-  *next++ = static_cast<std::int64_t>(dtype);
-  for (const Part& part : inputs) *next++ = static_cast<std::int64_t>(part.bytes);
-  return sizes;
-}
-
-void require_what_is_sent(int rank, const std::vector<Part>& outputs, c10::ScalarType dtype,
-                          const at::Tensor& sent) {
-  const auto elements = [](std::size_t bytes, c10::ScalarType of) {
-    return std::to_string(bytes / c10::elementSize(of)) + " elements of " + c10::toString(of);
-  };
-  const auto* row = sent.const_data_ptr<std::int64_t>();
-  for (std::size_t peer = 0; peer < outputs.size(); ++peer, row += sent.size(1)) {
-    const auto theirs = static_cast<c10::ScalarType>(row[0]);
-    const auto bytes = static_cast<std::size_t>(row[1 + rank]);
-    if (theirs == dtype && bytes == outputs[peer].bytes) continue;
-    throw CommError("all_to_all: rank " + std::to_string(peer) + " sends " +
-                    elements(bytes, theirs) + " to rank " + std::to_string(rank) +
-                    ", which expects " + elements(outputs[peer].bytes, dtype));
-  }
-}
-
-std::size_t largest_sent(const at::Tensor& sent) {
-  return static_cast<std::size_t>(sent.narrow(1, 1, sent.size(1) - 1).max().item<std::int64_t>());
-}
-
 bool lie_side_by_side(const Addresses& parts, std::size_t bytes) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (parts[i] != parts[0] + i * bytes) return false;

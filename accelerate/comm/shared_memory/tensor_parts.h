@@ -40,17 +40,6 @@ template <typename Any>
 /// Returns the addresses of `tensors`. Throws UsageError unless there are `size` of them, each with
 /// as many elements and the dtype of `like`.
 [[nodiscard]] Addresses addresses_of(const Tensors& tensors, const at::Tensor& like, int size);
-/// Returns the dtype of all `tensors`. Throws UsageError if they differ in dtype.
-[[nodiscard]] c10::ScalarType only_dtype_of(const Tensors& tensors);
-/// Returns what a rank tells its peers before an uneven all_to_all, as int64: the dtype, then the
-/// number of bytes for each rank.
-[[nodiscard]] at::Tensor sent_sizes(const std::vector<Part>& inputs, c10::ScalarType dtype);
-/// Throws CommError unless every rank sends what `rank` expects: tensors of `dtype` with the sizes
-/// of `outputs`. `sent` has a row of sent_sizes() for each rank.
-void require_what_is_sent(int rank, const std::vector<Part>& outputs, c10::ScalarType dtype,
-                          const at::Tensor& sent);
-/// Returns the size in bytes of the largest part that any rank sends. `sent` as above.
-[[nodiscard]] std::size_t largest_sent(const at::Tensor& sent);
 /// Whether each part of `bytes` begins where the one before ends.
 [[nodiscard]] bool lie_side_by_side(const Addresses& parts, std::size_t bytes);
 

@@ -2,7 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include <atomic>
 #include <cstring>
@@ -11,8 +10,6 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/c10d_communicator.h"
-#include "accelerate/comm/shared_memory/backend.h"
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/shared_group.h"
@@ -44,8 +41,7 @@ struct SharedWindow::Header {
 };
 
 std::shared_ptr<SharedWindow> SharedWindow::create(Communicator& communicator, std::size_t bytes) {
-  const auto backend = c10d_backend(communicator);
-  auto group = backend ? detail::group_behind(*backend) : nullptr;
+  auto group = communicator.shared_group();
   if (!group) {
     throw UsageError("a SharedWindow needs ranks that share memory, and this group talks through " +
                      std::string(communicator.backend()));

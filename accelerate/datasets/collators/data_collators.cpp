@@ -18,7 +18,7 @@ at::Tensor padded_labels(const std::vector<Row>& rows, const PreTrainedTokenizer
   for (auto& row : labels) {
     if (row.size() > length) {
       throw UsageError("a row has " + std::to_string(row.size()) + " labels and " +
-                       std::to_string(length) + " tokens; allowed is one a token");
+                       std::to_string(length) + " tokens; one label a token is allowed");
     }
     row.insert(tokenizer.padding_side() == Side::right ? row.end() : row.begin(),
                length - row.size(), filler);

@@ -22,7 +22,7 @@ bool is_padded(std::string_view name) {
 [[noreturn]] void refuse(std::string_view name, const Value& value) {
   throw UsageError(
       "the column '" + std::string(name) + "' has " + value.description() +
-      ", of which no tensor is made. Leave the column out by remove_columns or set_format");
+      ", which cannot become a tensor. Leave the column out by remove_columns or set_format");
 }
 
 // Appends `value`, a number or a list of numbers at any depth, to `into`.
@@ -46,8 +46,8 @@ void flatten(const Value& value, std::string_view name, std::vector<T>& into) {
 
 [[noreturn]] void refuse_ragged(std::string_view name) {
   throw UsageError("the column '" + std::string(name) +
-                   "' has lists of unequal lengths, and it is none that is filled up. Pad it, or "
-                   "leave it out by remove_columns");
+                   "' has lists of unequal lengths, and collators do not pad this column. Pad it, "
+                   "or leave it out by remove_columns");
 }
 
 // Returns the lengths of the lists in `value`, from the outermost list on.

@@ -25,7 +25,7 @@ void check_size(const char* name, const std::optional<double>& size, std::size_t
   if (is_count || (*size > 0 && is_share(*size))) return;
   throw UsageError(std::string(name) + " is " + std::to_string(*size) + " of " +
                    std::to_string(rows) +
-                   " rows; allowed are shares between 0 and 1 and numbers of rows below all");
+                   " rows; allowed are shares between 0 and 1 and row counts below the total");
 }
 
 // Divides `draws` among the classes in proportion to their counts, rounded down. What is left goes

@@ -316,8 +316,8 @@ class CsvReader : public ChunkReader {
     if (named == names_) return;
     std::string found;
     for (const std::string& name : names_) found += (found.empty() ? "" : ", ") + name;
-    throw DataError(records_.file() + ": the columns are " + found + ", and those of .features " +
-                    "or of the file before are " + described(features_));
+    throw DataError(records_.file() + ": the columns are " + found +
+                    ", but .features or the previous file has " + described(features_));
   }
 
   // Fills the batch. It is empty, or already holds records from the line of the header.

@@ -50,10 +50,7 @@ void FileWindow::check_beginning() const {
   constexpr std::array<std::pair<std::string_view, const char*>, 5> kCompressed{{
       {{"\x1f\x8b", 2}, "gzip"},
       {{"BZh", 3}, "bzip2"},
-      {{"\xfd"
-        "7zXZ",
-        5},
-       "xz"},
+      {{"\3757zXZ", 5}, "xz"},  // Octal, because "\xfd7" would be one character.
       {{"\x28\xb5\x2f\xfd", 4}, "zstd"},
       {{"PK\x03\x04", 4}, "zip"},
   }};

@@ -201,7 +201,7 @@ class JsonReader : public ChunkReader {
     const auto error =
         parser_.parse(buffer_.data(), text.size(), /*realloc_if_needed=*/false).get(element);
     if (error != simdjson::SUCCESS)
-      throw DataError(place + ": is no JSON: " + simdjson::error_message(error));
+      throw DataError(place + ": is not valid JSON: " + simdjson::error_message(error));
     return element;
   }
 
@@ -213,7 +213,7 @@ class JsonReader : public ChunkReader {
     keys_.clear();
     for (const auto& [key, value] : object) {
       if (!keys_.insert(key).second) {
-        throw DataError(places_.back() + ": the key '" + std::string(key) + "' stands there twice");
+        throw DataError(places_.back() + ": the key '" + std::string(key) + "' appears twice");
       }
       row.add(std::string(key), value_of(value, key, 0));
     }

@@ -37,8 +37,8 @@ void* parquet_function(const char* name, std::string_view verb,
   throw ConfigError(
       "'" + parquet.string() + "' is Parquet, and this build cannot " + std::string(verb) +
       " it: " + (reason != nullptr ? std::string(reason) : file.string() + " is not there") +
-      ". Install the Python package pyarrow beside torch (pip install pyarrow), or "
-      "Arrow's C++ libraries, and build again");
+      ". Install the Python package pyarrow beside torch (pip install pyarrow), or Arrow's C++ "
+      "libraries, and build again");
 }
 
 }  // namespace accelerate::detail

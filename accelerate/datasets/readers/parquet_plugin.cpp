@@ -147,7 +147,7 @@ class ParquetReader : public ChunkReader {
     try {
       open(file, options);
     } catch (const parquet::ParquetException& error) {
-      throw DataError(file_ + ": is no Parquet, or damaged: " + error.what());
+      throw DataError(file_ + ": is not Parquet, or is damaged: " + error.what());
     }
     for (const auto& field : batches_->schema()->fields()) {
       if (batches_->schema()->GetAllFieldIndices(field->name()).size() > 1)
@@ -229,7 +229,8 @@ class ParquetReader : public ChunkReader {
   }
 
   void check(const arrow::Status& status) const {
-    if (!status.ok()) throw DataError(file_ + ": is no Parquet, or damaged: " + status.ToString());
+    if (!status.ok())
+      throw DataError(file_ + ": is not Parquet, or is damaged: " + status.ToString());
   }
 
   void check_fits(const arrow::UInt64Array& array) const {

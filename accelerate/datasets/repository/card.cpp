@@ -5,7 +5,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/datasets/repository/default_patterns.h"
+#include "accelerate/datasets/repository/split_name.h"
 #include "accelerate/formats/documents/yaml.h"
 
 namespace accelerate::detail {

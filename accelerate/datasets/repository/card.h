@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/datasets/repository_files.h"
+#include "accelerate/datasets/repository/chosen_files.h"
 #include "accelerate/formats/documents/document.h"
 
 namespace accelerate::detail {

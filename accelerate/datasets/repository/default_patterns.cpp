@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/text.h"
+#include "accelerate/datasets/repository/split_name.h"
 
 namespace accelerate::detail {
 namespace {
@@ -100,18 +103,6 @@ RepositorySplits shards(const RepositoryListing& files, const std::string& base)
 }
 
 }  // namespace
-
-bool is_split_name(std::string_view name) {
-  const auto is_word = [](const std::string& word) {
-    return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-      const char small = static_cast<char>(c | 0x20);
-      return c == '_' || (c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') ||
-             static_cast<unsigned char>(c) >= 0x80;
-    });
-  };
-  const auto words = split(name, '.');
-  return std::all_of(words.begin(), words.end(), is_word);
-}
 
 RepositorySplits default_patterns(const RepositoryListing& files, const std::string& base) {
   if (auto splits = shards(files, base); !splits.empty()) return splits;

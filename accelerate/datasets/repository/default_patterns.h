@@ -3,14 +3,10 @@
 
 #include <string>
 
+#include "accelerate/datasets/repository/chosen_files.h"
 #include "accelerate/datasets/repository/listing.h"
-#include "accelerate/datasets/repository_files.h"
 
 namespace accelerate::detail {
-
-/// Whether a split may have this name: words with dots between them. Characters that are not ASCII
-/// count as letters.
-[[nodiscard]] bool is_split_name(std::string_view name);
 
 /// Returns patterns by split for the files below the folder `base`; "" means all files. Kinds of
 /// patterns are tried in turn, and the first kind that finds a file is returned. Throws DataError

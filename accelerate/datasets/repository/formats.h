@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/datasets/repository_files.h"
+#include "accelerate/datasets/repository/chosen_files.h"
 
 namespace accelerate::detail {
 

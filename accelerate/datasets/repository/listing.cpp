@@ -99,7 +99,7 @@ RepositoryListing::RepositoryListing(std::vector<std::string> paths) : paths_(st
     const bool is_odd = std::any_of(parts.begin(), parts.end(), [](const std::string& part) {
       return part.empty() || part == "." || part == ".." || part.find('\0') != std::string::npos;
     });
-    if (is_odd) throw DataError("the repository lists '" + path + "', which is no path in it");
+    if (is_odd) throw DataError("the repository lists '" + path + "', which is not a valid path");
   }
 }
 

@@ -162,7 +162,7 @@ class MappedStorage : public TableStorage {
       return;
     throw DataError(
         "'" + path_.string() +
-        "' was cut short while its rows were in use. Remove it; it is made anew when it is needed");
+        "' was cut short while its rows were in use. Remove it; it will be rebuilt when needed");
   }
 
  private:
@@ -200,8 +200,8 @@ class Opener {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw DataError("'" + path_.string() + "' is no table, or damaged: " + what +
-                    ". Remove it; it is made anew when it is needed");
+    throw DataError("'" + path_.string() + "' is not a table file, or is damaged: " + what +
+                    ". Remove it; it will be rebuilt when needed");
   }
 
   Json read_footer() const {
@@ -267,7 +267,7 @@ class Opener {
         (has_offsets && parts.offsets.bytes.size() != (parts.size + 1) * 8) ||
         (!parts.missing.bytes.empty() && parts.missing.bytes.size() != parts.size) ||
         (parts.kind == Kind::list) != (parts.entries != nullptr)) {
-      refuse("a column has another number of rows than it says");
+      refuse("a column's size differs from its number of rows");
     }
   }
 
@@ -294,8 +294,8 @@ std::unique_ptr<ChunkSink> sink_in_file(const std::filesystem::path& path,
     return std::make_unique<FileSink>(path, std::move(fingerprint));
   } catch (const FileError&) {
     throw_with_context<DataError>(
-        "the cache of datasets cannot be written. Name another folder by "
-        ".cache_dir or ACCELERATE_DATASETS_CACHE");
+        "the cache of datasets cannot be written. Name another folder by .cache_dir or "
+        "ACCELERATE_DATASETS_CACHE");
   }
 }
 
@@ -308,7 +308,7 @@ std::shared_ptr<const Table> open_cached_table(const std::filesystem::path& path
   try {
     return open_table(path);
   } catch (const Error& error) {
-    get_logger("datasets").warning(std::string("rows in the cache are made anew: ") + error.what());
+    get_logger("datasets").warning(std::string("rebuilds rows in the cache: ") + error.what());
     return nullptr;
   }
 }

@@ -132,7 +132,7 @@ void DocumentBuilder::key(std::string text, int line) {
   Level& level = open_.back();
   const auto [known, is_new] = level.lines_of_keys.emplace(text, line);
   if (!is_new) {
-    fail(line, "the key '" + text + "' stands there twice; it was first set in line " +
+    fail(line, "the key '" + text + "' appears twice; it was first set on line " +
                    std::to_string(known->second) + ". Remove one of them");
   }
   level.node.entries.push_back({std::move(text), line, {}});

@@ -159,8 +159,11 @@ class Emitter {
       const bool done = end == text.size();
       if (spaces && c != U' ') {
         const bool inside = start != 0 && !done;
-        start + 1 == end&& column_ > kBestWidth&& fold&& inside ? write_indent()
-                                                                : put(slice(text, start, end));
+        if (start + 1 == end && column_ > kBestWidth && fold && inside) {
+          write_indent();
+        } else {
+          put(slice(text, start, end));
+        }
         start = end;
       } else if (breaks && c != U'\n') {
         // A folded single break reads back as a blank, so n breaks are written as n + 1.

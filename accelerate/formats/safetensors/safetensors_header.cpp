@@ -1,9 +1,12 @@
 #include "accelerate/formats/safetensors/safetensors_header.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
+#include <utility>
 
+#include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 
@@ -84,8 +87,7 @@ std::string HeaderReader::expected() const {
              "exponent";
     case Place::offsets:
       return "an offset in data_offsets must be a whole number from 0 to 2^64-1, without sign, "
-             "point "
-             "or exponent";
+             "point or exponent";
   }
   return "";
 }

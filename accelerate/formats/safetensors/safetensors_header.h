@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/formats/safetensors/safetensors.h"
+#include "accelerate/formats/safetensors/tensor_spec.h"
 
 namespace accelerate::detail {
 

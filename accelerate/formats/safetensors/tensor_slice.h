@@ -40,7 +40,6 @@ class SliceRuns {
   [[nodiscard]] const std::vector<std::int64_t>& shape() const { return shape_; }
   /// The number of runs; 0 when the slice has no elements.
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  [[nodiscard]] std::uint64_t run_bytes() const { return run_bytes_; }
   [[nodiscard]] std::uint64_t total_bytes() const { return count_ * run_bytes_; }
   /// The bytes of the whole tensor.
   [[nodiscard]] std::uint64_t tensor_bytes() const { return tensor_bytes_; }

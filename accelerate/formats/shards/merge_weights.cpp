@@ -209,9 +209,8 @@ std::vector<WeightSource> sources_of(const ShardCatalogue& catalogue, const Inpu
   if (inputs.index) {
     for (const auto& [name, file] : inputs.index->files)
       if (catalogue.find(name) == nullptr)
-        throw CheckpointError(*source.layout.whole + " in " + source.folder.string() +
-                              " says that '" + name + "' is in " + file +
-                              ", which does not have it");
+        throw CheckpointError(*source.layout.whole + " in " + source.folder.string() + " lists '" +
+                              name + "' in " + file + ", but " + file + " does not contain it");
   }
   return weights;
 }
@@ -282,7 +281,7 @@ void remove_source(const Source& source, const Path& output, FileSystem& files) 
     files.remove_tree(source.real);
   } catch (const Error&) {
     throw_with_context<CheckpointError>(
-        "the weights are merged, whole and compared, in " + output.string() + ", but " +
+        "the weights were merged and verified in " + output.string() + ", but " +
         source.real.string() + " could not be removed, or only in part; remove it by hand");
   }
 }

@@ -40,7 +40,7 @@ bool holds(const PickleNode& tuple, std::initializer_list<Kind> kinds) {
 // Reads numpy.dtype("u4", False, True) with the state (3, "<", …).
 NumpyType type_of(const PickleNode& node) {
   if (!is_call_of(node, "numpy.dtype") || !holds(*node.items[1], {Kind::text})) {
-    refuse_numpy("has no type of elements");
+    refuse_numpy("has no element type");
   }
   const std::string_view name = node.items[1]->items[0]->text;
   static constexpr std::string_view kNames[] = {"b1", "i1", "i2", "i4", "i8", "u1",
@@ -98,7 +98,7 @@ TorchValue number_of(NumpyType type, std::uint64_t bits) {
 std::string decode_latin1(const PickleNode& text, const PickleNode& codec) {
   if (text.kind != Kind::text || codec.kind != Kind::text ||
       (codec.text != "latin1" && codec.text != "latin-1")) {
-    throw CheckpointError("its pickle encodes a text by another code than latin1");
+    throw CheckpointError("its pickle encodes text with a codec other than latin1");
   }
   std::string bytes;
   for (std::string_view rest = text.text; !rest.empty();) {

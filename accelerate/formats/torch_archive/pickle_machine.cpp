@@ -220,7 +220,7 @@ void Machine::get(std::uint64_t index) {
 void Machine::add_entries(const std::vector<PickleNode*>& entries) {
   PickleNode* target = top();
   if (target->kind != Kind::dict && target->kind != Kind::call) {
-    refuse_pickle("puts entries into what is no dict");
+    refuse_pickle("puts entries into something that is not a dict");
   }
   if (entries.size() % 2 != 0) refuse_pickle("has a key without a value");
   target->items.insert(target->items.end(), entries.begin(), entries.end());

@@ -65,7 +65,8 @@ class Records {
       folder_ = entry.name.substr(0, slash + 1);
     }
     if (folder_.empty()) {
-      throw CheckpointError("it is a zip archive without the entry data.pkl, so not of torch.save");
+      throw CheckpointError(
+          "it is a zip archive without the entry data.pkl: torch.save did not write it");
     }
   }
 

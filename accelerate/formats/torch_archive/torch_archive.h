@@ -4,7 +4,6 @@
 // docs/formats/torch_archive.md has the format and every name that is understood.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -13,16 +12,10 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/formats/torch_archive/torch_archive_limits.h"
 #include "accelerate/formats/torch_archive/torch_value.h"
 
 namespace accelerate {
-
-/// Our limits for a file. The pickle has its own: 64 MiB and 4 000 000 values.
-struct TorchArchiveLimits {
-  static constexpr int kDepth = 64;  ///< Deepest nesting of containers.
-  /// Memory of the tree, approximately.
-  static constexpr std::size_t kTreeBytes = std::size_t{1} << 29;
-};
 
 /// An open file. Copies share the mapping. It is released when the last copy and the last content()
 /// are gone.

@@ -10,7 +10,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/numpy_convert.h"
-#include "accelerate/formats/torch_archive/torch_archive.h"
+#include "accelerate/formats/torch_archive/torch_archive_limits.h"
 #include "accelerate/formats/torch_archive/torch_names.h"
 #include "accelerate/formats/torch_archive/torch_tensor.h"
 
@@ -232,13 +232,15 @@ TorchValue Converter::encoded(Arguments arguments) {
 }
 
 TorchValue Converter::set(Arguments arguments) {
-  if (arguments[0]->kind != Kind::list) refuse_pickle("makes a set of what is no list");
+  if (arguments[0]->kind != Kind::list)
+    refuse_pickle("makes a set from something that is not a list");
   return {TorchSet{convert_items(arguments[0]->items)}};
 }
 
 TorchValue Converter::dict(Arguments arguments) {
   if (arguments.empty()) return {TorchDict{}};
-  if (arguments[0]->kind != Kind::dict) refuse_pickle("makes a dict of what is no dict");
+  if (arguments[0]->kind != Kind::dict)
+    refuse_pickle("makes a dict from something that is not a dict");
   return {convert_entries(arguments[0]->items)};
 }
 
@@ -247,10 +249,11 @@ TorchValue Converter::size(Arguments arguments) {
 }
 
 TorchValue Converter::device(Arguments arguments) {
-  if (arguments[0]->kind != Kind::text) refuse_pickle("names a device by what is no text");
+  if (arguments[0]->kind != Kind::text) refuse_pickle("has a device name that is not text");
   std::string name(arguments[0]->text);
   if (arguments.size() == 2) {
-    if (arguments[1]->kind != Kind::integer) refuse_pickle("numbers a device by what is no number");
+    if (arguments[1]->kind != Kind::integer)
+      refuse_pickle("has a device index that is not a number");
     name += ":" + std::to_string(arguments[1]->integer);
   }
   return {TorchDevice{std::move(name)}};
@@ -259,7 +262,7 @@ TorchValue Converter::device(Arguments arguments) {
 TorchValue Converter::parameter(Arguments arguments) {
   TorchValue value = convert(*arguments[0]);
   auto* tensor = std::get_if<TorchTensor>(&value.content);
-  if (tensor == nullptr) refuse_pickle("makes a parameter of what is no tensor");
+  if (tensor == nullptr) refuse_pickle("makes a parameter from something that is not a tensor");
   tensor->is_parameter = true;
   tensor->requires_grad = arguments[1]->kind == Kind::boolean && arguments[1]->integer != 0;
   return value;

@@ -102,7 +102,7 @@ TorchTensor build(Arguments arguments, const Storage& storage, DType dtype) {
   TorchTensor tensor;
   tensor.dtype = dtype;
   if (arguments[1]->kind != Kind::integer || arguments[1]->integer < 0) {
-    refuse_tensor("a tensor whose offset is no number from 0 on");
+    refuse_tensor("a tensor whose offset is not a non-negative number");
   }
   tensor.storage_offset = static_cast<std::uint64_t>(arguments[1]->integer);
   tensor.shape = sizes_of(*arguments[2], "a tensor whose shape");
@@ -137,7 +137,7 @@ std::vector<std::int64_t> sizes_of(const PickleNode& tuple, const char* what) {
   std::vector<std::int64_t> sizes;
   for (const PickleNode* item : tuple.items) {
     if (item->kind != Kind::integer || item->integer < 0) {
-      refuse_tensor(std::string(what) + " holds what is no number from 0 on");
+      refuse_tensor(std::string(what) + " holds something other than a non-negative number");
     }
     sizes.push_back(item->integer);
   }

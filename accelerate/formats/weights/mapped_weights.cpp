@@ -83,8 +83,8 @@ MappedWeights map_index(const Path& path, const Request& request) {
   }
   for (const auto& [name, file] : index.files) {
     if (!found.contains(name))
-      throw CheckpointError(path.string() + " says that '" + name + "' is in " + file +
-                            ", which does not have it");
+      throw CheckpointError(path.string() + " lists '" + name + "' in " + file + ", but " + file +
+                            " does not contain it");
   }
   return all;
 }
@@ -124,9 +124,8 @@ std::vector<TiedWeight> remove_ties(std::vector<MappedWeight>& weights) {
     auto strides = tensor.strides;
     for (std::size_t d = 0; d < strides.size(); ++d)
       if (tensor.shape[d] == 1) strides[d] = 1;  // This stride is never used.
-    const auto [kept, first] =
-        seen.emplace(Place{tensor.bytes.data(), tensor.dtype, tensor.shape, std::move(strides)},
-                     weight.name);
+    const auto [kept, first] = seen.emplace(
+        Place{tensor.bytes.data(), tensor.dtype, tensor.shape, std::move(strides)}, weight.name);
     if (!first) ties.push_back({weight.name, kept->second});
     return !first;
   });

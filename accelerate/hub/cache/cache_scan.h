@@ -66,8 +66,8 @@ struct CacheScan {
   /// Bytes of `repos` and of the shared contents. A shared content counts once. Repositories named
   /// in `faults` do not count.
   std::uint64_t size_bytes = 0;
-  std::vector<CachedRepo> repos;    ///< Sorted by path.
-  std::vector<std::string> faults;  ///< Why something is left out, one sentence each.
+  std::vector<CachedRepo> repos;       ///< Sorted by path.
+  std::vector<std::string> faults;     ///< Why something is left out, one sentence each.
   std::vector<CachedBlob> incomplete;  ///< Parts of interrupted downloads, sorted by path.
 };
 

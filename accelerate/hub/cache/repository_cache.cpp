@@ -120,7 +120,7 @@ fs::path RepositoryCache::blob(const std::string& etag) const {
                         std::ranges::all_of(etag, is_allowed) && !etag.ends_with(".incomplete");
   if (is_plain) return folder_ / "blobs" / etag;
   throw NetworkError("the server calls the content " + shown(etag) +
-                     ", which cannot be a file's name: it is no hub of Hugging Face");
+                     ", which cannot be a file's name: it is not a Hugging Face hub");
 }
 
 fs::path RepositoryCache::snapshot(const std::string& commit) const {

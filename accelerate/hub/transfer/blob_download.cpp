@@ -162,13 +162,13 @@ std::optional<std::uint64_t> start_of(const HttpResponse& head) {
 void begin_answer(Part& part, const HttpResponse& head) {
   const std::string encoding = lower(head.header("content-encoding").value_or("identity"));
   if (encoding != "identity")
-    throw NetworkError("the server packs the content by '" + safe_text(encoding) +
+    throw NetworkError("the server compresses the content with '" + safe_text(encoding) +
                        "', which was not asked for");
   if (part.size() == 0) return;
   if (head.status == 200) {  // The server does not support ranges and starts over.
     part.restart();
   } else if (start_of(head) != part.size()) {
-    throw WrongContent("the server sends another range than was asked for");
+    throw WrongContent("the server sends a different range than requested");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "accelerate/hub/transfer/hub_client.h"
+#include "accelerate/hub/transfer/hub_subject.h"
 
 namespace accelerate::detail {
 

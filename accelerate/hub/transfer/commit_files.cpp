@@ -123,7 +123,7 @@ void take_answer(const HubSubject& subject, const std::string& answer, CommitFil
     const Json& entry = *found->second;
     const Json mode = entry.value("uploadMode", Json());
     if (mode != "lfs" && mode != "regular")
-      throw_malformed(subject, "knows no way to send " + shown(file->path));
+      throw_malformed(subject, "does not say how to send " + shown(file->path));
     // The store accepts no empty object.
     file->is_large = mode == "lfs" && file->size_bytes > 0;
     file->is_ignored = entry.value("shouldIgnore", Json()) == true;
@@ -162,7 +162,7 @@ std::string content_of(const CommitFile& file) {
 std::string text_of(const CommitFile& file) {
   std::string text = content_of(file);
   if (is_utf8(text)) return text;
-  throw ConfigError(shown(file.path) + " is to be a text in UTF-8, and is none");
+  throw ConfigError(shown(file.path) + " must be UTF-8 text");
 }
 
 std::vector<CommitFile> files_of(const std::vector<CommitOperation>& operations) {

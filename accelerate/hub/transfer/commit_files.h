@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/hub/commit.h"
 #include "accelerate/hub/transfer/hub_client.h"
-#include "accelerate/hub/upload.h"
+#include "accelerate/hub/transfer/hub_subject.h"
 
 namespace accelerate::detail {
 

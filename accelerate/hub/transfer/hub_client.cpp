@@ -96,12 +96,6 @@ std::string target_of(const HttpResponse& response, const std::string& url) {
 
 }  // namespace
 
-HubSubject checked_subject(const std::string& repo_id, const HubOptions& options) {
-  check_repo_id(repo_id);
-  check_safe("the revision", options.revision);
-  return {.id = repo_id, .type = options.type, .revision = options.revision};
-}
-
 std::string why_no_network() {
   const std::string no_http = why_no_http_transport();
   const std::string why = no_http.empty() ? why_no_digest() : no_http;
@@ -154,8 +148,8 @@ HttpResponse HubClient::send_once(HttpRequest request, const HubCall& call) {
     if (request.method != "GET" && request.method != "HEAD" &&
         (leaves || response.status == 301 || response.status == 302 || response.status == 303)) {
       throw NetworkError("the answer to " + safe_text(without_query(request.url)) +
-                         " leads elsewhere, to which nothing is sent: is the repository's name or "
-                         "HF_ENDPOINT out of date?");
+                         " redirects to another URL, to which nothing is uploaded: is the "
+                         "repository's name or HF_ENDPOINT out of date?");
     }
     request.url = std::move(target);
   }

@@ -12,24 +12,14 @@
 #include "accelerate/http/url.h"
 #include "accelerate/hub/hub_error.h"
 #include "accelerate/hub/repository.h"
+#include "accelerate/hub/transfer/hub_subject.h"
 
 namespace accelerate::detail {
-
-/// What a request is about, for messages.
-struct HubSubject {
-  std::string id = {};  ///< "" for requests without a repository.
-  RepoType type = RepoType::model;
-  std::string revision = {};
-  std::string file = {};
-};
 
 enum class Redirects {
   all,      ///< Follows redirects to other hosts too, without the token.
   own_host  ///< Returns a redirect to another host as the answer.
 };
-
-/// Throws ConfigError when `repo_id` is not an id or HubOptions::revision is not a safe path.
-[[nodiscard]] HubSubject checked_subject(const std::string& repo_id, const HubOptions& options);
 
 struct HubCall {
   HubSubject subject = {};

@@ -1,9 +1,15 @@
 #include "accelerate/hub/transfer/hub_refusal.h"
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/http/url.h"
 
 namespace accelerate::detail {
 namespace {
@@ -52,8 +58,8 @@ std::string cure_of(HubReason reason, const HttpResponse& response, const HubSub
       return has_token ? std::string("The hub does not know the token that was sent: ") + kLogIn
                        : std::string("A token is needed: ") + kLogIn;
     case HubReason::repository_not_found:
-      return "There is none of this name, or it is private. Check the name and whether it is a "
-             "model or a dataset; for a private one " +
+      return "There is no repository with this name, or it is private. Check the name and whether "
+             "it is a model or a dataset; for a private one " +
              (has_token ? "the token needs the right to read it" : std::string(kLogIn));
     case HubReason::gated:
       return "Its owner asks for an agreement: accept it on the repository's page, then " +
@@ -109,9 +115,9 @@ HubError refusal_of(const HttpResponse& response, const HubSubject& subject, con
   std::string message = "the hub answered " + std::to_string(response.status);
   if (!words.empty()) message += " (" + words + ")";
   if (!subject.id.empty()) message += " for " + label_of(subject.id, subject.type);
-  message += ". " + cure_of(reason, response, subject, has_token) + ". Asked was " +
+  message += ". " + cure_of(reason, response, subject, has_token) + ". The request was " +
              safe_text(without_query(url));
-  if (const auto id = response.header("x-request-id")) message += ", request " + shown(*id);
+  if (const auto id = response.header("x-request-id")) message += ", with the id " + shown(*id);
   const std::string commit = response.header("x-repo-commit").value_or("");
   return {reason,
           {.status = response.status,

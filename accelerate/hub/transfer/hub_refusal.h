@@ -1,8 +1,11 @@
 // Turns an answer that refuses into a HubError with a remedy.
 #pragma once
 
+#include <string>
+
 #include "accelerate/http/http.h"
-#include "accelerate/hub/transfer/hub_client.h"
+#include "accelerate/hub/hub_error.h"
+#include "accelerate/hub/transfer/hub_subject.h"
 
 namespace accelerate::detail {
 

@@ -45,7 +45,7 @@ std::string text_in(const Json& object, const char* key) {
 std::string checked_url(const HubClient& client, const std::string& url, const CommitFile& file) {
   std::string here = client.on_this_endpoint(url);
   if (!origin_of(here))
-    throw_malformed_batch("names no URL for " + shown(file.path) + " but " + shown(url));
+    throw_malformed_batch("has an invalid URL for " + shown(file.path) + ", " + shown(url));
   return here;
 }
 
@@ -221,7 +221,7 @@ void send_file(HubClient& client, const HubSubject& subject, const Place& place)
   } catch (const NetworkError&) {
     throw_with_context<NetworkError>("cannot upload " + shown(place.file->path) + " to " +
                                      label_of(subject.id, subject.type) +
-                                     ". What was sent whole is not sent again: upload once more");
+                                     ". Upload again: complete files are not sent twice");
   }
 }
 

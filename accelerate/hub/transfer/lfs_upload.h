@@ -5,6 +5,7 @@
 
 #include "accelerate/hub/transfer/commit_files.h"
 #include "accelerate/hub/transfer/hub_client.h"
+#include "accelerate/hub/transfer/hub_subject.h"
 
 namespace accelerate::detail {
 

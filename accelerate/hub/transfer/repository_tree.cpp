@@ -19,7 +19,7 @@ constexpr int kFormatVersion = 1;
 
 [[noreturn]] void throw_malformed_tree(const HubSubject& subject, const std::string& what) {
   throw NetworkError("the list of files of " + label_of(subject.id, subject.type) + " " + what +
-                     ": the server is no hub of Hugging Face");
+                     ": the server is not a Hugging Face hub");
 }
 
 std::string text_of(const Json& object, const char* key) {
@@ -100,7 +100,8 @@ std::string next_page(const HttpResponse& response, const std::string& url,
                           : resolve_location(url, part.substr(open + 1, close - open - 1));
     const bool is_safe = next && *next != url &&
                          (origin_of(url)->scheme != "https" || origin_of(*next)->scheme == "https");
-    if (!is_safe) throw_malformed_tree(subject, "names no next page but " + shown(part));
+    if (!is_safe)
+      throw_malformed_tree(subject, "has an invalid link to the next page, " + shown(part));
     return *next;
   }
   return "";

@@ -10,6 +10,7 @@
 
 #include "accelerate/hub/cache/repository_cache.h"
 #include "accelerate/hub/transfer/hub_client.h"
+#include "accelerate/hub/transfer/hub_subject.h"
 
 namespace accelerate {
 

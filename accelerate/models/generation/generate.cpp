@@ -1,5 +1,4 @@
-#include "accelerate/models/generation/generate.h"
-
+// PreTrainedModel::generate().
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/isin.h>
@@ -7,13 +6,18 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/models/architectures/decoder.h"
 #include "accelerate/models/generation/continuation.h"
+#include "accelerate/models/generation/generate_options.h"
 #include "accelerate/models/generation/text_stream.h"
 #include "accelerate/models/pre_trained_model.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/optim/algorithms/algorithm_fields.h"
 #include "accelerate/optim/algorithms/archived_fields.h"
 #include "accelerate/optim/algorithms/step_support.h"
-#include "accelerate/optim/optimizer_fields.h"
 
 namespace accelerate {
 namespace {
@@ -24,7 +24,7 @@ constexpr const char* kAdafactorName = "Adafactor";
 void check_adafactor_rate(const AdafactorOptions& options) {
   if (options.lr() && options.relative_step())
     throw ConfigError(
-        "Adafactor has a rate lr and relative_step, which computes another one: leave lr out, or "
+        "Adafactor has both lr and relative_step, which computes its own rate: leave lr out, or "
         "set relative_step(false)");
   if (!options.lr() && !options.relative_step())
     throw ConfigError("Adafactor has neither a rate lr nor relative_step: give one of them");
@@ -133,24 +133,24 @@ double AdafactorOptions::get_lr() const {
 
 void AdafactorOptions::serialize(torch::serialize::InputArchive& archive) {
   detail::ReadArchive field{archive};
-  detail::Adafactor::options(*this, field);
+  detail::visit_adafactor_options(*this, field);
 }
 
 void AdafactorOptions::serialize(torch::serialize::OutputArchive& archive) const {
   AdafactorOptions copy = *this;
   detail::WriteArchive field{archive};
-  detail::Adafactor::options(copy, field);
+  detail::visit_adafactor_options(copy, field);
 }
 
 void AdafactorParamState::serialize(torch::serialize::InputArchive& archive) {
   detail::ReadArchive field{archive};
-  detail::Adafactor::state(*this, field);
+  detail::visit_adafactor_state(*this, field);
 }
 
 void AdafactorParamState::serialize(torch::serialize::OutputArchive& archive) const {
   AdafactorParamState copy = *this;
   detail::WriteArchive field{archive};
-  detail::Adafactor::state(copy, field);
+  detail::visit_adafactor_state(copy, field);
 }
 
 Adafactor::Adafactor(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,

@@ -9,9 +9,9 @@
 
 #include <utility>
 
+#include "accelerate/optim/algorithms/algorithm_fields.h"
 #include "accelerate/optim/algorithms/archived_fields.h"
 #include "accelerate/optim/algorithms/step_support.h"
-#include "accelerate/optim/optimizer_fields.h"
 
 namespace accelerate {
 namespace {
@@ -65,24 +65,24 @@ LionOptions::LionOptions(double lr) : lr_(lr) {}
 
 void LionOptions::serialize(torch::serialize::InputArchive& archive) {
   detail::ReadArchive field{archive};
-  detail::Lion::options(*this, field);
+  detail::visit_lion_options(*this, field);
 }
 
 void LionOptions::serialize(torch::serialize::OutputArchive& archive) const {
   LionOptions copy = *this;
   detail::WriteArchive field{archive};
-  detail::Lion::options(copy, field);
+  detail::visit_lion_options(copy, field);
 }
 
 void LionParamState::serialize(torch::serialize::InputArchive& archive) {
   detail::ReadArchive field{archive};
-  detail::Lion::state(*this, field);
+  detail::visit_lion_state(*this, field);
 }
 
 void LionParamState::serialize(torch::serialize::OutputArchive& archive) const {
   LionParamState copy = *this;
   detail::WriteArchive field{archive};
-  detail::Lion::state(copy, field);
+  detail::visit_lion_state(copy, field);
 }
 
 Lion::Lion(const std::vector<torch::optim::OptimizerParamGroup>& param_groups, LionOptions defaults)

@@ -17,9 +17,9 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/optim/algorithms/algorithm_fields.h"
 #include "accelerate/optim/algorithms/archived_fields.h"
 #include "accelerate/optim/algorithms/step_support.h"
-#include "accelerate/optim/optimizer_fields.h"
 
 namespace accelerate {
 namespace {
@@ -126,24 +126,24 @@ ScheduleFreeAdamWOptions::ScheduleFreeAdamWOptions(double lr) : lr_(lr) {}
 
 void ScheduleFreeAdamWOptions::serialize(torch::serialize::InputArchive& archive) {
   detail::ReadArchive field{archive};
-  detail::ScheduleFreeAdamW::options(*this, field);
+  detail::visit_schedule_free_options(*this, field);
 }
 
 void ScheduleFreeAdamWOptions::serialize(torch::serialize::OutputArchive& archive) const {
   ScheduleFreeAdamWOptions copy = *this;
   detail::WriteArchive field{archive};
-  detail::ScheduleFreeAdamW::options(copy, field);
+  detail::visit_schedule_free_options(copy, field);
 }
 
 void ScheduleFreeAdamWParamState::serialize(torch::serialize::InputArchive& archive) {
   detail::ReadArchive field{archive};
-  detail::ScheduleFreeAdamW::state(*this, field);
+  detail::visit_schedule_free_state(*this, field);
 }
 
 void ScheduleFreeAdamWParamState::serialize(torch::serialize::OutputArchive& archive) const {
   ScheduleFreeAdamWParamState copy = *this;
   detail::WriteArchive field{archive};
-  detail::ScheduleFreeAdamW::state(copy, field);
+  detail::visit_schedule_free_state(copy, field);
 }
 
 ScheduleFreeAdamW::ScheduleFreeAdamW(

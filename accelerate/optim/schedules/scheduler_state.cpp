@@ -5,7 +5,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/optim/lr_scheduler.h"
 
 namespace accelerate {
 namespace {
@@ -134,19 +133,18 @@ std::vector<SchedulerState>& StateVisitor::states(const std::string& name, std::
                         std::to_string(count) + ": it was saved by another kind of schedule");
 }
 
-void StateVisitor::nested(const std::string& name,
-                          const std::vector<std::shared_ptr<LRScheduler>>& schedulers) {
-  auto& inner = states(name, schedulers.size());
-  for (std::size_t i = 0; i < inner.size(); ++i) {
+void StateVisitor::nested(const std::string& name, std::size_t count,
+                          const std::function<void(std::size_t index, StateVisitor&)>& visit) {
+  auto& inner = states(name, count);
+  for (std::size_t i = 0; i < count; ++i) {
     StateVisitor visitor(mode_, inner[i]);
-    schedulers[i]->visit_state(visitor);
+    visit(i, visitor);
   }
 }
 
 void StateVisitor::inside(const std::string& name,
                           const std::function<void(StateVisitor&)>& visit) {
-  StateVisitor visitor(mode_, states(name, 1).front());
-  visit(visitor);
+  nested(name, 1, [&visit](std::size_t, StateVisitor& visitor) { visit(visitor); });
 }
 
 }  // namespace accelerate

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,8 +14,6 @@
 #include <vector>
 
 namespace accelerate {
-
-class LRScheduler;
 
 using StateValue = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                                 std::vector<double>>;
@@ -78,9 +76,10 @@ class StateVisitor {
   void optional_per_group(const std::string& name, std::vector<double>& values, std::size_t groups);
   /// Visits whole numbers. The length must not change.
   void fixed_length(const std::string& name, std::vector<std::int64_t>& values);
-  /// Visits the states of other schedules. Their number must not change.
-  void nested(const std::string& name, const std::vector<std::shared_ptr<LRScheduler>>& schedulers);
-  /// Visits fields in a nested state.
+  /// Visits `count` nested states in order. Their number must not change.
+  void nested(const std::string& name, std::size_t count,
+              const std::function<void(std::size_t index, StateVisitor&)>& visit);
+  /// Visits fields in one nested state.
   void inside(const std::string& name, const std::function<void(StateVisitor&)>& visit);
 
  private:

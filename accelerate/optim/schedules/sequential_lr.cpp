@@ -1,6 +1,7 @@
 #include "accelerate/optim/schedules/sequential_lr.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -78,7 +79,8 @@ void SequentialLR::visit_state(StateVisitor& field) {
   field("last_epoch", last_epoch_);
   field.per_group("_last_lr", last_lrs_);
   field.fixed_length("_milestones", milestones_);
-  field.nested("_schedulers", schedulers_);
+  field.nested("_schedulers", schedulers_.size(),
+               [this](std::size_t i, StateVisitor& inner) { schedulers_[i]->visit_state(inner); });
 }
 
 }  // namespace accelerate

@@ -36,10 +36,10 @@ bool Arming::came_past_the_model() const {
 
 std::string Arming::past_the_model(const std::string& parameter) {
   return "the gradient of '" + parameter +
-         "' was computed, but the prepared model did not run forward: the module was called behind "
-         "its back, without mixed precision and unknown to the other ranks, as by "
-         "model->forward(x) or net(x). `->` leads to the module that prepare() was given. Call "
-         "what prepare() returned: model(x) or model.forward(x)";
+         "' was computed, but the prepared model did not run forward: the module was called "
+         "directly, past the prepared model, so without mixed precision and unnoticed by the other "
+         "ranks, e.g. by model->forward(x) or net(x). `->` leads to the module that prepare() was "
+         "given. Call what prepare() returned: model(x) or model.forward(x)";
 }
 
 }  // namespace accelerate::detail

@@ -3,10 +3,12 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "accelerate/parallel/gradients/comm_hooks.h"
+#include "accelerate/parallel/gradients/power_sgd.h"
 #include "accelerate/parallel/gradients/power_sgd_state.h"
 
 namespace accelerate {

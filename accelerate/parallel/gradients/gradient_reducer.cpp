@@ -356,13 +356,4 @@ void GradientReducer::abandon(const std::string& reason) noexcept {
   impl_->abandon(reason);
 }
 
-std::vector<std::int64_t> GradientReducer::bucket_bytes() const {
-  std::vector<std::int64_t> bytes;
-  for (const auto& bucket : impl_->store.buckets) {
-    const auto& example = impl_->store.slots[bucket.slots.front()].parameter;
-    bytes.push_back(bucket.numel * static_cast<std::int64_t>(example.element_size()));
-  }
-  return bytes;
-}
-
 }  // namespace accelerate

@@ -94,9 +94,6 @@ class GradientReducer {
   /// in step, and peers may be waiting for this rank.
   void abandon(const std::string& reason) noexcept;
 
-  /// Returns the bytes of each bucket, for tests and reports.
-  [[nodiscard]] std::vector<std::int64_t> bucket_bytes() const;
-
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -3,11 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 
+#include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/gradients/low_rank.h"
-#include "accelerate/parallel/gradients/power_sgd.h"
+#include "accelerate/parallel/gradients/power_sgd_options.h"
 
 namespace accelerate::detail {
 

@@ -60,8 +60,8 @@ UsageError stayed_away(const std::vector<std::string>& names, bool static_graph)
 
 UsageError unknown_to_the_group(const std::vector<std::string>& names) {
   return UsageError(
-      "these parameters got gradients in the first step of this rank, but on no rank "
-      "in the first step of the others, which it had no inputs for: " +
+      "these parameters got gradients in the first step of this rank, but no other rank used them "
+      "in its own first step, in which this rank had no inputs: " +
       list(names) +
       ". static_graph = true promises that all steps are alike; leave it out, or use "
       "find_unused_parameters = true.");

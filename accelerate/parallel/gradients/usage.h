@@ -19,7 +19,6 @@ class Usage {
   /// Sends which parameters get gradients on this rank; the counts are complete after wait().
   /// [collective]
   void ask(Communicator& communicator, const std::vector<bool>& mine);
-  [[nodiscard]] bool is_pending() const { return pending_; }
   void wait();
 
   [[nodiscard]] bool anywhere(std::size_t parameter) const { return counts_[parameter] > 0; }

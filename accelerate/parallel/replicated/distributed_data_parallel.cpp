@@ -17,7 +17,7 @@
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "accelerate/parallel/replicated/packed_tensors.h"
 #include "accelerate/parallel/replicated/write_watch.h"
-#include "accelerate/tensor/require_memory.h"
+#include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
 namespace {
@@ -51,8 +51,8 @@ void require_dense(const ModuleView& view) {
                      describe_with_layout(tensor) +
                      ", and data parallel training on several ranks sends dense parameters and "
                      "buffers. Register the indices and the values of a sparse tensor as buffers, "
-                     "and make it of them in forward(); or keep it in a member that is not "
-                     "registered, which each rank fills alike");
+                     "and rebuild the tensor from them in forward(); or keep it in a member that "
+                     "is not registered, which each rank fills alike");
   }
 }
 
@@ -99,8 +99,7 @@ struct DistributedDataParallel::Impl {
   void warn_of_bypass(const std::string& parameter) {
     if (!arming.came_past_the_model() || warned.exchange(true)) return;
     get_logger("accelerate.parallel")
-        .warning(detail::Arming::past_the_model(parameter) +
-                 ". On several ranks this is an error");
+        .warning(detail::Arming::past_the_model(parameter) + ". On several ranks this is an error");
   }
 
   void make_reducer(const ModuleView& view) {
@@ -204,8 +203,8 @@ struct DistributedDataParallel::Impl {
         std::to_string(communicator->rank()) +
         ": each rank has gradients of its own there, and a step on them lets the ranks drift "
         "apart. Call step() and zero_grad() of the optimizer that prepare() returned, which wait "
-        "for the end of the window, not those of the one that it was given, as sgd.step(); write "
-        "to parameters by hand when sync_gradients()");
+        "for the end of the window, not of the original optimizer (sgd.step()); write to "
+        "parameters by hand when sync_gradients()");
   }
 
   void watch_writes(std::optional<std::int64_t> window) {
@@ -222,7 +221,7 @@ struct DistributedDataParallel::Impl {
   detail::Arming arming;
   detail::WriteWatch writes;
   std::atomic<bool> warned = false;
-  std::unique_ptr<GradientReducer> reducer;  // null in a group of one, unless check_as_a_group
+  std::unique_ptr<GradientReducer> reducer;   // null in a group of one, unless check_as_a_group
   std::vector<detail::GradientHook> watches;  // without a reducer; last: hooks use the rest
 };
 

@@ -46,6 +46,7 @@ class DistributedDataParallel final : public ParallelEngine {
   void trigger_sync_in_backward() override;
   /// Replaces the keywords' comm_hook; an empty hook means comm_hook = no.
   void register_comm_hook(CommHook hook) override;
+  [[nodiscard]] DistributedDataParallel& replicated(const std::string&) override { return *this; }
   void require_unwritten(std::int64_t window) override;
   void watch_writes(std::optional<std::int64_t> window) override;
 

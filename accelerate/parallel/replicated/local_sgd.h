@@ -51,7 +51,7 @@ class [[nodiscard]] LocalSGD {
   template <typename Accelerator, typename Model>
   static std::shared_ptr<DistributedDataParallel> engine_of(Accelerator&, Model& model) {
     const auto& core = model.core();
-    return {core, &core->replicated("LocalSGD")};
+    return {core, &core->parallel().replicated("LocalSGD")};
   }
 
   std::shared_ptr<DistributedDataParallel> engine_;

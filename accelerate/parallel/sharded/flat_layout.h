@@ -9,12 +9,6 @@
 
 namespace accelerate::detail {
 
-/// The elements [begin, begin + numel).
-struct ElementRange {
-  std::int64_t begin = 0;
-  std::int64_t numel = 0;
-};
-
 /// Lays out parameters one after the other, row-major, each from a cache line on. The whole is cut
 /// into equal slices, one per rank, without regard to where parameters end. Offsets count elements.
 class FlatLayout {

@@ -75,7 +75,7 @@ NamedShard named(const UnitParameter& parameter) {
 
 struct FullyShardedDataParallel::Impl {
   Impl(const ModuleView& view, std::shared_ptr<Communicator> group, const ShardingOptions& given)
-      : communicator(std::move(group)), options(given) {
+      : communicator(std::move(group)), options(given), class_name(view.class_name) {
     detail::require_agreement(*communicator, "prepare(" + view.class_name + ")",
                               describe(view, options));
     groups = detail::make_groups(*communicator, options.settings, options.ranks_of_host);
@@ -179,10 +179,10 @@ struct FullyShardedDataParallel::Impl {
       throw UsageError("local parameter " + std::to_string(i) +
                        " of a sharded model was changed in place on rank " +
                        std::to_string(groups.world->rank()) +
-                       " by something else than a prepared optimizer, which does not bring it to "
-                       "the ranks that compute with it: call step() of the optimizer that "
-                       "prepare() returned, not sgd.step() of one that is not prepared, and "
-                       "change whole parameters inside summon_full_params({.writeback = true})");
+                       " by something other than a prepared optimizer, so the change does not "
+                       "reach the other ranks: call step() of the optimizer that prepare() "
+                       "returned, not sgd.step() of one that is not prepared, and change whole "
+                       "parameters inside summon_full_params({.writeback = true})");
     }
   }
 
@@ -284,8 +284,8 @@ struct FullyShardedDataParallel::Impl {
   void require_not_summoned(const std::string& what) const {
     if (!whole->are_summoned()) return;
     throw UsageError(what +
-                     " while summon_full_params() lasts, whose whole parameters the parts of the "
-                     "ranks know nothing of: end that scope first");
+                     " inside summon_full_params(): the whole parameters of that scope are "
+                     "separate from the ranks' shards. End that scope first");
   }
 
   // --- whole parameters for the user -------------------------------------------------------------
@@ -317,6 +317,7 @@ struct FullyShardedDataParallel::Impl {
 
   std::shared_ptr<Communicator> communicator;
   ShardingOptions options;
+  std::string class_name;
   detail::ShardGroups groups;
   detail::Units units;
   std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
@@ -392,8 +393,9 @@ const std::shared_ptr<Communicator>& FullyShardedDataParallel::communicator() co
   return impl_->communicator;
 }
 
-Communicator& FullyShardedDataParallel::shard_group() const {
-  return *impl_->groups.shard;
+DistributedDataParallel& FullyShardedDataParallel::replicated(const std::string& feature) {
+  throw UsageError(feature + " needs a model that every rank has whole, and " + impl_->class_name +
+                   " is sharded (FSDP): train it without fsdp_plugin, or do not use " + feature);
 }
 
 std::optional<at::ScalarType> FullyShardedDataParallel::input_dtype() const {
@@ -408,29 +410,19 @@ std::optional<at::ScalarType> FullyShardedDataParallel::output_dtype() const {
 
 at::Tensor FullyShardedDataParallel::local_parameter(const at::Tensor& leaf) const {
   const auto found = impl_->places.find(leaf.unsafeGetTensorImpl());
-  return found == impl_->places.end() ? at::Tensor() : found->second.second->local;
+  return found == impl_->places.end() ? leaf : found->second.second->local;
 }
 
-bool FullyShardedDataParallel::is_local(const at::Tensor& tensor) const {
-  return impl_->locals.contains(tensor.unsafeGetTensorImpl());
-}
-
-std::vector<at::Tensor> FullyShardedDataParallel::local_parameters() const {
-  return impl_->in_order;
+Communicator* FullyShardedDataParallel::ranks_of(const at::Tensor& parameter) const {
+  const void* const tensor = parameter.unsafeGetTensorImpl();
+  const bool is_divided = impl_->places.contains(tensor) || impl_->locals.contains(tensor);
+  return is_divided ? impl_->groups.shard.get() : nullptr;
 }
 
 std::optional<NamedShard> FullyShardedDataParallel::shard_of(const at::Tensor& leaf) const {
   const auto found = impl_->places.find(leaf.unsafeGetTensorImpl());
   if (found == impl_->places.end()) return std::nullopt;
   return named(*found->second.second);
-}
-
-std::vector<NamedShard> FullyShardedDataParallel::shards() const {
-  std::vector<NamedShard> shards;
-  for (const auto& unit : impl_->units) {
-    for (const auto& parameter : unit->parameters) shards.push_back(named(parameter));
-  }
-  return shards;
 }
 
 void FullyShardedDataParallel::claim() {
@@ -467,11 +459,6 @@ void FullyShardedDataParallel::zero_grad(const std::vector<at::Tensor>& locals, 
   impl_->gradients->zero(wanted, set_to_none);
 }
 
-void FullyShardedDataParallel::for_each_whole(
-    const std::function<void(const std::string& name, const at::Tensor&)>& visit) {
-  impl_->whole->for_each(visit);
-}
-
 void FullyShardedDataParallel::begin_summon(const SummonOptions& options) {
   impl_->begin_summon(options);
 }
@@ -494,7 +481,7 @@ void FullyShardedDataParallel::set_observer(std::function<void(const ShardEvent&
   impl_->observer = std::move(observer);
 }
 
-const std::string& FullyShardedDataParallel::full_parameters() const {
+std::string_view FullyShardedDataParallel::full_parameters() const {
   return impl_->full_name;
 }
 

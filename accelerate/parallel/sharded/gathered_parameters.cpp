@@ -41,10 +41,10 @@ void GatheredParameters::begin_pass(PassKind kind) {
   const std::lock_guard lock(mutex_);
   const auto thread = std::this_thread::get_id();
   if (pass_ && pass_ != PassKind::backward && runner_ != thread) {
-    throw UsageError("two threads call one sharded model at once on rank " +
+    throw UsageError("two threads called one sharded model at the same time on rank " +
                      std::to_string(options_.rank) +
-                     ", where units come and go for one pass at a time: let one call wait for the "
-                     "other, or set full_parameters to shared_pages");
+                     "; its units serve one pass at a time. Run the calls one after the other, or "
+                     "set full_parameters to shared_pages");
   }
   if (pass_) end_pass();
   transport_->begin_pass();
@@ -150,9 +150,9 @@ void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUs
   if (use.writes) {
     throw UsageError(std::string(use.name) + " was about to change " + which + " in place on " +
                      rank +
-                     ", in a copy that is soon gone. If this is an optimizer's step, hand the "
-                     "optimizer to prepare(); else change it inside summon_full_params(), or "
-                     "before prepare()");
+                     "; that copy is discarded soon, and the change with it. If this is an "
+                     "optimizer's step, hand the optimizer to prepare(); else change it inside "
+                     "summon_full_params(), or before prepare()");
   }
   if (pass_ || transport_->is_one_sided()) return;
   throw UsageError(

@@ -43,7 +43,7 @@ std::string first_lack(bool needs_common, const Units& units, const WholeTensors
     if (needs_common && lack.empty()) lack = lack_of("buffer '" + name + "'", buffer, cure);
   }
   for (const auto& [name, leaf] : whole.parameters) {
-    const std::string own = " Every rank keeps its own of an ignored module.";
+    const std::string own = " Every rank needs its own values for an ignored module.";
     if (lack.empty()) lack = lack_of("the ignored parameter '" + name + "'", leaf, own);
   }
   return lack;
@@ -87,10 +87,6 @@ void receive_slice(Communicator& ranks, Unit& unit, c10::Device device) {
 }
 
 }  // namespace
-
-at::Tensor initial_value(const at::Tensor& leaf) {
-  return leaf.is_meta() ? compat::deferred_value(leaf) : leaf.detach();
-}
 
 WholeTensors whole_tensors(const ModuleView& view, const Units& units) {
   std::unordered_set<const void*> in_units;

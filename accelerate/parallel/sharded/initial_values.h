@@ -17,10 +17,6 @@
 
 namespace accelerate::detail {
 
-/// Returns `leaf`, detached. If it has no memory, returns a new tensor with the values that its
-/// constructor would have set. Throws UsageError when these values are unknown.
-[[nodiscard]] at::Tensor initial_value(const at::Tensor& leaf);
-
 /// The tensors of a model that every rank has whole.
 struct WholeTensors {
   std::vector<NamedTensor> parameters;  ///< Ignored parameters: each rank's own.

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <regex>
+#include <unordered_map>
 #include <unordered_set>
 
-#include "accelerate/parallel/sharded/wrap_policy.h"
+#include "accelerate/base/text.h"
 
 namespace accelerate::detail {
 namespace {
@@ -82,7 +83,27 @@ void ignore_all_below(ModuleTree& tree, std::unordered_set<const void*>& ignored
   }
 }
 
+// "a::B<c::D>" → "a::B".
+std::string_view without_template_arguments(std::string_view name) {
+  if (!name.ends_with('>')) return name;
+  int depth = 0;
+  for (std::size_t i = name.size(); i-- > 0;) {
+    if (name[i] == '>') ++depth;
+    if (name[i] == '<' && --depth == 0) return name.substr(0, i);
+  }
+  return name;
+}
+
 }  // namespace
+
+std::string class_word(std::string_view class_name) {
+  std::string_view word = without_template_arguments(trim(class_name));
+  const auto end_of_scope = word.find_last_of(":.");
+  if (end_of_scope != std::string_view::npos) word.remove_prefix(end_of_scope + 1);
+  constexpr std::string_view kImpl = "Impl";
+  if (word.size() > kImpl.size() && word.ends_with(kImpl)) word.remove_suffix(kImpl.size());
+  return std::string(word);
+}
 
 std::string parent_name(const std::string& name) {
   const auto dot = name.rfind('.');

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
 #include "accelerate/tensor/module_view.h"
@@ -35,6 +35,11 @@ struct ModuleTree {
   /// The number of elements of `node` and below that are not ignored.
   [[nodiscard]] std::int64_t numel_below(const ModuleNode& node) const;
 };
+
+/// Returns the name by which a configuration calls a class: without namespaces, template arguments
+/// and a trailing "Impl". "my::BlockImpl" → "Block"; TorchScript's
+/// "__torch__.nets.___torch_mangle_3.Block" → "Block".
+[[nodiscard]] std::string class_word(std::string_view class_name);
 
 /// Returns the module of a parameter, or the parent of a module: "a.b.c" → "a.b", "a" → "".
 [[nodiscard]] std::string parent_name(const std::string& name);

@@ -25,11 +25,11 @@ int ranks_of_a_copy(int ranks, const FsdpSettings& settings, int ranks_of_host) 
                     : ranks_of_host > 0           ? ranks_of_host
                                                   : ranks;
   if (asked <= ranks && ranks % asked == 0) return asked;
-  throw ConfigError(std::string(to_string(settings.sharding_strategy)) + " with " +
-                    std::to_string(asked) + " ranks to a copy of the model cannot divide " +
-                    std::to_string(ranks) +
-                    " ranks: shard_group_size must be a divisor of their number, and without it "
-                    "every host must have as many");
+  throw ConfigError(std::string(to_string(settings.sharding_strategy)) + ": " +
+                    std::to_string(ranks) + " ranks cannot be divided into groups of " +
+                    std::to_string(asked) +
+                    "; shard_group_size must divide the number of ranks; if it is not set, every "
+                    "host must have the same number of ranks");
 }
 
 std::vector<int> every(int first, int step, int count) {
@@ -85,8 +85,8 @@ std::string name_of(const std::string& module, const Kind& kind, bool first) {
   return module + " (" + std::string(c10::toString(compute)) + (trained ? ")" : ", frozen)");
 }
 
-// Throws UsageError when tensors over the same memory fall into different units, which would part
-// them. Decides alike on all ranks, with memory or without.
+// Throws UsageError when tensors over the same memory fall into different units, which would
+// separate them. Decides alike on all ranks, with memory or without.
 void refuse_shared_memory(const Units& units) {
   struct Place {
     const Unit* unit;
@@ -104,8 +104,8 @@ void refuse_shared_memory(const Units& units) {
       throw UsageError("the parameters '" + place.first->second.name + "' of " +
                        place.first->second.unit->describe() + " and '" + parameter.name + "' of " +
                        unit->describe() +
-                       " are two tensors over the same memory, which sharding would part: register "
-                       "one tensor under both names, and train or freeze it as a whole");
+                       " are two tensors over the same memory, which sharding would separate: "
+                       "register one tensor under both names, and train or freeze it as a whole");
     }
   }
 }

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/parallel/sharded/initial_values.h"
+#include "accelerate/tensor/compat/deferred_init.h"
 #include "accelerate/tensor/compat/materialise.h"
 
 namespace accelerate::detail {
@@ -68,6 +68,12 @@ std::vector<UnitParameter> parameters_of(const std::vector<NamedTensor>& leaves)
 void note_versions(UnitParameter& parameter) {
   parameter.versions.clear();
   for (const auto& leaf : parameter.leaves) parameter.versions.push_back(leaf._version());
+}
+
+// Returns `leaf`, detached. If it has no memory, returns a new tensor with the values that its
+// constructor would have set. Throws UsageError when these values are unknown.
+at::Tensor initial_value(const at::Tensor& leaf) {
+  return leaf.is_meta() ? compat::deferred_value(leaf) : leaf.detach();
 }
 
 std::vector<std::int64_t> numels_of(const std::vector<UnitParameter>& parameters) {
@@ -204,12 +210,12 @@ std::string Unit::change_of(const UnitParameter& parameter, std::size_t i) const
            "prepare()";
   }
   if (leaf._version() != parameter.versions[i]) {
-    return "changed in place after prepare(), by every rank or in its copy alone: change it before "
-           "prepare(), or inside summon_full_params({.writeback = true})";
+    return "changed in place after prepare(), on every rank, or on this rank alone: change it "
+           "before prepare(), or inside summon_full_params({.writeback = true})";
   }
   if (leaf.requires_grad() && !parameter.local.requires_grad()) {
-    return "unfrozen after prepare(), which made no place for its gradients: let it require them "
-           "before prepare(), and freeze it afterwards";
+    return "unfrozen after prepare(), so there is no memory for its gradients: call "
+           "requires_grad_(true) before prepare(), and freeze it afterwards";
   }
   return {};
 }

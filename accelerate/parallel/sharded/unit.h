@@ -24,9 +24,9 @@ struct UnitParameter {
   std::string name;
   std::vector<at::Tensor> leaves;  ///< The user's tensors; several when they share their memory.
   std::vector<std::int64_t> shape;
-  FlatLayout::Piece piece;  ///< This rank's part.
-  at::Tensor local;         ///< Shape {piece.numel}, master dtype: what optimizers hold.
-  at::Tensor marker;        ///< Stands in leaf.grad() while the gradient is in `local`.
+  FlatLayout::Piece piece;             ///< This rank's part.
+  at::Tensor local;                    ///< Shape {piece.numel}, master dtype: what optimizers hold.
+  at::Tensor marker;                   ///< Stands in leaf.grad() while the gradient is in `local`.
   std::vector<std::int64_t> versions;  ///< Versions of the leaves, as the engine left them.
 
   [[nodiscard]] const at::Tensor& leaf() const { return leaves.front(); }

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/operations.h"
 
 namespace accelerate::detail {
@@ -33,8 +32,8 @@ void refuse_unusable(const at::Tensor& gradient, const UnitParameter& parameter,
 
 void refuse_late(const UnitParameter& parameter, const Unit& unit) {
   throw UsageError("the gradient of '" + parameter.name + "' of " + unit.describe() +
-                   " came again after that of the whole unit had been sent: a parameter gets "
-                   "one gradient in a backward. Re-entrant checkpointing gives it several");
+                   " came again after the unit's gradients had been sent: a parameter gets one "
+                   "gradient in a backward. Re-entrant checkpointing gives it several");
 }
 
 bool is_trained(const UnitParameter& parameter) {
@@ -224,7 +223,7 @@ void UnitGradients::fill_absent() {
 // Whether the sum can be received in `slice_`, which saves a copy: `slice_` has the same type and
 // device, and no local.grad() exists to which the sum must be added.
 bool UnitGradients::receives_in_slice(const Communicator& shard) const {
-  return !scatters_by_all_reduce(shard) && slice_.options().type_equal(flat_.options()) &&
+  return !shard.reduces_before_scatter() && slice_.options().type_equal(flat_.options()) &&
          std::ranges::none_of(unit_->parameters, [](const auto& parameter) {
            return parameter.local.grad().defined();
          });

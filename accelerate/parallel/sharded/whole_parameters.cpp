@@ -39,17 +39,6 @@ at::Tensor WholeParameters::gather(const Unit& unit) const {
   return all;
 }
 
-void WholeParameters::for_each(
-    const std::function<void(const std::string& name, const at::Tensor&)>& visit) const {
-  const at::NoGradGuard no_grad;
-  for (const auto& unit : units_) {
-    const at::Tensor flat = gather(*unit);
-    for (std::size_t i = 0; i < unit->parameters.size(); ++i) {
-      visit(unit->parameters[i].name, unit->part(flat, i));
-    }
-  }
-}
-
 void WholeParameters::summon(bool here) {
   const at::NoGradGuard no_grad;
   const c10::InferenceMode no_inference(false);

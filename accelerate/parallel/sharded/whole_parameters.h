@@ -4,7 +4,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,9 +17,6 @@ class WholeParameters {
  public:
   /// `device`: where whole values are put.
   WholeParameters(Units& units, const ShardGroups& groups, at::Device device);
-
-  /// Calls `visit` for every whole parameter, one unit at a time. [collective]
-  void for_each(const std::function<void(const std::string& name, const at::Tensor&)>& visit) const;
 
   /// Makes the leaves ordinary tensors over whole values. Where `here` is false the rank only takes
   /// part. [collective] Throws CommError, and then the leaves are sharded again.

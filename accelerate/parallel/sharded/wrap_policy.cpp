@@ -1,7 +1,10 @@
 #include "accelerate/parallel/sharded/wrap_policy.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
+#include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -223,17 +226,6 @@ void keep_batch_norms(const ModuleTree& tree, std::vector<UnitPlan>& units) {
   }
 }
 
-// "a::B<c::D>" → "a::B".
-std::string_view without_template_arguments(std::string_view name) {
-  if (!name.ends_with('>')) return name;
-  int depth = 0;
-  for (std::size_t i = name.size(); i-- > 0;) {
-    if (name[i] == '>') ++depth;
-    if (name[i] == '<' && --depth == 0) return name.substr(0, i);
-  }
-  return name;
-}
-
 void warn_of_unmatched(const ModuleTree& tree) {
   for (const auto& expression : tree.unmatched) {
     get_logger("accelerate.fsdp")
@@ -243,15 +235,6 @@ void warn_of_unmatched(const ModuleTree& tree) {
 }
 
 }  // namespace
-
-std::string class_word(std::string_view class_name) {
-  std::string_view word = without_template_arguments(trim(class_name));
-  const auto end_of_scope = word.find_last_of(":.");
-  if (end_of_scope != std::string_view::npos) word.remove_prefix(end_of_scope + 1);
-  constexpr std::string_view kImpl = "Impl";
-  if (word.size() > kImpl.size() && word.ends_with(kImpl)) word.remove_suffix(kImpl.size());
-  return std::string(word);
-}
 
 std::vector<UnitPlan> plan_units(const ModuleView& view, const FsdpSettings& settings) {
   const ModuleTree tree = module_tree(view, settings.ignored_modules);

@@ -5,9 +5,10 @@
 // FSDP, version 1 or 2, so that one configuration means the same units in both.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "accelerate/config/fsdp_plugin.h"
@@ -55,10 +56,5 @@ struct UnitPlan {
 /// those of batch norms and of modules below `settings.ignored_modules`.
 [[nodiscard]] std::vector<at::Tensor> buffers_to_cast(const ModuleView& view,
                                                       const FsdpSettings& settings);
-
-/// Returns the name by which a configuration calls a class: without namespaces, template arguments
-/// and a trailing "Impl". "my::BlockImpl" → "Block"; TorchScript's
-/// "__torch__.nets.___torch_mangle_3.Block" → "Block".
-[[nodiscard]] std::string class_word(std::string_view class_name);
 
 }  // namespace accelerate::detail

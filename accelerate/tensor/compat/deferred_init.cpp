@@ -76,9 +76,9 @@ const DeferredStorage& checked(const at::Tensor& tensor) {
   const auto* place = deferred_storage(tensor);
   if (place == nullptr)
     throw UsageError(
-        "it has no memory, and nobody knows what it was to hold: it was made on the meta device by "
-        "hand, or by an operation after init_empty_weights had ended. Make it while the scope is "
-        "alive, or load a checkpoint that has it.");
+        "it has no memory, and its value is unknown: it was made on the meta device by hand, or by "
+        "an operation after init_empty_weights had ended. Make it while the scope is alive, or "
+        "load a checkpoint that has it.");
   place->tape->check_unchanged(tensor);
   return *place;
 }

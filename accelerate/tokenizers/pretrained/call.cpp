@@ -1,11 +1,15 @@
-#include "accelerate/tokenizers/pretrained/call.h"
-
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/tokenizers/encoding_parts.h"
+#include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
 
 namespace accelerate {
 
@@ -38,7 +42,6 @@ Padding::Padding(std::string_view word) : is_word_(true) {
   }
 }
 
-namespace detail {
 namespace {
 
 using Strategy = Padding::Strategy;
@@ -56,20 +59,22 @@ void check_multiple(std::size_t max_length, const std::optional<std::size_t>& mu
                    "; the first must be a multiple of the second");
 }
 
-PaddingOptions padding_of(const CallSettings& settings, std::optional<Side> side,
+PaddingOptions padding_of(const PreTrainedTokenizer& tokenizer, std::optional<Side> side,
                           std::size_t multiple_of) {
-  if (!settings.pad_token || !settings.pad_id) {
+  const auto token = tokenizer.pad_token();
+  const auto id = tokenizer.pad_token_id();
+  if (!token || !id) {
     throw UsageError(
         "padding was asked for, but the tokenizer has no pad_token. Name one with "
         "add_special_tokens({.pad_token = AddedToken{\"[PAD]\"}}), or take eos_token() for it");
   }
   return {.multiple_of = multiple_of,
-          .side = side.value_or(settings.padding_side),
-          .id = static_cast<std::uint32_t>(*settings.pad_id),
-          .token = *settings.pad_token};
+          .side = side.value_or(tokenizer.padding_side()),
+          .id = static_cast<std::uint32_t>(*id),
+          .token = *token};
 }
 
-Plan plan_of(const CallSettings& settings, const TokenizerCallOptions& options) {
+Plan plan_of(const PreTrainedTokenizer& tokenizer, const TokenizerCallOptions& options) {
   std::optional<TruncationStrategy> strategy = options.truncation.strategy();
   Strategy padding = options.padding.strategy();
   // max_length alone cuts, too.
@@ -77,7 +82,7 @@ Plan plan_of(const CallSettings& settings, const TokenizerCallOptions& options) 
   if (options.max_length && !says_padding && !options.truncation.is_given()) {
     strategy = TruncationStrategy::longest_first;
   }
-  const auto limit = options.max_length ? options.max_length : settings.model_max_length;
+  const auto limit = options.max_length ? options.max_length : tokenizer.model_max_length();
   if (!limit) strategy.reset();
   if (!limit && padding == Strategy::max_length) padding = Strategy::do_not_pad;
   Plan plan;
@@ -85,11 +90,12 @@ Plan plan_of(const CallSettings& settings, const TokenizerCallOptions& options) 
     plan.truncation = TruncationOptions{.max_length = *limit,
                                         .stride = options.stride,
                                         .strategy = *strategy,
-                                        .side = settings.truncation_side};
+                                        .side = tokenizer.truncation_side()};
   }
   if (padding == Strategy::do_not_pad) return plan;
   if (strategy) check_multiple(*limit, options.pad_to_multiple_of);
-  plan.padding = padding_of(settings, options.padding_side, options.pad_to_multiple_of.value_or(0));
+  plan.padding =
+      padding_of(tokenizer, options.padding_side, options.pad_to_multiple_of.value_or(0));
   if (padding == Strategy::max_length) plan.padding->length = *limit;
   return plan;
 }
@@ -136,20 +142,20 @@ BatchEncoding::Column column_of(const std::vector<Encoding>& rows, Get get) {
   return column;
 }
 
-bool is_asked_for(const CallSettings& settings, std::string_view name,
+bool is_asked_for(const PreTrainedTokenizer& tokenizer, std::string_view name,
                   const std::optional<bool>& choice) {
-  const auto& names = settings.model_input_names;
+  const auto& names = tokenizer.model_input_names();
   return choice.value_or(std::ranges::find(names, name) != names.end());
 }
 
-BatchEncoding columns_of(const std::vector<Encoding>& rows, const CallSettings& settings,
+BatchEncoding columns_of(const std::vector<Encoding>& rows, const PreTrainedTokenizer& tokenizer,
                          const TokenizerCallOptions& options) {
   BatchEncoding batch;
   batch.set("input_ids", column_of(rows, std::mem_fn(&Encoding::ids)));
-  if (is_asked_for(settings, "token_type_ids", options.return_token_type_ids)) {
+  if (is_asked_for(tokenizer, "token_type_ids", options.return_token_type_ids)) {
     batch.set("token_type_ids", column_of(rows, std::mem_fn(&Encoding::type_ids)));
   }
-  if (is_asked_for(settings, "attention_mask", options.return_attention_mask)) {
+  if (is_asked_for(tokenizer, "attention_mask", options.return_attention_mask)) {
     batch.set("attention_mask", column_of(rows, std::mem_fn(&Encoding::attention_mask)));
   }
   if (options.return_special_tokens_mask) {
@@ -168,7 +174,7 @@ void fill_up(BatchEncoding::Row& row, std::size_t length, std::int64_t value, Si
 }
 
 // Returns the length to which rows are padded; nullopt if they are not padded.
-std::optional<std::size_t> padded_length(const CallSettings& settings,
+std::optional<std::size_t> padded_length(const PreTrainedTokenizer& tokenizer,
                                          const BatchEncoding::Column& ids,
                                          const TokenizerPadOptions& options) {
   std::size_t length = 0;
@@ -176,46 +182,47 @@ std::optional<std::size_t> padded_length(const CallSettings& settings,
   if (options.padding.strategy() == Strategy::longest) {
     for (const auto& row : ids) length = std::max(length, row.size());
   } else {
-    const auto limit = options.max_length ? options.max_length : settings.model_max_length;
+    const auto limit = options.max_length ? options.max_length : tokenizer.model_max_length();
     if (!limit) return std::nullopt;
     length = *limit;
-    check_padded_length(length);
+    detail::check_padded_length(length);
   }
   const std::size_t multiple = options.pad_to_multiple_of.value_or(0);
-  check_padded_length(multiple);
+  detail::check_padded_length(multiple);
   return multiple > 0 ? (length + multiple - 1) / multiple * multiple : length;
 }
 
 }  // namespace
 
-BatchEncoding call(Tokenizer tokenizer, const CallSettings& settings, const Texts& text,
-                   const TokenizerCallOptions& options) {
-  const Plan plan = plan_of(settings, options);
-  tokenizer.set_truncation(plan.truncation);
-  tokenizer.set_padding(plan.padding);
-  auto encodings = tokenizer.encode_batch(
+BatchEncoding PreTrainedTokenizer::operator()(const Texts& text,
+                                              const TokenizerCallOptions& options) const {
+  const Plan plan = plan_of(*this, options);
+  Tokenizer backend = backend_tokenizer();
+  backend.set_truncation(plan.truncation);
+  backend.set_padding(plan.padding);
+  auto encodings = backend.encode_batch(
       inputs_of(text, options.text_pair),
       {.add_special_tokens = options.add_special_tokens, .strict = options.strict_utf8});
   BatchEncoding::Row samples;
   if (options.return_overflowing_tokens) encodings = rows_of(std::move(encodings), samples);
-  BatchEncoding columns = columns_of(encodings, settings, options);
+  BatchEncoding columns = columns_of(encodings, *this, options);
   BatchEncoding batch(columns.columns(), std::move(encodings));
   batch.set_overflow_to_sample_mapping(std::move(samples));
   return batch;
 }
 
-BatchEncoding pad(const CallSettings& settings, BatchEncoding batch,
-                  const TokenizerPadOptions& options) {
+BatchEncoding PreTrainedTokenizer::pad(BatchEncoding batch,
+                                       const TokenizerPadOptions& options) const {
   BatchEncoding::Column ids = batch.input_ids();
-  const bool has_mask = is_asked_for(settings, "attention_mask", options.return_attention_mask);
+  const bool has_mask = is_asked_for(*this, "attention_mask", options.return_attention_mask);
   if (has_mask && !batch.contains("attention_mask")) {
     BatchEncoding::Column mask;
     for (const auto& row : ids) mask.emplace_back(row.size(), 1);
     batch.set("attention_mask", std::move(mask));
   }
-  const auto length = padded_length(settings, ids, options);
+  const auto length = padded_length(*this, ids, options);
   if (!length) return batch;
-  const PaddingOptions padding = padding_of(settings, options.padding_side, 0);
+  const PaddingOptions padding = padding_of(*this, options.padding_side, 0);
   const auto fill = [&](std::string_view name, std::int64_t value) {
     if (!batch.contains(name)) return;
     BatchEncoding::Column column = batch[name];
@@ -229,5 +236,4 @@ BatchEncoding pad(const CallSettings& settings, BatchEncoding batch,
   return BatchEncoding(batch.columns());
 }
 
-}  // namespace detail
 }  // namespace accelerate

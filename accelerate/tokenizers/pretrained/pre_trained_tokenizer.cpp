@@ -7,7 +7,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/hub/download.h"
-#include "accelerate/tokenizers/pretrained/call.h"
 #include "accelerate/tokenizers/pretrained/older_files.h"
 #include "accelerate/tokenizers/pretrained/tokenizer_config.h"
 
@@ -31,14 +30,6 @@ struct PreTrainedTokenizer::State {
     const auto& token = named(role);
     const auto id = token ? tokenizer.token_to_id(token->content) : std::nullopt;
     return id ? std::optional<std::int64_t>(*id) : std::nullopt;
-  }
-  [[nodiscard]] detail::CallSettings call_settings() const {
-    return {.model_max_length = config.model_max_length,
-            .pad_token = token(Role::pad),
-            .pad_id = id(Role::pad),
-            .padding_side = config.padding_side,
-            .truncation_side = config.truncation_side,
-            .model_input_names = config.model_input_names};
   }
 };
 
@@ -161,11 +152,6 @@ PreTrainedTokenizer::PreTrainedTokenizer(Tokenizer tokenizer)
   state_->config.model_input_names = {"input_ids", "attention_mask"};
 }
 
-BatchEncoding PreTrainedTokenizer::operator()(const Texts& text,
-                                              const TokenizerCallOptions& options) const {
-  return detail::call(state_->tokenizer, state_->call_settings(), text, options);
-}
-
 std::vector<std::int64_t> PreTrainedTokenizer::encode(const std::string& text,
                                                       const TokenizerCallOptions& options) const {
   return (*this)(text, options).input_ids().at(0);
@@ -173,11 +159,6 @@ std::vector<std::int64_t> PreTrainedTokenizer::encode(const std::string& text,
 
 std::vector<std::string> PreTrainedTokenizer::tokenize(const std::string& text) const {
   return (*this)(text, {.add_special_tokens = false}).tokens();
-}
-
-BatchEncoding PreTrainedTokenizer::pad(BatchEncoding batch,
-                                       const TokenizerPadOptions& options) const {
-  return detail::pad(state_->call_settings(), std::move(batch), options);
 }
 
 std::string PreTrainedTokenizer::decode(std::span<const std::int64_t> ids, bool skip_special_tokens,

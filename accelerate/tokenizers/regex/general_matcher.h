@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/tokenizers/regex/regex.h"
+#include "accelerate/tokenizers/regex/matcher.h"
 #include "accelerate/tokenizers/regex/translation.h"
 
 namespace accelerate::detail {

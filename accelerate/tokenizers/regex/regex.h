@@ -2,26 +2,15 @@
 // be guaranteed.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "accelerate/tokenizers/regex/matcher.h"
+
 namespace accelerate::detail {
-
-/// Bytes from `begin` up to `end`.
-struct Match {
-  std::size_t begin, end;
-  bool operator==(const Match&) const = default;
-};
-
-/// Finds the matches of one pattern.
-class Matcher {
- public:
-  virtual ~Matcher() = default;
-  virtual void find_all(std::string_view text, std::vector<Match>& matches) const = 0;
-};
 
 /// Immutable; copies share what was compiled, and several threads may use one.
 class Regex {

@@ -66,7 +66,7 @@ const KeyTable<SchedulerKwargs>& scheduler_kwargs_table() {
   using C = SchedulerKwargs;
   static const KeyTable<C> kTable{"lr_scheduler_kwargs", "", {
     key("num_cycles", &C::num_cycles, "Waves, or restarts."),
-    key("power", &C::power, "Of what is left of the way."),
+    key("power", &C::power, "Exponent of the remaining share of steps."),
     key("lr_end", &C::lr_end, "The last rate."),
     key("min_lr", &C::min_lr, "The lowest rate."),
     key("min_lr_rate", &C::min_lr_rate, "The lowest rate as a fraction of the first."),
@@ -87,7 +87,7 @@ const KeyTable<SchedulerKwargs>& scheduler_kwargs_table() {
     key("warmup", &C::warmup, "Evaluations after a rise."),
     key("max_lr", &C::max_lr, "The greatest rate."),
     key("smooth", &C::smooth, "Whether the metric is averaged."),
-    key("window_size", &C::window_size, "Of that average."),
+    key("window_size", &C::window_size, "Length of that average."),
     key("reset_start", &C::reset_start, "Evaluations until it begins anew."),
   }};
   return kTable;
@@ -99,7 +99,7 @@ const KeyTable<AcceleratorConfig>& accelerator_config_table() {
     key("split_batches", &C::split_batches, "A batch is of all ranks together."),
     key("dispatch_batches", &C::dispatch_batches, "Rank 0 reads for all."),
     key("even_batches", &C::even_batches, "Ranks get equally many batches."),
-    key("use_seedable_sampler", &C::use_seedable_sampler, "An order is of seed and epoch."),
+    key("use_seedable_sampler", &C::use_seedable_sampler, "Seed and epoch alone decide the order."),
     key("non_blocking", &C::non_blocking, "Batches move without waiting."),
   }};
   return kTable;
@@ -117,7 +117,8 @@ void take_python_settings(Node& map, const std::string& name) {
     const Node* value = map.find(key);
     if (value == nullptr || is_off(*value)) return;
     fail_at(name, value->line,
-            "'" + std::string(key) + "' is " + value->describe() + ", which is not here. " + cure);
+            "'" + std::string(key) + "' is " + value->describe() +
+                ", which this library does not support. " + cure);
   };
   refuse("gradient_accumulation_kwargs",
          "Leave it out: gradient_accumulation_steps of the arguments says how many batches a step "

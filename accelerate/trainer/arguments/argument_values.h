@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "accelerate/config/value.h"
-#include "accelerate/trainer/arguments/training_arguments.h"
+#include "accelerate/optim/get_scheduler.h"
+#include "accelerate/trainer/arguments/argument_types.h"
+#include "accelerate/trainer/arguments/words.h"
 
 namespace accelerate::detail {
 

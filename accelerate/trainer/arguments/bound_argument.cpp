@@ -5,13 +5,9 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/trainer/arguments/argument_table.h"
-#include "accelerate/trainer/arguments/parse_args.h"
 
-namespace accelerate {
-namespace detail {
+namespace accelerate::detail {
 namespace {
-
-constexpr const char* kTokenPlaceholder = "<HUB_TOKEN>";  // As Python writes it into files.
 
 // Returns what the flag means without a value; nothing if it needs a value.
 std::optional<std::string> value_of_bare_flag(const Key<TrainingArguments>& key) {
@@ -52,7 +48,7 @@ BoundArgument bound_line(const PythonArgument& argument) {
   line.read = [&argument](const Node& node) -> std::string {
     const Node value = unfold_map(node, argument.name);
     if (argument.is_harmless(value)) return "";
-    if (argument.refused) return "it belongs to Python alone. " + argument.reason;
+    if (argument.refused) return "only Python's Trainer has it. " + argument.reason;
     get_logger("accelerate.trainer")
         .warning("the argument " + argument.name + " has no effect: " + argument.reason + ".");
     return "";
@@ -78,29 +74,4 @@ void check_arguments(const BoundArguments& bound) {
   for (const auto& check : bound.checks) check();
 }
 
-}  // namespace detail
-
-Node to_node(const TrainingArguments& args) {
-  static const TrainingArguments kDefaults;
-  Node map = Node::map();
-  for (const auto& key : detail::argument_table().keys) {
-    Node value = key.write(args).value_or(Node::null());
-    if (detail::is_of_this_library(key.name)) {
-      const Node usual = key.write(kDefaults).value_or(Node::null());
-      if (detail::one_line(value) == detail::one_line(usual)) continue;
-    }
-    if (key.name == "hub_token") value = Node::string(detail::kTokenPlaceholder);
-    map.entries.push_back({key.name, 0, std::move(value)});
-  }
-  for (const auto& argument : detail::python_arguments()) {
-    map.entries.push_back({argument.name, 0, argument.fallback});
-  }
-  return map;
-}
-
-TrainingArguments training_arguments_of(const Node& node, const std::string& file) {
-  return detail::filled_sections<TrainingArguments>(
-      [&](const auto& bound) { detail::read_arguments_map(bound, node, file); });
-}
-
-}  // namespace accelerate
+}  // namespace accelerate::detail

@@ -3,7 +3,6 @@
 
 #include <concepts>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -40,6 +39,9 @@ struct BoundArguments {
   std::vector<BoundArgument> all;
   std::vector<std::function<void()>> checks;  ///< Compare fields, once all are read.
 };
+
+/// What files hold in place of the hub's token, as Python writes them. Read as an absent token.
+inline constexpr const char* kTokenPlaceholder = "<HUB_TOKEN>";
 
 /// Binds the fields of a training's arguments.
 void bind_training_arguments(TrainingArguments& args, BoundArguments& bound);
@@ -96,15 +98,6 @@ class ArgumentBinder {
 
   BoundArguments& bound_;
 };
-
-/// Sets the fields from `argv`; see parse_args. Throws ConfigError and HelpRequested.
-void read_command_line(const BoundArguments& bound, int argc, const char* const* argv);
-
-/// Sets the fields from the file; see parse_file. Throws ConfigError.
-void read_arguments_file(const BoundArguments& bound, const std::filesystem::path& file);
-
-/// Sets the fields from `map`; `file` stands for it in messages. Throws ConfigError.
-void read_arguments_map(const BoundArguments& bound, const Node& map, const std::string& file);
 
 /// Runs the checks that compare fields.
 void check_arguments(const BoundArguments& bound);

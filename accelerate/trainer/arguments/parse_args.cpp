@@ -1,17 +1,20 @@
 #include "accelerate/trainer/arguments/parse_args.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/trainer/arguments/argument_table.h"
 #include "accelerate/trainer/arguments/sections.h"
 
-namespace accelerate::detail {
+namespace accelerate {
+namespace detail {
 namespace {
 
 using ArgumentWords = std::vector<std::string>;
@@ -185,7 +188,7 @@ void read_arguments_map(const BoundArguments& bound, const Node& map, const std:
     if (!seen.insert(argument).second) {
       fail_at(file, entry.line,
               "'" + entry.key + "' is '" + argument->name +
-                  "', which stands there already. Remove one of them");
+                  "', which the file has already. Remove one of them");
     }
     if (entry.value.is_null()) continue;
     std::string problem;
@@ -193,7 +196,7 @@ void read_arguments_map(const BoundArguments& bound, const Node& map, const std:
       problem = argument->read(entry.value);
     } catch (const ConfigError&) {
       throw_with_context<ConfigError>(file + ", line " + std::to_string(entry.line) + ": '" +
-                                      entry.key + "' is not allowed as it is");
+                                      entry.key + "' has a value that is not allowed");
     }
     if (problem.empty()) continue;
     fail_at(file, entry.line,
@@ -202,4 +205,29 @@ void read_arguments_map(const BoundArguments& bound, const Node& map, const std:
   }
 }
 
-}  // namespace accelerate::detail
+}  // namespace detail
+
+Node to_node(const TrainingArguments& args) {
+  static const TrainingArguments kDefaults;
+  Node map = Node::map();
+  for (const auto& key : detail::argument_table().keys) {
+    Node value = key.write(args).value_or(Node::null());
+    if (detail::is_of_this_library(key.name)) {
+      const Node usual = key.write(kDefaults).value_or(Node::null());
+      if (detail::one_line(value) == detail::one_line(usual)) continue;
+    }
+    if (key.name == "hub_token") value = Node::string(detail::kTokenPlaceholder);
+    map.entries.push_back({key.name, 0, std::move(value)});
+  }
+  for (const auto& argument : detail::python_arguments()) {
+    map.entries.push_back({argument.name, 0, argument.fallback});
+  }
+  return map;
+}
+
+TrainingArguments training_arguments_of(const Node& node, const std::string& file) {
+  return detail::filled_sections<TrainingArguments>(
+      [&](const auto& bound) { detail::read_arguments_map(bound, node, file); });
+}
+
+}  // namespace accelerate

@@ -90,6 +90,15 @@ auto filled_sections(Read read) {
   }
 }
 
+/// Sets the fields from `argv`; see parse_args. Throws ConfigError and HelpRequested.
+void read_command_line(const BoundArguments& bound, int argc, const char* const* argv);
+
+/// Sets the fields from the file; see parse_file. Throws ConfigError.
+void read_arguments_file(const BoundArguments& bound, const std::filesystem::path& file);
+
+/// Sets the fields from `map`; `file` stands for it in messages. Throws ConfigError.
+void read_arguments_map(const BoundArguments& bound, const Node& map, const std::string& file);
+
 }  // namespace detail
 
 /// Returns the structs that `argv` fills: a tuple, or the struct itself if there is only one. The

@@ -7,9 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "accelerate/base/error.h"
-#include "accelerate/base/text.h"
-#include "accelerate/config/enums.h"
+#include "accelerate/config/word.h"
 
 namespace accelerate {
 
@@ -65,33 +63,5 @@ ACCELERATE_ENUM_WORDS(Verbosity, {passive, "passive"}, {debug, "debug"}, {info, 
 #undef ACCELERATE_ENUM_WORDS
 
 }  // namespace detail
-
-/// A field that takes one of the words of `Enum`, case ignored, or the enumerator. Throws
-/// ConfigError for another word; the message lists the allowed words and the nearest one.
-template <detail::WordedEnum Enum>
-class Word {
- public:
-  // NOLINTBEGIN(google-explicit-constructor): `.eval_strategy = "epoch"` is the point.
-  Word(Enum value) : value_(value) {}
-  Word(const char* word) : Word(std::string_view(word)) {}
-  Word(const std::string& word) : Word(std::string_view(word)) {}
-  Word(std::string_view word) {
-    const auto value = parse_enum<Enum>(word);
-    if (!value) {
-      throw ConfigError("'" + std::string(word) + "' is none of " + join(enum_names<Enum>(), ", ") +
-                        "." + did_you_mean(std::string(word), enum_names<Enum>()));
-    }
-    value_ = *value;
-  }
-  operator Enum() const { return value_; }
-  // NOLINTEND(google-explicit-constructor)
-
-  friend bool operator==(const Word& a, const Word& b) { return a.value_ == b.value_; }
-  friend bool operator==(const Word& a, Enum b) { return a.value_ == b; }
-  [[nodiscard]] std::string_view text() const { return to_string(value_); }
-
- private:
-  Enum value_{};
-};
 
 }  // namespace accelerate

@@ -65,8 +65,8 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
   for (const auto& one : all) {
     if (one.step <= step || is_replaceable(std::filesystem::absolute(one.folder))) continue;
     throw CheckpointError(one.folder.string() +
-                          " is not a checkpoint of ours and nothing else, so it is not replaced, "
-                          "and the training goes on from step " +
+                          " was not saved by this library, or holds other files, so it is not "
+                          "replaced, and the training goes on from step " +
                           std::to_string(step) +
                           ", before it: go on from the newest checkpoint, remove later ones, or " +
                           "name another output_dir");

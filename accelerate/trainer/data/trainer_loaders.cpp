@@ -155,8 +155,8 @@ DataLoader<Inputs> LoaderRecipe::train_loader(const TrainerDataset& dataset) con
   if (by_length || args.max_tokens_per_batch) {
     if (dataset.rows() == nullptr)
       throw ConfigError(
-          "batches by length need a Dataset, whose lengths are known: of other datasets leave "
-          "train_sampling_strategy and max_tokens_per_batch alone");
+          "batches by length need a Dataset, whose lengths are known: for other datasets do not "
+          "set train_sampling_strategy and max_tokens_per_batch");
     options.batch_size = 1;
     options.batch_sampler = batch_lists(*dataset.rows());
   } else {

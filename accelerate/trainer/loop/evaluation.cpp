@@ -7,7 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/trainer/loop/collected.h"

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 
-#include "accelerate/trainer/trainer.h"
+#include "accelerate/trainer/data/trainer_dataset.h"
 #include "accelerate/trainer/trainer_core.h"
+#include "accelerate/trainer/trainer_options.h"
+#include "accelerate/trainer/trainer_state.h"
 
 namespace accelerate::detail {
 

@@ -119,24 +119,26 @@ std::string first_operator(TrainerCore& core, const ModuleView& view, const Inpu
   const SearchScope scope(search);
   (void)core.model.forward(batch);
   if (search.found.empty()) return "";
-  return "the first one comes out of " + search.found +
-         (search.found_behind.empty() ? "" : " behind " + search.found_behind);
+  const std::string& parameter = search.found_behind;
+  return search.found + (parameter.empty() ? "" : ", after parameter " + parameter + ",") +
+         " gave the first such value";
 }
 
 std::string cause(TrainerCore& core, const Inputs* batch) {
   const auto& engine = *core.prepared_model().core();
-  const bool is_sharded = engine.shards() != nullptr;
+  const bool is_sharded = engine.parallel().is_sharded();
   if (!is_sharded) {
     if (const auto name = first_parameter(engine.view(), false); !name.empty())
       return "parameter " + name + " is not finite itself";
   }
   if (batch == nullptr) {
     const auto name = is_sharded ? "" : first_parameter(engine.view(), true);
-    return name.empty() ? "its norm is" : "the first parameter with such a gradient is " + name;
+    if (!name.empty()) return "the first parameter with such a gradient is " + name;
+    return is_sharded ? "its norm is not finite" : "only its norm is not finite";
   }
   if (is_sharded) return "on this rank; train unsharded to learn in which layer";
   const auto found = first_operator(core, engine.view(), *batch);
-  return found.empty() ? "computed again without dropout's numbers it is finite" : found;
+  return found.empty() ? "computed again, with new dropout, it is finite" : found;
 }
 
 }  // namespace

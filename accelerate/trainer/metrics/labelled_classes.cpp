@@ -40,8 +40,8 @@ std::string place_of(const at::Tensor& labels, std::int64_t index) {
   const std::string limit = classes > 0 ? std::to_string(classes - 1) + ", as there are " +
                                               std::to_string(classes) + " classes"
                                         : std::to_string(kMostClasses - 1);
-  throw UsageError("the " + what + " of " + place + " of the batch is no class; allowed are 0 to " +
-                   limit);
+  throw UsageError("the " + what + " of " + place +
+                   " of the batch is not a class; allowed are 0 to " + limit);
 }
 
 bool is_class(std::int64_t value, std::int64_t classes) {

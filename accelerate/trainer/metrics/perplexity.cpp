@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kPerplexityElements = std::int64_t{1} << 24;
 
 [[noreturn]] void throw_perplexity_shapes(const std::string& found) {
-  throw UsageError("a perplexity cannot be had of " + found +
+  throw UsageError("a perplexity cannot be computed from " + found +
                    "; allowed are logits with a last dimension of classes more than the labels, or "
                    "float losses of the labels' shape");
 }

@@ -197,7 +197,7 @@ TEST_F(MeetHostsWithAnActor, RefusesMemoryInWhichNobodyWroteTheNonce) {
   show(card);
   const auto connection = introduce(1, SharedArena::create()->fd());
   judge({"0", "", ""});
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "does not find in the memory of rank 1",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "cannot find the nonce of rank 1 in that rank's",
                       rank_0_.get());
 }
 
@@ -207,8 +207,7 @@ TEST_F(MeetHostsWithAnActor, RefusesACardThatNoRankWrites) {
   card[2] = std::string(200, 'x');
   show(card);
   EXPECT_PRED_FORMAT2(::testing::IsSubstring,
-                      "CommError: in the store of the job rank 1 introduces itself",
-                      rank_0_.get());
+                      "CommError: the job's store holds an invalid name for rank 1", rank_0_.get());
 }
 
 TEST_F(MeetHostsWithAnActor, RefusesAVerdictThatFitsNoHost) {
@@ -219,8 +218,7 @@ TEST_F(MeetHostsWithAnActor, RefusesAVerdictThatFitsNoHost) {
     card[1] = "another boot";
     show(card);
     judge({leader, "", ""});
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "CommError: in the store of the job rank",
-                        rank_0_.get());
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "CommError: the job's store ", rank_0_.get());
   }
 }
 

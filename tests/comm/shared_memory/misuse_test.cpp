@@ -6,17 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
 #include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/c10d_communicator.h"
-#include "tests/support/scenario.h"
 #include "tests/support/ranks.h"
+#include "tests/support/scenario.h"
 
 namespace accelerate::testing {
 namespace {
@@ -49,14 +46,6 @@ std::vector<Mismatch> mismatches() {
     };
   };
   const Calls barrier = [](Communicator& comm) { comm.barrier(); };
-  // Rows for rank 0, and one for each of the others; from every rank one is expected.
-  const auto rows = [](std::int64_t for_rank_0, at::ScalarType dtype) -> Calls {
-    return [=](Communicator& comm) {
-      std::vector<std::int64_t> in{for_rank_0, 1, 1}, out{1, 1, 1};
-      at::Tensor input = ones(for_rank_0 + 2, dtype), output = ones(3, dtype);
-      c10d_backend(comm)->alltoall_base(output, input, out, in, {})->wait();
-    };
-  };
   return {
       {"operation", barrier, sum(8), {"barrier", "all_reduce(sum) of 8 elements of Float"}},
       {"size", sum(9), sum(8), {"of 9 elements", "of 8 elements"}},
@@ -64,8 +53,6 @@ std::vector<Mismatch> mismatches() {
       {"dtype", sum(8, at::kLong), sum(8), {"elements of Long", "elements of Float"}},
       {"root", broadcast(1), broadcast(0), {"from rank 1", "from rank 0"}},
       {"reduction", sum(8, at::kFloat, ReduceOp::max), sum(8), {"(max)", "(sum)"}},
-      {"rows sent", rows(2, at::kFloat), rows(1, at::kFloat), {"rank 1 sends 2", "expects 1 elem"}},
-      {"rows' dtype", rows(1, at::kDouble), rows(1, at::kFloat), {"Double", "Float"}},
       {"message size", message(8, at::kFloat), message(9, at::kFloat), {"8 elements", "9 elem"}},
       {"message dtype", message(8, at::kFloat), message(4, at::kDouble), {"Float", "Double"}},
   };

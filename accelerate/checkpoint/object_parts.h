@@ -1,0 +1,38 @@
+// The parts of a training that every checkpoint has: what an object saves, and how it is loaded.
+// docs/formats/checkpoint.md has their keys.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "accelerate/checkpoint/checkpointable.h"
+#include "accelerate/checkpoint/training_state.h"
+#include "accelerate/data/loader_plan.h"
+#include "accelerate/formats/manifest.h"
+#include "accelerate/optim/accelerated_optimizer.h"
+#include "accelerate/optim/accelerated_scheduler.h"
+#include "accelerate/optim/optimizer_state.h"
+#include "accelerate/precision/grad_scaler.h"
+
+namespace accelerate {
+
+/// An optimizer, and what its state is called by.
+struct OptimizerPart {
+  AcceleratedOptimizer optimizer;
+  ParameterNames names;                 ///< Of the parameters, and of this rank's parts of them.
+  std::vector<NamedShard> shards = {};  ///< Of sharded parameters, under the names in `names`.
+};
+
+/// The state of an object as a file <stem>.json of a checkpoint. The object must outlive the part.
+[[nodiscard]] StatePart part_of(std::string stem, const OptimizerPart& part);
+[[nodiscard]] StatePart part_of(std::string stem, AcceleratedScheduler scheduler);
+[[nodiscard]] StatePart part_of(std::string stem, const detail::LoaderPlan& loader);
+[[nodiscard]] StatePart part_of(std::string stem, const std::shared_ptr<GradScaler>& scaler);
+[[nodiscard]] StatePart part_of(std::string stem, const detail::CheckpointedObject& object);
+
+/// The random generators of `rank`. A rank that is not in the checkpoint of `manifest` draws other
+/// numbers than the saved ranks, but the same in each resumed run.
+[[nodiscard]] StatePart random_states_part(const Manifest& manifest, int rank);
+
+}  // namespace accelerate
