@@ -122,6 +122,10 @@ void HeaderReader::add_dimension(std::uint64_t value) {
 
 bool HeaderReader::string(string_t& value) {
   if (place_ == Place::metadata) {
+    if (header_.metadata.size() == SafetensorsLimits::kMetadataKeys) {
+      refuse("the metadata has more than the " + std::to_string(SafetensorsLimits::kMetadataKeys) +
+             " keys that are allowed");
+    }
     if (!header_.metadata.emplace(key_, value).second) {
       refuse("the metadata key " + printable(key_) + " appears twice");
     }

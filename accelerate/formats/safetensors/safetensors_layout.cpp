@@ -71,6 +71,11 @@ void check_unique(const std::vector<TensorSpec>& specs) {
 }
 
 void check_metadata(const SafetensorsMetadata& metadata) {
+  if (metadata.size() > SafetensorsLimits::kMetadataKeys) {
+    throw UsageError("cannot save metadata of " + std::to_string(metadata.size()) +
+                     " keys in a safetensors file; at most " +
+                     std::to_string(SafetensorsLimits::kMetadataKeys) + " are allowed");
+  }
   for (const auto& [key, value] : metadata) {
     if (is_utf8(key) && is_utf8(value)) continue;
     throw UsageError("the metadata of a safetensors file must be UTF-8, which '" + key +

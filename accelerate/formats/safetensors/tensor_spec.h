@@ -15,6 +15,7 @@ namespace accelerate {
 struct SafetensorsLimits {
   static constexpr std::uint64_t kHeaderBytes = 100'000'000;  ///< The reference reader's limit.
   static constexpr std::size_t kTensors = 1'000'000;
+  static constexpr std::size_t kMetadataKeys = 100'000;
   static constexpr std::size_t kNameBytes = 4096;
   static constexpr std::size_t kRank = 32;
 };
