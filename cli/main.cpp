@@ -18,6 +18,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/config.h"
 #include "cli/commands/convert.h"
@@ -150,7 +151,8 @@ int run(const std::vector<std::string>& words) {
 }
 
 int fail(const std::exception& error, int exit_code) {
-  std::cerr << "accelerate: " << describe(error) << "\n";
+  // A message quotes names and values of files, which may hold what a terminal obeys.
+  std::cerr << "accelerate: " << detail::untrusted_text(describe(error), 64 << 10) << "\n";
   return exit_code;
 }
 

@@ -236,7 +236,11 @@ class C10dCommunicator final : public Communicator {
 
   // Ends the engine. The engine of shared memory tells the peers why.
   void end_engine(const std::string& reason) {
-    connection_.shared ? connection_.shared->engine().abort(reason) : connection_.backend->abort();
+    if (connection_.shared) {
+      connection_.shared->engine().abort(reason);
+    } else {
+      connection_.backend->abort();
+    }
   }
 
   [[nodiscard]] std::shared_ptr<C10dCommunicator> joined(C10dGroup sub) {

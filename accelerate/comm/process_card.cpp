@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/shared_memory/process_handle.h"
-#include "accelerate/comm/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {

@@ -60,7 +60,7 @@ c10::intrusive_ptr<c10d::Store> SealedStore::clone() {
 }
 
 void SealedStore::set(const std::string& key, const Bytes& value) {
-  store_->set(key, sealed(key, value));
+  quietly()->set(key, sealed(key, value));
 }
 
 // As in c10d, an absent key counts as empty. If the key is absent and `expected` is not empty, the
@@ -80,13 +80,13 @@ SealedStore::Bytes SealedStore::get(const std::string& key) {
 SealedStore::Bytes SealedStore::replace(
     const std::string& key, const std::function<std::optional<Bytes>(const Bytes&)>& change) {
   for (;;) {
-    const bool is_there = store_->check({key});
+    const bool is_there = quietly()->check({key});
     const Bytes before = is_there ? store_->get(key) : Bytes();
     Bytes now = is_there ? opened(key, before) : Bytes();
     auto desired = change(now);
     if (!desired) return now;
     const Bytes after = sealed(key, *desired);
-    if (store_->compareSet(key, before, after) == after) return std::move(*desired);
+    if (quietly()->compareSet(key, before, after) == after) return std::move(*desired);
   }
 }
 
@@ -99,11 +99,11 @@ std::int64_t SealedStore::add(const std::string& key, std::int64_t value) {
 }
 
 bool SealedStore::deleteKey(const std::string& key) {
-  return store_->deleteKey(key);
+  return quietly()->deleteKey(key);
 }
 
 bool SealedStore::check(const std::vector<std::string>& keys) {
-  if (!store_->check(keys)) return false;
+  if (!quietly()->check(keys)) return false;
   (void)multiGet(keys);
   return true;
 }
@@ -155,13 +155,13 @@ bool SealedStore::hasExtendedApi() const {
   return true;
 }
 
-const c10d::Store& innermost(const c10::intrusive_ptr<c10d::Store>& store) {
-  const c10d::Store* inner = store.get();
+c10d::Store& innermost(const c10::intrusive_ptr<c10d::Store>& store) {
+  c10d::Store* inner = store.get();
   for (;;) {
     if (const auto* sealed = dynamic_cast<const SealedStore*>(inner)) {
       inner = sealed->behind().get();
-    } else if (const auto* prefixed = dynamic_cast<const c10d::PrefixStore*>(inner)) {
-      inner = const_cast<c10d::PrefixStore*>(prefixed)->getUnderlyingStore().get();
+    } else if (auto* prefixed = dynamic_cast<c10d::PrefixStore*>(inner)) {
+      inner = prefixed->getUnderlyingStore().get();
     } else {
       return *inner;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/base/keyed_checksum.h"
+#include "accelerate/tensor/compat/quiet_log.h"
 
 namespace accelerate::detail {
 
@@ -55,6 +56,15 @@ class SealedStore final : public c10d::Store {
  private:
   using Bytes = std::vector<std::uint8_t>;
 
+  // The store for one call that returns at once, during which LibTorch does not log what the call
+  // throws as well. A call that waits for a value goes to store_ itself.
+  struct QuietCall {
+    c10d::Store* store;
+    compat::QuietLog quiet = {};
+    c10d::Store* operator->() const { return store; }
+  };
+  [[nodiscard]] QuietCall quietly() const { return {store_.get()}; }
+
   /// Returns `value` with its checksum and a random mark. The mark makes all written values differ,
   /// so that a rank that replaces a value can tell whether it was the one that succeeded.
   [[nodiscard]] Bytes sealed(const std::string& key, const Bytes& value) const;
@@ -69,6 +79,6 @@ class SealedStore final : public c10d::Store {
 };
 
 /// Returns the store behind all prefixes and seals.
-[[nodiscard]] const c10d::Store& innermost(const c10::intrusive_ptr<c10d::Store>& store);
+[[nodiscard]] c10d::Store& innermost(const c10::intrusive_ptr<c10d::Store>& store);
 
 }  // namespace accelerate::detail

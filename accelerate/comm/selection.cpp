@@ -8,11 +8,11 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/hierarchical_communicator.h"
 #include "accelerate/comm/shared_memory/peers.h"
-#include "accelerate/comm/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {

@@ -77,6 +77,32 @@ TEST(Rendezvous, WatchesItsConnectionToTheStore) {
   }
 }
 
+// Rank 0 hosts the store and dies while others wait for a third.
+RANK_MAIN(lose_the_store) {
+  const auto options = options_here();
+  std::thread end([&] {
+    if (options.rank != 0) return;
+    std::this_thread::sleep_for(500ms);
+    kill(getpid(), SIGKILL);
+  });
+  end.detach();
+  try {
+    const auto comm = rendezvous(options);
+  } catch (const CommError& error) {
+    std::cout << describe(error);
+    return 0;
+  }
+  return 3;
+}
+
+TEST(Rendezvous, AStoreThatDiesIsASentenceWithoutLibTorchsFrames) {
+  const auto ranks =
+      run_processes(2, "lose_the_store", {.env = {{"WORLD_SIZE", "3"}, {"LOCAL_WORLD_SIZE", "3"}}});
+  EXPECT_EQ(ranks[1].exit_code, 0) << ranks[1].err;
+  EXPECT_NE(ranks[1].out.find("has crashed or is stopped"), std::string::npos) << ranks[1].out;
+  EXPECT_EQ(ranks[1].err.find("frame #"), std::string::npos) << ranks[1].err;
+}
+
 // Rank 0 hosts the store and is gone when the other says goodbye: nothing is printed about that.
 RANK_MAIN(leave_after_the_host) {
   const auto comm = rendezvous(options_here());
@@ -316,9 +342,7 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
       {{{"RANK", ""}}, "ConfigError", "WORLD_SIZE is 2, but RANK is not set"},
       {{{"WORLD_SIZE", "0"}}, "ConfigError", "WORLD_SIZE is 0"},
       {{{"WORLD_SIZE", "two"}}, "ConfigError", "WORLD_SIZE is 'two', which is not an integer"},
-      {{{"MASTER_PORT", "70000"}},
-       "ConfigError",
-       "MASTER_PORT is 70000; allowed are 1 to 65535"},
+      {{{"MASTER_PORT", "70000"}}, "ConfigError", "MASTER_PORT is 70000; allowed are 1 to 65535"},
       {{{"ACCELERATE_JOB_TOKEN", "secret"}},
        "ConfigError",
        "ACCELERATE_JOB_TOKEN has 6 characters; it must be 32 hexadecimal digits"},

@@ -10,8 +10,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/diagnosis.h"
-#include "accelerate/comm/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {
