@@ -23,8 +23,7 @@ WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "m
 # Inside a layer: what a folder of it may include besides itself and the layer's own files.
 INSIDE = {
     "hub": {"cache": set(), "transfer": {"cache"}},
-    "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}, "tensor": {"gradients"},
-                 "pipeline": {"gradients"}, "checkpointing": set()},
+    "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}},
     "tokenizers": {"text": {"regex", "unicode"}, "unicode": set(), "regex": {"unicode"},
                    "normalizers": {"text", "unicode"}, "pre_tokenizers": {"regex", "text", "unicode"},
                    "models": {"text", "unicode"}, "processors": {"text", "unicode"}, "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},

@@ -16,7 +16,7 @@
 #include "accelerate/config/word.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_scheduler.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
+#include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/gradient_state.h"

@@ -115,7 +115,7 @@ class Prepared {
   std::shared_ptr<detail::ModelCore> core_;
 };
 
-/// Not there, for torch::save(model, path) to say why.
+/// Fails to compile, with a sentence that says what to save instead.
 template <typename M>
 torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive,
                                             const Prepared<M>& /*model*/) {

@@ -13,7 +13,7 @@ namespace accelerate {
 bool keep_freed_memory() {
 #ifdef __GLIBC__
   constexpr std::array kOfTheUser = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_",
-                                     "MALLOC_TOP_PAD_", "GLIBC_TUNABLES"};
+                                     "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES"};
   if (std::ranges::any_of(kOfTheUser, [](const char* name) { return std::getenv(name); })) {
     return false;
   }

@@ -8,8 +8,8 @@ namespace accelerate {
 /// allocates the same megabytes of activations every time. Getting pages from the system costs more
 /// than many a kernel: a tenth to a fifth of the step of a small convolutional network.
 /// Process-wide. Does nothing where the user has set any of MALLOC_TRIM_THRESHOLD_,
-/// MALLOC_MMAP_THRESHOLD_, MALLOC_TOP_PAD_ or GLIBC_TUNABLES, or where the C library is not
-/// glibc. Returns whether the heap keeps freed memory now.
+/// MALLOC_MMAP_THRESHOLD_, MALLOC_TOP_PAD_, MALLOC_MMAP_MAX_ or GLIBC_TUNABLES, or where the C
+/// library is not glibc. Returns whether the heap keeps freed memory now.
 bool keep_freed_memory();
 
 /// Returns the memory freed so far to the system, once. Call it after freeing something large that

@@ -1,4 +1,4 @@
-// Notes whether this process trains, because then it must not be copied.
+// Records that this process trains: a process that does must not be forked.
 #pragma once
 
 namespace accelerate::detail {

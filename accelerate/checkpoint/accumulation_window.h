@@ -16,11 +16,11 @@ namespace accelerate {
 /// The window of a training, as one rank has it.
 struct OpenWindow {
   std::vector<at::Tensor> parameters;  ///< Of all models; grad() is what was accumulated so far.
-  ParameterNames names;                ///< Of these.
+  ParameterNames names;                ///< Names of `parameters`.
   detail::ItemCount& items;            ///< Must outlive the parts.
   int rank = 0;
   int num_ranks = 1;
-  bool is_sharded = false;  ///< Then the accumulated gradients cannot be saved.
+  bool is_sharded = false;  ///< Whether a model is; its gradients cannot be saved.
 };
 
 /// Returns the gradients of this rank and the number of items counted so far. Throws UsageError for

@@ -1,5 +1,5 @@
-// The part of an Accelerator behind save_state() and load_state(): which folder, which objects,
-// which hooks. The folder checkpoint/ decides what is in the files.
+// Saves and loads the whole training: chooses the folder, runs the hooks, keeps the registered
+// objects.
 #pragma once
 
 #include <cstdint>

@@ -17,14 +17,15 @@
 
 namespace accelerate {
 
-/// An optimizer, and what its state is called by.
+/// An optimizer, and the names under which its state is saved.
 struct OptimizerPart {
   AcceleratedOptimizer optimizer;
   ParameterNames names;                 ///< Of the parameters, and of this rank's parts of them.
   std::vector<NamedShard> shards = {};  ///< Of sharded parameters, under the names in `names`.
 };
 
-/// The state of an object as a file <stem>.json of a checkpoint. The object must outlive the part.
+/// Returns the part whose state is saved as the file <stem>.json. The user's optimizer must outlive
+/// it; other objects are handles or copies in it.
 [[nodiscard]] StatePart part_of(std::string stem, const OptimizerPart& part);
 [[nodiscard]] StatePart part_of(std::string stem, AcceleratedScheduler scheduler);
 [[nodiscard]] StatePart part_of(std::string stem, const detail::LoaderPlan& loader);

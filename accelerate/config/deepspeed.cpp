@@ -6,6 +6,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/config/key_table.h"
 
 namespace accelerate {
 namespace {
@@ -107,23 +108,12 @@ bool use_deepspeed() {
 }
 
 DeepSpeedConfig deepspeed_config_from_env() {
-  const std::pair<const char*, const char*> variables[] = {
-      {"ACCELERATE_DEEPSPEED_CONFIG_FILE", "deepspeed_config_file"},
-      {"ACCELERATE_DEEPSPEED_ZERO_STAGE", "zero_stage"},
-      {"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE", "offload_optimizer_device"},
-      {"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE", "offload_param_device"},
-      {"ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH", "offload_optimizer_nvme_path"},
-      {"ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH", "offload_param_nvme_path"},
-      {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "gradient_accumulation_steps"},
-      {"ACCELERATE_GRADIENT_CLIPPING", "gradient_clipping"},
-      {"ACCELERATE_DEEPSPEED_ZERO3_INIT", "zero3_init_flag"},
-      {"ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL", "zero3_save_16bit_model"},
-      {"ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES", "deepspeed_moe_layer_cls_names"},
-  };
   ClusterConfig whole;
-  for (const auto& [variable, key] : variables) {
-    const auto text = env(variable);
-    if (is_said(text)) set_config_key(whole, key, *text, variable);
+  for (const auto& key : detail::deepspeed_table().keys) {
+    if (!key.rules.flag || key.rules.flag->variable.empty()) continue;
+    const std::string& variable = key.rules.flag->variable;
+    const auto text = env(variable.c_str());
+    if (is_said(text)) set_config_key(whole, key.name, *text, variable);
   }
   return whole.deepspeed_config;
 }

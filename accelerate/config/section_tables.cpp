@@ -1,7 +1,7 @@
 // The keys of a configuration file, and the flags of `accelerate launch` that set keys of sections.
-// docs/config_keys.md says what each key does here and which test covers it; a test compares it with
-// these tables. Source of names, types and choices: the launch parser, the questionnaire and the
-// data classes of Hugging Face Accelerate 1.15.
+// docs/config_keys.md says what each key does here and which test covers it; a test compares it
+// with these tables. Source of names, types and choices: the launch parser, the questionnaire and
+// the data classes of Hugging Face Accelerate 1.15.
 #include "accelerate/config/key_table.h"
 
 namespace accelerate::detail {
@@ -11,6 +11,22 @@ using enum FlagKind;
 using enum FlagStatus;
 
 const KeyRules kAtLeastOne{.min = 1};
+// Upstream's parser spells one of them "torhchxla_trace_once"; its own library does not.
+const std::vector<std::string> kDynamoBackends = {"no",
+                                                  "eager",
+                                                  "aot_eager",
+                                                  "inductor",
+                                                  "aot_ts_nvfuser",
+                                                  "nvprims_nvfuser",
+                                                  "cudagraphs",
+                                                  "ofi",
+                                                  "fx2trt",
+                                                  "onnxrt",
+                                                  "tensorrt",
+                                                  "aot_torchxla_trace_once",
+                                                  "torchxla_trace_once",
+                                                  "tvm"};
+const std::vector<std::string> kDynamoModes = {"default", "reduce-overhead", "max-autotune"};
 const std::vector<std::string> kDevices = {"none", "cpu", "nvme"};
 
 }  // namespace
@@ -166,13 +182,15 @@ const KeyTable<Fp8Config>& fp8_table() {
 const KeyTable<DynamoConfig>& dynamo_table() {
   using C = DynamoConfig;
   static const KeyTable<C> kTable{"dynamo_config", "dynamo_", {
-    key("dynamo_backend", &C::backend, "Back end of torch.compile.",
+    key("dynamo_backend", &C::backend, "Compiler of a Python program that uses torch.compile.",
         {.choices = {"NO", "EAGER", "AOT_EAGER", "INDUCTOR", "AOT_TS_NVFUSER", "NVPRIMS_NVFUSER", "CUDAGRAPHS", "OFI", "FX2TRT",
-                     "ONNXRT", "TENSORRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE", "TVM", "HPU_BACKEND", "NEURON"}}),
-    key("dynamo_mode", &C::mode, "Mode of torch.compile.", {.choices = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}}),
-    key("dynamo_use_fullgraph", &C::use_fullgraph, "One graph or an error."),
-    key("dynamo_use_dynamic", &C::use_dynamic, "Trace dynamic shapes."),
-    key("dynamo_use_regional_compilation", &C::use_regional_compilation, "Compile repeated blocks once."),
+                     "ONNXRT", "TENSORRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE", "TVM", "HPU_BACKEND", "NEURON"},
+         .flag = KeyFlag{.kind = choice, .choices = kDynamoBackends}}),
+    key("dynamo_mode", &C::mode, "Mode of that compiler.", {.choices = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"},
+         .flag = KeyFlag{.kind = choice, .fallback = "default", .choices = kDynamoModes}}),
+    key("dynamo_use_fullgraph", &C::use_fullgraph, "Compile one graph without breaks.", {.flag = KeyFlag{toggle, "False"}}),
+    key("dynamo_use_dynamic", &C::use_dynamic, "Compile for changing shapes.", {.flag = KeyFlag{toggle, "False"}}),
+    key("dynamo_use_regional_compilation", &C::use_regional_compilation, "Compile repeated blocks once.", {.flag = KeyFlag{toggle, "False"}}),
   }};
   return kTable;
 }
@@ -180,7 +198,7 @@ const KeyTable<DynamoConfig>& dynamo_table() {
 const KeyTable<MpirunConfig>& mpirun_table() {
   using C = MpirunConfig;
   static const KeyTable<C> kTable{"mpirun_config", "", {
-    key("mpirun_hostfile", &C::mpirun_hostfile, "Hosts for mpirun."),
+    key("mpirun_hostfile", &C::mpirun_hostfile, "List of machines for mpirun.", {.flag = KeyFlag{text, "", "", later}}),
     key("mpirun_ccl", &C::mpirun_ccl, "Workers of oneCCL, a key of older versions."),
   }};
   return kTable;

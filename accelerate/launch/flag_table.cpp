@@ -10,23 +10,6 @@ using enum FlagKind;
 using enum FlagStatus;
 using Rows = std::vector<Flag>;
 
-// Upstream's parser spells one of them "torhchxla_trace_once"; its own library does not.
-const std::vector<std::string> kDynamoBackends = {"no",
-                                                  "eager",
-                                                  "aot_eager",
-                                                  "inductor",
-                                                  "aot_ts_nvfuser",
-                                                  "nvprims_nvfuser",
-                                                  "cudagraphs",
-                                                  "ofi",
-                                                  "fx2trt",
-                                                  "onnxrt",
-                                                  "tensorrt",
-                                                  "aot_torchxla_trace_once",
-                                                  "torchxla_trace_once",
-                                                  "tvm"};
-const std::vector<std::string> kDynamoModes = {"default", "reduce-overhead", "max-autotune"};
-
 // One flag a line: a table is read down its columns.
 // clang-format off
 Rows general_rows() {
@@ -60,11 +43,6 @@ Rows resource_rows() {
       {"enable_cpu_affinity", toggle, group, "False", "Bind each rank to cores of its own, as several ranks on the CPU are by default; on GPUs to the cores near its GPU.", works},
       {"no_cpu_affinity", toggle, group, "False", "Leave it to the system which cores a rank runs on.", works},
       {"gpu_ids", text, group, "", "GPUs to use on this machine, as 0,2,3 or all.", works},
-      {"dynamo_backend", choice, group, "", "Compiler of a Python program that uses torch.compile.", carried, kDynamoBackends},
-      {"dynamo_mode", choice, group, "default", "Mode of that compiler.", carried, kDynamoModes},
-      {"dynamo_use_fullgraph", toggle, group, "False", "Compile one graph without breaks.", carried},
-      {"dynamo_use_dynamic", toggle, group, "False", "Compile for changing shapes.", carried},
-      {"dynamo_use_regional_compilation", toggle, group, "False", "Compile repeated blocks once.", carried},
   };
 }
 
@@ -97,7 +75,6 @@ Rows rendezvous_rows() {
 
 Rows foreign_rows() {
   return {
-      {"mpirun_hostfile", text, FlagGroup::mpi, "", "List of machines for mpirun.", later},
       {"tpu_cluster", toggle, FlagGroup::tpu, "False", "Use a TPU pod.", not_applicable},
       {"no_tpu_cluster", toggle, FlagGroup::tpu, "False", "Do not use a TPU pod.", no_effect},
       {"tpu_use_sudo", toggle, FlagGroup::tpu, "False", "Use sudo on the pod.", not_applicable},
@@ -133,12 +110,14 @@ Rows rows_of(const detail::KeyTable<Section>& table, FlagGroup group) {
 
 Rows all_rows() {
   Rows all;
-  for (const auto& rows : {general_rows(), hardware_rows(), resource_rows(), paradigm_rows(),
+  for (const auto& rows : {general_rows(), hardware_rows(), resource_rows(),
+                           rows_of(detail::dynamo_table(), FlagGroup::resources), paradigm_rows(),
                            rendezvous_rows(), rows_of(detail::fsdp_table(), FlagGroup::fsdp),
                            rows_of(detail::deepspeed_table(), FlagGroup::deepspeed),
                            rows_of(detail::megatron_lm_table(), FlagGroup::megatron),
                            rows_of(detail::parallelism_table(), FlagGroup::parallelism),
-                           rows_of(detail::fp8_table(), FlagGroup::fp8), foreign_rows()}) {
+                           rows_of(detail::fp8_table(), FlagGroup::fp8),
+                           rows_of(detail::mpirun_table(), FlagGroup::mpi), foreign_rows()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

@@ -60,6 +60,7 @@ void for_each_live(const Models& models, Fn&& fn) {
 }
 
 void remember(Models& models, const std::shared_ptr<ParallelEngine>& model) {
+  std::erase_if(models, [](const auto& weak) { return weak.expired(); });
   const auto is_it = [&](const auto& weak) { return weak.lock() == model; };
   if (std::ranges::none_of(models, is_it)) models.push_back(model);
 }

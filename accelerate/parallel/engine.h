@@ -85,8 +85,7 @@ class ParallelEngine {
 
   [[nodiscard]] virtual const std::shared_ptr<Communicator>& communicator() const = 0;
 
-  // --- what this rank has of the model; by default all of it
-  // --------------------------------------
+  // --- what this rank has of the model (default: all of it) --------------------------------------
 
   /// Returns the engine as one whose ranks each have the whole model. Throws UsageError, which says
   /// that `feature` needs that, for a sharded model.

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "accelerate/parallel/replicated/distributed_data_parallel.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+
 namespace accelerate {
 
 std::shared_ptr<ParallelEngine> make_engine(const ModuleView& view,

@@ -1,4 +1,4 @@
-// Which strategy a model is trained by.
+// Chooses the strategy that trains a model.
 #pragma once
 
 #include <memory>
@@ -6,16 +6,16 @@
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/engine.h"
-#include "accelerate/parallel/replicated/distributed_data_parallel.h"
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/parallel/replicated/ddp_kwargs.h"
+#include "accelerate/parallel/sharded/sharding_options.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
 
 struct StrategyOptions {
   std::optional<ShardingOptions> sharding = {};  ///< FSDP and ZeRO; unset: every rank has it all.
-  DistributedDataParallelKwargs ddp = {};        ///< Of models that every rank has whole.
-  WhenAlone when_alone = WhenAlone::train;       ///< The same.
+  DistributedDataParallelKwargs ddp = {};        ///< Of replicas; ignored with `sharding`.
+  WhenAlone when_alone = WhenAlone::train;       ///< Of replicas in a group of one.
 };
 
 /// Makes the viewed module one model on all ranks of `communicator`. [collective] Throws what the

@@ -232,7 +232,7 @@ TEST_P(ShardedRawOptimizer, AStepOfItUnderAccumulateIsRefused) {
     micro_batch();
     micro_batch();
     expect_says(message_of<UsageError>(micro_batch),
-                {"local parameter", "sgd.step()", "prepare() returned"});
+                {"this rank's part of", "sgd.step()", "prepare() returned"});
   });
 }
 

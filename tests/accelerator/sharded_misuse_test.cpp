@@ -334,7 +334,7 @@ TEST_P(ShardedMisuse, AWriteToLocalParametersIsNoticed) {
       for (auto& local : rank.model.local_parameters()) local.clamp_(-0.1, 0.1);
     }
     expect_says(message_of<UsageError>([&] { (void)rank.loss(); }),
-                {"local parameter 0", "summon_full_params"});
+                {"this rank's part of '", "summon_full_params"});
   });
 }
 

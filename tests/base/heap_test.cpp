@@ -46,8 +46,8 @@ TEST(Heap, FreedMemoryIsKeptForTheNextStep) {
 #endif
 
 TEST(Heap, WhatTheUserHasSetStays) {
-  for (const char* name :
-       {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "GLIBC_TUNABLES"}) {
+  for (const char* name : {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_",
+                           "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES"}) {
     const auto set_and_ask = [&] {
       setenv(name, "131072", 1);
       exit_with(!keep_freed_memory());

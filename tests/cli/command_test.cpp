@@ -277,6 +277,7 @@ class BadInputs : public Command {
     folder_.write("unknown_key.yaml", "distributed_type: 'NO'\nnum_procesess: 2\n");
     folder_.write("nested.yaml",
                   "distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_parms: true\n");
+    folder_.write("escape.yaml", "num_processes: \"\\e[31mred\"\n");
     folder_.write("broken.yaml", "distributed_type: [\n");
     folder_.write("ask.yaml", "distributed_type: MULTI_CPU\nnum_processes: -1\n");
     chmod(folder_.write("text", "not a program").c_str(), 0755);
@@ -347,6 +348,9 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
        2,
        "fsdp_offload_parms.*fsdp_offload_params"},
       {{"launch", "--config_file", "broken.yaml", probe, tag}, 2, "broken.yaml"},
+      {{"launch", "--config_file", "escape.yaml", probe, tag},
+       2,
+       "'num_processes' is '\\?\\[31mred'"},
       {{"launch", "--config_file", ".", probe, tag}, 2, "file"},
       {{"launch", "--config_file", "", probe, tag}, 2, "--config_file is ''.*unset"},
       {{"env", "--config_file", ""}, 2, "--config_file is ''.*unset"},
@@ -367,7 +371,7 @@ TEST_F(BadInputs, EndInASentenceWithTheValueAndTheCureAndLeaveNothing) {
     EXPECT_EQ(result.out, "") << shown;
   }
   EXPECT_EQ(processes_tagged(tag), 0);
-  EXPECT_EQ(entries(folder_.path()), 10);
+  EXPECT_EQ(entries(folder_.path()), 11);
 }
 
 }  // namespace

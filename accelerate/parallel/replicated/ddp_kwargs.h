@@ -38,4 +38,10 @@ struct DistributedDataParallelKwargs {
 /// range and for keywords that contradict each other.
 [[nodiscard]] CommHook make_comm_hook(const DistributedDataParallelKwargs& kwargs);
 
+/// What a replica does in a group of one.
+enum class WhenAlone {
+  train,             ///< Only warns when a module is called past its prepared model.
+  check_as_a_group,  ///< Refuses what a group would refuse. Costs a copy of the gradients.
+};
+
 }  // namespace accelerate

@@ -18,12 +18,6 @@
 
 namespace accelerate {
 
-/// What a replica does in a group of one.
-enum class WhenAlone {
-  train,             ///< Only warns when a module is called past its prepared model.
-  check_as_a_group,  ///< Refuses what a group would refuse. Costs a copy of the gradients.
-};
-
 /// Makes the copies of a model on all ranks act as one model. Not a template: Prepared<M> puts it
 /// around any module.
 class DistributedDataParallel final : public ParallelEngine {

@@ -148,7 +148,7 @@ struct FullyShardedDataParallel::Impl {
       const auto found = places.find(leaf.unsafeGetTensorImpl());
       if (found == places.end()) continue;
       const at::Tensor& local = found->second.second->local;
-      if (locals.insert(local.unsafeGetTensorImpl()).second) in_order.push_back(local);
+      if (locals.insert(local.unsafeGetTensorImpl()).second) in_order.push_back({name, local});
     }
   }
 
@@ -176,8 +176,8 @@ struct FullyShardedDataParallel::Impl {
     for (const auto& unit : units) unit->require_untouched(groups.world->rank());
     for (std::size_t i = 0; i < in_order.size(); ++i) {
       if (!local_marks[i].is_written()) continue;
-      throw UsageError("local parameter " + std::to_string(i) +
-                       " of a sharded model was changed in place on rank " +
+      throw UsageError("this rank's part of '" + in_order[i].name +
+                       "' of a sharded model was changed in place on rank " +
                        std::to_string(groups.world->rank()) +
                        " by something other than a prepared optimizer, so the change does not "
                        "reach the other ranks: call step() of the optimizer that prepare() "
@@ -188,7 +188,7 @@ struct FullyShardedDataParallel::Impl {
 
   void note_locals() {
     local_marks.clear();
-    for (const auto& local : in_order) local_marks.emplace_back(local);
+    for (const auto& item : in_order) local_marks.emplace_back(item.tensor);
   }
 
   void begin_backward(const BackwardPass& pass) {
@@ -322,7 +322,7 @@ struct FullyShardedDataParallel::Impl {
   detail::Units units;
   std::unordered_map<const void*, std::pair<Unit*, const UnitParameter*>> places;  // By leaf.
   std::unordered_set<const void*> locals;
-  std::vector<at::Tensor> in_order;  // Local parameters, in the model's order.
+  std::vector<NamedTensor> in_order;  // Local parameters, in the model's order.
   std::vector<detail::WriteMark> local_marks;
   std::string full_name;
   std::function<void(const ShardEvent&)> observer;

@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
+#include "accelerate/parallel/engine.h"
 
 namespace accelerate::detail {
 namespace {
