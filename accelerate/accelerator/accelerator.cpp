@@ -199,9 +199,15 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     seen = view();
   }
   for (const auto& core : live_models()) require_unshared(seen, *core);
-  detail::ForwardPrecision forward{.device = state.device().type(), .autocast = options.autocast};
-  if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
-  auto core = std::make_shared<detail::ModelCore>(module, seen, engine_for(seen, forward), forward);
+  const StrategyOptions strategy{
+      .sharding = sharding_options(),
+      .ddp = options.ddp,
+      .when_alone = debug ? WhenAlone::check_as_a_group : WhenAlone::train};
+  auto forward = forward_precision(strategy.sharding);
+  const auto engine = make_engine(seen, state.communicator(), strategy);
+  forward.input = engine->input_dtype();
+  forward.output = engine->output_dtype();
+  auto core = std::make_shared<detail::ModelCore>(module, seen, engine, forward);
   models.push_back(core);
   detail::tell_divided(core);
   ties.name_by(core->view());
@@ -213,30 +219,27 @@ at::ScalarType Accelerator::Impl::agreed_type(at::ScalarType asked) {
   return state.device().is_cpu() ? half_on_cpu.agree(asked) : asked;
 }
 
-std::shared_ptr<ParallelEngine> Accelerator::Impl::engine_for(const ModuleView& view,
-                                                              detail::ForwardPrecision& forward) {
-  StrategyOptions chosen{.ddp = options.ddp,
-                         .when_alone = debug ? WhenAlone::check_as_a_group : WhenAlone::train};
-  if (fsdp) chosen.sharding = sharding_for(forward);
-  auto engine = make_engine(view, state.communicator(), chosen);
-  forward.input = engine->input_dtype();
-  forward.output = engine->output_dtype();
-  return engine;
-}
-
-ShardingOptions Accelerator::Impl::sharding_for(detail::ForwardPrecision& forward) {
+std::optional<ShardingOptions> Accelerator::Impl::sharding_options() {
+  if (!fsdp) return std::nullopt;
   FsdpSettings settings = *fsdp;
   if (settings.param_dtype) {
     const auto asked = to_scalar_type(*settings.param_dtype);
-    if (agreed_type(asked) != asked) {
-      compute_in_fp32(settings);
-      forward.dtype = at::kFloat;  // Buffers that the policy keeps in 16 bits meet fp32.
-    }
+    if (agreed_type(asked) != asked) compute_in_fp32(settings);
   }
+  return ShardingOptions{
+      .settings = settings, .device = state.device(), .ranks_of_host = state.local_num_processes()};
+}
+
+detail::ForwardPrecision Accelerator::Impl::forward_precision(
+    const std::optional<ShardingOptions>& sharding) {
+  detail::ForwardPrecision forward{.device = state.device().type(), .autocast = options.autocast};
+  if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
+  if (!sharding) return forward;
   // Parameters already have the type that is computed in, so a cached copy would waste memory.
   forward.autocast.cache_enabled = false;
-  return {
-      .settings = settings, .device = state.device(), .ranks_of_host = state.local_num_processes()};
+  // Where units compute in fp32 instead, buffers that the policy keeps in 16 bits meet fp32.
+  if (sharding->settings.param_dtype != fsdp->param_dtype) forward.dtype = at::kFloat;
+  return forward;
 }
 
 Accelerator::Accelerator(const AcceleratorOptions& options)

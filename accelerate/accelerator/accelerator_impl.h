@@ -75,13 +75,14 @@ struct Accelerator::Impl {
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,
                                                          const std::function<ModuleView()>& view);
 
-  /// Makes the engine that trains the viewed module as one model on all ranks. Sets in `forward`
-  /// the types that it computes in. [collective]
-  [[nodiscard]] std::shared_ptr<ParallelEngine> engine_for(const ModuleView& view,
-                                                           detail::ForwardPrecision& forward);
+  /// Returns how models are divided; nullopt where every rank has them whole. Units compute in fp32
+  /// on CPUs that are slow in the policy's 16 bits. [collective] on CPUs
+  [[nodiscard]] std::optional<ShardingOptions> sharding_options();
 
-  /// Returns how a model is divided, and sets in `forward` what that changes. [collective] on CPUs
-  [[nodiscard]] ShardingOptions sharding_for(detail::ForwardPrecision& forward);
+  /// Returns the types that a forward computes in, without those of the engine. [collective] on
+  /// CPUs
+  [[nodiscard]] detail::ForwardPrecision forward_precision(
+      const std::optional<ShardingOptions>& sharding);
 
   /// Returns the type that all ranks compute in if the policy says `asked`: fp32 on a CPU that is
   /// slow in 16 bits. [collective] on CPUs

@@ -79,11 +79,10 @@ int local_world_size(int world_size) {
 void check_one_machine_or_address(const RendezvousOptions& options) {
   if (options.world_size > options.local_world_size && !env("MASTER_ADDR")) {
     throw ConfigError(
-        "WORLD_SIZE is " + std::to_string(options.world_size) + " and LOCAL_WORLD_SIZE " +
+        "the job has " + std::to_string(options.world_size) + " ranks, and this machine runs " +
         std::to_string(options.local_world_size) +
-        ", so several machines take part, but "
-        "MASTER_ADDR is not set. Set it to the address of the machine that runs rank 0 "
-        "(accelerate launch: --main_process_ip).");
+        " of them, so several machines take part, but MASTER_ADDR is not set. Set it to the "
+        "address of the machine that runs rank 0 (accelerate launch: --main_process_ip).");
   }
 }
 

@@ -93,10 +93,7 @@ int gpu_count() {
 
 CpuList cpus_near(const Gpu& gpu, const HardwareRoots& roots) {
   if (gpu.bus.empty()) return {};
-  std::ifstream file(roots.sys / "bus/pci/devices" / gpu.bus / "local_cpulist");
-  std::string line;
-  std::getline(file, line);
-  return parse_cpu_list(line);
+  return read_cpu_list(roots.sys / "bus/pci/devices" / gpu.bus / "local_cpulist");
 }
 
 }  // namespace accelerate

@@ -51,7 +51,7 @@ std::vector<std::pair<int, fs::path>> numbered_folders(const fs::path& parent,
 std::map<int, int> node_of_cpu(const fs::path& sys) {
   std::map<int, int> nodes;
   for (const auto& [node, folder] : numbered_folders(sys / "devices/system/node", "node")) {
-    for (const int cpu : parse_cpu_list(first_line(folder / "cpulist"))) nodes[cpu] = node;
+    for (const int cpu : read_cpu_list(folder / "cpulist")) nodes[cpu] = node;
   }
   return nodes;
 }
@@ -61,8 +61,8 @@ std::map<int, int> node_of_cpu(const fs::path& sys) {
 std::map<int, CpuList> siblings_of_cpu(const fs::path& sys) {
   std::map<int, CpuList> siblings;
   for (const auto& [cpu, folder] : numbered_folders(sys / "devices/system/cpu", "cpu")) {
-    auto list = parse_cpu_list(first_line(folder / "topology/core_cpus_list"));
-    if (list.empty()) list = parse_cpu_list(first_line(folder / "topology/thread_siblings_list"));
+    auto list = read_cpu_list(folder / "topology/core_cpus_list");
+    if (list.empty()) list = read_cpu_list(folder / "topology/thread_siblings_list");
     if (!list.empty()) siblings[cpu] = std::move(list);
   }
   return siblings;
@@ -95,6 +95,10 @@ CpuList parse_cpu_list(std::string_view text) {
   std::ranges::sort(cpus);
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
   return cpus;
+}
+
+CpuList read_cpu_list(const fs::path& path) {
+  return parse_cpu_list(first_line(path));
 }
 
 std::string cpu_list_text(const CpuList& cpus) {

@@ -2,6 +2,7 @@
 // which NUMA node they belong.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,9 @@ using CpuList = std::vector<int>;
 
 /// Reads "0-3,8" as the kernel writes it. Empty for any other text, and for numbers beyond 65535.
 [[nodiscard]] CpuList parse_cpu_list(std::string_view text);
+
+/// Reads a list of CPUs from the first line of a file. Empty without the file.
+[[nodiscard]] CpuList read_cpu_list(const std::filesystem::path& path);
 
 /// Writes "0-3,8" for {0, 1, 2, 3, 8}: the form that `taskset -c` takes.
 [[nodiscard]] std::string cpu_list_text(const CpuList& cpus);

@@ -101,13 +101,13 @@ ArgumentGroup core_group() {
     number("num_train_epochs", &Args::num_train_epochs, "Passes over the data; 1.5 is allowed.", kPositive),
     key("max_steps", &Args::max_steps, "Optimizer steps, instead of `num_train_epochs`; -1 or 0: by epochs.", {.min = -1}),
     number("learning_rate", &Args::learning_rate, "The greatest rate of the schedule.", {}),
-    schedule("lr_scheduler_type", &Args::lr_scheduler_type, "How the rate goes: a name that `get_scheduler` knows."),
+    schedule("lr_scheduler_type", &Args::lr_scheduler_type, "Schedule of the learning rate: a name that `get_scheduler` takes."),
     key("lr_scheduler_kwargs", &Args::lr_scheduler_kwargs, "What only some schedules take, as a map."),
     number("warmup_steps", &Args::warmup_steps, "Steps in which the rate rises; below 1 a share of all steps.", kSteps),
     number("warmup_ratio", &Args::warmup_ratio, "Another name of a `warmup_steps` below 1.", kShare),
     key("gradient_accumulation_steps", &Args::gradient_accumulation_steps, "Batches a step. When absent the launcher's `ACCELERATE_GRADIENT_ACCUMULATION_STEPS` counts, else 1.", kFromOne),
     key("average_tokens_across_devices", &Args::average_tokens_across_devices, "Losses are means over the tokens of all ranks, not means of the ranks' means."),
-    number("max_grad_norm", &Args::max_grad_norm, "Gradients are clipped to this norm; 0: they are not.", {}),
+    number("max_grad_norm", &Args::max_grad_norm, "Clips gradients so that their norm is at most this; 0 clips nothing.", {}),
     number("label_smoothing_factor", &Args::label_smoothing_factor, "Share of a label that is spread over all classes.", {.most = 1}),
     key("seed", &Args::seed, "Seed of new heads, dropout and orders.", kSeed),
     key("data_seed", &Args::data_seed, "Seed of orders alone; `seed` when absent.", kSeed),
@@ -122,10 +122,10 @@ ArgumentGroup optimizer_group() {
   return {"The optimizer", {
     key("optim", &Args::optim, "The optimizer, where the program gives none.", {.synonyms = {{"adamw", "adamw_torch"}, {"lion", "lion_32bit"}}}),
     or_absent("optim_args", &Args::optim_args, "What only some optimizers take: `momentum=0.9,nesterov=true`."),
-    number("weight_decay", &Args::weight_decay, "Of all parameters but biases and those of norms.", {}),
+    number("weight_decay", &Args::weight_decay, "Decay of the weights. Biases and the parameters of norms do not decay.", {}),
     number("adam_beta1", &Args::adam_beta1, "Decay of AdamW's mean.", kShare),
     number("adam_beta2", &Args::adam_beta2, "Decay of AdamW's mean square.", kShare),
-    number("adam_epsilon", &Args::adam_epsilon, "What AdamW adds to the root.", {}),
+    number("adam_epsilon", &Args::adam_epsilon, "Small number that AdamW adds to its divisor, so that it never divides by 0.", {}),
   }};
 }
 
@@ -156,8 +156,8 @@ ArgumentGroup logging_group() {
     or_absent("run_name", &Args::run_name, "Name of the run in trackers; `output_dir` when absent."),
     key("project", &Args::project, "Name of the project, for trackers that group runs."),
     key("disable_tqdm", &Args::disable_tqdm, "Lines instead of progress bars."),
-    key("log_level", &Args::log_level, "The least that the first rank says."),
-    key("log_level_replica", &Args::log_level_replica, "The least that other ranks say."),
+    key("log_level", &Args::log_level, "Least severe message that the first rank of a machine prints."),
+    key("log_level_replica", &Args::log_level_replica, "Least severe message that the other ranks print."),
     key("include_num_input_tokens_seen", &Args::include_num_input_tokens_seen, "Counts the tokens that were trained on.", {.synonyms = {{"true", "all"}, {"false", "no"}}}),
   }};
 }
