@@ -13,6 +13,7 @@
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/data/data_loader.h"
+#include "accelerate/graphs/graphed_step.h"
 #include "accelerate/launch/notebook_launcher.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/get_scheduler.h"

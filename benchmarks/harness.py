@@ -50,7 +50,8 @@ class Setting:
                 "--master_port", free_port(), *command]
 
     def environment(self):
-        kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+        names = ("LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_VISIBLE_DEVICES")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
         return kept | {"PATH": f"{self.venv / 'bin'}:/usr/local/bin:/usr/bin:/bin", "HOME": str(self.home),
                        "HF_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
 

@@ -12,9 +12,9 @@ ALSO_PINNED = {"tokenizers": "0.23.3", "transformers": "5.23.0", "datasets": "5.
 ASK = "import importlib.metadata as m, sys; print(sys.version.split()[0], *map(m.version, sys.argv[1:]))"
 
 
-def original_versions(venv, packages=()):
+def original_versions(venv, packages=(), any_torch=False):
     """Versions of Python and of the originals in `venv`, `packages` among them. Throws BenchmarkError unless they are the
-    pinned ones."""
+    pinned ones; torch may be another with `any_torch`."""
     pinned = PINNED | {name: ALSO_PINNED[name] for name in packages}
     cure = "scripts/setup installs the originals there."
     if "datasets" in packages:
@@ -27,7 +27,7 @@ def original_versions(venv, packages=()):
         raise BenchmarkError(f"{python} does not know {' and '.join(pinned)}; {cure}")
     version, *found = asked.stdout.split()
     for (name, wanted), has in zip(pinned.items(), found):
-        if has.split("+")[0] != wanted:
+        if has.split("+")[0] != wanted and not (any_torch and name == "torch"):
             raise BenchmarkError(f"{venv} has {name} {has}, but the tables compare with {wanted}; {cure}")
     return dict(zip(pinned, found)) | {"Python": version}
 
@@ -41,9 +41,9 @@ def check_package(venv, name):
                              "benchmarks/requirements.txt`, or --quick, which draws none.")
 
 
-def check_build(setting, programs):
-    """Throws BenchmarkError when our side has not been built."""
-    for file in [setting.accelerate, *map(setting.program, programs)]:
+def check_build(setting, programs, launches=True):
+    """Throws BenchmarkError when our side has not been built, the launcher included where the suite `launches`."""
+    for file in [*([setting.accelerate] if launches else []), *map(setting.program, programs)]:
         if not os.access(file, os.X_OK):
             raise BenchmarkError(f"{file} is missing: build it with `cmake --workflow --preset release`, or name "
                                  "another build folder, with ACCELERATE_BUILD_BENCHMARKS=ON, by --build.")
@@ -62,8 +62,14 @@ def memory_gib():
 
 def commit():
     folder = pathlib.Path(__file__).resolve().parent
-    asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=folder, capture_output=True, text=True,
-                           check=False)
+    noted = folder.parent / ".commit"  # In a bundle of tools/gpu_check.
+    if noted.exists():
+        return noted.read_text(encoding="utf-8").strip()
+    try:
+        asked = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=folder, capture_output=True, text=True,
+                               check=False)
+    except OSError:
+        return "not a checkout"
     return asked.stdout.strip() or "not a checkout"
 
 

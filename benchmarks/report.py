@@ -92,6 +92,17 @@ class Row:
                 self.verdict()]
 
 
+@dataclasses.dataclass(frozen=True)
+class Absent:
+    """A row that could not be measured here, and why."""
+    what: str
+    why: str
+    bound = None
+
+    def cells(self, with_bound=False):
+        return [f"{self.what}: absent, {self.why}", *[""] * (11 if with_bound else 9)]
+
+
 def number(value):
     """Three digits that matter."""
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -16,7 +16,7 @@ import sys
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
 LAYERS = ["base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report", "tensor", "comm", "state", "data", "precision", "parallel",
-          "optim", "checkpoint", "big_model", "tracking", "batch_size", "accelerator", "datasets", "models",
+          "optim", "checkpoint", "big_model", "tracking", "batch_size", "accelerator", "graphs", "datasets", "models",
           "trainer"]
 # These folders build without LibTorch, so that the command line starts in milliseconds.
 WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report"}

@@ -211,6 +211,8 @@ class Accelerator {
   [[nodiscard]] bool native_amp() const { return mixed_precision() != MixedPrecision::no; }
   /// The loss scaler; null unless mixed_precision is fp16.
   [[nodiscard]] const std::shared_ptr<GradScaler>& scaler() const;
+  /// The prepared optimizers that are still alive, in the order in which they were prepared.
+  [[nodiscard]] std::vector<AcceleratedOptimizer> optimizers() const;
   /// Whether any prepared optimizer skipped its last step because gradients overflowed.
   [[nodiscard]] bool optimizer_step_was_skipped() const;
 

@@ -227,6 +227,10 @@ const std::shared_ptr<GradScaler>& Accelerator::scaler() const {
   return impl_->scaler;
 }
 
+std::vector<AcceleratedOptimizer> Accelerator::optimizers() const {
+  return impl_->live_optimizers();
+}
+
 bool Accelerator::optimizer_step_was_skipped() const {
   return std::ranges::any_of(impl_->live_optimizers(),
                              [](const auto& optimizer) { return optimizer.step_was_skipped(); });

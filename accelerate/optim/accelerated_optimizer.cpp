@@ -273,6 +273,10 @@ torch::optim::Optimizer& AcceleratedOptimizer::optimizer() const {
   return *core_->optimizer;
 }
 
+detail::FusedStep* AcceleratedOptimizer::fused_step() const {
+  return core_->sharded.empty() ? core_->fused.get() : nullptr;
+}
+
 const std::shared_ptr<GradScaler>& AcceleratedOptimizer::scaler() const {
   return core_->scaler;
 }

@@ -20,6 +20,9 @@
 namespace accelerate {
 
 class ParallelEngine;
+namespace detail {
+class FusedStep;
+}
 
 /// What prepare() makes of an optimizer: a handle on the user's optimizer, which must outlive it.
 /// Copies share everything. SGD, Adam, AdamW and Adagrad step by LibTorch's fused kernels, on the
@@ -91,6 +94,9 @@ class AcceleratedOptimizer {
   /// The scaler given to the constructor; may be null.
   [[nodiscard]] const std::shared_ptr<GradScaler>& scaler() const;
   [[nodiscard]] const std::shared_ptr<Core>& core() const { return core_; }
+  /// The fused kernels' part of step(); null for other optimizers, and where step() also brings
+  /// shards up to date.
+  [[nodiscard]] detail::FusedStep* fused_step() const;
 
  private:
   void set_mode(OptimizerMode mode);

@@ -13,37 +13,9 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
 import measure
+from language_model import Net
 
-VOCABULARY, WIDTH, HEADS, LAYERS, BATCH_SIZE, TOKENS = 8000, 512, 8, 6, 4, 64
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention_norm, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        rows, tokens, _ = x.shape
-        heads = self.qkv(self.attention_norm(x)).view(rows, tokens, 3, HEADS, WIDTH // HEADS).permute(2, 0, 3, 1, 4)
-        attended = nn.functional.scaled_dot_product_attention(*heads)
-        x = x + self.out(attended.transpose(1, 2).reshape(rows, tokens, WIDTH))
-        return x + self.down(nn.functional.gelu(self.up(self.norm_2(x))))
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embedding = nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.head = nn.Linear(WIDTH, VOCABULARY)
-
-    def forward(self, x):
-        x = self.embedding(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
+VOCABULARY, BATCH_SIZE, TOKENS = 8000, 4, 64
 
 
 def proportional_mib():

@@ -1,4 +1,5 @@
-// A small language model with 27 million weights. originals/fsdp2_steps.py has the same in Python.
+// A language model; as it stands by itself, of 27 million weights. originals/language_model.py has the
+// same in Python.
 #pragma once
 
 #include <torch/torch.h>
@@ -9,41 +10,50 @@
 
 namespace bench {
 
-inline constexpr std::int64_t kVocabulary = 8000, kWidth = 512, kHeads = 8, kLayers = 6;
-inline constexpr std::int64_t kBatchSize = 4, kTokens = 64;
+inline constexpr std::int64_t kVocabulary = 8000, kBatchSize = 4, kTokens = 64;
+
+struct ModelSizes {
+  std::int64_t vocabulary = kVocabulary, width = 512, heads = 8, layers = 6;
+  bool causal = false;  // A token sees those before it alone.
+};
 
 struct BlockImpl : torch::nn::Module {
-  BlockImpl() {
-    attention_norm = register_module("attention_norm", norm());
-    qkv = register_module("qkv", torch::nn::Linear(kWidth, 3 * kWidth));
-    out = register_module("out", torch::nn::Linear(kWidth, kWidth));
-    norm_2 = register_module("norm_2", norm());
-    up = register_module("up", torch::nn::Linear(kWidth, 4 * kWidth));
-    down = register_module("down", torch::nn::Linear(4 * kWidth, kWidth));
+  explicit BlockImpl(const ModelSizes& sizes) : heads(sizes.heads), causal(sizes.causal) {
+    const auto width = sizes.width;
+    attention_norm = register_module("attention_norm", norm(width));
+    qkv = register_module("qkv", torch::nn::Linear(width, 3 * width));
+    out = register_module("out", torch::nn::Linear(width, width));
+    norm_2 = register_module("norm_2", norm(width));
+    up = register_module("up", torch::nn::Linear(width, 4 * width));
+    down = register_module("down", torch::nn::Linear(4 * width, width));
   }
-  static torch::nn::LayerNorm norm() {
-    return torch::nn::LayerNorm(torch::nn::LayerNormOptions({kWidth}));
+  static torch::nn::LayerNorm norm(std::int64_t width) {
+    return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
   }
   at::Tensor forward(at::Tensor x) {
-    const auto rows = x.size(0), tokens = x.size(1);
-    const auto heads = qkv(attention_norm(x))
-                           .view({rows, tokens, 3, kHeads, kWidth / kHeads})
+    const auto rows = x.size(0), tokens = x.size(1), width = x.size(2);
+    const auto split = qkv(attention_norm(x))
+                           .view({rows, tokens, 3, heads, width / heads})
                            .permute({2, 0, 3, 1, 4});
-    const auto attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2]);
-    x = x + out(attended.transpose(1, 2).reshape({rows, tokens, kWidth}));
+    const auto attended =
+        at::scaled_dot_product_attention(split[0], split[1], split[2],
+                                         /*attn_mask=*/{}, /*dropout_p=*/0.0, causal);
+    x = x + out(attended.transpose(1, 2).reshape({rows, tokens, width}));
     return x + down(torch::gelu(up(norm_2(x))));
   }
+  std::int64_t heads;
+  bool causal;
   torch::nn::LayerNorm attention_norm{nullptr}, norm_2{nullptr};
   torch::nn::Linear qkv{nullptr}, out{nullptr}, up{nullptr}, down{nullptr};
 };
 TORCH_MODULE(Block);
 
 struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    embedding = register_module("embedding", torch::nn::Embedding(kVocabulary, kWidth));
-    for (int i = 0; i < kLayers; ++i)
-      blocks.push_back(register_module("block" + std::to_string(i), Block()));
-    head = register_module("head", torch::nn::Linear(kWidth, kVocabulary));
+  explicit NetImpl(const ModelSizes& sizes = {}) {
+    embedding = register_module("embedding", torch::nn::Embedding(sizes.vocabulary, sizes.width));
+    for (int i = 0; i < sizes.layers; ++i)
+      blocks.push_back(register_module("block" + std::to_string(i), Block(sizes)));
+    head = register_module("head", torch::nn::Linear(sizes.width, sizes.vocabulary));
   }
   at::Tensor forward(at::Tensor x) {
     x = embedding(x);

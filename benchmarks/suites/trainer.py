@@ -25,7 +25,7 @@ import tempfile
 import time
 
 from harness import FOLDER, BenchmarkError, Summary, run, stop, tail
-from report import AtMost, Row
+from report import Absent, AtMost, Row
 from suites.fsdp import has_fast_bf16
 from suites.tokenizers import DATA
 
@@ -55,17 +55,6 @@ class Share:
 
     def met(self, row):
         return row.ours.minimum <= self.limit * row.theirs.minimum
-
-
-@dataclasses.dataclass(frozen=True)
-class Absent:
-    """A row that could not be measured here, and why."""
-    what: str
-    why: str
-    bound = None
-
-    def cells(self, with_bound=False):
-        return [f"{self.what}: absent, {self.why}", *[""] * (11 if with_bound else 9)]
 
 
 class Training:

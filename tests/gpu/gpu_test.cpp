@@ -1,27 +1,17 @@
 // What needs a GPU: one rank over NCCL, two processes on one GPU over engines of the CPU.
 // tools/gpu_check runs these.
-#include <gtest/gtest.h>
-#include <torch/torch.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "accelerate/accelerate.h"
-#include "accelerate/base/environment.h"
 #include "accelerate/comm/c10d_communicator.h"
-#include "accelerate/comm/nccl.h"
 #include "accelerate/comm/staged_communicator.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
+#include "tests/gpu/gpu.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
-
-#define NEED_GPU() \
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU that this LibTorch can use"
-#define NEED_NCCL() \
-  NEED_GPU();       \
-  if (!detail::has_nccl()) GTEST_SKIP() << "no NCCL in this build"
 
 const c10::Device kGpu(c10::kCUDA, 0);
 
@@ -80,12 +70,7 @@ struct NetImpl : torch::nn::Module {
         register_module("body", torch::nn::Sequential(torch::nn::Linear(4, 8),
                                                       SyncBatchNorm(torch::nn::BatchNormOptions(8)),
                                                       torch::nn::ReLU(), torch::nn::Linear(8, 1)));
-    torch::NoGradGuard no_grad;
-    double start = 0.3;
-    for (auto& p : parameters()) {
-      p.copy_(torch::sin(torch::arange(p.numel(), at::kFloat) + start).view(p.sizes()));
-      start += 0.9;
-    }
+    testing::fill(*this);
   }
   at::Tensor forward(const at::Tensor& x) { return body->forward(x); }
   torch::nn::Sequential body{nullptr};
@@ -105,13 +90,16 @@ std::vector<at::Tensor> train(Accelerator& accelerator) {
     optimizer.step();
     optimizer.zero_grad();
   }
-  std::vector<at::Tensor> weights;
-  for (const auto& parameter : net->parameters()) weights.push_back(parameter.detach().cpu());
-  return weights;
+  return testing::weights_of(*net);
 }
 
-// Float sums in another order and by other kernels.
-constexpr double kTolerance = 1e-4;
+// One process with the whole batches. The device that the ranks were given is not its own.
+std::vector<at::Tensor> train_on_cpu() {
+  const testing::ScopedEnv no_device("ACCELERATE_TORCH_DEVICE", nullptr);
+  Accelerator alone({.cpu = true, .communicator = single_communicator()});
+  EXPECT_TRUE(alone.device().is_cpu());
+  return train(alone);
+}
 
 RANK_MAIN(two_on_one_gpu) {
   Accelerator accelerator({.dataloader_config = {.split_batches = true},
@@ -119,11 +107,7 @@ RANK_MAIN(two_on_one_gpu) {
   if (accelerator.device() != kGpu) return 2;
   if (accelerator.distributed_type() != DistributedType::MULTI_GPU) return 3;
   const auto weights = train(accelerator);
-  Accelerator alone({.cpu = true, .communicator = single_communicator()});
-  const auto expected = train(alone);
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    if ((weights[i] - expected[i]).abs().max().item<double>() > kTolerance) return 4;
-  }
+  if (testing::distance(weights, train_on_cpu()) > testing::kTolerance) return 4;
   accelerator.end_training();
   return ::testing::Test::HasFailure() ? 5 : 0;
 }
@@ -142,14 +126,31 @@ TEST_P(EngineOfTheCpu, LetsTwoProcessesOnOneGpuTrainWhatOneTrainsOnTheCpu) {
 INSTANTIATE_TEST_SUITE_P(OnGpus, EngineOfTheCpu, ::testing::Values("gloo", "shared_memory"),
                          [](const auto& info) { return std::string(info.param); });
 
+RANK_MAIN(two_gpus) {
+  Accelerator accelerator({.dataloader_config = {.split_batches = true}});
+  if (accelerator.communicator().backend() != "nccl") return 2;
+  if (accelerator.device() !=
+      c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(accelerator.process_index())))
+    return 3;
+  const auto weights = train(accelerator);
+  if (testing::distance(weights, train_on_cpu()) > testing::kTolerance) return 4;
+  accelerator.end_training();
+  return ::testing::Test::HasFailure() ? 5 : 0;
+}
+
+TEST(TwoGpus, TrainOverNcclWhatOneTrainsOnTheCpu) {
+  NEED_TWO_GPUS();
+  const testing::ProcessesOptions options = {.time_limit = std::chrono::seconds(110), .env = {}};
+  for (const auto& result : testing::run_processes(2, "two_gpus", options)) {
+    EXPECT_EQ(result.exit_code, 0) << result.rank << "\n" << result.err;
+  }
+}
+
 TEST(Gpu, OneProcessTrainsWhatTheCpuTrains) {
   NEED_GPU();
   Accelerator gpu({.communicator = single_communicator()});
   Accelerator cpu({.cpu = true, .communicator = single_communicator()});
-  const auto weights = train(gpu), expected = train(cpu);
-  for (std::size_t i = 0; i < weights.size(); ++i) {
-    EXPECT_LE((weights[i] - expected[i]).abs().max().item<double>(), kTolerance) << i;
-  }
+  EXPECT_LE(testing::distance(train(gpu), train(cpu)), testing::kTolerance);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/state/step_recording.h"
 
 namespace accelerate::detail {
 
@@ -30,6 +31,7 @@ void ItemCount::add(std::int64_t items) {
     throw UsageError("backward() was given num_items = " + std::to_string(items) +
                      "; allowed is 0 or more: the number of items that the loss sums over");
   }
+  refuse_in_recording("backward() was given num_items = " + std::to_string(items));
   require(Kind::counted);
   items_ += items;
 }

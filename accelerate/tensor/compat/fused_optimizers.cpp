@@ -42,6 +42,12 @@ bool same_order(const at::Tensor& a, const at::Tensor& b) {
   return a.strides() == b.strides() && b.is_non_overlapping_and_dense();
 }
 
+// Calls `kernel` with the rate that the tensors hold, or else with the number.
+template <typename Kernel>
+void with_rate(const FusedTensors& tensors, double lr, const Kernel& kernel) {
+  tensors.rate.defined() ? kernel(tensors.rate) : kernel(lr);
+}
+
 }  // namespace
 
 bool can_fuse(FusedOptimizer which, const at::Tensor& parameter) {
@@ -56,18 +62,24 @@ bool accompanies(const at::Tensor& parameter, const at::Tensor& tensor) {
 }
 
 void fused_adam_(const FusedTensors& t, const FusedAdamSettings& s) {
-  at::_fused_adam_(t.parameters, t.gradients, t.first, t.second, t.third, t.steps, s.lr, s.beta1,
-                   s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
+  with_rate(t, s.lr, [&](const auto& lr) {
+    at::_fused_adam_(t.parameters, t.gradients, t.first, t.second, t.third, t.steps, lr, s.beta1,
+                     s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
+  });
 }
 
 void fused_adamw_(const FusedTensors& t, const FusedAdamSettings& s) {
-  at::_fused_adamw_(t.parameters, t.gradients, t.first, t.second, t.third, t.steps, s.lr, s.beta1,
-                    s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
+  with_rate(t, s.lr, [&](const auto& lr) {
+    at::_fused_adamw_(t.parameters, t.gradients, t.first, t.second, t.third, t.steps, lr, s.beta1,
+                      s.beta2, s.weight_decay, s.eps, s.amsgrad, /*maximize=*/false);
+  });
 }
 
 void fused_sgd_(const FusedTensors& t, const FusedSgdSettings& s) {
-  at::_fused_sgd_(t.parameters, t.gradients, t.first, s.weight_decay, s.momentum, s.lr, s.dampening,
-                  s.nesterov, /*maximize=*/false, s.is_first_step);
+  with_rate(t, s.lr, [&](const auto& lr) {
+    at::_fused_sgd_(t.parameters, t.gradients, t.first, s.weight_decay, s.momentum, lr, s.dampening,
+                    s.nesterov, /*maximize=*/false, s.is_first_step);
+  });
 }
 
 void fused_adagrad_(const FusedTensors& t, const FusedAdagradSettings& s) {

@@ -35,6 +35,8 @@ struct FusedTensors {
   std::vector<at::Tensor> second;  ///< exp_avg_sq of Adam and AdamW.
   std::vector<at::Tensor> third;   ///< max_exp_avg_sq of Adam and AdamW, with amsgrad.
   std::vector<at::Tensor> steps;   ///< Shape {}, fp32; the number of this step, from 1 on.
+  at::Tensor
+      rate;  ///< Shape {}, fp32: the learning rate, instead of the settings' `lr`, if defined.
 };
 
 struct FusedAdamSettings {

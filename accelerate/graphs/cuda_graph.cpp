@@ -1,0 +1,108 @@
+// Graphs of CUDA. Needs CUDA's headers; no_cuda_graph.cpp stands in for this file without them.
+#include <ATen/core/CachingHostAllocator.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "accelerate/graphs/captured_graph.h"
+
+namespace accelerate::detail {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+// Runs one part of giving up a capture; parts that were never begun throw.
+template <typename Part>
+void quietly(Part&& part) noexcept {
+  try {
+    part();
+  } catch (const std::exception&) {
+  }
+}
+
+class CudaGraph final : public CapturedGraph {
+ public:
+  explicit CudaGraph(c10::Device device)
+      : device_(device),
+        stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
+
+  void warm_up(const std::function<void()>& work) override { run_on_stream(work); }
+
+  void capture(const std::function<void()>& work) override {
+    graph_.reset();
+    c10::cuda::CUDAGuard guard(device_);
+    c10::cuda::device_synchronize();
+    allocator::emptyCache();  // The graph's memory is not shared with others.
+    auto graph = std::make_unique<at::cuda::CUDAGraph>();
+    const auto pool = at::cuda::graph_pool_handle();
+    run_on_stream([&] {
+      try {
+        // Other threads, such as a loader's, may go on calling CUDA.
+        graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+        work();
+        graph->capture_end();
+      } catch (...) {
+        give_up(*graph, pool);
+        throw;
+      }
+    });
+    graph_ = std::move(graph);
+  }
+
+  void replay() override {
+    c10::cuda::CUDAGuard guard(device_);
+    graph_->replay();
+  }
+
+ private:
+  // The stream waits for what is under way, and what comes later waits for the stream.
+  void run_on_stream(const std::function<void()>& work) {
+    const auto outer = c10::cuda::getCurrentCUDAStream(device_.index());
+    at::cuda::CUDAEvent before;
+    before.record(outer);
+    before.block(stream_);
+    {
+      c10::cuda::CUDAStreamGuard on_stream(stream_);
+      work();
+    }
+    at::cuda::CUDAEvent after;
+    after.record(stream_);
+    after.block(outer);
+  }
+
+  // Ends a capture that failed. CUDAGraph::capture_end() throws before it tells the allocators, which
+  // would then hold freed blocks back for ever. The error of the work is the one to report.
+  void give_up(at::cuda::CUDAGraph& graph, at::MempoolId_t pool) const noexcept {
+    bool has_ended = false;
+    quietly([&] {
+      graph.capture_end();
+      has_ended = true;
+    });
+    (void)cudaGetLastError();
+    if (!has_ended) {
+      quietly([&] { allocator::endAllocateToPool(device_.index(), pool); });
+      quietly([&] { allocator::releasePool(device_.index(), pool); });
+      auto* const pinned = at::getHostAllocator(at::kCUDA);
+      quietly([&] { pinned->end_allocate_to_pool(pool); });
+      quietly([&] { pinned->release_pool(pool); });
+    }
+    quietly([&] { graph.reset(); });
+  }
+
+  c10::Device device_;
+  c10::cuda::CUDAStream stream_;
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<CapturedGraph> make_captured_graph(c10::Device device) {
+  if (!device.is_cuda()) return nullptr;
+  if (!device.has_index()) device = c10::Device(c10::kCUDA, c10::cuda::current_device());
+  return std::make_unique<CudaGraph>(device);
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,126 @@
+// What the kernels of a fused optimizer step are given.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "accelerate/tensor/compat/fused_optimizers.h"
+
+namespace accelerate::detail {
+
+// The parameters that one kernel call updates: of one group, device, dtype and step number.
+struct FusedBucket {
+  [[nodiscard]] bool holds(const at::Tensor& parameter, std::int64_t step_number) const {
+    const auto& first = tensors.parameters.front();
+    return number == step_number && first.scalar_type() == parameter.scalar_type() &&
+           first.device() == parameter.device();
+  }
+
+  // Sets the step number as the kernels expect it: one tensor per parameter, here the same for all.
+  void count_steps() {
+    const auto device = tensors.parameters.front().device();
+    if (!counter.defined() || counter.device() != device) counter = number_on(device);
+    if (!is_recorded) counter.fill_(number);
+    tensors.steps.assign(tensors.parameters.size(), counter);
+  }
+
+  // Makes the kernels read the step number and the rate from tensors of this bucket alone, which
+  // fill() sets before each replay.
+  void be_recorded() {
+    const auto device = tensors.parameters.front().device();
+    counter = number_on(device);
+    tensors.rate = number_on(device);
+    is_recorded = true;
+  }
+
+  void fill(double lr) {
+    counter.fill_(number);
+    if (rate != lr) tensors.rate.fill_(lr);
+    rate = lr;
+  }
+
+  static at::Tensor number_on(c10::Device device) {
+    return at::empty({}, at::TensorOptions(at::kFloat).device(device));
+  }
+
+  void clear() {
+    for (auto* list : {&tensors.parameters, &tensors.gradients, &tensors.first, &tensors.second,
+                       &tensors.third, &tensors.steps}) {
+      list->clear();
+    }
+  }
+
+  std::int64_t number = 0;
+  compat::FusedTensors tensors;
+  at::Tensor counter;
+  bool is_recorded = false;
+  std::optional<double> rate = std::nullopt;  // What tensors.rate holds.
+};
+
+// The buckets of a step. clear() keeps their memory for the next step.
+class FusedBuckets {
+ public:
+  compat::FusedTensors& find(const at::Tensor& parameter, std::int64_t number) {
+    for (std::size_t i = used_; i-- > group_;) {
+      if (all_[i].holds(parameter, number)) return all_[i].tensors;
+    }
+    if (used_ == all_.size()) all_.emplace_back();
+    all_[used_].number = number;
+    return all_[used_++].tensors;
+  }
+
+  // Returns the buckets since the last call.
+  [[nodiscard]] std::pair<FusedBucket*, FusedBucket*> close_group() {
+    const auto begin = std::exchange(group_, used_);
+    return {all_.data() + begin, all_.data() + used_};
+  }
+
+  template <typename Fn>
+  void for_each(Fn&& fn) {
+    for (std::size_t i = 0; i < used_; ++i) {
+      auto& tensors = all_[i].tensors;
+      for (std::size_t k = 0; k < tensors.parameters.size(); ++k) {
+        fn(tensors.parameters[k], tensors.gradients[k]);
+      }
+    }
+  }
+
+  void clear() {
+    for (std::size_t i = 0; i < used_; ++i) all_[i].clear();
+    group_ = used_ = 0;
+  }
+
+ private:
+  std::vector<FusedBucket> all_;
+  std::size_t group_ = 0;  // The first bucket of the present group.
+  std::size_t used_ = 0;
+};
+
+struct ClearFusedBuckets {
+  FusedBuckets& buckets;
+  ~ClearFusedBuckets() { buckets.clear(); }
+};
+
+// While alive, hides the gradients of the parameters that the kernels have updated, so that the
+// optimizer's step() skips these parameters.
+class HiddenGradients {
+ public:
+  explicit HiddenGradients(FusedBuckets& buckets) : buckets_(buckets) {
+    buckets_.for_each([](at::Tensor& leaf, at::Tensor&) { leaf.mutable_grad() = at::Tensor(); });
+  }
+  ~HiddenGradients() {
+    buckets_.for_each([](at::Tensor& leaf, at::Tensor& grad) { leaf.mutable_grad() = grad; });
+  }
+  HiddenGradients(const HiddenGradients&) = delete;
+  HiddenGradients& operator=(const HiddenGradients&) = delete;
+
+ private:
+  FusedBuckets& buckets_;
+};
+
+}  // namespace accelerate::detail

@@ -1,0 +1,23 @@
+#include "accelerate/state/step_recording.h"
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+thread_local bool is_recording = false;
+}  // namespace
+
+StepRecording::StepRecording() {
+  is_recording = true;
+}
+
+StepRecording::~StepRecording() {
+  is_recording = false;
+}
+
+void refuse_in_recording(const std::string& what) {
+  if (!is_recording) return;
+  throw UsageError(what + ", which a recorded step would repeat with the numbers of this one");
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,154 @@
+// Trains, feeds and saves on a GPU, and reports how long that took. Arguments: what to do, then whole
+// numbers. originals/gpu_steps.py does the same in Python.
+//
+//   transformer WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   125 million weights, 8 x 1,024 tokens, bf16
+//   small       WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   1 million weights, 8 x 64 tokens, bf16
+//   graphed     WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   the small one, its step as a CUDA graph
+//   feed        EPOCHS WORKERS 0                       60,000 images to the GPU, in batches of 256
+//   checkpoint  MIB SAVES 0                            tensors of 16 MiB, saved in the background
+#include <accelerate/accelerate.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "benchmarks/programs/language_model.h"
+#include "benchmarks/programs/measure.h"
+
+namespace {
+
+using Numbers = std::vector<int>;
+
+accelerate::Accelerator on_gpu(accelerate::AcceleratorOptions options = {}) {
+  if (!torch::cuda::is_available()) throw std::runtime_error("no GPU that this LibTorch can use");
+  accelerate::Accelerator accelerator(options);
+  if (!accelerator.device().is_cuda()) throw std::runtime_error("the device is no GPU");
+  return accelerator;
+}
+
+struct Workload {
+  bench::ModelSizes sizes;
+  std::int64_t rows, tokens;
+};
+const Workload kTransformer{
+    {.vocabulary = 26'112, .width = 768, .heads = 12, .layers = 12, .causal = true}, 8, 1024};
+const Workload kSmall{
+    {.vocabulary = 1'000, .width = 128, .heads = 4, .layers = 4, .causal = true}, 8, 64};
+
+struct Batch {
+  at::Tensor tokens, targets;
+};
+void visit_tensors(Batch& batch, auto&& fn) {
+  fn(batch.tokens);
+  fn(batch.targets);
+}
+
+void train(const Workload& work, bool graphed, const bench::TimedBlocks& timed) {
+  auto accelerator = on_gpu({.mixed_precision = accelerate::MixedPrecision::bf16});
+  accelerate::set_seed(42);
+  bench::Net net(work.sizes);
+  std::int64_t weights = 0;
+  for (const auto& parameter : net->parameters()) weights += parameter.numel();
+  net->to(accelerator.device());
+  torch::optim::AdamW adam(net->parameters(), torch::optim::AdamWOptions(1e-4));
+  auto [model, optimizer] = accelerator.prepare(net, adam);
+  const auto on_device = torch::TensorOptions().device(accelerator.device()).dtype(torch::kLong);
+  const Batch batch{torch::randint(work.sizes.vocabulary, {work.rows, work.tokens}, on_device),
+                    torch::randint(work.sizes.vocabulary, {work.rows * work.tokens}, on_device)};
+  const auto step = [&, &model = model, &optimizer = optimizer](Batch& given) {
+    const auto loss = torch::nn::functional::cross_entropy(
+        model(given.tokens).view({-1, work.sizes.vocabulary}), given.targets);
+    accelerator.backward(loss);
+    accelerator.clip_grad_norm_(model.parameters(), 1.0);
+    optimizer.step();
+    optimizer.zero_grad();
+    return loss.detach();
+  };
+  accelerate::GraphedStep recorded(accelerator, step);
+  const auto loop = [&](int steps) {
+    Batch given = batch;
+    for (int i = 0; i < steps; ++i) graphed ? (void)recorded(given) : (void)step(given);
+    torch::cuda::synchronize();
+  };
+  const auto seconds = bench::block_seconds(timed, loop);
+  if (graphed && !recorded.is_captured()) throw std::runtime_error(recorded.reason());
+  Batch last = batch;
+  bench::report(
+      {{"block_seconds", seconds},
+       {"loss", step(last).item<double>()},
+       {"weights", weights},
+       {"device_peak_mib",
+        static_cast<double>(accelerate::device_memory(accelerator.device()).peak_allocated_bytes) /
+            (1 << 20)}});
+}
+
+void feed(int epochs, int workers) {
+  auto accelerator = on_gpu();
+  constexpr std::int64_t kSamples = 60'000;
+  auto loader = accelerator.prepare(accelerate::make_data_loader(
+      torch::data::Example<>(torch::randint(256, {kSamples, 3, 32, 32}, torch::kByte),
+                             torch::randint(10, {kSamples}, torch::kLong)),
+      {.batch_size = 256, .shuffle = true, .num_workers = workers, .pin_memory = true}));
+  std::vector<double> seconds;
+  for (int i = 0; i < epochs; ++i) {
+    seconds.push_back(bench::seconds_of([&] {
+      for (auto& batch : loader) (void)batch.data.sum();  // Something that needs the batch.
+      torch::cuda::synchronize();
+    }));
+  }
+  bench::report({{"epoch_seconds", seconds}, {"samples", kSamples}});
+}
+
+struct TensorsImpl : torch::nn::Module {
+  explicit TensorsImpl(int mebibytes) {
+    constexpr int kTensorMiB = 16;
+    for (int i = 0; i * kTensorMiB < mebibytes; ++i)
+      register_parameter("weight_" + std::to_string(i), at::arange(kTensorMiB << 18, at::kFloat));
+  }
+  at::Tensor forward(const at::Tensor& x) { return x; }
+};
+TORCH_MODULE(Tensors);
+
+void checkpoint(int mebibytes, int saves) {
+  const auto folder = std::filesystem::temp_directory_path() /
+                      ("gpu_steps." + std::to_string(bench::wall_clock_ns()));
+  std::vector<double> stall_seconds, save_seconds;
+  {
+    auto accelerator = on_gpu();
+    Tensors net(mebibytes);
+    const auto model = accelerator.prepare(net);
+    for (int i = 0; i < saves; ++i) {
+      save_seconds.push_back(bench::seconds_of([&] {
+        stall_seconds.push_back(
+            bench::seconds_of([&] { accelerator.save_state(folder, {.asynchronous = true}); }));
+        accelerator.wait_for_save();
+      }));
+    }
+  }
+  std::filesystem::remove_all(folder);
+  bench::report({{"stall_seconds", stall_seconds}, {"save_seconds", save_seconds}});
+}
+
+void run(const std::string& what, const Numbers& n) {
+  const bench::TimedBlocks timed{n[0], n[1], n[2]};
+  if (what == "transformer") return train(kTransformer, false, timed);
+  if (what == "small") return train(kSmall, false, timed);
+  if (what == "graphed") return train(kSmall, true, timed);
+  if (what == "feed") return feed(n[0], n[1]);
+  if (what == "checkpoint") return checkpoint(n[0], n[1]);
+  throw std::invalid_argument("'" + what +
+                              "' is not one of transformer, small, graphed, feed, checkpoint");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<char*> words(argv, argv + argc);
+  const std::string what = argc > 1 ? argv[1] : "";
+  if (argc > 1) words.erase(words.begin() + 1);
+  return bench::run_with_numbers(static_cast<int>(words.size()), words.data(),
+                                 {"NUMBER", "NUMBER", "NUMBER"},
+                                 [&](const Numbers& numbers) { run(what, numbers); });
+}
