@@ -50,7 +50,6 @@ Json merges_of(const Vocab& vocab, const std::vector<std::size_t>& places) {
   std::vector<Merge> merges;
   for (std::size_t id = 0; id < vocab.size(); ++id) {
     const std::string_view piece = vocab[id].first;
-    std::vector<Merge> local;
     const std::size_t length = count_code_points(piece);
     std::size_t left_length = 0;
     for (std::size_t cut = 0; cut < piece.size();) {
@@ -59,12 +58,9 @@ Json merges_of(const Vocab& vocab, const std::vector<std::size_t>& places) {
       if (!lengths.contains(cut) || !lengths.contains(piece.size() - cut)) continue;
       const auto left = ids.find(piece.substr(0, cut)), right = ids.find(piece.substr(cut));
       if (cut == piece.size() || left == ids.end() || right == ids.end()) continue;
-      local.push_back(
+      merges.push_back(
           {places[ids[piece]], left_length, length - left_length, left->second, right->second});
     }
-    std::ranges::sort(local, {},
-                      [](const Merge& merge) { return std::pair(merge.left, merge.right); });
-    merges.insert(merges.end(), local.begin(), local.end());
   }
   std::ranges::stable_sort(merges,
                            [](const Merge& a, const Merge& b) { return a.key() < b.key(); });
