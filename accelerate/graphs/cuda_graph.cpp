@@ -73,8 +73,8 @@ class CudaGraph final : public CapturedGraph {
     after.block(outer);
   }
 
-  // Ends a capture that failed. CUDAGraph::capture_end() throws before it tells the allocators, which
-  // would then hold freed blocks back for ever. The error of the work is the one to report.
+  // Ends a capture that failed. CUDAGraph::capture_end() throws before it tells the allocators,
+  // which would then hold freed blocks back for ever. The error of the work is the one to report.
   void give_up(at::cuda::CUDAGraph& graph, at::MempoolId_t pool) const noexcept {
     bool has_ended = false;
     quietly([&] {

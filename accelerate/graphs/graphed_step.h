@@ -44,19 +44,20 @@ struct GraphedStepOptions {
 /// Calls `step(batch)`, by replaying a CUDA graph where that is possible. `Batch` and `Output` are
 /// types with visit_tensors (tensor/nested.h); `step` takes a Batch&.
 ///
-/// A batch whose tensors differ in shape or dtype from the recorded ones (the last batch of an epoch,
-/// say) runs as it is. Members of a batch that are not tensors keep the values of the recorded batch.
-/// If options of an optimizer other than its rate change, or its state is replaced, as load_state()
-/// does, or its parameters are frozen, unfrozen or moved, one step runs as it is and the next is
-/// recorded anew. Other tensors that the step reads must stay where they are in memory.
+/// A batch whose tensors differ in shape or dtype from the recorded ones (the last batch of an
+/// epoch, say) runs as it is. Members of a batch that are not tensors keep the values of the
+/// recorded batch. If options of an optimizer other than its rate change, or its state is replaced,
+/// as load_state() does, or its parameters are frozen, unfrozen or moved, one step runs as it is
+/// and the next is recorded anew. Other tensors that the step reads must stay where they are in
+/// memory.
 ///
-/// A step runs as it is, and reason() says why, while: the device is no GPU or this library was built
-/// without CUDA's headers; there are several ranks; models are sharded; gradients accumulate over
-/// several batches; precision is fp16, whose scaler reads a value in each step; a tensor of the batch
-/// is not on the device; or an optimizer has no kernel that reads its rate from the device (all but
-/// SGD, Adam and AdamW). So does every step after recording failed, because the step reads a value of
-/// the device (`loss.item()`) or gives backward() num_items, say. Every optimizer that `step` uses
-/// must be prepared. Several GraphedSteps may share optimizers.
+/// A step runs as it is, and reason() says why, while: the device is no GPU or this library was
+/// built without CUDA's headers; there are several ranks; models are sharded; gradients accumulate
+/// over several batches; precision is fp16, whose scaler reads a value in each step; a tensor of
+/// the batch is not on the device; or an optimizer has no kernel that reads its rate from the
+/// device (all but SGD, Adam, AdamW and Adagrad). So does every step after recording failed,
+/// because the step reads a value of the device (`loss.item()`) or gives backward() num_items, say.
+/// Every optimizer that `step` uses must be prepared. Several GraphedSteps may share optimizers.
 ///
 /// Results are those of the function as it is, but for the last bits: kernels read the rate in
 /// fp32. Cost of a replay: a copy of each tensor of the batch and of the output, two numbers for
@@ -97,7 +98,8 @@ class GraphedStep {
 
   /// Whether the next batch of the recorded shapes is replayed.
   [[nodiscard]] bool is_captured() const { return core_.is_captured(); }
-  /// Why the last step ran as it is; empty if it did so to warm up, for its shapes, or was replayed.
+  /// Why the last step ran as it is; empty if it did so to warm up, for its shapes, or was
+  /// replayed.
   [[nodiscard]] const std::string& reason() const { return core_.reason(); }
 
  private:

@@ -105,7 +105,8 @@ std::string StepGraph::obstacle(const std::vector<at::Tensor>& inputs) const {
   }
   for (const auto& optimizer : accelerator_->optimizers()) {
     if (optimizer.fused_step() != nullptr) continue;
-    return "an optimizer reads its rate on the CPU; SGD, Adam and AdamW read it on the device";
+    return "an optimizer reads its rate on the CPU; SGD, Adam, AdamW and Adagrad read it on the "
+           "device";
   }
   return {};
 }
@@ -186,8 +187,9 @@ void StepGraph::end_recording(const std::vector<double>& rates_before) {
     recordings_.push_back(optimizer.fused_step()->end_recording(optimizer.optimizer()));
     if (recordings_.back() != nullptr) continue;
     throw UsageError(
-        "an optimizer made a step that reads a number of the CPU: Adagrad, a gradient that no "
-        "fused kernel takes (sparse, 16-bit), or the first step of a parameter");
+        "an optimizer made a step that cannot be repeated: of a gradient that no fused kernel "
+        "takes "
+        "(sparse, 16-bit), or the first step of a parameter");
   }
 }
 

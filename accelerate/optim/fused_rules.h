@@ -1,5 +1,5 @@
-// How each optimizer of LibTorch that has fused kernels is stepped by them: what its state holds, which
-// kernel updates it.
+// How each optimizer of LibTorch that has fused kernels is stepped by them: what its state holds,
+// which kernel updates it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -220,9 +220,13 @@ struct FusedAdagradRule {
         bucket.tensors, {options.lr(), options.lr_decay(), options.weight_decay(), options.eps()});
   }
 
-  // The kernel takes its rate as a number, which later steps would repeat.
-  static bool can_be_recorded(const FusedBucket&) { return false; }
-  static bool holds(torch::optim::Optimizer&, const FusedBucket&, std::size_t) { return false; }
+  // The first step may make the sums, which later ones must not repeat.
+  static bool can_be_recorded(const FusedBucket& bucket) { return bucket.number != 1; }
+
+  static bool holds(torch::optim::Optimizer& optimizer, const FusedBucket& bucket, std::size_t k) {
+    const State* state = find_fused_state<State>(optimizer, bucket.tensors.parameters[k]);
+    return state != nullptr && state->sum().is_same(bucket.tensors.first[k]);
+  }
 
   static std::int64_t steps_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
     return find_fused_state<State>(optimizer, parameter)->step();

@@ -9,8 +9,8 @@ class Optimizer;
 
 namespace accelerate::detail {
 
-/// Steps of an optimizer whose kernels a graph of the device repeats. A graph repeats nothing of what
-/// the CPU does, so each replay begins with advance(), which does the CPU's part.
+/// Steps of an optimizer whose kernels a graph of the device repeats. A graph repeats nothing of
+/// what the CPU does, so each replay begins with advance(), which does the CPU's part.
 class FusedRecording {
  public:
   FusedRecording() = default;
@@ -60,10 +60,9 @@ class FusedStep {
 
   /// From now on run() records.
   virtual void begin_recording(const torch::optim::Optimizer& optimizer) = 0;
-  /// Ends recording. Returns null if the steps since begin_recording() cannot be repeated: a kernel
-  /// took its rate as a number (Adagrad), a step made the state that later ones change, or gradients
-  /// were left to the optimizer's step(). Their step numbers have been taken back then. Null, too, if
-  /// nothing is being recorded.
+  /// Ends recording. Returns null if the steps since begin_recording() cannot be repeated: a step
+  /// made the state that later ones change, or gradients were left to the optimizer's step(). Their
+  /// step numbers have been taken back then. Null, too, if nothing is being recorded.
   [[nodiscard]] virtual std::unique_ptr<FusedRecording> end_recording(
       torch::optim::Optimizer& optimizer) = 0;
 };

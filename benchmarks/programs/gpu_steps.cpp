@@ -1,5 +1,5 @@
-// Trains, feeds and saves on a GPU, and reports how long that took. Arguments: what to do, then whole
-// numbers. originals/gpu_steps.py does the same in Python.
+// Trains, feeds and saves on a GPU, and reports how long that took. Arguments: what to do, then
+// whole numbers. originals/gpu_steps.py does the same in Python.
 //
 //   transformer WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   125 million weights, 8 x 1,024 tokens, bf16
 //   small       WARM_UP_STEPS BLOCKS STEPS_PER_BLOCK   1 million weights, 8 x 64 tokens, bf16

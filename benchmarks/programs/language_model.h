@@ -1,5 +1,5 @@
-// A language model; as it stands by itself, of 27 million weights. originals/language_model.py has the
-// same in Python.
+// A language model; as it stands by itself, of 27 million weights. originals/language_model.py has
+// the same in Python.
 #pragma once
 
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
-// What the tests of a GPU share. On a machine without one they skip; with ACCELERATE_GPU_TESTS_ON=cpu
-// those that can run on the CPU do so there (`ctest -R gpu_rehearsal`), which shows that the tests
-// themselves are right, and nothing of a GPU.
+// What the tests of a GPU share. On a machine without one they skip; with
+// ACCELERATE_GPU_TESTS_ON=cpu those that can run on the CPU do so there (`ctest -R gpu_rehearsal`),
+// which shows that the tests themselves are right, and nothing of a GPU.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Sharded training on a GPU: one rank over NCCL, two processes on one GPU over an engine of the CPU,
-// two GPUs over NCCL. tools/gpu_check runs these.
+// Sharded training on a GPU: one rank over NCCL, two processes on one GPU over an engine of the
+// CPU, two GPUs over NCCL. tools/gpu_check runs these.
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <memory>

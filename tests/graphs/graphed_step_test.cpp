@@ -136,6 +136,9 @@ INSTANTIATE_TEST_SUITE_P(
             "AmsGrad",
             made_with<torch::optim::Adam>(torch::optim::AdamOptions(kRate).amsgrad(true))),
         std::pair<const char*, MakeOptimizer>(
+            "Adagrad",
+            made_with<torch::optim::Adagrad>(torch::optim::AdagradOptions(kRate).lr_decay(0.25))),
+        std::pair<const char*, MakeOptimizer>(
             "Sgd", made_with<torch::optim::SGD>(torch::optim::SGDOptions(kRate))),
         std::pair<const char*, MakeOptimizer>(
             "Momentum", made_with<torch::optim::SGD>(
@@ -325,12 +328,6 @@ INSTANTIATE_TEST_SUITE_P(
                 {},
                 nullptr,
                 "an optimizer reads its rate on the CPU"},
-        Refusal{"Adagrad",
-                made_with<torch::optim::Adagrad>(torch::optim::AdagradOptions(kRate)),
-                with({}),
-                {},
-                nullptr,
-                "reads a number of the CPU"},
         Refusal{"ARead",
                 kAdamW,
                 with({}),

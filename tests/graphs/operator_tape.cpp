@@ -6,7 +6,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include <algorithm>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -43,17 +42,23 @@ struct Tape {
     Stack inputs, outputs;
   };
   std::vector<Call> calls;
-  std::unordered_map<const void*, std::pair<at::Tensor, at::Tensor>> before;  // By TensorImpl.
-  std::unordered_map<const void*, at::Tensor> made;  // By storage: what the work itself made.
+  // Both by storage: several tensors may look at one.
+  struct Memory {
+    at::Tensor whole, values;
+  };
+  std::unordered_map<const void*, Memory> before;    // What was there, with its values.
+  std::unordered_map<const void*, at::Tensor> made;  // What the work itself made.
   bool refuses_reads = false;
 
   void note_inputs(const Stack& inputs) {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     for (const auto& value : inputs) {
       for_each_tensor(value, [this](const at::Tensor& tensor) {
-        if (!tensor.has_storage() || made.contains(tensor.storage().unsafeGetStorageImpl())) return;
-        if (before.contains(tensor.unsafeGetTensorImpl())) return;
-        before.emplace(tensor.unsafeGetTensorImpl(), std::pair(tensor, tensor.clone()));
+        if (!tensor.has_storage()) return;
+        const void* const storage = tensor.storage().unsafeGetStorageImpl();
+        if (made.contains(storage) || before.contains(storage)) return;
+        const at::Tensor whole = whole_of(tensor);
+        before.emplace(storage, Memory{whole, whole.clone()});
       });
     }
   }
@@ -61,13 +66,17 @@ struct Tape {
   void note_outputs(const Stack& outputs) {
     for (const auto& value : outputs) {
       for_each_tensor(value, [this](const at::Tensor& tensor) {
-        const void* storage = tensor.storage().unsafeGetStorageImpl();
-        const bool is_input = std::ranges::any_of(before, [&](const auto& entry) {
-          return entry.second.first.storage().unsafeGetStorageImpl() == storage;
-        });
-        if (!is_input) made.emplace(storage, tensor);
+        const void* const storage = tensor.storage().unsafeGetStorageImpl();
+        if (!before.contains(storage)) made.emplace(storage, tensor);
       });
     }
+  }
+
+  // Returns all of the memory that a tensor looks at.
+  static at::Tensor whole_of(const at::Tensor& tensor) {
+    const auto elements =
+        static_cast<std::int64_t>(tensor.storage().nbytes() / tensor.element_size());
+    return at::empty({0}, tensor.options()).set_(tensor.storage(), 0, {elements});
   }
 };
 
@@ -135,7 +144,7 @@ class OperatorTape final : public detail::CapturedGraph {
   void restore() {
     tape = nullptr;
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    for (auto& [impl, values] : tape_.before) values.first.copy_(values.second);
+    for (auto& [storage, memory] : tape_.before) memory.whole.copy_(memory.values);
     tape_.before.clear();
   }
 

@@ -1,6 +1,6 @@
-// A graph of the CPU: notes the operators below autograd, with the tensors that they read and wrote,
-// and calls them again. So a test without a GPU sees what a replay of kernels computes, and what it
-// does not.
+// A graph of the CPU: notes the operators below autograd, with the tensors that they read and
+// wrote, and calls them again. So a test without a GPU sees what a replay of kernels computes, and
+// what it does not.
 #pragma once
 
 #include <memory>

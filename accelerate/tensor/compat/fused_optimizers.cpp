@@ -83,8 +83,10 @@ void fused_sgd_(const FusedTensors& t, const FusedSgdSettings& s) {
 }
 
 void fused_adagrad_(const FusedTensors& t, const FusedAdagradSettings& s) {
-  at::_fused_adagrad_(t.parameters, t.gradients, t.first, t.steps, s.lr, s.lr_decay, s.weight_decay,
-                      s.eps, /*maximize=*/false);
+  with_rate(t, s.lr, [&](const auto& lr) {
+    at::_fused_adagrad_(t.parameters, t.gradients, t.first, t.steps, lr, s.lr_decay, s.weight_decay,
+                        s.eps, /*maximize=*/false);
+  });
 }
 
 }  // namespace accelerate::compat
