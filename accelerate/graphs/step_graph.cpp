@@ -46,12 +46,13 @@ StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
 
 StepGraph::Way StepGraph::way_for(const std::vector<at::Tensor>& inputs) {
   if (failed_) return Way::eager;
-  if (const auto found = obstacle(inputs); !found.empty()) {
+  const auto optimizers = accelerator_->optimizers();
+  if (const auto found = obstacle(inputs, optimizers); !found.empty()) {
     if (found != reason_) warn_of(found);
     return Way::eager;
   }
   reason_.clear();
-  if (captured_ && !optimizers_hold()) {
+  if (captured_ && !hold(optimizers)) {
     drop();
     warm_up_ = 1;  // A step that is recorded must not make the state that later ones change.
   }
@@ -74,7 +75,8 @@ StepGraph::Way StepGraph::way_for(const std::vector<at::Tensor>& inputs) {
 }
 
 // Looked for before every step: an optimizer may be prepared, and accumulation set, at any time.
-std::string StepGraph::obstacle(const std::vector<at::Tensor>& inputs) const {
+std::string StepGraph::obstacle(const std::vector<at::Tensor>& inputs,
+                                const Optimizers& optimizers) const {
   const c10::Device device = accelerator_->device();
   if (graph_ == nullptr) {
     return device.is_cuda()
@@ -103,7 +105,7 @@ std::string StepGraph::obstacle(const std::vector<at::Tensor>& inputs) const {
     return "a tensor of the batch is on " + input.device().str() + ", and a graph reads those on " +
            device.str() + ": prepare the loader, or move the batch";
   }
-  for (const auto& optimizer : accelerator_->optimizers()) {
+  for (const auto& optimizer : optimizers) {
     if (optimizer.fused_step() != nullptr) continue;
     return "an optimizer reads its rate on the CPU; SGD, Adam, AdamW and Adagrad read it on the "
            "device";
@@ -188,8 +190,7 @@ void StepGraph::end_recording(const std::vector<double>& rates_before) {
     if (recordings_.back() != nullptr) continue;
     throw UsageError(
         "an optimizer made a step that cannot be repeated: of a gradient that no fused kernel "
-        "takes "
-        "(sparse, 16-bit), or the first step of a parameter");
+        "takes (sparse, 16-bit), or the first step of a parameter");
   }
 }
 
@@ -206,12 +207,11 @@ void StepGraph::take_back(const std::vector<double>& rates_before) {
   if (rates().size() == rates_before.size()) set_rates(rates_before);
 }
 
-bool StepGraph::optimizers_hold() {
-  const auto now = accelerator_->optimizers();
-  if (now.size() != optimizers_.size()) return false;
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (now[i].core() != optimizers_[i].core()) return false;
-    if (!recordings_[i]->holds(optimizers_[i].optimizer())) return false;
+bool StepGraph::hold(const Optimizers& optimizers) const {
+  if (optimizers.size() != optimizers_.size()) return false;
+  for (std::size_t i = 0; i < optimizers.size(); ++i) {
+    if (optimizers[i].core() != optimizers_[i].core()) return false;
+    if (!recordings_[i]->holds(optimizers[i].optimizer())) return false;
   }
   return true;
 }

@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -51,11 +50,14 @@ class StepGraph {
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
  private:
-  [[nodiscard]] std::string obstacle(const std::vector<at::Tensor>& inputs) const;
+  using Optimizers = std::vector<AcceleratedOptimizer>;
+
+  [[nodiscard]] std::string obstacle(const std::vector<at::Tensor>& inputs,
+                                     const Optimizers& optimizers) const;
   void warn_of(const std::string& reason);
   void drop();
   [[nodiscard]] bool fits(const std::vector<at::Tensor>& inputs) const;
-  [[nodiscard]] bool optimizers_hold();
+  [[nodiscard]] bool hold(const Optimizers& optimizers) const;
   void end_recording(const std::vector<double>& rates_before);
   void take_back(const std::vector<double>& rates_before);
   [[nodiscard]] std::vector<double> rates() const;
@@ -63,7 +65,7 @@ class StepGraph {
 
   Accelerator* accelerator_;
   std::unique_ptr<CapturedGraph> graph_;
-  std::vector<AcceleratedOptimizer> optimizers_;  // All that were prepared when it was recorded.
+  Optimizers optimizers_;  // All that were prepared when it was recorded.
   std::vector<std::unique_ptr<FusedRecording>> recordings_;  // One for each of them.
   std::vector<at::Tensor> inputs_;                           // Of the graph.
   std::string reason_;

@@ -39,7 +39,7 @@ struct FusedBucket {
   }
 
   void fill(double lr) {
-    counter.fill_(number);
+    if (!tensors.steps.empty()) counter.fill_(number);  // SGD's kernel reads none.
     if (rate != lr) tensors.rate.fill_(lr);
     rate = lr;
   }

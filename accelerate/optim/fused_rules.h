@@ -76,9 +76,23 @@ class FusedPlaces {
 // and move() changes it. kMovesVersion says whether a step of torch::optim increments the version
 // counters of parameters, by which autograd detects that a graph is out of date.
 
+// Step numbers of optimizers that keep one for each parameter.
+template <typename State>
+struct CountedSteps {
+  static std::int64_t steps_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
+    return find_fused_state<State>(optimizer, parameter)->step();
+  }
+
+  static void move(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
+                   std::int64_t steps) {
+    State* state = find_fused_state<State>(optimizer, parameter);
+    state->step(state->step() + steps);
+  }
+};
+
 template <typename OptionsType, typename State, compat::FusedOptimizer which,
           void kernel(const compat::FusedTensors&, const compat::FusedAdamSettings&)>
-struct FusedAdamRule {
+struct FusedAdamRule : CountedSteps<State> {
   using Options = OptionsType;
   static constexpr auto kWhich = which;
   static constexpr bool kMovesVersion = true;
@@ -117,25 +131,12 @@ struct FusedAdamRule {
            {options.lr(), beta1, beta2, options.weight_decay(), options.eps(), options.amsgrad()});
   }
 
-  // The first step fills the moments, which later ones must not repeat.
-  static bool can_be_recorded(const FusedBucket& bucket) { return bucket.number != 1; }
-
   static bool holds(torch::optim::Optimizer& optimizer, const FusedBucket& bucket, std::size_t k) {
     const auto& lists = bucket.tensors;
     const State* state = find_fused_state<State>(optimizer, lists.parameters[k]);
     return state != nullptr && state->exp_avg().is_same(lists.first[k]) &&
            state->exp_avg_sq().is_same(lists.second[k]) &&
            (lists.third.empty() || state->max_exp_avg_sq().is_same(lists.third[k]));
-  }
-
-  static std::int64_t steps_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
-    return find_fused_state<State>(optimizer, parameter)->step();
-  }
-
-  static void move(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
-                   std::int64_t steps) {
-    State* state = find_fused_state<State>(optimizer, parameter);
-    state->step(state->step() + steps);
   }
 };
 
@@ -174,9 +175,6 @@ struct FusedSgdRule {
                         options.weight_decay(), options.nesterov(), bucket.number == 1});
   }
 
-  // The first step of a momentum buffer fills it, which later steps must not repeat.
-  static bool can_be_recorded(const FusedBucket& bucket) { return bucket.number != 1; }
-
   static bool holds(torch::optim::Optimizer& optimizer, const FusedBucket& bucket, std::size_t k) {
     if (bucket.tensors.first.empty()) return true;
     const State* state = find_fused_state<State>(optimizer, bucket.tensors.parameters[k]);
@@ -187,7 +185,7 @@ struct FusedSgdRule {
   static void move(torch::optim::Optimizer&, const at::Tensor&, std::int64_t) {}
 };
 
-struct FusedAdagradRule {
+struct FusedAdagradRule : CountedSteps<torch::optim::AdagradParamState> {
   using Options = torch::optim::AdagradOptions;
   using State = torch::optim::AdagradParamState;
   static constexpr auto kWhich = compat::FusedOptimizer::adagrad;
@@ -220,22 +218,9 @@ struct FusedAdagradRule {
         bucket.tensors, {options.lr(), options.lr_decay(), options.weight_decay(), options.eps()});
   }
 
-  // The first step may make the sums, which later ones must not repeat.
-  static bool can_be_recorded(const FusedBucket& bucket) { return bucket.number != 1; }
-
   static bool holds(torch::optim::Optimizer& optimizer, const FusedBucket& bucket, std::size_t k) {
     const State* state = find_fused_state<State>(optimizer, bucket.tensors.parameters[k]);
     return state != nullptr && state->sum().is_same(bucket.tensors.first[k]);
-  }
-
-  static std::int64_t steps_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
-    return find_fused_state<State>(optimizer, parameter)->step();
-  }
-
-  static void move(torch::optim::Optimizer& optimizer, const at::Tensor& parameter,
-                   std::int64_t steps) {
-    State* state = find_fused_state<State>(optimizer, parameter);
-    state->step(state->step() + steps);
   }
 };
 

@@ -42,8 +42,7 @@ struct SeenParameter {
   }
 
   at::Tensor tensor;
-  at::Tensor
-      gradient;  // Of the step before, which the recorded one may add to: kept for its memory.
+  at::Tensor gradient;  // Kept for its memory: the recorded step may add to it.
   const void* data;
   bool is_trained;
 };
@@ -61,7 +60,8 @@ class FusedRecordingOf final : public FusedRecording {
 
   // Returns the copy of `bucket` that the kernels are to read.
   FusedBucket& add(std::size_t group, const FusedBucket& bucket, const Options& options) {
-    is_complete_ = is_complete_ && Rule::can_be_recorded(bucket);
+    // A first step makes the state, which later steps must not repeat.
+    is_complete_ = is_complete_ && bucket.number != 1;
     calls_.push_back({group, bucket, options});
     calls_.back().bucket.be_recorded();
     return calls_.back().bucket;
@@ -137,9 +137,9 @@ template <typename Rule>
 class FusedStepOf final : public FusedStep {
  public:
   explicit FusedStepOf(const Optimizer& optimizer) {
-    for (const auto& group : optimizer.param_groups()) {
-      const auto* options = dynamic_cast<const typename Rule::Options*>(&group.options());
-      for (const auto& parameter : group.params()) {
+    for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+      const auto* options = options_of<Rule>(optimizer, i);
+      for (const auto& parameter : optimizer.param_groups()[i].params()) {
         const auto& states = optimizer.state();
         const bool has_state = states.find(parameter.unsafeGetTensorImpl()) != states.end();
         if (options != nullptr && parameter.is_cpu() && parameter.requires_grad() && !has_state)

@@ -13,6 +13,8 @@
   in the background, theirs cannot.
 - **Memory** is the most that LibTorch's allocator had handed out on the GPU.
 """
+import functools
+
 from harness import BenchmarkError, Contender, Summary, alternate, run
 from report import Absent, Row, Times
 
@@ -27,6 +29,7 @@ TOKENS = 8 * ROW_TOKENS
 COMPILE_SECONDS = 600
 
 
+@functools.cache  # Asking takes as long as importing torch.
 def device(setting):
     """The name of the GPU that the originals see. Throws BenchmarkError if there is none."""
     code = "import torch; print(torch.cuda.get_device_name())"

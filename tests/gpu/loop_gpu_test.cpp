@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/gpu/gpu.h"
+#include "tests/support/supervised.h"
 
 namespace accelerate {
 namespace {
@@ -12,32 +13,16 @@ namespace {
 using testing::alone;
 using testing::distance;
 using testing::kTolerance;
+using testing::made_with;
+using testing::MakeOptimizer;
 using testing::rows;
+using testing::Sample;
 using testing::test_device;
 
-struct Sample {
-  at::Tensor x, y;
-};
-void visit_tensors(Sample& sample, auto&& fn) {
-  fn(sample.x);
-  fn(sample.y);
-}
-
-torch::nn::Sequential make_net(double dropout = 0) {
-  torch::nn::Sequential net(torch::nn::Linear(4, 8), torch::nn::Tanh(), torch::nn::Dropout(dropout),
-                            torch::nn::Linear(8, 1));
+torch::nn::Sequential make_net() {
+  torch::nn::Sequential net(torch::nn::Linear(4, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1));
   testing::fill(*net);
   return net;
-}
-
-using MakeOptimizer =
-    std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
-
-template <typename Optimizer, typename Options>
-MakeOptimizer made_with(Options options) {
-  return [options](const std::vector<at::Tensor>& parameters) {
-    return std::make_unique<Optimizer>(parameters, options);
-  };
 }
 
 const MakeOptimizer kAdamW = made_with<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01));
@@ -45,8 +30,6 @@ const MakeOptimizer kAdamW = made_with<torch::optim::AdamW>(torch::optim::AdamWO
 struct TrainOptions {
   MakeOptimizer optimizer = kAdamW;
   AcceleratorOptions accelerator = {};
-  double max_norm = 0.1;
-  int steps = 12;
   bool graphed = false;
 };
 
@@ -57,31 +40,24 @@ std::vector<at::Tensor> train(const TrainOptions& options) {
   auto raw = options.optimizer(net->parameters());
   auto model = accelerator.prepare(net);
   auto optimizer = accelerator.prepare(*raw);
-  GraphedStep step(accelerator, [&](Sample& sample) {
+  const auto step = [&](Sample& sample) {
     const auto loss = torch::mse_loss(model(sample.x), sample.y);
     accelerator.backward(loss);
-    accelerator.clip_grad_norm_(model.parameters(), options.max_norm);
+    accelerator.clip_grad_norm_(model.parameters(), 0.1);
     optimizer.step();
     optimizer.zero_grad();
     return loss.detach();
-  });
-  for (int i = 0; i < options.steps; ++i) {
+  };
+  GraphedStep recorded(accelerator, step);
+  for (int i = 0; i < 12; ++i) {
     Sample sample{rows(6, i).to(accelerator.device()), {}};
     sample.y = sample.x.sum(1, true).sin();
     for (auto& group : raw->param_groups()) group.options().set_lr(i < 8 ? 0.01 : 0.005);
-    if (options.graphed) {
-      const auto loss = step(sample);
-      EXPECT_EQ(loss.device(), accelerator.device());
-    } else {
-      const auto loss = torch::mse_loss(model(sample.x), sample.y);
-      accelerator.backward(loss);
-      accelerator.clip_grad_norm_(model.parameters(), options.max_norm);
-      optimizer.step();
-      optimizer.zero_grad();
-    }
+    const auto loss = options.graphed ? recorded(sample) : step(sample);
+    EXPECT_EQ(loss.device(), accelerator.device());
   }
   if (options.graphed && accelerator.device().is_cuda()) {
-    EXPECT_TRUE(step.is_captured()) << step.reason();
+    EXPECT_TRUE(recorded.is_captured()) << recorded.reason();
   }
   return testing::weights_of(*net);
 }
@@ -239,24 +215,19 @@ TEST(GpuGraph, TrainsInBf16WithBatchNorm) {
     testing::fill(*net);
     torch::optim::AdamW adamw(net->parameters(), torch::optim::AdamWOptions(0.01));
     auto [model, optimizer] = accelerator.prepare(net, adamw);
-    GraphedStep step(accelerator, [&, &model = model, &optimizer = optimizer](at::Tensor& x) {
+    const auto step = [&, &model = model, &optimizer = optimizer](at::Tensor& x) {
       optimizer.zero_grad();  // At the beginning, as some write it.
       const auto loss = model(x).square().mean();
       accelerator.backward(loss);
       optimizer.step();
       return loss.detach();
-    });
+    };
+    GraphedStep recorded(accelerator, step);
     for (int i = 0; i < 10; ++i) {
       auto x = rows(8, i).to(test_device());
-      if (graphed) {
-        (void)step(x);
-        continue;
-      }
-      optimizer.zero_grad();
-      accelerator.backward(model(x).square().mean());
-      optimizer.step();
+      graphed ? (void)recorded(x) : (void)step(x);
     }
-    EXPECT_EQ(step.is_captured(), graphed) << step.reason();
+    EXPECT_EQ(recorded.is_captured(), graphed) << recorded.reason();
     return testing::weights_of(*net);
   };
   EXPECT_LE(distance(run(true), run(false)), 1e-3);

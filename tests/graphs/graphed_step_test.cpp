@@ -12,21 +12,17 @@
 #include "accelerate/optim/algorithms/lion.h"
 #include "tests/graphs/operator_tape.h"
 #include "tests/support/log_capture.h"
+#include "tests/support/supervised.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
 
+using testing::made_with;
 using testing::make_operator_tape;
+using testing::MakeOptimizer;
 using testing::OperatorTapeCounts;
-
-struct Batch {
-  at::Tensor x, y;
-};
-void visit_tensors(Batch& batch, auto&& fn) {
-  fn(batch.x);
-  fn(batch.y);
-}
+using Batch = testing::Sample;
 
 Batch batch_of(std::int64_t samples, double seed) {
   const auto x = torch::sin(torch::arange(samples * 4, at::kFloat) * 0.7 + seed).view({samples, 4});
@@ -35,16 +31,6 @@ Batch batch_of(std::int64_t samples, double seed) {
 
 // Rates that fp32 holds exactly, because replays read them in fp32.
 constexpr double kRate = 1.0 / 64;
-
-using MakeOptimizer =
-    std::function<std::unique_ptr<torch::optim::Optimizer>(const std::vector<at::Tensor>&)>;
-
-template <typename Optimizer, typename Options>
-MakeOptimizer made_with(Options options) {
-  return [options](const std::vector<at::Tensor>& parameters) {
-    return std::make_unique<Optimizer>(parameters, options);
-  };
-}
 
 const MakeOptimizer kAdamW =
     made_with<torch::optim::AdamW>(torch::optim::AdamWOptions(kRate).weight_decay(0.1));
