@@ -302,9 +302,10 @@ void Accelerator::end_training() {
   if (failed_save) std::rethrow_exception(failed_save);
 }
 
-void Accelerator::save(const std::vector<NamedTensor>& tensors,
-                       const std::filesystem::path& file) const {
-  if (impl_->saves()) save_tensors(tensors, file);
+void Accelerator::save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
+                       bool safe_serialization) const {
+  if (!impl_->saves()) return;
+  write_weights_file(weight_sources(tensors), file, {.safe_serialization = safe_serialization});
 }
 
 std::shared_ptr<detail::ModelCore> Accelerator::core_of(torch::nn::Module& module) {

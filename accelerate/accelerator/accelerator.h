@@ -341,20 +341,24 @@ class Accelerator {
   [[nodiscard]] bool check_trigger();
 
   // --- save -------------------------------------------------------------------------------------
-  /// Writes named tensors as a safetensors file, atomically. Only the main process writes; with
+  /// Writes named tensors as a safetensors file, atomically. Without `safe_serialization`, writes a
+  /// file of torch.save, of plain tensors alone. Only the main process writes; with
   /// save_on_each_node, the main process of each machine does. Local.
-  void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file) const;
+  void save(const std::vector<NamedTensor>& tensors, const std::filesystem::path& file,
+            bool safe_serialization = true) const;
   /// Writes the parameters and buffers of `model` to `directory`, on the same process as save().
   /// Writes one model.safetensors. Beyond `max_shard_size` ("500MB", "1.5GB", decimal) it writes
-  /// shards with an index, as Transformers reads them. Tied parameters are written once, under
+  /// shards with an index, as Transformers reads them. Without `safe_serialization`, the files are
+  /// pytorch_model.bin, which torch.load reads. Tied parameters are written once, under
   /// their first name. Of TorchScript models, position_ids and token_type_ids that Transformers
   /// recreates are left out. Local for whole models. For a sharded model [collective], in master
   /// dtype: rank 0 fetches and writes one whole tensor at a time. Throws CheckpointError, and
   /// ConfigError for a size that is not valid; see save_weights.
   template <typename Model>
   void save_model(const Model& model, const std::filesystem::path& directory,
-                  const std::string& max_shard_size = "10GB") const {
-    save_module(*detail::core_of(model), directory, max_shard_size);
+                  const std::string& max_shard_size = "10GB",
+                  bool safe_serialization = true) const {
+    save_module(*detail::core_of(model), directory, max_shard_size, safe_serialization);
   }
   /// Returns what save_model writes, by name, as handles to the model's tensors. For a sharded
   /// model [collective]: rank 0 gets copies of the whole tensors, in master dtype and on the CPU,
@@ -517,7 +521,7 @@ class Accelerator {
     return detail::metrics_step(*gradient_state(), communicator());
   }
   void save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
-                   const std::string& max_shard_size) const;
+                   const std::string& max_shard_size, bool safe_serialization) const;
   [[nodiscard]] std::vector<NamedTensor> state_dict_of(const detail::ModelCore& core) const;
 
   struct Impl;

@@ -69,11 +69,10 @@ void detail::tell_divided(const std::shared_ptr<ModelCore>& core) {
 }
 
 void Accelerator::save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
-                              const std::string& max_shard_size) const {
-  const auto max_shard_bytes = parse_shard_size(max_shard_size);
-  const auto save = [&](const PlannedFile& planned) {
-    save_weights(planned, directory, max_shard_bytes);
-  };
+                              const std::string& max_shard_size, bool safe_serialization) const {
+  const WriteWeightsOptions options{.max_shard_bytes = parse_shard_size(max_shard_size),
+                                    .safe_serialization = safe_serialization};
+  const auto save = [&](const PlannedFile& planned) { save_weights(planned, directory, options); };
   if (core.parallel().is_sharded()) {
     detail::with_whole_model(core, "save_model()", save);
   } else if (impl_->saves()) {

@@ -7,7 +7,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/formats/weights/mapped_weights.h"
-#include "accelerate/formats/weights/weight_writer.h"
 #include "accelerate/tensor/stored_values.h"
 #include "accelerate/tensor/weights.h"
 
@@ -41,7 +40,7 @@ void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem
 }
 
 void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
-                  std::uint64_t max_shard_bytes, FileSystem& files) {
+                  const WriteWeightsOptions& options, FileSystem& files) {
   std::vector<WeightSource> sources;
   for (const auto& item : planned.tensors) {
     const auto stream = [&planned, &item](const ByteSink& sink) {
@@ -49,7 +48,7 @@ void save_weights(const PlannedFile& planned, const std::filesystem::path& folde
     };
     sources.push_back({spec_of(planned, item), stream});
   }
-  write_weights(sources, folder, {.max_shard_bytes = max_shard_bytes}, files);
+  write_weights(sources, folder, options, files);
 }
 
 }  // namespace accelerate

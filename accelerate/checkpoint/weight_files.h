@@ -11,6 +11,7 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/checkpoint/planned_files.h"
+#include "accelerate/formats/weights/weight_writer.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
@@ -23,9 +24,10 @@ namespace accelerate {
 void save_weights(const std::vector<NamedTensor>& weights, const std::filesystem::path& folder,
                   std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
 
-/// As above, for a planned file. Its tensors may be fetched (see plan_whole).
+/// As above, for a planned file, in any format that write_weights() has. Its tensors may be fetched
+/// (see plan_whole).
 void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
-                  std::uint64_t max_shard_bytes, FileSystem& files = real_file_system());
+                  const WriteWeightsOptions& options, FileSystem& files = real_file_system());
 
 /// Weights that are read one by one, when they are needed. So a model may be larger than memory,
 /// and a file that claims terabytes is detected by its outlines.

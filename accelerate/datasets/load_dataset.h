@@ -69,7 +69,8 @@ struct LoadDatasetOptions {
 /// cannot be opened. Throws DataError, with file, line and column, for damaged files, and for a
 /// file that changes while it is read. Cost: one pass over the files; memory for 10,000 rows and
 /// for 16 MiB that are written at a time. A JSON file with .field is held in memory whole.
-[[nodiscard]] DatasetDict load_dataset(std::string_view format, const LoadDatasetOptions& options);
+[[nodiscard]] DatasetDict load_dataset(std::string_view format,
+                                       const LoadDatasetOptions& options = {});
 
 /// As load_dataset(), but reads files only when rows are asked for, and writes no cache.
 [[nodiscard]] IterableDatasetDict stream_dataset(std::string_view format,

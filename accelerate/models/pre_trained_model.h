@@ -37,6 +37,8 @@ struct SavePretrainedOptions {
   /// The largest size of a file, "50GB", "200MB", …, in decimal units. More is written as shards
   /// with an index.
   std::string max_shard_size = "50GB";
+  /// Whether the files are safetensors, or pytorch_model.bin of torch.save, which torch.load reads.
+  bool safe_serialization = true;
   /// Written instead of the model's own tensors: accelerator.get_state_dict(model).
   std::optional<std::vector<NamedTensor>> state_dict = {};
 };

@@ -10,20 +10,14 @@
 namespace accelerate::cli {
 namespace {
 
-constexpr const char* kMergeAbout = "Merge the shards of a model into safetensors files";
+constexpr const char* kMergeAbout =
+    "Merge the shards of a model into files that every reader understands";
 constexpr const char* kMergeFooter = R"(
 DIR is a checkpoint of save_state, in shards or not (its checksums are compared first), a folder of
 shards of PyTorch's distributed checkpoints in their Hugging Face layout (not .distcp files), or one
 with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
 several files with an index, as Transformers reads them. Files of an earlier merge there are
 replaced. A tensor passes through in pieces: a model larger than the memory is no matter.)";
-
-[[noreturn]] void refuse_pickle() {
-  throw ConfigError(
-      "--unsafe_serialization asks for a Python pickle (pytorch_model.bin), which can run any "
-      "program when it is loaded and is never written here. Leave it out: model.safetensors loads "
-      "in Transformers and PyTorch alike");
-}
 
 void add_flags(CLI::App* command, const std::shared_ptr<MergeCommandOptions>& options) {
   command
@@ -40,8 +34,9 @@ void add_flags(CLI::App* command, const std::shared_ptr<MergeCommandOptions>& op
       ->type_name("NAME");
   command->add_flag("--remove_checkpoint_dir,--remove-checkpoint-dir", options->merge.remove_source,
                     "Remove DIR once OUT is on the disk and compared with it");
-  command->add_flag_callback("--unsafe_serialization,--unsafe-serialization", refuse_pickle,
-                             "Refused: no pickles are written");
+  command->add_flag(
+      "!--unsafe_serialization,!--unsafe-serialization", options->merge.safe_serialization,
+      "Write pytorch_model.bin, as torch.save does, for programs that read nothing else");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accelerate/base/text.h"
+#include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/accelerator/small_net.h"
 #include "tests/support/errors.h"
@@ -273,7 +274,11 @@ TEST(Accelerator, SaveModelWritesOnceWithTiedWeightsUnderTheirFirstName) {
     net->register_parameter("tied", net->in->weight);
     auto model = accelerator.prepare(net);
     accelerator.save_model(model, folder.path() / "out");
+    accelerator.save_model(model, folder.path() / "bin", "10GB", /*safe_serialization=*/false);
+    accelerator.save({{"x", net->out->weight}}, folder.path() / "x.bin", false);
     accelerator.end_training();
+    EXPECT_EQ(TorchArchive::open(folder.path() / "bin/pytorch_model.bin").state_dict().size(), 5U);
+    EXPECT_EQ(TorchArchive::open(folder.path() / "x.bin").state_dict().front().first, "x");
     const auto saved = load_tensors(folder.path() / "out" / "model.safetensors");
     EXPECT_EQ(saved.size(), 5u);
     for (const auto& [name, tensor] : saved) {

@@ -320,11 +320,13 @@ TEST(ShardedCheckpoint, SaveModelWritesWholeTensorsThatAnyoneReads) {
       training.keep_weights(trained);
       training.accelerator.save_model(*training.model, home.path() / "one");
       training.accelerator.save_model(*training.model, home.path() / "several", "2KB");
+      training.accelerator.save_model(*training.model, home.path() / "bin", "2KB", false);
       training.accelerator.wait_for_everyone();
     });
     EXPECT_TRUE(std::filesystem::exists(home.path() / "one" / "model.safetensors"));
     EXPECT_TRUE(std::filesystem::exists(home.path() / "several" / "model.safetensors.index.json"));
-    for (const char* folder : {"one", "several"}) {
+    EXPECT_TRUE(std::filesystem::exists(home.path() / "bin" / "pytorch_model.bin.index.json"));
+    for (const char* folder : {"one", "several", "bin"}) {
       ShardedNet net(testing::ShardedNetOptions{.blocks = 2, .tied = true, .frozen = true});
       net->to(at::kDouble);
       load_checkpoint_in_model(*net, home.path() / folder);

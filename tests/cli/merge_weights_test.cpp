@@ -77,6 +77,14 @@ TEST_F(MergeCommand, FlagsTakeDashesAndUnderscores) {
   }
 }
 
+TEST_F(MergeCommand, WritesFilesOfTorchSaveOnDemand) {
+  for (const char* flag : {"--unsafe_serialization", "--unsafe-serialization"}) {
+    const auto result = merge({"in", "out", flag});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(names(home_.path() / "out"), Words{"pytorch_model.bin"});
+  }
+}
+
 TEST_F(MergeCommand, RemovesTheFolderThatItRunsIn) {
   const auto result = testing::run_program(
       {testing::accelerate_program(), "merge-weights", ".", "../out", "--remove_checkpoint_dir"},
@@ -100,8 +108,6 @@ TEST_F(MergeCommand, BadCallsFailWithTheCureAndLeaveEverything) {
       {{"in", "out", "--max_shard_size", "0KB"}, 2, "'0KB' is no size of a shard"},
       {{"", "out"}, 2, "DIR is empty"},
       {{"in", ""}, 2, "OUT is empty"},
-      {{"in", "out", "--unsafe_serialization"}, 2, "never written here. Leave it out"},
-      {{"in", "out", "--unsafe-serialization"}, 2, "never written here. Leave it out"},
       {{"in", "out", "--remove"}, 2, "--remove"},
       {{"none", "out"}, 1, "there is no folder none"},
       {{"in", "out", "--model", "model_3"}, 1, "its models: model"},

@@ -49,6 +49,17 @@ TEST_F(FromPretrained, ReadsWhatItWrote) {
   EXPECT_FALSE(std::filesystem::exists(again.path() / "model.safetensors.index.json"));
 }
 
+TEST_F(FromPretrained, ReadsWhatItWroteAsFilesOfTorchSave) {
+  const auto model = AutoModel::from_pretrained(where());
+  for (const char* size : {"50GB", "4KB"}) {
+    const TemporaryFolder out;
+    model->save_pretrained(out.path(), {.max_shard_size = size, .safe_serialization = false});
+    EXPECT_FALSE(std::filesystem::exists(out.path() / "model.safetensors"));
+    expect_equal(parameters_of(model),
+                 parameters_of(AutoModel::from_pretrained(out.path().string())));
+  }
+}
+
 TEST_F(FromPretrained, WritesByTheUsersFunction) {
   const auto model = AutoModelForMaskedLM::from_pretrained(where());
   const TemporaryFolder out;

@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/base/write_behind.h"
 #include "accelerate/formats/safetensors/byte_stream.h"
 #include "accelerate/formats/safetensors/safetensors_layout.h"
+#include "accelerate/formats/safetensors/tensor_file.h"
 
 namespace accelerate {
 
@@ -90,12 +90,12 @@ class SafetensorsWriter {
   /// Throws UsageError for a name that appears twice, is not UTF-8, is too long or is
   /// `__metadata__`. Throws UsageError too for a negative dimension, a size that overflows, or a
   /// header beyond the limits. Throws CheckpointError when the file cannot be created.
-  SafetensorsWriter(FileSystem& files, std::filesystem::path path, std::vector<TensorSpec> specs,
-                    SafetensorsWriteOptions options = {});
+  SafetensorsWriter(FileSystem& files, const std::filesystem::path& path,
+                    std::vector<TensorSpec> specs, const SafetensorsWriteOptions& options = {});
 
   /// The specs in the order in which append() wants the data: by DType, last type first, then by
   /// name.
-  [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return layout_.tensors(); }
+  [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return file_.tensors(); }
   /// Appends the bytes of the next tensor. Throws UsageError when their number does not match the
   /// spec, CheckpointError when they cannot be written.
   void append(std::span<const std::byte> bytes);
@@ -107,13 +107,10 @@ class SafetensorsWriter {
   void commit();
 
  private:
-  void flush();
+  SafetensorsWriter(FileSystem& files, const std::filesystem::path& path,
+                    const SafetensorsLayout& layout, AtomicFileOptions options);
 
-  std::filesystem::path path_;
-  SafetensorsLayout layout_;
-  std::size_t next_ = 0;
-  std::unique_ptr<AtomicFile> file_;
-  std::unique_ptr<WriteBehind> behind_;  // Until the last tensor is written.
+  detail::TensorFile file_;
 };
 
 /// Fills one file with the tensors of a layout. Several threads may write pieces in any order:
@@ -148,6 +145,6 @@ class SafetensorsFiller {
 /// does.
 void write_safetensors(FileSystem& files, const std::filesystem::path& path,
                        const std::vector<StoredTensor>& tensors,
-                       SafetensorsWriteOptions options = {});
+                       const SafetensorsWriteOptions& options = {});
 
 }  // namespace accelerate

@@ -8,32 +8,22 @@ namespace {
 
 using detail::tensor_label;
 
-// Runs one step of writing. If it fails, adds to the error what the file was for.
-template <typename Step>
-auto saving(const std::filesystem::path& path, Step&& step) {
-  try {
-    return step();
-  } catch (const FileError&) {
-    throw_with_context<CheckpointError>("cannot save tensors to '" + path.string() + "'");
-  }
-}
-
 std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
 
-SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::filesystem::path path,
-                                     std::vector<TensorSpec> specs, SafetensorsWriteOptions options)
-    : path_(std::move(path)), layout_(std::move(specs), options.metadata) {
-  saving(path_, [&] {
-    file_ = std::make_unique<AtomicFile>(files, path_, options.file);
-    behind_ = std::make_unique<WriteBehind>(
-        file_->file(),
-        WriteBehind::Options{.size_bytes = layout_.file_bytes(), .durable = options.file.durable});
-    behind_->append(layout_.header());
-  });
+SafetensorsWriter::SafetensorsWriter(FileSystem& files, const std::filesystem::path& path,
+                                     std::vector<TensorSpec> specs,
+                                     const SafetensorsWriteOptions& options)
+    : SafetensorsWriter(files, path, SafetensorsLayout(std::move(specs), options.metadata),
+                        options.file) {}
+
+SafetensorsWriter::SafetensorsWriter(FileSystem& files, const std::filesystem::path& path,
+                                     const SafetensorsLayout& layout, AtomicFileOptions options)
+    : file_(files, path, layout.tensors(), layout.file_bytes(), options) {
+  file_.append(layout.header());
 }
 
 void SafetensorsWriter::append(std::span<const std::byte> bytes) {
@@ -41,36 +31,12 @@ void SafetensorsWriter::append(std::span<const std::byte> bytes) {
 }
 
 void SafetensorsWriter::append(const ByteSource& source) {
-  if (next_ == tensors().size()) {
-    throw UsageError("'" + path_.string() + "' has all its " + std::to_string(next_) +
-                     " tensors; there is no place for one more");
-  }
-  const std::uint64_t size = layout_.size_bytes(next_);
-  std::uint64_t given = 0;
-  source([&](std::span<const std::byte> piece) {
-    given += piece.size();
-    if (given <= size) saving(path_, [&] { behind_->append(text_of(piece)); });
-  });
-  if (given != size) {
-    throw UsageError("cannot save " + tensor_label(tensors()[next_].name) +
-                     ": its dtype and shape take " + std::to_string(size) + " bytes, " +
-                     std::to_string(given) + " were given");
-  }
-  if (++next_ == tensors().size()) flush();  // Frees the buffers before commit().
-}
-
-void SafetensorsWriter::flush() {
-  saving(path_, [&] { behind_->finish(); });
-  behind_.reset();
+  file_.append_tensor(source);
+  if (file_.has_all()) file_.finish();  // Frees the buffers before commit().
 }
 
 void SafetensorsWriter::commit() {
-  if (next_ < tensors().size()) {
-    throw UsageError("'" + path_.string() + "' cannot be completed: " +
-                     tensor_label(tensors()[next_].name) + " was announced and not appended");
-  }
-  if (behind_) flush();
-  saving(path_, [&] { file_->commit(); });
+  file_.commit();
 }
 
 SafetensorsFiller::SafetensorsFiller(SafetensorsLayout layout, WritableFile& file)
@@ -113,8 +79,9 @@ void SafetensorsFiller::finish() const {
 }
 
 void write_safetensors(FileSystem& files, const std::filesystem::path& path,
-                       const std::vector<StoredTensor>& tensors, SafetensorsWriteOptions options) {
-  SafetensorsWriter writer(files, path, {tensors.begin(), tensors.end()}, std::move(options));
+                       const std::vector<StoredTensor>& tensors,
+                       const SafetensorsWriteOptions& options) {
+  SafetensorsWriter writer(files, path, {tensors.begin(), tensors.end()}, options);
   std::map<std::string_view, std::span<const std::byte>> bytes;
   for (const StoredTensor& tensor : tensors) bytes.emplace(tensor.name, tensor.bytes);
   for (const TensorSpec& spec : writer.tensors()) writer.append(bytes.at(spec.name));

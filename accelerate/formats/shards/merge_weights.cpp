@@ -15,6 +15,7 @@
 #include "accelerate/formats/shards/shard_catalogue.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/digits.h"
+#include "accelerate/formats/weights/mapped_weights.h"
 
 namespace accelerate {
 namespace {
@@ -258,14 +259,11 @@ void check_removable(const Source& source, const Inputs& inputs) {
 // the source is removed.
 void check_written(const Source& source, const ShardCatalogue& catalogue, const Path& output,
                    const WrittenWeights& written, FileSystem& files) {
-  std::vector<Path> paths;
-  for (const auto& name : written.files)
-    if (name.ends_with(".safetensors")) paths.push_back(output / name);
-  const auto merged = ShardCatalogue::open(paths, files);
-  for (const ShardedTensor& copy : merged.tensors()) {
+  const auto merged = map_weight_files(output / written.files.back(), {}, files);
+  for (const MappedWeight& copy : merged.weights) {
     const ShardedTensor* told_apart = catalogue.find(name_in_shards(source.stem, copy.name));
     const ShardedTensor& tensor = told_apart != nullptr ? *told_apart : catalogue.at(copy.name);
-    auto rest = copy.pieces.at(0).bytes;
+    auto rest = copy.tensor.bytes;
     ShardCatalogue::stream(tensor, [&](std::span<const std::byte> piece) {
       if (!std::ranges::equal(piece, rest.first(std::min(piece.size(), rest.size()))))
         throw CheckpointError("'" + copy.name + "' in " + output.string() +
@@ -303,7 +301,9 @@ MergedWeights merge_weights(const Path& source_folder, const Path& output,
     NewFolders made(files, output);
     create_directories_durably(files, output);
     merged.written = write_weights(sources_of(catalogue, inputs, source), output,
-                                   {.max_shard_bytes = options.max_shard_bytes}, files);
+                                   {.max_shard_bytes = options.max_shard_bytes,
+                                    .safe_serialization = options.safe_serialization},
+                                   files);
     made.keep();
     if (options.remove_source) check_written(source, catalogue, output, merged.written, files);
   }

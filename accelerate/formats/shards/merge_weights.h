@@ -15,6 +15,8 @@ namespace accelerate {
 struct MergeWeightsOptions {
   /// The largest size of an output file; a larger tensor gets a file of its own.
   std::uint64_t max_shard_bytes = 10'000'000'000;
+  /// Whether to write safetensors, or pytorch_model.bin of torch.save.
+  bool safe_serialization = true;
   /// Which model of a state folder, such as "model_1"; may stay empty if there is only one.
   std::string model = {};
   /// Removes the source once the output would survive a power cut. Refused before anything is

@@ -1,6 +1,6 @@
 #include "accelerate/formats/tensorboard/tensorboard_events.h"
 
-#include "accelerate/base/crc32c.h"
+#include "accelerate/base/crc32.h"
 #include "accelerate/base/little_endian.h"
 #include "accelerate/formats/tensorboard/protobuf_wire.h"
 

@@ -54,6 +54,11 @@ bool ShardNames::is_own(std::string_view file_name) const {
          is_number(file_name.substr(of + 4));
 }
 
+ShardNames weight_names(bool safe_serialization) {
+  if (safe_serialization) return {};
+  return {.stem = "pytorch_model", .extension = ".bin"};
+}
+
 std::vector<WeightShard> plan_shards(const std::vector<ShardItem>& items,
                                      std::uint64_t max_shard_bytes, const ShardNames& names) {
   check_unique(items);

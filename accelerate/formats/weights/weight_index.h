@@ -70,6 +70,9 @@ struct ShardNames {
   [[nodiscard]] bool is_own(std::string_view file_name) const;
 };
 
+/// Returns the names of weights: model.safetensors, or pytorch_model.bin of torch.save.
+[[nodiscard]] ShardNames weight_names(bool safe_serialization);
+
 /// Distributes `items`, in the order given, among files of at most `max_shard_bytes`. A file is
 /// closed when the next tensor does not fit. A tensor larger than the limit gets a file of its own
 /// immediately, before the file that is being filled. Give tensors that share memory only once.

@@ -1,12 +1,15 @@
 #include "accelerate/formats/weights/weight_writer.h"
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
 
 #include "accelerate/base/durable_directories.h"
+#include "accelerate/formats/torch_archive/torch_archive_writer.h"
 
 namespace accelerate {
 namespace {
@@ -28,45 +31,61 @@ std::vector<ShardItem> items_of(const std::vector<WeightSource>& weights) {
   return items;
 }
 
-// Writes a file, but does not commit it.
-SafetensorsWriter written(const Path& file, std::vector<TensorSpec> specs, const ByName& sources,
-                          const WriteWeightsOptions& options, FileSystem& files) {
-  SafetensorsWriter writer(files, file, std::move(specs),
-                           {.metadata = options.metadata, .file = options.file});
-  for (const TensorSpec& spec : writer.tensors()) writer.append(sources.at(spec.name)->stream);
-  return writer;
+// A file that is written and waits for its commit.
+using Commit = std::function<void()>;
+
+// Returns the commit of a file whose tensors are all written.
+template <typename Writer>
+Commit filled(std::shared_ptr<Writer> writer, const ByName& sources) {
+  for (const TensorSpec& spec : writer->tensors()) writer->append(sources.at(spec.name)->stream);
+  return [writer] { writer->commit(); };
 }
 
-SafetensorsWriter written(const WeightShard& shard, const Path& folder, const ByName& sources,
-                          const WriteWeightsOptions& options, FileSystem& files) {
+Commit written(const Path& file, std::vector<TensorSpec> specs, const ByName& sources,
+               const WriteWeightsOptions& options, FileSystem& files) {
+  if (!options.safe_serialization) {
+    return filled(std::make_shared<TorchArchiveWriter>(files, file, std::move(specs), options.file),
+                  sources);
+  }
+  const SafetensorsWriteOptions how{.metadata = options.metadata, .file = options.file};
+  return filled(std::make_shared<SafetensorsWriter>(files, file, std::move(specs), how), sources);
+}
+
+Commit written(const WeightShard& shard, const Path& folder, const ByName& sources,
+               const WriteWeightsOptions& options, FileSystem& files) {
   std::vector<TensorSpec> specs;
   for (const auto& name : shard.names) specs.push_back(*sources.at(name));
   return written(folder / shard.file_name, std::move(specs), sources, options, files);
 }
 
-void remove_stale(const Path& folder, const std::set<std::string>& written, const ShardNames& names,
-                  FileSystem& files) {
+// Removes what earlier saves left. Beside files of torch.save no safetensors may stay: readers would
+// take them instead.
+void remove_stale(const Path& folder, const std::set<std::string>& written,
+                  const WriteWeightsOptions& options, FileSystem& files) {
   for (const auto& name : files.list(folder)) {
-    if (names.is_own(name) && !written.contains(name)) files.remove(folder / name);
+    const bool own = weight_names(true).is_own(name) ||
+                     (!options.safe_serialization && weight_names(false).is_own(name));
+    if (own && !written.contains(name)) files.remove(folder / name);
   }
 }
 
 // Removes the index first and writes the new one last: without an index, no reader takes shards for
 // a complete model.
-std::vector<std::string> commit(std::vector<SafetensorsWriter>& pending,
+std::vector<std::string> commit(const std::vector<Commit>& pending,
                                 const std::vector<WeightShard>& shards, const Path& folder,
                                 const WriteWeightsOptions& options, FileSystem& files) {
   const bool sharded = shards.size() > 1;
-  const Path index = folder / options.names.index_name();
+  const std::string index_name = weight_names(options.safe_serialization).index_name();
+  const Path index = folder / index_name;
   if (sharded && files.remove(index)) files.sync_directory(folder);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < pending.size(); ++i) {
-    pending[i].commit();
+    pending[i]();
     names.push_back(shards[i].file_name);
   }
   if (sharded) {
     write_file_atomically(files, index, weight_index_text(index_of(shards)), options.file);
-    names.push_back(options.names.index_name());
+    names.push_back(index_name);
   }
   return names;
 }
@@ -77,12 +96,12 @@ void save(const std::vector<WeightSource>& weights, const std::vector<WeightShar
   const ByName sources = by_name(weights);
   NewFolders made(files, folder);
   files.create_directories(folder);
-  std::vector<SafetensorsWriter> pending;
+  std::vector<Commit> pending;
   for (const auto& shard : shards)
     pending.push_back(written(shard, folder, sources, options, files));
   result.files = commit(pending, shards, folder, options, files);
   made.keep();
-  remove_stale(folder, {result.files.begin(), result.files.end()}, options.names, files);
+  remove_stale(folder, {result.files.begin(), result.files.end()}, options, files);
 }
 
 WrittenWeights summary(const std::vector<WeightSource>& weights) {
@@ -95,7 +114,8 @@ WrittenWeights summary(const std::vector<WeightSource>& weights) {
 
 WrittenWeights write_weights(const std::vector<WeightSource>& weights, const Path& folder,
                              const WriteWeightsOptions& options, FileSystem& files) {
-  const auto shards = plan_shards(items_of(weights), options.max_shard_bytes, options.names);
+  const auto shards = plan_shards(items_of(weights), options.max_shard_bytes,
+                                  weight_names(options.safe_serialization));
   WrittenWeights result = summary(weights);
   try {
     save(weights, shards, folder, options, files, result);
@@ -117,7 +137,7 @@ WrittenWeights write_weights_file(const std::vector<WeightSource>& weights, cons
   } catch (const Error&) {
     throw_with_context<CheckpointError>("cannot make the folder for " + file.string());
   }
-  written(file, {weights.begin(), weights.end()}, by_name(weights), options, files).commit();
+  written(file, {weights.begin(), weights.end()}, by_name(weights), options, files)();
   made->keep();
   result.files = {file.filename().string()};
   return result;

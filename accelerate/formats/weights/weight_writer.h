@@ -1,5 +1,6 @@
-// Writes weights into safetensors files: one file, or several with an index. Tensors are written
-// one by one from wherever they are, so a model larger than the memory can be written.
+// Writes weights into files of safetensors or torch.save: one file, or several with an index.
+// Tensors are written one by one from wherever they are, so a model larger than the memory can be
+// written.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,9 @@ struct WeightSource : TensorSpec {
 struct WriteWeightsOptions {
   /// The largest size of a file; a larger tensor gets a file of its own.
   std::uint64_t max_shard_bytes = 10'000'000'000;
-  ShardNames names = {};
-  SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Metadata of each file.
+  /// Whether the files are safetensors (model.safetensors) or torch.save's (pytorch_model.bin).
+  bool safe_serialization = true;
+  SafetensorsMetadata metadata = {{"format", "pt"}};  ///< Metadata of each safetensors file.
   AtomicFileOptions file = {};                        ///< Says what survives a power cut.
 };
 
@@ -37,9 +39,10 @@ struct WrittenWeights {
 };
 
 /// Writes `weights` into `folder`, which is created if it is missing. The result is
-/// model.safetensors, or shards with an index if the weights exceed max_shard_bytes. Shards are
-/// planned as in huggingface_hub. Files of an earlier save that this save did not replace are
-/// removed at the end.
+/// model.safetensors or pytorch_model.bin, or shards with an index if the weights exceed
+/// max_shard_bytes. Shards are planned as in huggingface_hub. Files of an earlier save
+/// that this save did not replace are removed at the end. Among them are safetensors beside files
+/// of torch.save, because readers would take them instead.
 ///
 /// A reader finds the old weights or the new weights, never a mixture. While shards with the same
 /// names are exchanged it finds none, because the index is missing. On failure, empty folders that

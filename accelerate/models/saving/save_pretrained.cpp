@@ -29,7 +29,7 @@ PretrainedConfig saved_config(const PreTrainedModel& model,
 // Distributes the tensors over files, and lets the user's function write each file.
 void save_by_function(const std::vector<NamedTensor>& weights, const std::filesystem::path& folder,
                       std::uint64_t max_shard_bytes, const SavePretrainedOptions& options) {
-  const ShardNames names;
+  const ShardNames names = weight_names(options.safe_serialization);
   std::vector<ShardItem> items;
   std::map<std::string, at::Tensor> by_name;
   for (const auto& [name, tensor] : weights) {
@@ -76,8 +76,9 @@ void PreTrainedModel::save_pretrained(const std::filesystem::path& folder,
     saved_config(*this, once).save_pretrained(folder);
     if (generation_config_) generation_config_->save_pretrained(folder, "generation_config.json");
     if (!options.save_function) {
-      save_weights(PlannedFile{.name = "model.safetensors", .tensors = once, .fetch = fetch},
-                   folder, max_shard_bytes);
+      save_weights(
+          PlannedFile{.name = "model", .tensors = once, .fetch = fetch}, folder,
+          {.max_shard_bytes = max_shard_bytes, .safe_serialization = options.safe_serialization});
       return;
     }
     std::vector<NamedTensor> whole;

@@ -1,4 +1,4 @@
-#include "accelerate/base/crc32c.h"
+#include "accelerate/base/crc32.h"
 
 #include <gtest/gtest.h>
 
@@ -27,6 +27,13 @@ TEST(Crc32c, TakesTextsOfAnyLength) {
   EXPECT_EQ(crc32c("a"), 0xC1D04330u);
   EXPECT_NE(crc32c("abc"), crc32c("abcd"));
   EXPECT_NE(crc32c(std::string("abcd\0", 5)), crc32c("abcd"));
+}
+
+// Source of the value: the check value of the algorithm, "CRC-32/ISO-HDLC".
+TEST(Crc32, IsTheChecksumOfZipArchivesAlsoOfATextInPieces) {
+  EXPECT_EQ(crc32("123456789"), 0xCBF43926u);
+  EXPECT_EQ(crc32("6789", crc32("12345")), crc32("123456789"));
+  EXPECT_EQ(crc32(""), 0u);
 }
 
 }  // namespace

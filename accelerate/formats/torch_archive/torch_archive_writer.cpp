@@ -1,0 +1,84 @@
+#include "accelerate/formats/torch_archive/torch_archive_writer.h"
+
+#include <array>
+#include <span>
+#include <utility>
+
+#include "accelerate/base/crc32.h"
+#include "accelerate/formats/torch_archive/pickle_writer.h"
+
+namespace accelerate {
+namespace {
+
+using detail::ZipItem;
+using detail::ZipLayout;
+
+// What torch.save writes beside the pickle and the storages.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kBeforeStorages = {
+    {{".format_version", "1"}, {".storage_alignment", "64"}, {"byteorder", "little"}}};
+constexpr std::pair<std::string_view, std::string_view> kVersion = {"version", "3\n"};
+
+std::string_view archived_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// All entries lie in one folder, which torch.save names after the file.
+ZipLayout layout_of(const std::string& folder, const std::vector<TensorSpec>& specs,
+                    const std::string& pickle) {
+  std::vector<ZipItem> items = {{folder + "/data.pkl", pickle.size()}};
+  for (const auto& [name, data] : kBeforeStorages)
+    items.push_back({folder + "/" + std::string(name), data.size()});
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const std::uint64_t size = bytes_of(specs[i].dtype, specs[i].shape).value();
+    items.push_back({folder + "/data/" + std::to_string(i), size});
+  }
+  items.push_back({folder + "/" + std::string(kVersion.first), kVersion.second.size()});
+  return ZipLayout(std::move(items));
+}
+
+}  // namespace
+
+TorchArchiveWriter::TorchArchiveWriter(FileSystem& files, const std::filesystem::path& path,
+                                       std::vector<TensorSpec> specs, AtomicFileOptions options)
+    : TorchArchiveWriter(files, path, specs, detail::pickled_state_dict(specs), options) {}
+
+TorchArchiveWriter::TorchArchiveWriter(FileSystem& files, const std::filesystem::path& path,
+                                       const std::vector<TensorSpec>& specs,
+                                       const std::string& pickle, AtomicFileOptions options)
+    : layout_(layout_of(path.stem().string(), specs, pickle)),
+      file_(files, path, specs, layout_.file_bytes(), options) {
+  append_entry(pickle);
+  for (const auto& [name, data] : kBeforeStorages) append_entry(data);
+  finish_if_complete();
+}
+
+void TorchArchiveWriter::append_entry(std::string_view data) {
+  file_.append(layout_.header(crcs_.size()));
+  file_.append(data);
+  const std::uint32_t crc = crc32(data);
+  file_.append(layout_.trailer(crcs_.size(), crc));
+  crcs_.push_back(crc);
+}
+
+void TorchArchiveWriter::append(const ByteSource& source) {
+  std::uint32_t crc = 0;
+  if (!file_.has_all()) file_.append(layout_.header(crcs_.size()));
+  file_.append_tensor(
+      source, [&](std::span<const std::byte> piece) { crc = crc32(archived_text(piece), crc); });
+  file_.append(layout_.trailer(crcs_.size(), crc));
+  crcs_.push_back(crc);
+  finish_if_complete();
+}
+
+void TorchArchiveWriter::finish_if_complete() {
+  if (!file_.has_all()) return;
+  append_entry(kVersion.second);
+  file_.append(layout_.directory(crcs_));
+  file_.finish();  // Frees the buffers before commit().
+}
+
+void TorchArchiveWriter::commit() {
+  file_.commit();
+}
+
+}  // namespace accelerate
