@@ -15,6 +15,18 @@ if(Python3_Interpreter_FOUND)
            COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tools/check_python_names_test.py")
   set_tests_properties(tools.check_python_names PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
+  # Every program and every command of the pages.
+  if(TARGET accelerate_transformers)
+    add_test(NAME docs.programs
+             COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/docs/programs_test.py" -- ${CMAKE_CXX_COMPILER} -std=c++20
+                     "-I${PROJECT_SOURCE_DIR}" -isystem "$<JOIN:${libtorch_includes},;-isystem;>"
+             COMMAND_EXPAND_LISTS)
+    set_tests_properties(docs.programs PROPERTIES TIMEOUT 600 COST 60 PROCESSORS 2)
+  endif()
+  if(TARGET accelerate_program)
+    add_test(NAME docs.commands COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/docs/commands_test.py" "${PROJECT_BINARY_DIR}")
+    set_tests_properties(docs.commands PROPERTIES TIMEOUT 300 COST 20 SKIP_RETURN_CODE 77)
+  endif()
   add_test(NAME benchmarks.compare
            COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/benchmarks/compare_test.py")
 endif()
@@ -86,6 +98,13 @@ if(TARGET accelerate_program)
     set_tests_properties(cli.live.self_test cli.live.estimate_memory PROPERTIES TIMEOUT 600 COST 40 LABELS "cli;live" SKIP_RETURN_CODE 77)
     set_tests_properties(cli.live.self_test PROPERTIES PROCESSORS 2)
   endif()
+endif()
+
+# Files of torch.save that are written here, read by PyTorch.
+if(TARGET accelerate_program)
+  add_test(NAME formats.live.torch_archive COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/reference/torch_archive_writer_live.py"
+                                                   $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(formats.live.torch_archive PROPERTIES TIMEOUT 300 COST 8 LABELS "formats;live" SKIP_RETURN_CODE 77)
 endif()
 
 # Pages and screens of runs. The page in a browser is part of `scripts/test --extended`.
