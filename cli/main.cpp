@@ -5,12 +5,15 @@
 //   126  the program cannot be executed
 //   127  there is no such program
 //   else the exit code of the first rank that failed
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +38,7 @@
 #include "cli/commands/tpu_config.h"
 #include "cli/commands/watch.h"
 #include "cli/reference/help_page.h"
+#include "cli/terminal/safe_stream.h"
 #include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
@@ -150,6 +154,13 @@ int run(const std::vector<std::string>& words) {
   return exit_code;
 }
 
+// Whether another program reads the path that `hub download` prints. The path must then be exact,
+// whatever characters the file's name has.
+bool prints_exact_path(const std::vector<std::string>& words) {
+  return words.size() > 1 && words[0] == "hub" && words[1] == "download" &&
+         isatty(STDOUT_FILENO) == 0;
+}
+
 int fail(const std::exception& error, int exit_code) {
   // A message quotes names and values of files, which may hold what a terminal obeys.
   std::cerr << "accelerate: " << detail::untrusted_text(describe(error), 64 << 10) << "\n";
@@ -162,8 +173,12 @@ int fail(const std::exception& error, int exit_code) {
 int main(int argc, char** argv) {
   using namespace accelerate;
   cli::secure_standard_descriptors();
+  const std::vector<std::string> words = cli::words_of(argc, argv);
+  const cli::SafeStream safe_errors(std::cerr);
+  std::optional<cli::SafeStream> safe_output;
+  if (!cli::prints_exact_path(words)) safe_output.emplace(std::cout);
   try {
-    const int exit_code = cli::run(cli::words_of(argc, argv));
+    const int exit_code = cli::run(words);
     if (std::cout.flush()) return exit_code;
     throw FileError("write", "standard output", errno);
   } catch (const ProgramError& error) {

@@ -3,6 +3,8 @@
 #include <system_error>
 #include <utility>
 
+#include "accelerate/base/untrusted_text.h"
+
 namespace accelerate {
 namespace {
 
@@ -13,11 +15,7 @@ std::string reason_of(int error_number) {
 }  // namespace
 
 std::string detail::quoted_path(const std::filesystem::path& path) {
-  std::string text = path.native();
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return "'" + text + "'";
+  return "'" + untrusted_line(path.native()) + "'";
 }
 
 FileError::FileError(std::string_view action, std::filesystem::path path, int error_number)

@@ -16,6 +16,8 @@
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
+#include "accelerate/base/utf8.h"
 
 namespace accelerate {
 namespace {
@@ -99,14 +101,18 @@ std::string time_stamp() {
 
 void append_printable(std::string& line, std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte >= 0x20 && byte != 0x7f) || c == '\n' || c == '\t') {
-      line += c;
-    } else {
-      line += "\\x";
-      line += kDigits[byte >> 4];
-      line += kDigits[byte & 15];
+  while (!text.empty()) {
+    std::string_view rest = text;
+    const auto c = take_code_point(rest);
+    const std::string_view bytes = text.substr(0, text.size() - rest.size());
+    text = rest;
+    if (c && (*c == '\n' || *c == '\t' || !detail::is_obeyed_by_terminals(*c))) {
+      line += bytes;
+      continue;
+    }
+    for (const char one : bytes) {
+      const auto byte = static_cast<unsigned char>(one);
+      line += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
 }

@@ -1,4 +1,4 @@
-// Text that came from other processes or from files, for errors and logs.
+// Text that came from other processes, from files or over the network, for errors and logs.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,18 @@
 
 namespace accelerate::detail {
 
+/// Whether a terminal obeys `c` instead of showing it: control characters, line ends and tabs among
+/// them, marks that change the direction of text, and line separators.
+[[nodiscard]] bool is_obeyed_by_terminals(char32_t c);
+
 /// Returns `text` in a form that is safe to print: at most `most_bytes` bytes, followed by "…" if
-/// `text` is longer. Control characters except line ends and tabs become question marks, U+0080 to
-/// U+009F no-break spaces. If the text is not valid UTF-8, every byte beyond ASCII becomes a
-/// question mark.
+/// there is more. A question mark takes the place of what a terminal obeys, except line ends and
+/// tabs, and of each byte that is not UTF-8.
 [[nodiscard]] std::string untrusted_text(std::string_view text, std::size_t most_bytes = 4096);
 [[nodiscard]] std::string untrusted_text(const std::vector<std::uint8_t>& bytes);
+
+/// Like untrusted_text(), in one line: line ends and tabs become question marks too.
+[[nodiscard]] std::string untrusted_line(std::string_view text,
+                                         std::size_t most_bytes = std::string_view::npos);
 
 }  // namespace accelerate::detail

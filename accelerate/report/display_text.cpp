@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
 
 namespace accelerate::detail {
@@ -18,16 +19,6 @@ std::string format_numbers(const char* pattern, Values... values) {
   std::array<char, 128> text{};
   const int size = std::snprintf(text.data(), text.size(), pattern, values...);
   return {text.data(), std::min(static_cast<std::size_t>(size), text.size() - 1)};
-}
-
-// Whether `c` changes or isolates the direction of text, or separates lines.
-bool turns_text(char32_t c) {
-  return (c >= 0x200e && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0x061c || c == 0xfeff;
-}
-
-bool is_control(char32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0);
 }
 
 // Whether `c` is one of Unicode's noncharacters, such as U+FFFE and U+FFFF.
@@ -76,7 +67,7 @@ std::string plain_line(std::string_view text, std::size_t most_bytes) {
     const auto c = take_code_point(rest);
     if (c && is_blank(*c)) {
       line += ' ';
-    } else if (!c || is_control(*c) || turns_text(*c) || is_no_character(*c)) {
+    } else if (!c || is_obeyed_by_terminals(*c) || *c == 0xfeff || is_no_character(*c)) {
       line += kReplacement;
     } else {
       line += before.substr(0, before.size() - rest.size());

@@ -11,6 +11,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/formats/weights/mapped_weights.h"
 
 namespace accelerate::cli {
@@ -127,7 +128,8 @@ void describe(const ConvertOptions& options, const std::vector<TiedWeight>& ties
       << format_bytes(static_cast<double>(written.size_bytes)) << ", equal to those of "
       << options.source.string() << " in every bit\n";
   for (const auto& tie : ties)
-    out << "  " << tie.name << " is the same memory as " << tie.kept_as << ", kept once\n";
+    out << "  " << detail::untrusted_line(tie.name) << " is the same memory as "
+        << detail::untrusted_line(tie.kept_as) << ", kept once\n";
   const fs::path folder =
       to_one_file(options) ? options.destination.parent_path() : options.destination;
   for (const auto& name : written.files) out << "  " << (folder / name).string() << "\n";

@@ -8,6 +8,7 @@
 #include "accelerate/base/table.h"
 #include "accelerate/base/terminal.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "cli/commands/shared_options.h"
 #include "cli/estimate/training_memory.h"
 
@@ -99,7 +100,8 @@ int run_estimate_memory(const EstimateMemoryOptions& options, std::ostream& out)
   const ModelSizes sizes = sizes_of(model);
   out << "Memory Usage for loading `" << options.model << "`\n"
       << loading_table(sizes, options.dtypes) << std::to_string(sizes.parameters)
-      << " parameters, by " << model.source << "; the largest layer is " << sizes.largest_layer
+      << " parameters, by " << model.source << "; the largest layer is "
+      << detail::untrusted_line(sizes.largest_layer)
       << ".\n\nTraining with Adam, memory of each of so many processes, mixed precision "
       << to_string(options.mixed_precision) << "\n"
       << strategy_table(sizes, options)

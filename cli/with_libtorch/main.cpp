@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/untrusted_text.h"
 #include "cli/with_libtorch/tasks.h"
 
 namespace accelerate::cli {
@@ -34,7 +35,8 @@ int main(int argc, char** argv) {
   try {
     return accelerate::cli::run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
-    std::cerr << accelerate::describe(error) << "\n";
+    // A message quotes files, which may hold what a terminal obeys.
+    std::cerr << accelerate::detail::untrusted_text(accelerate::describe(error), 64 << 10) << "\n";
     return 1;
   }
 }

@@ -131,10 +131,10 @@ TEST(Logger, AnUnknownLevelIsAnErrorThatNamesTheAllowedOnes) {
 }
 
 TEST(Logger, LinesCarryTimeLevelAndNameAndCannotSteerATerminal) {
-  const std::string line = format_log_line({LogLevel::info, "a.b", "x\x1b[2Jy\r\nz\ttab é"});
+  const std::string line = format_log_line({LogLevel::info, "a.b", "x\x1b[2Jy\r\nz\ttab é\u202e"});
   EXPECT_TRUE(
       std::regex_match(line, std::regex("\\d{4}-\\d\\d-\\d\\d \\d\\d:\\d\\d:\\d\\d INFO a\\.b: "
-                                        "x\\\\x1b\\[2Jy\\\\x0d\nz\ttab é\n")))
+                                        "x\\\\x1b\\[2Jy\\\\x0d\nz\ttab é\\\\xe2\\\\x80\\\\xae\n")))
       << line;
 }
 

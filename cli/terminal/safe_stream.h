@@ -1,0 +1,26 @@
+// What commands print quotes servers, files and programs, whose text a terminal must not obey.
+#pragma once
+
+#include <memory>
+#include <ostream>
+
+namespace accelerate::cli {
+
+/// While it lives, all that is written to `stream` passes untrusted_text(). So no command has to
+/// know which of its words are somebody else's. Colours and cursor movements do not pass.
+class SafeStream {
+ public:
+  explicit SafeStream(std::ostream& stream);
+  ~SafeStream();
+  SafeStream(const SafeStream&) = delete;
+  SafeStream& operator=(const SafeStream&) = delete;
+
+ private:
+  class Filter;
+
+  std::ostream& stream_;
+  std::unique_ptr<Filter> filter_;
+  std::streambuf* target_;
+};
+
+}  // namespace accelerate::cli
