@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t kMostHeaders = 256;
 constexpr std::int64_t kMostSecondsToWait = 600;
-constexpr long kBufferBytes = 512L << 10;  // The default, 16 KiB, makes too many system calls.
+constexpr long kLeastBytesPerSecond = 1000;  // A server that sends less keeps a client for days.
+constexpr long kBufferBytes = 512L << 10;    // The default, 16 KiB, makes too many system calls.
 
 struct Headers {
   curl_slist* list = nullptr;
@@ -57,7 +58,8 @@ void take_piece(Exchange& exchange, std::string_view piece) {
   }
   const std::size_t most = exchange.request.most_body_bytes;
   if (response.body.size() + piece.size() > most)
-    throw NetworkError("the answer is longer than " + format_bytes(static_cast<double>(most)));
+    throw LastingNetworkError("the answer is longer than " +
+                              format_bytes(static_cast<double>(most)));
   response.body.append(piece);
 }
 
@@ -124,6 +126,24 @@ int rewind_file(void* source, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
+// Whether another try would fail in the same way.
+bool is_lasting(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:  // Or an answer that is not HTTP.
+    case CURLE_URL_MALFORMAT:
+    case CURLE_WEIRD_SERVER_REPLY:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+    case CURLE_SSL_INVALIDCERTSTATUS:
+      return true;
+    default:
+      return false;
+  }
+}
+
 int stop_when_cancelled(void* cancelled, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<std::atomic<bool>*>(cancelled)->load() ? 1 : 0;
 }
@@ -160,11 +180,11 @@ class CurlTransport final : public HttpTransport {
 void CurlTransport::set_limits(const HttpRequest& request) {
   set(CURLOPT_NOSIGNAL, 1L);  // Time limits by signals are not safe with threads.
   set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(options_.connect_timeout.count()));
-  set(CURLOPT_TIMEOUT_MS, static_cast<long>(options_.timeout.count()));
+  set(CURLOPT_TIMEOUT_MS, static_cast<long>(request.timeout.value_or(options_.timeout).count()));
   const auto stall = std::chrono::ceil<std::chrono::seconds>(
       request.stall_timeout.value_or(options_.stall_timeout));
   if (stall.count() > 0) {
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_LIMIT, kLeastBytesPerSecond);
     set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(stall.count()));
   }
   set(CURLOPT_BUFFERSIZE, kBufferBytes);
@@ -234,7 +254,9 @@ void CurlTransport::perform(Exchange& exchange) {
   const CURLcode code = curl_library().easy_perform(handle_);
   if (exchange.failure) std::rethrow_exception(exchange.failure);
   if (code == CURLE_OK) return;
-  throw NetworkError(reason[0] != '\0' ? reason.data() : curl_library().easy_strerror(code));
+  const std::string why = reason[0] != '\0' ? reason.data() : curl_library().easy_strerror(code);
+  if (is_lasting(code)) throw LastingNetworkError(why);
+  throw NetworkError(why);
 }
 
 HttpResponse CurlTransport::send(const HttpRequest& request) {

@@ -16,7 +16,16 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/error.h"
+
 namespace accelerate::detail {
+
+/// A failure that sending the request again would not cure: a certificate that is not trusted, an
+/// answer that is too long, a redirect that is refused.
+class LastingNetworkError : public NetworkError {
+ public:
+  using NetworkError::NetworkError;
+};
 
 struct HttpResponse {
   int status = 0;
@@ -50,9 +59,9 @@ struct HttpRequest {
   /// libcurl sends it again when the server closes without an answer. Yet the server may have taken
   /// the request.
   bool is_sent_once = false;
-  std::size_t most_body_bytes = 4 << 20;  ///< A longer answer is a NetworkError.
-  /// Replaces HttpOptions::stall_timeout for this request.
-  std::optional<std::chrono::milliseconds> stall_timeout = {};
+  std::size_t most_body_bytes = 4 << 20;  ///< A longer answer is a LastingNetworkError.
+  /// Each replaces the option of the same name in HttpOptions for this request.
+  std::optional<std::chrono::milliseconds> stall_timeout = {}, timeout = {};
   /// Called with the bytes of `file` that were handed to the network since the last call.
   std::function<void(std::uint64_t bytes)> sent = {};
 };
@@ -61,7 +70,8 @@ class HttpTransport {
  public:
   virtual ~HttpTransport() = default;
   /// Sends `request` and returns the answer, whatever its status. Throws NetworkError when there is
-  /// no answer (no name, no connection, a time limit passed) or it is too long. Throws FileError
+  /// no answer (no name, no connection, a time limit passed), and LastingNetworkError when another
+  /// try cannot help (an answer that is too long, an untrusted certificate). Throws FileError
   /// when HttpRequest::file cannot be read. Redirects are not followed, so that credentials stay
   /// with their host.
   virtual HttpResponse send(const HttpRequest& request) = 0;
@@ -72,7 +82,8 @@ class HttpTransport {
 struct HttpOptions {
   std::chrono::milliseconds connect_timeout{5000};
   std::chrono::milliseconds timeout{20'000};  ///< For a whole exchange; 0 for none.
-  /// Ends an exchange in which no byte moved for this long; 0 for none. Rounded up to seconds.
+  /// Ends an exchange in which fewer than 1,000 bytes a second moved for this long; 0 for none.
+  /// Rounded up to seconds.
   std::chrono::milliseconds stall_timeout{0};
   std::string bearer_token = {};             ///< Sent with every request; "" for none.
   std::string username = {}, password = {};  ///< Basic authentication; "" for none.

@@ -8,11 +8,9 @@
 namespace accelerate {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Returns the text at the end of the path `keys`; "" if there is none.
-std::string text_at(const Json& object, std::initializer_list<const char*> keys) {
-  const Json* at = &object;
+std::string text_at(const nlohmann::json& object, std::initializer_list<const char*> keys) {
+  const nlohmann::json* at = &object;
   for (const char* key : keys) {
     const auto found = at->is_object() ? at->find(key) : at->end();
     if (!at->is_object() || found == at->end()) return "";
@@ -22,7 +20,7 @@ std::string text_at(const Json& object, std::initializer_list<const char*> keys)
 }
 
 HubAccount account_of(const std::string& answer) {
-  const Json json = Json::parse(answer, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(answer, nullptr, false);
   HubAccount account{.name = text_at(json, {"name"}),
                      .organizations = {},
                      .token_name = text_at(json, {"auth", "accessToken", "displayName"}),
@@ -30,7 +28,7 @@ HubAccount account_of(const std::string& answer) {
   if (account.name.empty())
     throw NetworkError("the answer names no user: is HF_ENDPOINT a hub of Hugging Face?");
   if (const auto orgs = json.find("orgs"); orgs != json.end() && orgs->is_array()) {
-    for (const Json& organization : *orgs)
+    for (const nlohmann::json& organization : *orgs)
       account.organizations.push_back(text_at(organization, {"name"}));
   }
   return account;

@@ -59,11 +59,13 @@ struct FileFacts {
   BlobSource source;
 };
 
-// Returns abc for `"abc"` and `W/"abc"`.
+// Returns abc for `"abc"` and `W/"abc"`. Checksums get lower-case digits, as they are computed.
 std::string plain_etag(std::string etag) {
   if (etag.starts_with("W/")) etag.erase(0, 2);
   std::erase(etag, '"');
-  return etag;
+  const bool is_checksum = (etag.size() == 40 || etag.size() == 64) &&
+                           etag.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+  return is_checksum ? lower(etag) : etag;
 }
 
 std::optional<std::uint64_t> size_in(const detail::HttpResponse& response, const char* header) {
@@ -74,12 +76,15 @@ std::optional<std::uint64_t> size_in(const detail::HttpResponse& response, const
 FileFacts facts_of(const detail::HttpResponse& response, const HubSubject& subject,
                    const std::string& url) {
   const bool is_elsewhere = response.status >= 300;
-  const auto linked = response.header("x-linked-etag");
+  const std::string linked = plain_etag(response.header("x-linked-etag").value_or(""));
+  // The length of compressed content is not the file's.
+  const bool is_packed =
+      lower(response.header("content-encoding").value_or("identity")) != "identity";
   FileFacts facts{.commit = response.header("x-repo-commit").value_or(""),
                   .source = {.subject = subject, .url = url, .etag = "", .size_bytes = {}}};
-  facts.source.etag = plain_etag(linked ? *linked : response.header("etag").value_or(""));
+  facts.source.etag = linked.empty() ? plain_etag(response.header("etag").value_or("")) : linked;
   facts.source.size_bytes = size_in(response, "x-linked-size");
-  if (!facts.source.size_bytes && !is_elsewhere)
+  if (!facts.source.size_bytes && !is_elsewhere && !is_packed)
     facts.source.size_bytes = size_in(response, "content-length");
   if (!detail::is_commit(facts.commit) || facts.source.etag.empty()) {
     throw NetworkError("the answer to " + detail::safe_text(detail::without_query(url)) +

@@ -4,6 +4,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/text.h"
 #include "accelerate/hub/cache/repository_cache.h"
 #include "accelerate/hub/hub_error.h"
 #include "accelerate/hub/transfer/hub_client.h"
@@ -34,6 +35,38 @@ std::string start_of(const fs::path& path, std::size_t bytes) {
 // Thrown to end the transfer from a server that sends more than it was asked for.
 struct Enough {};
 
+void check_start(const detail::HttpResponse& head) {
+  const bool is_part = head.status == 206;
+  const std::string range = head.header("content-range").value_or("");
+  const std::string encoding = lower(head.header("content-encoding").value_or("identity"));
+  if (is_part && !range.starts_with("bytes 0-"))
+    throw detail::LastingNetworkError("the server sends the range " + detail::shown(range) +
+                                      " instead of the beginning of the file");
+  if (encoding != "identity")
+    throw detail::LastingNetworkError("the server compresses the content with " +
+                                      detail::shown(encoding) + ", which was not asked for");
+}
+
+std::string fetched_start(detail::HubClient& client, const detail::HubSubject& subject,
+                          std::size_t bytes) {
+  std::string text;
+  detail::HttpRequest request{.url = client.file_url(subject)};
+  request.headers = {"Accept-Encoding: identity", "Range: bytes=0-" + std::to_string(bytes - 1)};
+  request.receive = [&](const detail::HttpResponse& head, std::string_view piece) {
+    if (text.empty()) check_start(head);
+    const std::size_t room = bytes - text.size();
+    text.append(piece.substr(0, room));
+    // A server without ranges sends the whole file.
+    if (text.size() == bytes && (head.status != 206 || piece.size() > room)) throw Enough();
+  };
+  try {
+    (void)client.send(std::move(request), {.subject = subject, .retries = false});
+  } catch (const Enough&) {
+    // The beginning is there.
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string read_file_start(const std::string& repo_id, const std::string& filename,
@@ -45,22 +78,13 @@ std::string read_file_start(const std::string& repo_id, const std::string& filen
   if (options.local_files_only)
     throw FileError("open", filename, "it is not in the cache, and local_files_only is set");
   detail::HubClient client(options);
-  std::string text;
-  const detail::HttpResponse* head = nullptr;
-  detail::HttpRequest request{.url = client.file_url(subject)};
-  request.headers = {"Range: bytes=0-" + std::to_string(bytes - 1)};
-  request.receive = [&](const detail::HttpResponse& from, std::string_view piece) {
-    if (head != &from) text.clear();  // Drops what an earlier try received.
-    head = &from;
-    text.append(piece.substr(0, bytes - text.size()));
-    if (text.size() == bytes && from.status != 206) throw Enough();
-  };
-  try {
-    (void)client.send(std::move(request), {.subject = subject});
-  } catch (const Enough&) {
-    // The server does not support ranges.
+  for (int tries = 1;; ++tries) {
+    try {
+      return fetched_start(client, subject, bytes);
+    } catch (const NetworkError& error) {
+      if (!client.wait_for_retry(tries, error)) throw;
+    }
   }
-  return text;
 }
 
 }  // namespace accelerate

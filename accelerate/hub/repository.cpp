@@ -5,6 +5,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/http/url.h"
 #include "accelerate/hub/cache/python_paths.h"
@@ -83,13 +84,7 @@ std::string folder_name_of(const std::string& id, RepoType type) {
 }
 
 std::string safe_text(std::string_view text) {
-  const bool is_text = is_utf8(text);
-  std::string safe(text);
-  for (char& c : safe) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && !is_text)) c = '?';
-  }
-  return safe;
+  return untrusted_line(text);
 }
 
 std::string shown(std::string_view text) {

@@ -11,6 +11,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/hub/cache/folder_files.h"
+#include "accelerate/hub/transfer/answer_json.h"
 #include "accelerate/hub/transfer/commit_files.h"
 #include "accelerate/hub/transfer/hub_client.h"
 #include "accelerate/hub/transfer/lfs_upload.h"
@@ -21,9 +22,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+using Answer = nlohmann::json;
 using detail::CommitFile;
 using detail::HubClient;
 using detail::HubSubject;
+using detail::text_in;
 
 const std::string& path_of(const CommitOperation& operation) {
   return std::visit([](const auto& one) -> const std::string& { return one.path_in_repo; },
@@ -79,11 +82,11 @@ void check_commit(const CommitOptions& commit) {
                     "; allowed are 5 to 40 hexadecimal digits");
 }
 
-std::string messages_in(const Json& answer, const char* key) {
+std::string messages_in(const Answer& answer, const char* key) {
   std::vector<std::string> texts;
-  for (const Json& entry : answer.value(key, Json::array())) {
-    const Json message = entry.is_object() ? entry.value("message", Json()) : Json();
-    if (message.is_string()) texts.push_back(detail::safe_text(message.get<std::string>()));
+  for (const Answer& entry : detail::member(answer, key)) {
+    const std::string message = text_in(entry, "message");
+    if (!message.empty()) texts.push_back(detail::safe_text(message));
   }
   return join(texts, "; ");
 }
@@ -94,19 +97,23 @@ void validate_card(HubClient& client, const HubSubject& subject, const CommitFil
                         {"repoType", detail::word_of(subject.type)}};
   // An answer that refuses has the reasons in its body.
   try {
-    const Json answer = Json::parse(
+    const Answer answer = Answer::parse(
         client.post(client.endpoint() + "/api/validate-yaml", request.dump(), {}), nullptr, false);
-    const std::string warnings = answer.is_object() ? messages_in(answer, "warnings") : "";
+    const std::string warnings = messages_in(answer, "warnings");
     if (!warnings.empty())
       get_logger("accelerate.hub").warning("the metadata of README.md: " + warnings);
   } catch (const HubError& error) {
     if (error.reason() != HubReason::bad_request) throw;
-    const Json answer = Json::parse(error.answer().body, nullptr, false);
-    const std::string faults = answer.is_object() ? messages_in(answer, "errors") : "";
+    const Answer answer = Answer::parse(error.answer().body, nullptr, false);
+    const std::string faults = messages_in(answer, "errors");
     throw ConfigError("the hub refuses the metadata of README.md: " +
                       (faults.empty() ? std::string(error.what()) : faults) +
                       ". Fix the text between its two '---' lines");
   }
+}
+
+bool is_deletion(const CommitOperation& operation) {
+  return std::holds_alternative<CommitOperationDelete>(operation);
 }
 
 bool is_deleted(const std::string& path, const std::vector<CommitOperation>& operations) {
@@ -138,9 +145,11 @@ Json line_of(const CommitOperationDelete& deletion) {
           {"value", {{"path", deletion.path_in_repo}}}};
 }
 
-std::string text_in(const Json& object, const char* key) {
-  const Json value = object.is_object() ? object.value(key, Json()) : Json();
-  return value.is_string() ? value.get<std::string>() : "";
+// Returns the URL at `key`; "" if there is none. Callers print it, so bytes that no URL may have
+// are escaped.
+std::string url_in(const Answer& answer, const char* key) {
+  const std::string text = text_in(answer, key);
+  return detail::origin_of(text) ? detail::url_escape(text, ":/?#[]@!$&'()*+,;=%") : "";
 }
 
 // Makes one commit.
@@ -181,9 +190,6 @@ void Commit::prepare() {
 }
 
 bool Commit::changes_anything() const {
-  const auto is_deletion = [](const CommitOperation& operation) {
-    return std::holds_alternative<CommitOperationDelete>(operation);
-  };
   return std::ranges::any_of(operations_, is_deletion) ||
          std::ranges::any_of(files_, &CommitFile::is_wanted);
 }
@@ -221,9 +227,6 @@ bool Commit::was_made() {
     return file.is_ignored || file.remote_oid == file.oid;
   };
   if (!std::ranges::all_of(files_, is_there)) return false;
-  const auto is_deletion = [](const CommitOperation& operation) {
-    return std::holds_alternative<CommitOperationDelete>(operation);
-  };
   if (std::ranges::none_of(operations_, is_deletion)) return true;
   const auto tree = detail::list_tree(client_, subject_);
   return std::ranges::none_of(tree, [&](const RepositoryFile& file) {
@@ -240,11 +243,12 @@ CommitInfo Commit::send() {
       .body = lines(),
       .content_type = "application/x-ndjson",
       .is_sent_once = true};
-  const Json answer = Json::parse(
+  const Answer answer = Answer::parse(
       client_.send(request, {.subject = subject_, .retries = false}).body, nullptr, false);
-  CommitInfo info{.commit_url = text_in(answer, "commitUrl"),
+  CommitInfo info{.commit_url = url_in(answer, "commitUrl"),
                   .oid = text_in(answer, "commitOid"),
-                  .pr_url = options_.create_pr ? text_in(answer, "pullRequestUrl") : ""};
+                  .pr_url = options_.create_pr ? url_in(answer, "pullRequestUrl") : ""};
+  if (info.commit_url.empty()) info.commit_url = url_of(info.oid);
   if (!detail::is_commit(info.oid))
     throw NetworkError("the answer to the commit names no commit: check at " + client_.endpoint() +
                        "/" + subject_.id + " whether it was made");
@@ -339,10 +343,10 @@ std::string create_repo(const std::string& repo_id, const HubOptions& options,
   const std::string there =
       client.endpoint() + (options.type == RepoType::dataset ? "/datasets/" : "/") + repo_id;
   try {
-    const Json answer =
-        Json::parse(client.post(client.endpoint() + "/api/repos/create", request.dump(), subject),
-                    nullptr, false);
-    const std::string url = text_in(answer, "url");
+    const Answer answer =
+        Answer::parse(client.post(client.endpoint() + "/api/repos/create", request.dump(), subject),
+                      nullptr, false);
+    const std::string url = url_in(answer, "url");
     return url.empty() ? there : url;
   } catch (const HubError& error) {
     if (!create.exist_ok) throw;
@@ -352,8 +356,7 @@ std::string create_repo(const std::string& repo_id, const HubOptions& options,
     try {
       (void)client.get(client.api_url(subject), subject);
       return there;
-    } catch (const NetworkError&) {
-      // The first refusal says more.
+    } catch (const NetworkError&) {  // The first refusal says more.
     }
     throw;
   }

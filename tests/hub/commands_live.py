@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ACCELERATE = os.path.abspath(sys.argv.pop(1))
@@ -138,6 +139,26 @@ class Commands(unittest.TestCase):
         self.assertRegex(self.hub("upload", "new", files / "model.safetensors", "sub/x.bin", "--token", TOKEN, "--create-pr").stdout, "discussions/1")
         self.assertRegex(self.hub("upload", "new", self.home / "none", "--token", TOKEN, code=1).stderr, "there is nothing")
         self.assertRegex(self.hub("upload", "new", files, code=2).stderr, "accelerate hub login")
+
+    def fault(self, match, **action):
+        request = urllib.request.Request(self.url + "/_fault", json.dumps({"match": match, "times": 1, "action": action}).encode(), method="POST")
+        urllib.request.urlopen(request, timeout=10).close()
+
+    def test_nothing_of_a_server_steers_the_terminal(self):
+        evil = "\x1b[31mred\x07\u202edlrow\u2066\u009b2J\u2028\u200f"
+        (self.home / "x.txt").write_text("x", encoding="utf-8")
+        pages = {"commitUrl": f"{self.url}/acme/{evil}", "commitOid": "a" * 40, "pullRequestUrl": f"{self.url}/acme/d\u202ecba"}
+        for words, match, status, answer in (
+                (["upload", "acme/model", self.home / "x.txt"], "POST.*/commit/", 200, pages), (["upload", "acme/model", self.home / "x.txt", "--create-pr"], "POST.*/commit/", 200, pages),
+                (["upload", "acme/model", self.home / "x.txt"], "POST.*/commit/", 403, {"error": evil}), (["download", "acme/model"], "GET.*/revision", 400, {"error": evil}),
+                (["whoami"], "whoami", 200, {"name": evil, "orgs": [{"name": evil}], "auth": {"accessToken": {"role": evil}}}),
+                (["download", "acme/model"], "GET.*/tree/", 200, [{"type": "file", "path": f"../{evil}", "size": 1, "oid": "a" * 40}])):
+            with self.subTest(words=words, match=match):
+                self.fault(match, status=status, body=json.dumps(answer))
+                done = subprocess.run([ACCELERATE, "hub", *words], capture_output=True, env=self.environment(HF_TOKEN=TOKEN), timeout=60, check=False)
+                shown = (done.stdout + done.stderr).decode()
+                self.assertTrue(shown.strip())
+                self.assertEqual([c for c in shown if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u2028\u200f")], [], shown)
 
     def test_cache_lists_and_removes_as_python(self):
         self.hub("download", "acme/model")

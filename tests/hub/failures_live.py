@@ -154,6 +154,31 @@ ROWS = {
     "no commit": ([("HEAD", 9, {"no_commit_header": True})], ONCE, {}, ("NetworkError", "no commit or no ETag")),
     "no hub at all": ([("HEAD", 9, {"status": 200, "body": "", "headers": {}})], ONCE, {}, ("NetworkError", "HF_ENDPOINT")),
     "redirects in a circle": ([("HEAD", 99, {"redirect": f"/{REPO}/resolve/main/{BIG}"})], ONCE, {}, ("NetworkError", "more than 20 redirects")),
+    "whole without a length": ([("HEAD|resolve", 9, {"no_length": True})], ONCE | {"file": "config.json"}, {}, OK),
+    "large and whole without a length": ([("HEAD|objects", 9, {"no_length": True})], ONCE, {}, OK),
+    "cut once without a length": ([("HEAD", 9, {"no_length": True}), (RESOLVE, 1, {"no_length": True, "cut_after": 10})], ONCE | {"file": "config.json"}, {}, OK),
+    "cut always without a length": ([("HEAD", 9, {"no_length": True}), (RESOLVE, 99, {"no_length": True, "cut_after": 10})], ONCE | {"file": "config.json"}, {},
+                                    ("NetworkError", "has the checksum [0-9a-f]{40}; promised was.*cut after 10 bytes")),
+    "large and cut without a length": ([("HEAD", 9, {"no_length": True}), (STORE, 99, {"no_length": True, "cut_after": 512_000})], ONCE, {},
+                                       ("NetworkError", "has the checksum [0-9a-f]{64}; promised was.*cut after 512000 bytes")),
+    "cut with a length in the answer alone": ([("HEAD", 9, {"no_length": True}), (RESOLVE, 1, {"cut_after": 10})], RETRIES | {"file": "config.json"}, {}, OK),
+    "endless": ([("HEAD", 9, {"no_length": True}), (RESOLVE, 9, {"endless": True})], RETRIES | {"file": "config.json"}, {}, ("NetworkError", "does not say how long.*more than the [0-9]+ bytes")),
+    "endless although a length was promised": ([(STORE, 9, {"endless": True})], ONCE, {}, ("NetworkError", "more than the 1048576 bytes")),
+    "neither length nor checksum": ([("HEAD", 9, {"no_length": True, "etag": '"abc"'}), (RESOLVE, 9, {"no_length": True})], RETRIES | {"file": "config.json"}, {},
+                                    ("NetworkError", "neither a length nor a checksum")),
+    "a weak name is checked": ([("HEAD", 9, {"weak_etag": True}), (RESOLVE, 9, {"corrupt_at": 0})], ONCE | {"file": "config.json"}, {}, ("NetworkError", "has the checksum [0-9a-f]{40}")),
+    "a range that was not asked for": ([(STORE, 1, {"status": 206, "headers": {"Content-Range": "bytes 5-9/1048576"}, "body": "01234"})], ONCE, {}, OK),
+    "a range of another file": ([(STORE, 9, {"status": 206, "headers": {"Content-Range": "bytes 0-4/99"}, "body": "01234"})], ONCE, {}, ("NetworkError", "not all of the 1048576 bytes")),
+    "shorter than promised": ([(STORE, 9, {"status": 200, "body": "x"})], ONCE, {}, ("NetworkError", "not all of the 1048576 bytes")),
+    "no content": ([(STORE, 9, {"status": 204})], RETRIES, {}, ("NetworkError", "answered 204")),
+    "a byte now and then": ([(STORE, 9, {"trickle_s": 0.1})], ONCE, {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}, ("NetworkError", "cannot fetch 'model.safetensors'")),
+    "a list a byte now and then": ([("tree", 9, {"trickle_s": 0.1})], ONCE | {"call": "snapshot_download"}, {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}, ("NetworkError", "hub cannot be asked")),
+    "pages in a circle": ([("tree.*page=b", 99, {"status": 200, "headers": {"Link": f'</api/models/{REPO}/tree/x?page=a>; rel="next"'}, "body": "[]"}),
+                           ("tree", 99, {"status": 200, "headers": {"Link": f'</api/models/{REPO}/tree/x?page=b>; rel="next"'}, "body": "[]"})],
+                          ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "pages that lead in a circle")),
+    "a file twice": ([("tree", 9, {"status": 200, "body": json.dumps([{"type": "file", "path": "x", "size": 1, "oid": "a" * 40}] * 2)})],
+                     ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "has 'x' more than once")),
+    "an entry that is none": ([("tree", 9, {"status": 200, "body": '[{"type": "directory"}, 7]'})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "no JSON object")),
     "a list that is none": ([("tree", 9, {"status": 200, "body": "{}"})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "no JSON array")),
 }
 for etag in ("../../evil", "a/b", ".hidden", "x" * 200, "a.incomplete"):
@@ -271,6 +296,22 @@ def check_kills(probe, home, files, kills, numbers):
         hub.close()
 
 
+def check_long_list(probe, home, files):
+    """A list of 30 MB, of which nothing is a file, takes little more memory than its text."""
+    hub = Hub(home, files)
+    try:
+        cache = Cache(probe, home / "home", hub)
+        hub.fault("tree", 1, status=200, body="[" + ",".join(['{"type":"directory","more":[{},[],{"a":[0]}]}'] * 700_000) + "]")
+        process = subprocess.Popen(cache.words(call="list_repo_files", **ONCE), env=cache.environment(), stdout=subprocess.PIPE, text=True)
+        answer = json.loads(process.stdout.read())
+        process.stdout.close()
+        kib = os.wait4(process.pid, 0)[2].ru_maxrss
+        expect(answer)
+        assert kib < 150 << 10, f"{kib} KiB"
+    finally:
+        hub.close()
+
+
 def check_offline(probe, home, files):
     """Without the hub: what is in the cache, else a sentence."""
     hub = Hub(home, files)
@@ -322,7 +363,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="failures_live_") as name:
         home = pathlib.Path(name)
         checks = {row: (lambda row=row: check_row(options.probe, home, files, row)) for row in ROWS}
-        for check in (check_cuts, check_parts, check_offline, check_full_disk):
+        for check in (check_cuts, check_parts, check_long_list, check_offline, check_full_disk):
             checks[check.__doc__] = lambda check=check: check(options.probe, home / check.__name__, files)
         checks[check_kills.__doc__] = lambda: check_kills(options.probe, home / "kills", files, options.kills, numbers)
         for check in ("check_full_disk",):

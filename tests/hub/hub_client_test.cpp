@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "accelerate/base/error.h"
+#include "accelerate/hub/transfer/lfs_upload.h"
 #include "tests/hub/hub_support.h"
 #include "tests/support/errors.h"
 
@@ -129,11 +130,44 @@ TEST_F(HubClientTest, TriesAgainAsOftenAsAllowed) {
 }
 
 TEST_F(HubClientTest, DoesNotTryAgainWhatWillBeRefusedAgain) {
-  for (const int status : {400, 401, 403, 404, 409, 412, 501}) {
+  for (const int status : {400, 401, 403, 404, 409, 412, 501, 505, 507, 511}) {
     asked_.clear();
     auto hub = client({answer(status), answer(200)}, 5);
     EXPECT_THROW(hub.send({.url = "https://hub.test/a"}), HubError) << status;
     EXPECT_EQ(asked_.size(), 1U) << status;
+  }
+}
+
+TEST_F(HubClientTest, DoesNotRepeatARedirectThatIsRefused) {
+  for (const char* target : {"http://hub.test/", "ftp://hub.test/", "/a"}) {
+    asked_.clear();
+    auto hub = client(std::deque<HttpResponse>(200, redirect(target)), 5);
+    EXPECT_THROW(hub.send({.url = "https://hub.test/a"}), NetworkError) << target;
+    EXPECT_LE(asked_.size(), 20U) << target;
+  }
+}
+
+TEST_F(HubClientTest, SendsNothingWithoutEncryptionWhenTheEndpointHasIt) {
+  auto hub = client({answer(200)});
+  const auto message =
+      message_of<NetworkError>([&] { hub.post("http://cdn.test/x?Signature=secret", "{}", {}); });
+  EXPECT_TRUE(contains(message, "http://cdn.test/x, which is not encrypted")) << message;
+  EXPECT_TRUE(asked_.empty());
+}
+
+TEST_F(HubClientTest, UploadsToNoPlaceWithoutEncryption) {
+  const CommitOperationAdd add{"a.bin", std::string("content")};
+  const std::vector<CommitFile> files{
+      {.operation = &add, .path = "a.bin", .size_bytes = 7, .is_large = true, .oid = "abc"}};
+  const std::string actions[] = {
+      R"("upload": {"href": "http://s3.test/x"})",
+      R"("upload": {"href": "https://s3.test/x"}, "verify": {"href": "http://hub.test/v"})",
+      R"("upload": {"href": "https://s3.test/x", "header": {"chunk_size": 7, "1": "http://s3.test/1"}})"};
+  for (const std::string& action : actions) {
+    auto hub =
+        client({answer(200, {}, R"({"objects": [{"oid": "abc", "actions": {)" + action + "}}]}")});
+    const auto message = message_of<NetworkError>([&] { upload_large_files(hub, model_, files); });
+    EXPECT_TRUE(contains(message, "which is not encrypted")) << message;
   }
 }
 

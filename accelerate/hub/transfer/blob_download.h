@@ -16,8 +16,8 @@ namespace accelerate::detail {
 struct BlobSource {
   HubSubject subject;
   std::string url;
-  std::string etag;  ///< 64 digits: SHA-256. 40: Git's name. Others: not checked.
-  std::optional<std::uint64_t> size_bytes;  ///< nullopt if the server does not say.
+  std::string etag;  ///< 64 digits: SHA-256. 40: Git's name. Others are no checksum.
+  std::optional<std::uint64_t> size_bytes;  ///< nullopt if the server did not say yet.
 };
 
 /// Called with the number of bytes that were added; negative if the download starts over.
@@ -27,11 +27,16 @@ using ByteProgress = std::function<void(std::int64_t bytes)>;
 /// all. Until then the content is in the file `blob`.incomplete, where the next call continues. The
 /// caller must hold the content's lock.
 ///
-/// Throws HubError and NetworkError after HubOptions::max_retries without a new byte. Throws
+/// Throws HubError and NetworkError after HubOptions::max_retries without a new MiB. Throws
 /// NetworkError too for content that is longer or shorter than promised, or has another checksum.
-/// Content that is too long or has a wrong checksum is first downloaded once more. Throws
-/// FileError, with the sizes, when the disk is full. Memory: one MiB. Cost: one pass over the
-/// network, one write and one checksum of each byte.
+/// Such content is first downloaded once more. Throws FileError, with the sizes, when the disk is
+/// full.
+///
+/// If `size_bytes` is unknown, the answer's own length is the promise. Without any length the
+/// content must have the checksum, and may have 256 MiB and half of the disk's free room. Without
+/// length and checksum it is refused.
+///
+/// Memory: one MiB. Cost: one pass over the network, one write and one checksum of each byte.
 void download_blob(HubClient& client, const BlobSource& source, const std::filesystem::path& blob,
                    const ByteProgress& progress);
 

@@ -19,7 +19,7 @@ namespace accelerate::detail {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::size_t kSampleBytes = 512;
 constexpr std::size_t kFilesOfRequest = 256;

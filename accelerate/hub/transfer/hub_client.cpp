@@ -15,7 +15,6 @@ namespace accelerate::detail {
 namespace {
 
 constexpr int kMostRedirects = 20;
-constexpr std::size_t kMostBodyBytes = 64U << 20;  // Enough for a list of a hundred thousand files.
 constexpr std::chrono::minutes kAnswerTimeout{5};  // The hub checks uploads first.
 
 std::chrono::seconds seconds_of(const char* name, std::int64_t fallback) {
@@ -60,10 +59,17 @@ bool is_redirect(int status) {
   return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
+// The statuses of a hub, or of a proxy before it, that has a problem which passes.
+bool is_passing_failure(int status) {
+  return status == 408 || status == 500 || (status >= 502 && status <= 504) ||
+         (status >= 520 && status <= 524);
+}
+
 bool is_transient(const NetworkError& error) {
+  if (dynamic_cast<const LastingNetworkError*>(&error) != nullptr) return false;
   const auto* refusal = dynamic_cast<const HubError*>(&error);
   return refusal == nullptr || refusal->reason() == HubReason::rate_limited ||
-         (refusal->reason() == HubReason::server_failure && refusal->status() != 501);
+         is_passing_failure(refusal->status());
 }
 
 void replace_all(std::string& text, const std::string& what) {
@@ -79,17 +85,18 @@ void hide(const std::string& token, HttpResponse& response) {
   for (auto& [name, value] : response.headers) replace_all(value, token);
 }
 
-// Returns where a redirect leads. Throws NetworkError for a target that a hub would never name.
+// Returns where a redirect leads. Throws LastingNetworkError for a target that a hub would never
+// name.
 std::string target_of(const HttpResponse& response, const std::string& url) {
   const std::string location = response.header("location").value_or("");
   const auto target = resolve_location(url, location);
   if (location.empty() || !target) {
-    throw NetworkError("the answer to " + safe_text(without_query(url)) +
-                       " leads to no http or https URL");
+    throw LastingNetworkError("the answer to " + safe_text(without_query(url)) +
+                              " leads to no http or https URL");
   }
   if (origin_of(url)->scheme == "https" && origin_of(*target)->scheme != "https") {
-    throw NetworkError("the answer to " + safe_text(without_query(url)) +
-                       " leads from https to http, which is refused");
+    throw LastingNetworkError("the answer to " + safe_text(without_query(url)) +
+                              " leads from https to http, which is refused");
   }
   return *target;
 }
@@ -111,12 +118,23 @@ HubClient::HubClient(const HubOptions& options, std::unique_ptr<HttpTransport> t
       token_(token_to_send(options_.token)),
       transport_(std::move(transport)) {}
 
+// An answer of the hub may name any URL, but none that is less safe than the endpoint.
+void HubClient::check_encryption(const std::string& url) const {
+  const auto origin = origin_of(url);
+  if (origin_.scheme != "https" || !origin || origin->scheme == "https") return;
+  throw LastingNetworkError("the hub names " + safe_text(without_query(url)) +
+                            ", which is not encrypted. An endpoint of https may name URLs of "
+                            "https only, so nothing was sent there");
+}
+
 // Sends the token to the endpoint's host and nowhere else.
 HttpResponse HubClient::exchange(HttpRequest request) {
+  check_encryption(request.url);
   if (!token_.empty() && origin_of(request.url) == origin_)
     request.headers.push_back("Authorization: Bearer " + token_);
-  request.most_body_bytes = kMostBodyBytes;
-  if (request.method != "GET" && request.method != "HEAD") request.stall_timeout = kAnswerTimeout;
+  const bool sends_content = request.method != "GET" && request.method != "HEAD";
+  if (sends_content) request.stall_timeout = kAnswerTimeout;
+  if (!sends_content && !request.receive) request.timeout = kAnswerTimeout;
   bool is_refused_here = false;  // Whether request.receive threw, and not the network.
   if (const auto receive = request.receive) {
     request.receive = [&is_refused_here, receive](const HttpResponse& head,
@@ -130,8 +148,10 @@ HttpResponse HubClient::exchange(HttpRequest request) {
     return transport_->send(request);
   } catch (const NetworkError& error) {
     if (is_refused_here) throw;
-    throw NetworkError("no answer from " + safe_text(without_query(request.url)) + ": " +
-                       error.what());
+    const std::string what =
+        "no answer from " + safe_text(without_query(request.url)) + ": " + safe_text(error.what());
+    if (is_transient(error)) throw NetworkError(what);
+    throw LastingNetworkError(what);
   }
 }
 
@@ -147,14 +167,14 @@ HttpResponse HubClient::send_once(HttpRequest request, const HubCall& call) {
     if (leaves && call.redirects == Redirects::own_host) return response;
     if (request.method != "GET" && request.method != "HEAD" &&
         (leaves || response.status == 301 || response.status == 302 || response.status == 303)) {
-      throw NetworkError("the answer to " + safe_text(without_query(request.url)) +
-                         " redirects to another URL, to which nothing is uploaded: is the "
-                         "repository's name or HF_ENDPOINT out of date?");
+      throw LastingNetworkError("the answer to " + safe_text(without_query(request.url)) +
+                                " redirects to another URL, to which nothing is uploaded: is the "
+                                "repository's name or HF_ENDPOINT out of date?");
     }
     request.url = std::move(target);
   }
-  throw NetworkError("more than " + std::to_string(kMostRedirects) + " redirects, the last from " +
-                     safe_text(without_query(request.url)));
+  throw LastingNetworkError("more than " + std::to_string(kMostRedirects) +
+                            " redirects, the last from " + safe_text(without_query(request.url)));
 }
 
 bool HubClient::wait_for_retry(int tries, const NetworkError& error) {

@@ -38,7 +38,8 @@ class HubClient {
 
   /// Sends a request and returns an answer with a status below 400. Throws HubError for any other
   /// status, NetworkError if there is no answer. Both are thrown after HubOptions::max_retries if
-  /// HubCall::retries is true.
+  /// HubCall::retries is true. What another try cannot cure is thrown at once; a URL without
+  /// encryption under an endpoint of https is a LastingNetworkError.
   HttpResponse send(HttpRequest request, const HubCall& call = {});
   /// Sends a GET request and returns the body, which should be JSON text.
   std::string get(const std::string& url, const HubSubject& subject);
@@ -53,6 +54,8 @@ class HubClient {
   /// Replaces "https://huggingface.co" at the beginning of `url` by the endpoint, because a
   /// mirror's answers may name the original hub. Source: `fix_hf_endpoint_in_url`.
   [[nodiscard]] std::string on_this_endpoint(std::string url) const;
+  /// Throws LastingNetworkError for a URL without encryption under an endpoint of https.
+  void check_encryption(const std::string& url) const;
   [[nodiscard]] bool has_token() const { return !token_.empty(); }
   [[nodiscard]] const HubOptions& options() const { return options_; }
 

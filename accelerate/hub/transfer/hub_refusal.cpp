@@ -19,9 +19,11 @@ constexpr const char* kLogIn = "log in by `accelerate hub login` or set HF_TOKEN
 // Returns the beginning of the hub's words in one line, safe to print: they are somebody else's
 // text.
 std::string words_of(const HttpResponse& response) {
-  constexpr std::size_t kMost = 300;
+  constexpr std::size_t kMost = 300, kMostOfBody = 64U << 10;
   std::string text = response.header("x-error-message").value_or("");
-  const auto body = nlohmann::json::parse(response.body, nullptr, false);
+  nlohmann::json body;
+  if (response.body.size() <= kMostOfBody)
+    body = nlohmann::json::parse(response.body, nullptr, false);
   if (text.empty() && body.is_object() && body.contains("error") && body["error"].is_string())
     text = body["error"].get<std::string>();
   const std::string safe = safe_text(text);

@@ -5,15 +5,19 @@
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
+#include "accelerate/hub/transfer/answer_json.h"
 #include "accelerate/hub/transfer/parallel_work.h"
 #include "accelerate/hub/transfer/transfer_progress.h"
 
 namespace accelerate::detail {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::size_t kObjectsOfRequest = 256;
+constexpr std::uint64_t kBytesOfRequest = std::uint64_t{64} << 30;  // Thousands of parts' URLs.
+constexpr std::size_t kMostOfBatch = 16U << 20;
 constexpr const char* kLfsType = "application/vnd.git-lfs+json";
 
 [[noreturn]] void throw_malformed_batch(const std::string& what) {
@@ -30,22 +34,14 @@ struct Place {
   std::map<std::int64_t, std::string> parts = {};  // URLs by part number.
 };
 
-// Returns null if there is no such member: an answer may have any value anywhere.
-Json member(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() ? *found : Json();
-}
-
-std::string text_in(const Json& object, const char* key) {
-  const Json text = member(object, key);
-  return text.is_string() ? text.get<std::string>() : "";
-}
-
-// Returns `url` on this endpoint. Throws NetworkError if it is not a URL.
+// Returns `url` on this endpoint. Throws NetworkError if it is not a URL, or is less safe than the
+// endpoint.
 std::string checked_url(const HubClient& client, const std::string& url, const CommitFile& file) {
   std::string here = client.on_this_endpoint(url);
   if (!origin_of(here))
-    throw_malformed_batch("has an invalid URL for " + shown(file.path) + ", " + shown(url));
+    throw_malformed_batch("has an invalid URL for " + shown(file.path) + ", " +
+                          shown_url(without_query(url)));
+  client.check_encryption(here);
   return here;
 }
 
@@ -114,7 +110,8 @@ std::vector<Place> ask_where(HubClient& client, const HubSubject& subject,
                                      .url = url,
                                      .body = batch_request(subject, files),
                                      .content_type = kLfsType,
-                                     .headers = {std::string("Accept: ") + kLfsType}},
+                                     .headers = {std::string("Accept: ") + kLfsType},
+                                     .most_body_bytes = kMostOfBatch},
                                     {.subject = subject});
   const Json answer = Json::parse(response.body, nullptr, false);
   if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array())
@@ -140,6 +137,17 @@ std::vector<const CommitFile*> wanted_of(const std::vector<CommitFile>& files) {
     if (!is_there) wanted.push_back(&file);
   }
   return wanted;
+}
+
+// Returns the end of the files, from `from`, that one request asks about.
+template <typename Iterator>
+Iterator end_of_request(Iterator from, Iterator end) {
+  std::uint64_t bytes = 0;
+  auto at = from;
+  while (at != end && at - from < static_cast<std::ptrdiff_t>(kObjectsOfRequest) &&
+         (at == from || bytes + (*at)->size_bytes <= kBytesOfRequest))
+    bytes += (*at++)->size_bytes;
+  return at;
 }
 
 class Sender {
@@ -193,7 +201,7 @@ class Sender {
     for (const auto& [unused, url] : place_.parts) {
       const std::uint64_t size = std::min(place_.part_bytes, place_.file->size_bytes - offset);
       const std::string etag = put(url, offset, size);
-      if (etag.empty())
+      if (etag.empty() || !is_utf8(etag))
         throw_malformed_batch("gives part " + std::to_string(number + 1) + " no ETag");
       done["parts"].push_back({{"partNumber", ++number}, {"etag", etag}});
       offset += size;
@@ -231,11 +239,10 @@ void upload_large_files(HubClient& client, const HubSubject& subject,
                         const std::vector<CommitFile>& files) {
   const auto wanted = wanted_of(files);
   std::vector<Place> places;
-  for (std::size_t begin = 0; begin < wanted.size(); begin += kObjectsOfRequest) {
-    const auto from = wanted.begin() + static_cast<std::ptrdiff_t>(begin);
-    const std::size_t count = std::min(kObjectsOfRequest, wanted.size() - begin);
-    auto some = ask_where(client, subject, {from, from + static_cast<std::ptrdiff_t>(count)});
-    std::ranges::move(some, std::back_inserter(places));
+  for (auto from = wanted.begin(); from != wanted.end();) {
+    const auto end = end_of_request(from, wanted.end());
+    std::ranges::move(ask_where(client, subject, {from, end}), std::back_inserter(places));
+    from = end;
   }
   const auto workers = static_cast<std::size_t>(client.options().max_workers);
   for_each_parallel(places.size(), workers, [&](const auto& next) {

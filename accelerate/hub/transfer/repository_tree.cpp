@@ -2,34 +2,26 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/hub/transfer/tree_entries.h"
 
 namespace accelerate::detail {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::json;
 
 constexpr std::size_t kMostFiles = 1'000'000;
 constexpr std::size_t kMostTreeBytes = 256U << 20;
-constexpr int kMostPages = 10'000;
-constexpr int kFormatVersion = 1;
+constexpr std::size_t kMostPageBytes = 64U << 20;
+constexpr std::size_t kMostPages = 2'000;  // The hub lists a thousand files a page.
 
 [[noreturn]] void throw_malformed_tree(const HubSubject& subject, const std::string& what) {
   throw NetworkError("the list of files of " + label_of(subject.id, subject.type) + " " + what +
                      ": the server is not a Hugging Face hub");
-}
-
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-std::uint64_t size_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
 }
 
 bool is_hex(std::string_view text, std::size_t digits) {
@@ -54,36 +46,46 @@ RepositoryFile checked(RepositoryFile file, const HubSubject& subject) {
   return file;
 }
 
-void check_size(const Json& entry, const RepositoryFile& file, const HubSubject& subject) {
-  const auto size = entry.find("size");
-  if (size == entry.end() || !size->is_number_unsigned())
-    throw_malformed_tree(subject, "has no size for " + shown(file.path));
+std::uint64_t size_of(const TreeEntry& entry, const char* key, const HubSubject& subject) {
+  if (const std::uint64_t* size = entry.number(key)) return *size;
+  throw_malformed_tree(subject, "has no size for " + shown(entry.text("path")));
 }
 
-RepositoryFile file_of(const Json& entry, const HubSubject& subject) {
-  RepositoryFile file{.path = text_of(entry, "path"),
-                      .size_bytes = size_of(entry, "size"),
-                      .blob_id = text_of(entry, "oid"),
-                      .xet_hash = text_of(entry, "xetHash")};
-  if (const auto lfs = entry.find("lfs"); lfs != entry.end() && lfs->is_object()) {
-    file.sha256 = text_of(*lfs, "oid");
-    check_size(*lfs, file, subject);
-    file.size_bytes = size_of(*lfs, "size");
-  } else {
-    check_size(entry, file, subject);
-  }
-  return checked(std::move(file), subject);
+RepositoryFile file_of(const TreeEntry& entry, const HubSubject& subject) {
+  const bool is_large = entry.fields.contains("lfs");
+  if (is_large && entry.text("lfs.oid").empty())
+    throw_malformed_tree(subject, "has no checksum for " + shown(entry.text("path")));
+  return checked({.path = entry.text("path"),
+                  .size_bytes = size_of(entry, is_large ? "lfs.size" : "size", subject),
+                  .blob_id = entry.text("oid"),
+                  .sha256 = entry.text("lfs.oid"),
+                  .xet_hash = entry.text("xetHash")},
+                 subject);
 }
 
 void take_page(const std::string& text, const HubSubject& subject,
                std::vector<RepositoryFile>& files) {
-  const Json page = Json::parse(text, nullptr, false);
-  if (!page.is_array()) throw_malformed_tree(subject, "is no JSON array");
-  for (const Json& entry : page) {
-    if (!entry.is_object()) throw_malformed_tree(subject, "has an entry that is no JSON object");
-    if (text_of(entry, "type") == "file") files.push_back(file_of(entry, subject));
+  const std::string fault = read_tree_page(text, [&](const TreeEntry& entry) {
+    if (entry.text("type") == "file") files.push_back(file_of(entry, subject));
     if (files.size() > kMostFiles) throw_malformed_tree(subject, "has more than a million files");
-  }
+  });
+  if (!fault.empty()) throw_malformed_tree(subject, fault);
+}
+
+void check_pages(const std::set<std::string>& pages, const std::string& next, std::size_t bytes,
+                 const HubSubject& subject) {
+  if (pages.contains(next)) throw_malformed_tree(subject, "has pages that lead in a circle");
+  if (pages.size() == kMostPages)
+    throw_malformed_tree(subject, "has more than " + std::to_string(kMostPages) + " pages");
+  if (bytes > kMostTreeBytes) throw_malformed_tree(subject, "has more than 256 MiB");
+}
+
+// Sorts the files by their paths.
+void sort_files(std::vector<RepositoryFile>& files, const HubSubject& subject) {
+  std::ranges::sort(files, {}, &RepositoryFile::path);
+  const auto twice = std::ranges::adjacent_find(files, {}, &RepositoryFile::path);
+  if (twice != files.end())
+    throw_malformed_tree(subject, "has " + shown(twice->path) + " more than once");
 }
 
 // Returns the URL of `Link: <url>; rel="next"`; "" on the last page. Throws NetworkError for a bad
@@ -122,27 +124,30 @@ Json cached_entry(const RepositoryFile& file) {
   return entry;
 }
 
-std::vector<RepositoryFile> parsed_tree(const Json& tree) {
-  std::vector<RepositoryFile> files;
-  if (tree.value("format_version", 0) != kFormatVersion) return files;
-  for (const auto& [path, entry] : tree.at("files").items()) {
-    RepositoryFile file{.path = path,
-                        .size_bytes = size_of(entry, "size"),
-                        .blob_id = text_of(entry, "blob_id"),
-                        .sha256 = text_of(entry, "lfs_sha256"),
-                        .xet_hash = text_of(entry, "xet_hash")};
-    if (!file.sha256.empty()) file.size_bytes = size_of(entry, "lfs_size");
-    files.push_back(checked(std::move(file), {}));
-  }
-  return files;
+RepositoryFile cached_file_of(const TreeEntry& entry) {
+  const bool is_large = !entry.text("lfs_sha256").empty();
+  const std::uint64_t* size = entry.number(is_large ? "lfs_size" : "size");
+  return checked({.path = entry.name,
+                  .size_bytes = size == nullptr ? 0 : *size,
+                  .blob_id = entry.text("blob_id"),
+                  .sha256 = entry.text("lfs_sha256"),
+                  .xet_hash = entry.text("xet_hash")},
+                 {});
 }
 
 }  // namespace
 
 std::string commit_at(HubClient& client, const HubSubject& subject) {
   const std::string url = client.api_url(subject, "/revision/" + url_escape(subject.revision));
-  const Json info = Json::parse(client.get(url, subject), nullptr, false);
-  std::string commit = info.is_object() ? text_of(info, "sha") : "";
+  const auto answer =
+      client.send({.url = url, .most_body_bytes = kMostPageBytes}, {.subject = subject});
+  // The answer lists all files, too, of which nothing is kept.
+  const auto is_kept = [](int depth, Json::parse_event_t event, const Json& key) {
+    return event != Json::parse_event_t::key || (depth == 1 && key == "sha");
+  };
+  const Json info = Json::parse(answer.body, is_kept, false);
+  const auto sha = info.is_object() ? info.find("sha") : info.end();
+  std::string commit = sha != info.end() && sha->is_string() ? sha->get<std::string>() : "";
   if (is_commit(commit)) return commit;
   throw NetworkError("the answer of " + client.endpoint() + " names no commit for " +
                      label_of(subject.id, subject.type) +
@@ -153,13 +158,17 @@ std::vector<RepositoryFile> list_tree(HubClient& client, const HubSubject& subje
   std::vector<RepositoryFile> files;
   std::string url = client.api_url(
       subject, "/tree/" + url_escape(subject.revision) + "?recursive=true&expand=false");
-  for (int pages = 0; !url.empty(); ++pages) {
-    if (pages == kMostPages) throw_malformed_tree(subject, "has more than 10,000 pages");
-    const HttpResponse page = client.send({.url = url}, {.subject = subject});
+  std::set<std::string> pages;
+  for (std::size_t bytes = 0; !url.empty();) {
+    check_pages(pages, url, bytes, subject);
+    pages.insert(url);
+    const HttpResponse page =
+        client.send({.url = url, .most_body_bytes = kMostPageBytes}, {.subject = subject});
+    bytes += page.body.size();
     take_page(page.body, subject, files);
     url = next_page(page, url, subject);
   }
-  std::ranges::sort(files, {}, &RepositoryFile::path);
+  sort_files(files, subject);
   return files;
 }
 
@@ -168,8 +177,11 @@ std::optional<std::vector<RepositoryFile>> cached_tree(const RepositoryCache& ca
   const auto path = tree_file(cache, commit);
   if (real_file_system().status(path).kind != FileKind::file) return std::nullopt;
   try {
-    auto files = parsed_tree(Json::parse(real_file_system().read(path, kMostTreeBytes)));
-    return files.empty() ? std::nullopt : std::optional(std::move(files));
+    std::vector<RepositoryFile> files;
+    const bool is_whole =
+        read_cached_tree(real_file_system().read(path, kMostTreeBytes),
+                         [&](const TreeEntry& entry) { files.push_back(cached_file_of(entry)); });
+    return is_whole && !files.empty() ? std::optional(std::move(files)) : std::nullopt;
   } catch (const std::exception&) {  // Damaged or of a later version: fetched again.
     return std::nullopt;
   }
@@ -177,13 +189,16 @@ std::optional<std::vector<RepositoryFile>> cached_tree(const RepositoryCache& ca
 
 void cache_tree(const RepositoryCache& cache, const std::string& commit,
                 const std::vector<RepositoryFile>& files) {
-  Json entries = Json::object();
-  for (const RepositoryFile& file : files) entries[file.path] = cached_entry(file);
-  const Json tree = {{"format_version", kFormatVersion}, {"files", std::move(entries)}};
+  std::string tree = "{\n \"format_version\": 1,\n \"files\": {";
+  for (const RepositoryFile& file : files) {
+    tree += &file == files.data() ? "\n  " : ",\n  ";
+    tree += Json(file.path).dump() + ": " + cached_entry(file).dump();
+  }
+  tree += "\n }\n}";
   const auto path = tree_file(cache, commit);
   try {
     real_file_system().create_directories(path.parent_path());
-    write_file_atomically(real_file_system(), path, tree.dump(1), {.durable = false});
+    write_file_atomically(real_file_system(), path, tree, {.durable = false});
   } catch (const FileError&) {
     // This file only saves a request. If the cache cannot be written, writing content reports it.
   }

@@ -4,6 +4,7 @@
 //
 //   {"call": "hf_hub_download", "id": …, "file": …}
 //   {"call": "snapshot_download", "id": …, "allow": […], "ignore": […]}
+//   {"call": "list_repo_files", "id": …}
 //   {"call": "create_repo", "id": …, "private": …, "exist_ok": …}
 //   {"call": "create_commit", "id": …, "operations": [{"add": …, "path" or "text": …}, {"delete":
 //   …}],
@@ -104,6 +105,7 @@ Json value_of(const Json& asked) {
   if (call == "hf_hub_download") return hf_hub_download(id, asked.at("file"), options).string();
   if (call == "snapshot_download")
     return snapshot_download(id, options, patterns_of(asked)).string();
+  if (call == "list_repo_files") return list_repo_files(id, options).files;
   if (call == "create_repo") {
     CreateRepoOptions create{.is_private = {}, .exist_ok = asked.value("exist_ok", false)};
     if (asked.contains("private")) create.is_private = asked["private"].get<bool>();

@@ -16,6 +16,10 @@ POST /_fault {"match": REGEX, "times": N, "action": ACTION} changes the answers 
   gzip: true           compresses the body
   etag: "..."          replaces ETag and X-Linked-Etag
   no_commit_header: true   leaves X-Repo-Commit out
+  no_length: true      announces no length, also in X-Linked-Size, and ends the body by closing
+  weak_etag: true      makes ETag and X-Linked-Etag weak
+  endless: true        announces no length, and repeats the body until the client leaves
+  trickle_s: X         sends one byte of the body every X seconds
   content_length: N    announces a wrong length, and closes after the body
   cut_after: N         sends all headers and N bytes of the body, then closes
   stall_after: N       sends all headers and N bytes of the body, then nothing until the client leaves
@@ -78,6 +82,10 @@ def changed(response, action):
     for name in ("ETag", "X-Linked-Etag"):
         if "etag" in action and name in headers:
             headers[name] = action["etag"]
+        if "weak_etag" in action and name in headers:
+            headers[name] = "W/" + headers[name]
+    if action.get("no_length"):
+        headers.pop("X-Linked-Size", None)
     if action.get("no_commit_header"):
         headers.pop("X-Repo-Commit", None)
     return dataclasses.replace(response, headers=headers, body=body)

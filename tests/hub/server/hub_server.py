@@ -138,7 +138,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(response.status)
         for name, value in response.headers.items():
             self.send_header(name, value)
-        if not any(name.lower() == "content-length" for name in response.headers):
+        if {"no_length", "endless"} & action.keys():
+            self.close_connection = True
+        elif not any(name.lower() == "content-length" for name in response.headers):
             self.send_header("Content-Length", str(length))
         self.send_header("X-Request-Id", f"Root=1-{uuid.uuid4()}")
         self.end_headers()
@@ -148,7 +150,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _send_body(self, body, action):
         """Sends the body, or the begin of it that a fault lets through."""
-        self.wfile.write(body[:action.get("cut_after", action.get("stall_after"))])
+        body = body[:action.get("cut_after", action.get("stall_after"))]
+        while "endless" in action:  # Until the client leaves, which is an error here.
+            self.wfile.write(body * (1 + 65536 // len(body)))
+        for byte in body if "trickle_s" in action else b"":
+            self.wfile.write(bytes([byte]))
+            self.wfile.flush()
+            time.sleep(action["trickle_s"])
+        if "trickle_s" not in action:
+            self.wfile.write(body)
         self.wfile.flush()
         if "stall_after" in action:
             select.select([self.connection], [], [])  # readable once the client has left
