@@ -27,6 +27,10 @@ KNOWN_PATTERNS = [
     "[一-龥\u3040-ゟ゠-ヿ]+",
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|""" + SPACES,
 ]
+NOT_HAN = r"&&[^\p{Han}]]"
+KIMI = (rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?{UPPER[:-1]}{NOT_HAN}*{LOWER[:-1]}{NOT_HAN}+{CONTRACTIONS}?|"
+        rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER[:-1]}{NOT_HAN}+{LOWER[:-1]}{NOT_HAN}*{CONTRACTIONS}?|"
+        r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|" + SPACES)
 # What the dialect has: anchors, classes of classes, repetitions, flags, looking around.
 PATTERNS = [
     r"^.", r".$", r"\A\W?", r".\z", r".\Z", r"\n^.", r"\b", r"\B", r"\b\w+\b", r"(?<=\s)\S", r"(?<!\w)\w{2,}", r"\w(?=\W)", r".(?!.)",
@@ -36,6 +40,7 @@ PATTERNS = [
     r"\h+", r"\H", r"\R", r"\N+", r"\O{1,4}", r"\x{1F469}|\u00e9|\x41", r"\t|\v|\f|\e|\a", r"[]a]", r"[a\-z]", r"[a-]", r"\-\_", r"x{", r"e{,2}", r"1{2,}",
     r"(?:\w{1,2})+", r"\w{1,2}+", r"\s++\S", r"\w*?e", r"\w+?\b", r"(?>\w+)e|q", r"(?<name>t)h", r"(t|th|the)(?:e|)", r"a|", r"(?:)", r"e*", r"\d*|t",
     r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r" ?[^\s.,!?]+[.,!?]*", r"(?=(\d{3})+(?!\d))", r"\d{1,3}(?=(?:\d{3})*\b)",
+    r"[-\w]+", r"[[:punct:]]+|\p{punct}", r"[^\p{Latin}\s]+|\p{Alpha}", r"\Q\E|\pL|[\X\N]", KIMI,
 ]
 
 

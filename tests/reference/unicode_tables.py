@@ -28,7 +28,7 @@ EVERYTHING = "".join(map(chr, CODES))
 CATEGORIES = ("Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn").split()
 # The order of enum Property in properties.h.
 PROPERTIES = (
-    "kRegexSpace kRegexWord kRegexDigit kWordOfWhitespace kSpaceOfWhitespace kWhiteSpace kNumeric kPunctuation "
+    "kRegexSpace kWordOfWhitespace kSpaceOfWhitespace kWhiteSpace kNumeric kPunctuation "
     "kBertPunctuation kBertSpace kBertRemoved kBertToSpace kBertCjk kBertMark kCombiningMark kNmtRemoved "
     "kNmtToSpace kGraphemeExtend kGraphemePrepend kGraphemeControl kExtendedPictographic kGraphemeSpacingMark "
     "kHangulLead kHangulVowel kHangulTrail kIndicConsonant kIndicLinker kIndicExtend kComposesBehind").split()
@@ -67,8 +67,7 @@ def ask_pre_tokenizers():
     spaces, others, words = behind_a(pre_tokenizers.Whitespace(), " ")
     bert_spaces, bert_punctuation, _ = behind_a(pre_tokenizers.BertPreTokenizer())
     return {
-        "kRegexSpace": matched_by(r"\s"), "kRegexWord": matched_by(r"\w"), "kRegexDigit": matched_by(r"\d"),
-        "kWordOfWhitespace": words, "kSpaceOfWhitespace": spaces,
+        "kRegexSpace": matched_by(r"\s"), "kWordOfWhitespace": words, "kSpaceOfWhitespace": spaces,
         "kWhiteSpace": behind_a(pre_tokenizers.WhitespaceSplit())[0],
         "kNumeric": behind_a(pre_tokenizers.Digits(individual_digits=True))[1],
         "kPunctuation": behind_a(pre_tokenizers.Punctuation())[1],

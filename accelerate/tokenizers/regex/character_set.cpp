@@ -1,72 +1,15 @@
 #include "accelerate/tokenizers/regex/character_set.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "accelerate/tokenizers/unicode/named_sets.h"
+
 namespace accelerate::detail {
 namespace {
-
-// A run of code points that regular expressions cannot tell apart.
-struct Alike {
-  CodeRange range;
-  std::uint32_t properties;
-  Category category;
-};
-
-const std::vector<Alike>& all_alike() {
-  static const std::vector<Alike> all = [] {
-    constexpr std::uint32_t kOfRegex = kRegexSpace | kRegexWord | kRegexDigit;
-    std::vector<Alike> found;
-    for (char32_t c = 0; c < unicode::kLimit; ++c) {
-      const auto& record = record_of(c);
-      const std::uint32_t properties = record.properties & kOfRegex;
-      if (found.empty() || found.back().properties != properties ||
-          found.back().category != record.category) {
-        found.push_back({{c, c}, properties, record.category});
-      }
-      found.back().range.last = c;
-    }
-    return found;
-  }();
-  return all;
-}
-
-template <typename Predicate>
-CharacterSet set_where(Predicate holds) {
-  CharacterSet set;
-  for (const Alike& alike : all_alike()) {
-    if (holds(alike)) set.add({alike.range.first, alike.range.last});
-  }
-  return set;
-}
-
-// The two letters and the name of each category, in the order of the enumeration.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 30> kCategories{{
-    {"lu", "uppercaseletter"},    {"ll", "lowercaseletter"},  {"lt", "titlecaseletter"},
-    {"lm", "modifierletter"},     {"lo", "otherletter"},      {"mn", "nonspacingmark"},
-    {"mc", "spacingmark"},        {"me", "enclosingmark"},    {"nd", "decimalnumber"},
-    {"nl", "letternumber"},       {"no", "othernumber"},      {"pc", "connectorpunctuation"},
-    {"pd", "dashpunctuation"},    {"ps", "openpunctuation"},  {"pe", "closepunctuation"},
-    {"pi", "initialpunctuation"}, {"pf", "finalpunctuation"}, {"po", "otherpunctuation"},
-    {"sm", "mathsymbol"},         {"sc", "currencysymbol"},   {"sk", "modifiersymbol"},
-    {"so", "othersymbol"},        {"zs", "spaceseparator"},   {"zl", "lineseparator"},
-    {"zp", "paragraphseparator"}, {"cc", "control"},          {"cf", "format"},
-    {"cs", "surrogate"},          {"co", "privateuse"},       {"cn", "unassigned"},
-}};
-constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kGroups{{
-    {"l", "letter"},
-    {"m", "mark"},
-    {"n", "number"},
-    {"p", "punctuation"},
-    {"s", "symbol"},
-    {"z", "separator"},
-    {"c", "other"},
-}};
 
 std::string folded(std::string_view name) {
   std::string out;
@@ -75,6 +18,22 @@ std::string folded(std::string_view name) {
       out.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
   }
   return out;
+}
+
+std::optional<CharacterSet> look_up(std::string_view name) {
+  using namespace unicode;
+  const NamedSet* const end = named_sets + named_set_count;
+  const NamedSet* const found =
+      std::partition_point(named_sets, end, [&](const auto& each) { return each.name < name; });
+  if (found == end || found->name != name) return std::nullopt;
+  std::vector<CodeRange> ranges;
+  char32_t next = 0;
+  for (std::size_t at = set_begins[found->set]; at < set_begins[found->set + 1]; at += 2) {
+    const char32_t first = next + set_steps[at];
+    next = first + set_steps[at + 1];
+    ranges.push_back({first, next - 1});
+  }
+  return CharacterSet(std::move(ranges));
 }
 
 }  // namespace
@@ -113,24 +72,14 @@ CharacterSet CharacterSet::common_with(const CharacterSet& other) const {
   return inverted().add(other.inverted()).inverted();
 }
 
-CharacterSet set_of(Property property) {
-  return set_where([&](const Alike& alike) { return (alike.properties & property) != 0; });
+std::optional<CharacterSet> named_set(std::string_view name) {
+  // The backslash is in the name of a set that patterns have no name for.
+  if (name.find('\\') != std::string_view::npos) return std::nullopt;
+  return look_up(folded(name));
 }
 
-CharacterSet set_of_category(std::string_view name) {
-  const std::string wanted = folded(name);
-  const auto is_wanted = [&](const auto& names) {
-    return names.first == wanted || names.second == wanted;
-  };
-  if (wanted == "any") return CharacterSet::all();
-  if (wanted == "ascii") return {0, 0x7F};
-  if (wanted == "assigned") return set_of_category("cn").inverted();
-  const auto group = std::ranges::find_if(kGroups, is_wanted);
-  const char letter = group == kGroups.end() ? '\0' : group->first[0];
-  return set_where([&](const Alike& alike) {
-    const auto& category = kCategories[static_cast<std::size_t>(alike.category)];
-    return category.first[0] == letter || is_wanted(category);
-  });
+CharacterSet word_outside_brackets() {
+  return look_up("\\w").value();
 }
 
 }  // namespace accelerate::detail

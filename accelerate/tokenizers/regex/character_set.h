@@ -1,10 +1,12 @@
 // Sets of code points: what a class of a regular expression stands for.
 #pragma once
 
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "accelerate/tokenizers/unicode/properties.h"
+#include "accelerate/tokenizers/unicode/tables.h"
 
 namespace accelerate::detail {
 
@@ -19,6 +21,8 @@ class CharacterSet {
   CharacterSet() = default;
   CharacterSet(char32_t first, char32_t last) : ranges_{{first, last}} {}
   explicit CharacterSet(char32_t c) : CharacterSet(c, c) {}
+  /// `ranges` must be in ascending order, neither adjacent nor overlapping.
+  explicit CharacterSet(std::vector<CodeRange> ranges) : ranges_(std::move(ranges)) {}
   static CharacterSet all() { return {0, unicode::kLimit - 1}; }
 
   CharacterSet& add(const CharacterSet& other);
@@ -33,10 +37,12 @@ class CharacterSet {
   std::vector<CodeRange> ranges_;
 };
 
-/// Returns the set of \s, \w or \d. The first call for any property costs 5 ms, once in a process.
-[[nodiscard]] CharacterSet set_of(Property property);
-/// Returns the set of \p{name}: a general category by its short or long name, Any, Assigned or
-/// ASCII. Any other name gives an empty set. Case, spaces, hyphens and underscores do not count.
-[[nodiscard]] CharacterSet set_of_category(std::string_view name);
+/// Returns the set that Oniguruma knows by this name, as of \p{name}: a general category, a script, a
+/// block ("InBasicLatin"), a binary property or a POSIX class; nullopt if there is none. Case,
+/// spaces, hyphens and underscores do not count.
+[[nodiscard]] std::optional<CharacterSet> named_set(std::string_view name);
+/// Returns the set of \w and \p{word} outside of brackets. Unlike named_set("word"), their set
+/// inside of brackets, it holds ² ³ ¹ ¼ ½ ¾.
+[[nodiscard]] CharacterSet word_outside_brackets();
 
 }  // namespace accelerate::detail

@@ -9,29 +9,25 @@
 namespace accelerate::detail {
 namespace {
 
-std::string named_in_braces(PatternSource& source) {
-  if (!source.take("{")) source.refuse("a property without '{…}'");
+// Reads the rest of \p{…}.
+std::string name_in_braces(PatternSource& source) {
   std::string name;
   for (char32_t c = source.next(); c != U'}'; c = source.next()) append_utf8(name, c);
   return name;
 }
 
-CharacterSet read_property(PatternSource& source, bool inverts) {
-  std::string name = named_in_braces(source);
-  if (name.starts_with("^")) {
-    inverts = !inverts;
-    name.erase(0, 1);
+// Returns the set of this name; each '^' before it stands for the opposite.
+CharacterSet set_of_property(PatternSource& source, Place place, std::string_view name) {
+  bool inverts = false;
+  for (; name.starts_with("^"); name.remove_prefix(1)) inverts = !inverts;
+  std::optional<CharacterSet> set = named_set(name);
+  if (!set) {
+    source.refuse("the property '" + std::string(name) +
+                  "'; allowed are the general categories, scripts, blocks and binary properties of "
+                  "Unicode, as in \\p{L}, \\p{Han}, \\p{InBasicLatin} and \\p{Alphabetic}");
   }
-  const CharacterSet set = set_of_category(name);
-  if (set.ranges().empty()) {
-    source.refuse("the property '" + name +
-                  "'; allowed are the general categories, as in \\p{L} or \\p{Uppercase_Letter}");
-  }
-  return inverts ? set.inverted() : set;
-}
-
-CharacterSet hexadecimal_digits() {
-  return CharacterSet(U'0', U'9').add({U'A', U'F'}).add({U'a', U'f'});
+  if (place == Place::outside && set == named_set("word")) set = word_outside_brackets();
+  return inverts ? set->inverted() : *set;
 }
 
 class ClassReader {
@@ -68,25 +64,29 @@ class ClassReader {
   }
 
   CharacterSet member() {
-    if (source_.take("[:")) return named_class();
+    if (is_at_named_class()) return named_class();
     if (source_.peek() == U'[') return run();
-    if (auto set = read_escaped_set(source_)) {
+    if (auto set = read_escaped_set(source_, Place::in_brackets)) {
       if (ignores_case_) source_.refuse("a class with a property where case is ignored");
       return *set;
     }
-    const char32_t first = source_.character();
+    const char32_t first = source_.character(Place::in_brackets);
+    const auto behind = source_.place();
+    if (!source_.take("-")) return checked(first, first);
+    if (source_.peek() == U']' || source_.take("&&")) {
+      source_.go_back(behind);  // The hyphen stands for itself.
+      return checked(first, first);
+    }
+    if (is_at_named_class()) source_.refuse("a range that ends in a class");
+    // As in the original, a character before a hyphen and a class in brackets vanishes with it.
+    if (source_.peek() == U'[') return {};
     return checked(first, end_of_range(first));
   }
 
   char32_t end_of_range(char32_t first) {
-    const auto before = source_.place();
-    if (!source_.take("-")) return first;
-    if (source_.peek() == U']' || source_.peek() == U'[') {
-      source_.go_back(before);
-      return first;
-    }
-    if (read_escaped_set(source_)) source_.refuse("a range that ends in a class");
-    const char32_t last = source_.character();
+    if (read_escaped_set(source_, Place::in_brackets))
+      source_.refuse("a range that ends in a class");
+    const char32_t last = source_.character(Place::in_brackets);
     if (last < first) source_.refuse("a range that ends before it begins");
     return last;
   }
@@ -97,21 +97,35 @@ class ClassReader {
     return {first, last};
   }
 
+  // "[:" begins a named class where ":]" comes before the next ']'.
+  bool is_at_named_class() {
+    const auto begin = source_.place();
+    bool is_named = false;
+    if (source_.take("[:")) {
+      while (!is_named && !source_.is_done() && source_.peek() != U']') {
+        is_named = source_.take(":]");
+        if (!is_named) source_.next();
+      }
+    }
+    source_.go_back(begin);
+    return is_named;
+  }
+
   CharacterSet named_class() {
+    source_.take("[:");
     const bool inverts = source_.take("^");
-    CharacterSet set;
-    if (source_.take("space:]"))
-      set = set_of(kRegexSpace);
-    else if (source_.take("digit:]"))
-      set = set_of(kRegexDigit);
-    else if (source_.take("word:]"))
-      set = set_of(kRegexWord);
-    else if (source_.take("xdigit:]"))
-      set = hexadecimal_digits();
-    else
-      source_.refuse("a class '[:…:]'; allowed are space, digit, word and xdigit");
-    if (ignores_case_) source_.refuse("a class with a property where case is ignored");
-    return inverts ? set.inverted() : set;
+    for (const std::string_view name :
+         {"alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print", "punct",
+          "space", "upper", "word", "xdigit"}) {
+      if (!source_.take(std::string(name) + ":]")) continue;
+      if (ignores_case_) source_.refuse("a class with a property where case is ignored");
+      const CharacterSet set = named_set(name == "punct" ? "posixpunct" : name).value();
+      return inverts ? set.inverted() : set;
+    }
+    source_.refuse(
+        "a class '[:…:]'; allowed are alnum, alpha, ascii, blank, cntrl, digit, graph, lower, "
+        "print, "
+        "punct, space, upper, word and xdigit");
   }
 
   PatternSource& source_;
@@ -158,7 +172,15 @@ char32_t PatternSource::hexadecimal(std::size_t least, std::size_t most) {
   return value;
 }
 
-char32_t PatternSource::escaped() {
+char32_t PatternSource::octal(char32_t first, std::size_t most) {
+  char32_t value = first - U'0';
+  for (; most > 0 && !is_done() && U'0' <= peek() && peek() <= U'7'; --most)
+    value = value * 8 + (next() - U'0');
+  if (value >= 0x80) refuse("an octal number of a byte that is no character; write \\x{…}");
+  return value;
+}
+
+char32_t PatternSource::escaped(Place place) {
   constexpr std::array<std::pair<char32_t, char32_t>, 7> kControls{
       {{U't', 9}, {U'n', 10}, {U'v', 11}, {U'f', 12}, {U'r', 13}, {U'a', 7}, {U'e', 27}}};
   const char32_t c = next();
@@ -176,15 +198,22 @@ char32_t PatternSource::escaped() {
     if (value >= 0x80) refuse("'\\x' with a byte that is no character; write \\x{…}");
     return value;
   }
-  const bool is_word =
-      (U'a' <= c && c <= U'z') || (U'A' <= c && c <= U'Z') || (U'0' <= c && c <= U'9');
-  if (is_word) refuse("'\\" + to_utf8(c) + "', which is unknown here");
+  if (U'0' <= c && c <= U'7' && (c == U'0' || place == Place::in_brackets)) return octal(c, 2);
+  if (place == Place::in_brackets && c == U'b') return 8;
+  if (has_meaning(c, place)) refuse("'\\" + to_utf8(c) + "', which is unknown here");
   return c;
 }
 
-char32_t PatternSource::character() {
+// Other letters that are escaped in vain stand for themselves, as in the original.
+bool PatternSource::has_meaning(char32_t c, Place place) const {
+  if (place == Place::in_brackets) return c == U'c' || c == U'C' || c == U'M';
+  if (c == U'g' || c == U'k') return !is_done() && (peek() == U'<' || peek() == U'\'');
+  return std::u32string_view(U"123456789cCGKMXyY").find(c) != std::u32string_view::npos;
+}
+
+char32_t PatternSource::character(Place place) {
   const char32_t c = next();
-  return c == U'\\' ? escaped() : c;
+  return c == U'\\' ? escaped(place) : c;
 }
 
 void PatternSource::refuse(const std::string& what) const {
@@ -194,20 +223,23 @@ void PatternSource::refuse(const std::string& what) const {
                     std::to_string(at_ + 1) + ", " + what);
 }
 
-std::optional<CharacterSet> read_escaped_set(PatternSource& source) {
-  constexpr std::array<std::pair<std::string_view, Property>, 3> kProperties{
-      {{"\\s", kRegexSpace}, {"\\d", kRegexDigit}, {"\\w", kRegexWord}}};
-  for (const auto& [name, property] : kProperties) {
-    if (source.take(name)) return set_of(property);
-    if (source.take("\\" + std::string(1, static_cast<char>(name[1] - 32))))
-      return set_of(property).inverted();
+std::optional<CharacterSet> read_escaped_set(PatternSource& source, Place place) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kNames{{{"\\s", "space"},
+                                                                                 {"\\S", "^space"},
+                                                                                 {"\\d", "digit"},
+                                                                                 {"\\D", "^digit"},
+                                                                                 {"\\h", "xdigit"},
+                                                                                 {"\\H", "^xdigit"},
+                                                                                 {"\\w", "word"},
+                                                                                 {"\\W", "^word"}}};
+  for (const auto& [letter, name] : kNames) {
+    if (source.take(letter)) return set_of_property(source, place, std::string(name));
   }
-  if (source.take("\\h")) return hexadecimal_digits();
-  if (source.take("\\H")) return hexadecimal_digits().inverted();
+  if (source.take("\\p{")) return set_of_property(source, place, name_in_braces(source));
+  if (source.take("\\P{")) return set_of_property(source, place, "^" + name_in_braces(source));
+  if (place == Place::in_brackets) return std::nullopt;
   if (source.take("\\N")) return CharacterSet(U'\n').inverted();
   if (source.take("\\O")) return CharacterSet::all();
-  if (source.take("\\p")) return read_property(source, /*inverts=*/false);
-  if (source.take("\\P")) return read_property(source, /*inverts=*/true);
   return std::nullopt;
 }
 

@@ -9,6 +9,9 @@
 
 namespace accelerate::detail {
 
+/// Where an escaped letter stands: some letters mean a set outside of brackets alone.
+enum class Place { outside, in_brackets };
+
 /// A pattern that is being read, one character after the other.
 class PatternSource {
  public:
@@ -22,7 +25,7 @@ class PatternSource {
   bool take(std::string_view text);
   [[nodiscard]] char32_t previous() const { return pattern_[at_ - 1]; }
   /// Reads a literal character, escaped or not.
-  char32_t character();
+  char32_t character(Place place);
 
   [[nodiscard]] std::size_t place() const { return at_; }
   void go_back(std::size_t place) { at_ = place; }
@@ -31,14 +34,17 @@ class PatternSource {
 
  private:
   char32_t hexadecimal(std::size_t least, std::size_t most);
-  char32_t escaped();
+  char32_t escaped(Place place);
+  char32_t octal(char32_t first, std::size_t most);
+  [[nodiscard]] bool has_meaning(char32_t escaped, Place place) const;
 
   std::u32string pattern_;
   std::size_t at_ = 0;
 };
 
-/// Reads \s, \d, \w, \h, \N, \O, \p{…} or an opposite of these; nullopt if none stands here.
-[[nodiscard]] std::optional<CharacterSet> read_escaped_set(PatternSource& source);
+/// Reads \s, \d, \w, \h, \p{…} or an opposite of these, or \N or \O outside of brackets; nullopt if
+/// none stands here.
+[[nodiscard]] std::optional<CharacterSet> read_escaped_set(PatternSource& source, Place place);
 /// Reads a class in brackets.
 [[nodiscard]] CharacterSet read_class(PatternSource& source, bool ignores_case);
 /// Adds the other case of the letters of ASCII, and the other characters equal to them: ſ and K.

@@ -16,10 +16,13 @@ namespace accelerate::detail {
 namespace {
 
 constexpr std::size_t kMostKinds = 256;
-constexpr std::uint32_t kMostSteps = 1'000'000;
+// A step takes some nanoseconds. Alternatives that each look through a long run of characters take
+// some steps a character, and are no reason to give up.
+constexpr std::size_t kMostSteps = 10'000'000, kMostStepsOfCharacter = 64;
 constexpr std::uint32_t kMostHeapKib = 64 * 1024;
 constexpr std::size_t kStackBytes = 32 * 1024;
-constexpr std::size_t kMostStackBytes = 16 * 1024 * 1024;
+// Address space: memory is taken as a match needs it, about 50 bytes a repetition of a group.
+constexpr std::size_t kMostStackBytes = 256 * 1024 * 1024;
 
 template <auto release>
 struct Release {
@@ -35,7 +38,7 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-// What a thread needs to match: limits, and a stack that grows to 16 MiB.
+// What a thread needs to match: limits, and a stack that grows.
 struct Matching {
   std::unique_ptr<pcre2_match_context, Release<pcre2_match_context_free>> context{
       pcre2_match_context_create(nullptr)};
@@ -46,7 +49,6 @@ struct Matching {
 
   Matching() {
     if (!context || !data) throw std::bad_alloc();
-    pcre2_set_match_limit(context.get(), kMostSteps);
     pcre2_set_heap_limit(context.get(), kMostHeapKib);
     if (stack) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
   }
@@ -198,6 +200,9 @@ void GeneralMatcher::find_all(std::string_view text, std::vector<Match>& matches
   kinds.clear();
   for (std::size_t at = 0; at < text.size();)
     kinds.push_back(static_cast<char>(kinds_[next_code_point(text, at)]));
+  const std::size_t steps = kMostSteps + kMostStepsOfCharacter * kinds.size();
+  pcre2_set_match_limit(matching.context.get(),
+                        static_cast<std::uint32_t>(std::min<std::size_t>(steps, UINT32_MAX)));
   Cursor begin(text), end(text);
   std::size_t last_end = SIZE_MAX;
   for (std::size_t from = 0; from <= kinds.size();) {

@@ -201,21 +201,22 @@ std::size_t cased_word(std::string_view text, std::size_t at, bool continues) {
   return at;
 }
 
+// Both cased words of o200k, without a contraction behind them.
 std::size_t o200k_word(std::string_view text, std::size_t at) {
   std::size_t begin = at;
   if ((next_kind(text, begin) & (kLetter | kNumber)) != 0 || is_line_end(text, at)) begin = at;
   for (const bool continues : {true, false}) {
-    if (const std::size_t end = cased_word(text, begin, continues); end > begin)
-      return any_contraction(text, end);
-    if (const std::size_t end = cased_word(text, at, continues); end > at)
-      return any_contraction(text, end);
+    if (const std::size_t end = cased_word(text, begin, continues); end > begin) return end;
+    if (const std::size_t end = cased_word(text, at, continues); end > at) return end;
   }
   return at;
 }
 
+template <bool has_contractions, std::size_t digits>
 std::size_t scan_o200k(std::string_view text, std::size_t at) {
-  if (const std::size_t end = o200k_word(text, at); end > at) return end;
-  if (const std::size_t end = end_of_run(text, at, kNumber, 3); end > at) return end;
+  if (const std::size_t end = o200k_word(text, at); end > at)
+    return has_contractions ? any_contraction(text, end) : end;
+  if (const std::size_t end = end_of_run(text, at, kNumber, digits); end > at) return end;
   if (const std::size_t end = after_space(text, at, kOther, "\r\n/"); end > at) return end;
   return lines_or_spaces(text, at);
 }
@@ -281,7 +282,7 @@ std::size_t scan_han_and_kana(std::string_view text, std::size_t at) {
 
 // Line ends are spelled \r and \n here. Some authors write the characters themselves:
 // known_pattern() spells them out.
-constexpr std::array<KnownPattern, 7> kKnown{{
+constexpr std::array<KnownPattern, 8> kKnown{{
     {R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)", scan_gpt2},
     {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
      scan_llama3<3>},
@@ -290,7 +291,11 @@ constexpr std::array<KnownPattern, 7> kKnown{{
     {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
      R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-     scan_o200k},
+     scan_o200k<true, 3>},
+    {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+     R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+     scan_o200k<false, 1>},
     {R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|)"
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)",
      scan_deepseek},

@@ -15,17 +15,17 @@ namespace accelerate::detail {
 /// Immutable; copies share what was compiled, and several threads may use one.
 class Regex {
  public:
-  /// The patterns of GPT-2, Llama 3, Qwen 2, o200k and DeepSeek run as scanners written by hand,
-  /// all others through PCRE2. Throws ConfigError for a malformed pattern, and for anything that
-  /// PCRE2 or the Unicode tables here might read unlike Oniguruma: back references, scripts, …
+  /// The patterns of GPT-2, Llama 3, Qwen 2, o200k, Tekken and DeepSeek run as scanners written by
+  /// hand, all others through PCRE2. Throws ConfigError for a malformed pattern, and for anything
+  /// that PCRE2 might read unlike Oniguruma: back references, conditions, …
   /// Cost: 5 to 10 ms for other patterns, nothing for the known ones.
   [[nodiscard]] static Regex compile(const std::string& pattern);
   /// As compile(), but always through PCRE2. The scanners are compared with it.
   [[nodiscard]] static Regex compile_general(const std::string& pattern);
 
   /// Appends the matches in `text`, well-formed UTF-8, in order. A match may be empty, but not
-  /// directly after another match. Throws DataError when a match takes more than a million steps.
-  /// Cost: 150 to 250 MB/s for the known patterns, 20 to 100 MB/s for others.
+  /// directly after another match. Throws DataError when a match takes more than ten million steps
+  /// and 64 a character. Cost: 150 to 250 MB/s for the known patterns, 20 to 100 MB/s for others.
   void find_all(std::string_view text, std::vector<Match>& matches) const {
     matcher_->find_all(text, matches);
   }

@@ -128,10 +128,10 @@ class Translator {
       put_set(flags.dot_is_all ? CharacterSet::all() : CharacterSet(U'\n').inverted());
     } else if (source_.peek() == U'[') {
       put_set(read_class(source_, flags.ignores_case));
-    } else if (auto set = read_escaped_set(source_)) {
+    } else if (auto set = read_escaped_set(source_, Place::outside)) {
       put_set(std::move(*set));
     } else {
-      literal(source_.character(), flags.ignores_case);
+      literal(source_.character(Place::outside), flags.ignores_case);
       return true;
     }
     last_letter_ = 0;
@@ -198,7 +198,7 @@ class Translator {
     if (source_.take("$")) return Spelling{{"(?:\\z|(?=", line_end}, {"))", {}}};
     const bool is_edge = source_.take("\\b");
     if (!is_edge && !source_.take("\\B")) return std::nullopt;
-    const CharacterSet word = set_of(kRegexWord);
+    const CharacterSet word = word_outside_brackets();
     const std::string_view first = is_edge ? ")(?!" : ")(?=";
     const std::string_view second = is_edge ? ")(?=" : ")(?!";
     return Spelling{{"(?:(?<=", word}, {first, word}, {")|(?<!", word}, {second, word}, {"))", {}}};

@@ -13,53 +13,51 @@ namespace accelerate::detail {
 
 /// Each property has its own bit, in the order of PROPERTIES in tests/reference/unicode_tables.py.
 enum Property : std::uint32_t {
-  /// \s, \w and \d of a regular expression in Split or Replace (Oniguruma).
+  /// \s of a regular expression in Split or Replace (Oniguruma). Its other sets have names.
   kRegexSpace = 1U << 0,
-  kRegexWord = 1U << 1,
-  kRegexDigit = 1U << 2,
   /// \w and \s of the pre-tokenizer Whitespace (the Rust crate regex).
-  kWordOfWhitespace = 1U << 3,
-  kSpaceOfWhitespace = 1U << 4,
+  kWordOfWhitespace = 1U << 1,
+  kSpaceOfWhitespace = 1U << 2,
   /// Split at and dropped by WhitespaceSplit; dropped by Strip.
-  kWhiteSpace = 1U << 5,
+  kWhiteSpace = 1U << 3,
   /// Isolated by the pre-tokenizer Digits.
-  kNumeric = 1U << 6,
+  kNumeric = 1U << 4,
   /// Isolated by the pre-tokenizer Punctuation.
-  kPunctuation = 1U << 7,
+  kPunctuation = 1U << 5,
   /// BertPreTokenizer isolates punctuation and drops spaces.
-  kBertPunctuation = 1U << 8,
-  kBertSpace = 1U << 9,
+  kBertPunctuation = 1U << 6,
+  kBertSpace = 1U << 7,
   /// `clean_text` of BertNormalizer drops kBertRemoved and writes a space for kBertToSpace.
-  kBertRemoved = 1U << 10,
-  kBertToSpace = 1U << 11,
+  kBertRemoved = 1U << 8,
+  kBertToSpace = 1U << 9,
   /// `handle_chinese_chars` of BertNormalizer puts spaces around such a character.
-  kBertCjk = 1U << 12,
+  kBertCjk = 1U << 10,
   /// `strip_accents` of BertNormalizer drops such a character, after NFD.
-  kBertMark = 1U << 13,
+  kBertMark = 1U << 11,
   /// Dropped by StripAccents.
-  kCombiningMark = 1U << 14,
+  kCombiningMark = 1U << 12,
   /// The normalizer Nmt drops kNmtRemoved and writes a space for kNmtToSpace.
-  kNmtRemoved = 1U << 15,
-  kNmtToSpace = 1U << 16,
+  kNmtRemoved = 1U << 13,
+  kNmtToSpace = 1U << 14,
   /// Joins the grapheme cluster before it: Extend, ZWJ and SpacingMark of Unicode.
-  kGraphemeExtend = 1U << 17,
+  kGraphemeExtend = 1U << 15,
   /// Joins the grapheme cluster after it.
-  kGraphemePrepend = 1U << 18,
+  kGraphemePrepend = 1U << 16,
   /// Stands alone: Control, CR and LF of Unicode.
-  kGraphemeControl = 1U << 19,
-  kExtendedPictographic = 1U << 20,
+  kGraphemeControl = 1U << 17,
+  kExtendedPictographic = 1U << 18,
   /// The part of kGraphemeExtend after which a ZWJ joins no pictograph: SpacingMark and ZWJ itself.
-  kGraphemeSpacingMark = 1U << 21,
+  kGraphemeSpacingMark = 1U << 19,
   /// The conjoining letters of Hangul: L, V and T of Unicode. Syllables have none of these.
-  kHangulLead = 1U << 22,
-  kHangulVowel = 1U << 23,
-  kHangulTrail = 1U << 24,
+  kHangulLead = 1U << 20,
+  kHangulVowel = 1U << 21,
+  kHangulTrail = 1U << 22,
   /// Indic_Conjunct_Break of Unicode, for the rule GB9c.
-  kIndicConsonant = 1U << 25,
-  kIndicLinker = 1U << 26,
-  kIndicExtend = 1U << 27,
+  kIndicConsonant = 1U << 23,
+  kIndicLinker = 1U << 24,
+  kIndicExtend = 1U << 25,
   /// The second character of some composition, other than of Hangul.
-  kComposesBehind = 1U << 28,
+  kComposesBehind = 1U << 26,
 };
 
 /// Cost: four loads, from tables of 30 kB. The other functions here cost as much or less.

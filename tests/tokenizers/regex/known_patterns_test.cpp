@@ -33,6 +33,9 @@ constexpr Known kPatterns[] = {
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
      R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
      R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
+    {"Tekken", R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)"
+               R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)"
+               R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
     {"DeepSeek",
      R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|)"
      R"(\s*[\r\n]+|\s+(?!\S)|\s+)"},
@@ -106,6 +109,19 @@ TEST_P(KnownPatterns, MatchAsPcre2DoesAroundEveryCharacter) {
   }
 }
 
+TEST_P(KnownPatterns, MatchLongRunsOfEveryKindOfCharacterAsPcre2Does) {
+  const Regex known = Regex::compile(GetParam().pattern);
+  const Regex general = Regex::compile_general(GetParam().pattern);
+  for (const char* const part : {" ", "\n", "a", "A", "!", "\u4e2d", "\u0301", " \n"}) {
+    for (const char* const behind : {"", "x", "\n"}) {
+      std::string text;
+      for (int i = 0; i < 100'000; ++i) text += part;
+      text += behind;
+      ASSERT_EQ(matches_of(known, text), matches_of(general, text)) << part;
+    }
+  }
+}
+
 TEST_P(KnownPatterns, AreFoundThoughLineEndsAreSpelledOut) {
   std::string spelled(GetParam().pattern);
   for (const auto& [from, to] : {std::pair("\\r", "\r"), std::pair("\\n", "\n")}) {
@@ -118,6 +134,23 @@ TEST_P(KnownPatterns, AreFoundThoughLineEndsAreSpelledOut) {
 
 INSTANTIATE_TEST_SUITE_P(All, KnownPatterns, ::testing::ValuesIn(kPatterns),
                          [](const auto& known) { return known.param.name; });
+
+// Kimi's pattern is known to none of the scanners.
+TEST(OtherPatterns, MatchAMillionCharactersOfOneKind) {
+  constexpr char kKimi[] =
+      R"([\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+)"
+      R"([\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+      R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  for (const char* const pattern : {kKimi, "(?:A|[^A])+"}) {
+    const Regex regex = Regex::compile(pattern);
+    for (const char* const part : {" ", "\n", "a", "A", "!", "\u4e2d"}) {
+      std::string text;
+      for (int i = 0; i < 1'000'000; ++i) text += part;
+      ASSERT_EQ(matches_of(regex, text), (std::vector<Match>{{0, text.size()}})) << part;
+    }
+  }
+}
 
 TEST(KnownScanner, IsNoneForOtherPatterns) {
   EXPECT_EQ(known_pattern(R"(\p{N}{1,4})"), nullptr);

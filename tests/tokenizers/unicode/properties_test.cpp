@@ -16,8 +16,6 @@ using testing::each_code_point;
 
 const std::map<std::string, Property> kProperties = {
     {"kRegexSpace", kRegexSpace},
-    {"kRegexWord", kRegexWord},
-    {"kRegexDigit", kRegexDigit},
     {"kWordOfWhitespace", kWordOfWhitespace},
     {"kSpaceOfWhitespace", kSpaceOfWhitespace},
     {"kWhiteSpace", kWhiteSpace},
