@@ -35,12 +35,12 @@ endif()
 if(TARGET accelerate_tokenizers)
   set(live_tokenizers "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tokenizers/live_test.py")
   # Real tokenizers are fetched once for those that need them.
-  foreach(kind fetch components fortunes stress random folders sentencepiece)
+  foreach(kind fetch components fortunes stress random folders sections sentencepiece)
     add_test(NAME tokenizers.live.${kind} COMMAND ${live_tokenizers} ${kind} "${PROJECT_BINARY_DIR}")
     set_tests_properties(tokenizers.live.${kind} PROPERTIES TIMEOUT 3000 COST 30 SKIP_RETURN_CODE 77 LABELS "tokenizers;live"
                          FIXTURES_REQUIRED real_tokenizers)
   endforeach()
-  set_tests_properties(tokenizers.live.components PROPERTIES FIXTURES_REQUIRED "")
+  set_tests_properties(tokenizers.live.components tokenizers.live.sections PROPERTIES FIXTURES_REQUIRED "")
   set_tests_properties(tokenizers.live.fetch PROPERTIES COST 60 FIXTURES_REQUIRED "" FIXTURES_SETUP real_tokenizers)
   add_test(NAME hub.live COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/reference/hub_cache_live.py"
                                  $<TARGET_FILE:hub_cache_probe>)

@@ -38,6 +38,7 @@ void AddedVocabulary::add(const AddedToken& token, std::uint32_t id) {
   if (token.content.empty()) return;
   by_id_[id] = token;
   ids_[token.content] = id;
+  if (token.special) special_.insert(token.content);
 }
 
 void AddedVocabulary::prepare(const Normalizer* normalizer) {
@@ -55,8 +56,8 @@ void AddedVocabulary::prepare(const Normalizer* normalizer) {
 }
 
 // Finds the leftmost token first, and the longest of several that begin at the same place.
-std::vector<Found> AddedVocabulary::cut(std::string_view text, bool is_normalized) const {
-  const Finder& finder = is_normalized ? normalized_ : raw_;
+std::vector<Found> AddedVocabulary::cut(std::string_view text, const Search& search) const {
+  const Finder& finder = search.is_normalized ? normalized_ : raw_;
   std::vector<Found> parts;
   const auto size = static_cast<std::uint32_t>(text.size());
   std::uint32_t done = 0;
@@ -70,7 +71,9 @@ std::vector<Found> AddedVocabulary::cut(std::string_view text, bool is_normalize
       found = {{at, at + static_cast<std::uint32_t>(bytes)}, id};
     });
     at = found.id == kNoId ? at + 1 : found.range.end;
-    if (found.id == kNoId || !extend(text, found.id, done, found.range)) continue;
+    if (found.id == kNoId) continue;
+    if (!search.keeps_special && is_special(by_id_.at(found.id).content)) continue;
+    if (!extend(text, found.id, done, found.range)) continue;
     if (done < found.range.begin) parts.push_back({{done, found.range.begin}, kNoId});
     parts.push_back(found);
     done = found.range.end;
@@ -100,19 +103,9 @@ std::uint32_t AddedVocabulary::find(std::string_view content) const {
   return found == ids_.end() ? kNoId : found->second;
 }
 
-const AddedToken* AddedVocabulary::token_of(std::uint32_t id) const {
-  const auto found = by_id_.find(id);
-  return found == by_id_.end() ? nullptr : &found->second;
-}
-
 const std::string* AddedVocabulary::text_of(std::uint32_t id) const {
   const auto found = texts_.find(id);
   return found == texts_.end() ? nullptr : &found->second;
-}
-
-bool AddedVocabulary::is_special(std::string_view content) const {
-  const auto* token = token_of(find(content));
-  return token != nullptr && token->special;
 }
 
 }  // namespace accelerate::detail

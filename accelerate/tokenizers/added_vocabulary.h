@@ -23,6 +23,12 @@ struct Found {
   std::uint32_t id;
 };
 
+/// Which tokens cut() looks for.
+struct Search {
+  bool is_normalized = false;  ///< Those of normalized text; else those of the original text.
+  bool keeps_special = true;   ///< Without it, special tokens are text.
+};
+
 class AddedVocabulary {
  public:
   /// Adds `token` under `id`, in place of a token that had this id. Ignores an empty token.
@@ -30,16 +36,18 @@ class AddedVocabulary {
   /// Must be called after add() and before cut().
   void prepare(const Normalizer* normalizer);
 
-  /// Cuts `text` at added tokens. `is_normalized` selects the tokens that are searched for in
-  /// normalized text; without it, the tokens that are searched for in the original.
-  [[nodiscard]] std::vector<Found> cut(std::string_view text, bool is_normalized) const;
+  /// Cuts `text` at added tokens.
+  [[nodiscard]] std::vector<Found> cut(std::string_view text, const Search& search) const;
 
   [[nodiscard]] std::uint32_t find(std::string_view content) const;
-  [[nodiscard]] const AddedToken* token_of(std::uint32_t id) const;
   /// Returns the text that is searched for: the token's content, normalized if the token asks for
   /// it. nullptr if no token has this id.
   [[nodiscard]] const std::string* text_of(std::uint32_t id) const;
-  [[nodiscard]] bool is_special(std::string_view content) const;
+  /// Whether a token of this content was ever added as special: adding it again as an ordinary
+  /// token does not change that, as in the original.
+  [[nodiscard]] bool is_special(std::string_view content) const {
+    return special_.contains(content);
+  }
   [[nodiscard]] const std::map<std::uint32_t, AddedToken>& tokens() const { return by_id_; }
 
  private:
@@ -54,6 +62,7 @@ class AddedVocabulary {
   std::map<std::uint32_t, AddedToken> by_id_;
   std::map<std::uint32_t, std::string> texts_;
   std::map<std::string, std::uint32_t, std::less<>> ids_;
+  std::set<std::string, std::less<>> special_;
   Finder raw_, normalized_;
 };
 

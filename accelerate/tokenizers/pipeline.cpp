@@ -9,7 +9,8 @@ namespace {
 
 class Run {
  public:
-  Run(const Pipeline& pipeline, Scratch& scratch) : pipeline_(pipeline), scratch_(scratch) {}
+  Run(const Pipeline& pipeline, Scratch& scratch, bool splits_special)
+      : pipeline_(pipeline), scratch_(scratch), splits_special_(splits_special) {}
 
   Encoding run(std::string_view text) {
     const std::size_t likely = text.size() / 3 + 8;
@@ -17,7 +18,7 @@ class Run {
     encoding_.tokens.reserve(likely);
     encoding_.offsets.reserve(likely);
     encoding_.words.reserve(likely);
-    for (const auto& [range, id] : pipeline_.added.cut(text, /*is_normalized=*/false)) {
+    for (const auto& [range, id] : cut(text, /*is_normalized=*/false)) {
       const auto part = text.substr(range.begin, range.size());
       if (id != kNoId) {
         add(id, part, {range.begin, range.end});
@@ -31,11 +32,16 @@ class Run {
   }
 
  private:
+  [[nodiscard]] std::vector<Found> cut(std::string_view text, bool is_normalized) const {
+    return pipeline_.added.cut(text,
+                               {.is_normalized = is_normalized, .keeps_special = !splits_special_});
+  }
+
   // Tokenizes the text between tokens that were found before normalization.
   void run_between(std::string_view part, std::size_t first_byte) {
     AlignedText text(part, first_byte);
     if (pipeline_.normalizer != nullptr) pipeline_.normalizer->apply(text);
-    const auto parts = pipeline_.added.cut(text.view(), /*is_normalized=*/true);
+    const auto parts = cut(text.view(), /*is_normalized=*/true);
     if (parts.size() == 1 && parts[0].id == kNoId) return run_plain(text, parts[0].range);
     for (const auto& [range, id] : parts) {
       if (id != kNoId) {
@@ -96,6 +102,7 @@ class Run {
 
   const Pipeline& pipeline_;
   Scratch& scratch_;
+  bool splits_special_;
   Encoding encoding_;
   std::vector<PieceToken> tokens_;
   std::int32_t word_ = 0;
@@ -104,8 +111,8 @@ class Run {
 
 }  // namespace
 
-Encoding Pipeline::tokenize(std::string_view text, Scratch& scratch) const {
-  return Run(*this, scratch).run(text);
+Encoding Pipeline::tokenize(std::string_view text, Scratch& scratch, bool splits_special) const {
+  return Run(*this, scratch, splits_special).run(text);
 }
 
 std::unique_ptr<Scratch> ScratchPool::take(const Model& model) {

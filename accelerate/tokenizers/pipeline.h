@@ -36,8 +36,10 @@ struct Pipeline {
   std::unique_ptr<Decoder> decoder;
   AddedVocabulary added;
 
-  /// Returns the tokens of `text` (UTF-8), with offsets in bytes.
-  [[nodiscard]] Encoding tokenize(std::string_view text, Scratch& scratch) const;
+  /// Returns the tokens of `text` (UTF-8), with offsets in bytes. `splits_special`: special tokens
+  /// in the text are text.
+  [[nodiscard]] Encoding tokenize(std::string_view text, Scratch& scratch,
+                                  bool splits_special = false) const;
 };
 
 }  // namespace accelerate::detail

@@ -29,6 +29,8 @@ struct Tokenizer::Shared {
   std::string source;
 
   [[nodiscard]] Encoding tokenize(std::string_view text, const EncodeOptions& options) const;
+  [[nodiscard]] Encoding tokenize(std::span<const std::string> words,
+                                  const EncodeOptions& options) const;
 };
 
 namespace {
@@ -119,13 +121,25 @@ Encoding Tokenizer::Shared::tokenize(std::string_view text, const EncodeOptions&
                      " bytes was given; allowed are fewer than 4 GiB");
   }
   auto scratch = scratches.take(*pipeline.model);
-  Encoding encoding = pipeline.tokenize(text, *scratch);
+  Encoding encoding = pipeline.tokenize(text, *scratch, options.split_special_tokens);
   scratches.give_back(std::move(scratch));
   if (!is_plain && !options.offsets_in_bytes) count_in_code_points(text, encoding);
   return encoding;
 }
 
-Encoding Tokenizer::encode_unpadded(const TextInput& input, const EncodeOptions& options) const {
+Encoding Tokenizer::Shared::tokenize(std::span<const std::string> words,
+                                     const EncodeOptions& options) const {
+  Encoding whole;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    Encoding word = tokenize(std::string_view(words[i]), options);
+    std::ranges::fill(word.words, static_cast<std::int32_t>(i));
+    detail::append(whole, std::move(word));
+  }
+  return whole;
+}
+
+template <typename Input>
+Encoding Tokenizer::encode_unpadded(const Input& input, const EncodeOptions& options) const {
   std::vector<Encoding> texts;
   texts.push_back(shared_->tokenize(input.text, options));
   if (input.pair) {
@@ -177,8 +191,9 @@ Encoding Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
   return encode(TextInput{text}, options);
 }
 
-std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextInput> inputs,
-                                              const EncodeOptions& options) const {
+template <typename Input>
+std::vector<Encoding> Tokenizer::encode_all(std::span<const Input> inputs,
+                                            const EncodeOptions& options) const {
   std::vector<Encoding> batch(inputs.size());
   std::atomic<std::size_t> next = 0;
   std::vector<std::exception_ptr> failures(std::clamp<std::size_t>(
@@ -202,6 +217,16 @@ std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextInput> inputs,
   }
   if (padding_) detail::pad(batch, *padding_);
   return batch;
+}
+
+std::vector<Encoding> Tokenizer::encode_batch(std::span<const TextInput> inputs,
+                                              const EncodeOptions& options) const {
+  return encode_all(inputs, options);
+}
+
+std::vector<Encoding> Tokenizer::encode_words(std::span<const WordsInput> inputs,
+                                              const EncodeOptions& options) const {
+  return encode_all(inputs, options);
 }
 
 std::string Tokenizer::decode(std::span<const std::uint32_t> ids, bool skip_special_tokens) const {

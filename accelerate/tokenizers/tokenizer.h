@@ -25,8 +25,17 @@ struct TextInput {
   std::optional<std::string_view> pair = std::nullopt;
 };
 
+/// A text or a pair of texts as words, which were cut before. Each word is tokenized by itself: its
+/// tokens have the number of the word, and offsets that count from where the word begins.
+struct WordsInput {
+  std::span<const std::string> text;
+  std::optional<std::span<const std::string>> pair = std::nullopt;
+};
+
 struct EncodeOptions {
   bool add_special_tokens = true;
+  /// Cuts special tokens in a text like any other text, instead of finding them.
+  bool split_special_tokens = false;
   bool strict = false;            ///< Throws for malformed UTF-8, instead of using U+FFFD.
   bool offsets_in_bytes = false;  ///< Else in code points, as Python counts.
 };
@@ -50,6 +59,10 @@ class Tokenizer {
   [[nodiscard]] Encoding encode(std::string_view text, const EncodeOptions& options = {}) const;
   /// Encodes several texts, on all cores that this process may use, and pads them together.
   [[nodiscard]] std::vector<Encoding> encode_batch(std::span<const TextInput> inputs,
+                                                   const EncodeOptions& options = {}) const;
+
+  /// Encodes texts whose words were cut before, as encode_batch() does.
+  [[nodiscard]] std::vector<Encoding> encode_words(std::span<const WordsInput> inputs,
                                                    const EncodeOptions& options = {}) const;
 
   [[nodiscard]] std::string decode(std::span<const std::uint32_t> ids,
@@ -81,8 +94,11 @@ class Tokenizer {
  private:
   struct Shared;
   explicit Tokenizer(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
-  [[nodiscard]] Encoding encode_unpadded(const TextInput& input,
-                                         const EncodeOptions& options) const;
+  template <typename Input>
+  [[nodiscard]] Encoding encode_unpadded(const Input& input, const EncodeOptions& options) const;
+  template <typename Input>
+  [[nodiscard]] std::vector<Encoding> encode_all(std::span<const Input> inputs,
+                                                 const EncodeOptions& options) const;
   [[nodiscard]] Encoding process(std::vector<Encoding> texts, bool adds_special_tokens) const;
   [[nodiscard]] std::uint32_t next_id() const;
 

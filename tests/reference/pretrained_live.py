@@ -18,7 +18,7 @@ import warnings
 
 import sentencepiece
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from tokenizers_live import stress
 
 WORDS = "the quick brown fox doesn't jump over 12 lazy dogs, cafés or naïve ones; it's 1234 times 你好 the fox's end.".split()
@@ -35,9 +35,11 @@ class Probe:
         return json.loads(self.process.stdout.readline())
 
 
-def train(model, trainer, pre_tokenizer):
+def train(model, trainer, pre_tokenizer, normalizer=None):
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizer
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
     tokenizer.train_from_iterator(TEXT, trainer)
     return json.loads(tokenizer.to_str())["model"]
 
@@ -48,11 +50,20 @@ def write(folder, name, value):
     (folder / name).write_text(text, encoding="utf-8")
 
 
-def older_bert(folder, **config):
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+def older_bert(folder, special=("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), **config):
+    special = list(special)
     model = train(models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer(vocab_size=200, special_tokens=special, show_progress=False),
                   pre_tokenizers.BertPreTokenizer())
     write(folder, "vocab.txt", "\n".join(sorted(model["vocab"], key=model["vocab"].get)) + "\n")
+    write(folder, "tokenizer_config.json", config)
+
+
+def older_ends(folder, special, normalizer, pre_tokenizer, **config):
+    trainer = trainers.BpeTrainer(vocab_size=400, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                                  end_of_word_suffix="</w>", show_progress=False)
+    model = train(models.BPE(end_of_word_suffix="</w>"), trainer, pre_tokenizer, normalizer)
+    write(folder, "vocab.json", model["vocab"])
+    write(folder, "merges.txt", "#version: 0.2\n" + "\n".join(" ".join(merge) for merge in model["merges"]) + "\n")
     write(folder, "tokenizer_config.json", config)
 
 
@@ -91,6 +102,18 @@ def make_older(root):
     older_bytes(root / "bart", special, tokenizer_class="BartTokenizer", add_prefix_space=True, trim_offsets=False)
     older_bytes(root / "qwen2", ["<|endoftext|>", "<|im_start|>"], tokenizer_class="Qwen2Tokenizer",
                 additional_special_tokens=["<|im_start|>"])
+    older_bytes(root / "codegen", ["<|endoftext|>"], tokenizer_class="CodeGenTokenizer")
+    older_bytes(root / "gpt_neox", ["<|endoftext|>", "<|padding|>"], tokenizer_class="GPTNeoXTokenizer")
+    older_bytes(root / "blenderbot", special, tokenizer_class="BlenderbotTokenizer")
+    older_bytes(root / "deberta", ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"], tokenizer_class="DebertaTokenizer")
+    older_ends(root / "clip", ["<|startoftext|>", "<|endoftext|>"], normalizers.Lowercase(), pre_tokenizers.ByteLevel(False),
+               tokenizer_class="CLIPTokenizer", model_max_length=77)
+    older_ends(root / "openai_gpt", ["<unk>"], normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(),
+               tokenizer_class="OpenAIGPTTokenizer")
+    older_ends(root / "herbert", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], normalizers.BertNormalizer(lowercase=False, strip_accents=False),
+               pre_tokenizers.BertPreTokenizer(), tokenizer_class="HerbertTokenizer")
+    older_bert(root / "mpnet", ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"], tokenizer_class="MPNetTokenizer")
+    older_bert(root / "funnel", ["<pad>", "<unk>", "<cls>", "<sep>", "<mask>", "<s>", "</s>"], tokenizer_class="FunnelTokenizer")
     sentencepiece_model(root / "llama", "tokenizer.model", "bpe", vocab_size=400, byte_fallback=True, normalization_rule_name="identity")
     write(root / "llama", "tokenizer_config.json", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "pad_token": "<unk>"})
     sentencepiece_model(root / "t5", "spiece.model", "unigram", vocab_size=150, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
@@ -113,37 +136,87 @@ def about(tokenizer):
             "all_special_tokens": [str(token) for token in tokenizer.all_special_tokens], "all_special_ids": tokenizer.all_special_ids,
             "vocab_size": tokenizer.vocab_size, "size": len(tokenizer),
             "added": {str(key): described(value) for key, value in tokenizer.added_tokens_decoder.items()},
-            "model_max_length": None if limit > 1e20 else limit, "padding_side": tokenizer.padding_side,
+            "model_max_length": None if limit > 1e20 else limit, "padding_side": tokenizer.padding_side, "truncation_side": tokenizer.truncation_side,
             "pad_token_id": tokenizer.pad_token_id, "model_input_names": tokenizer.model_input_names,
             "single": tokenizer.num_special_tokens_to_add(), "pair": tokenizer.num_special_tokens_to_add(True)}
 
 
 def random_call(draw, texts):
-    count = draw.randint(1, 4)
-    request = {"text": draw.choice(texts) if draw.random() < 0.3 else [draw.choice(texts) for _ in range(count)]}
+    splits, count = draw.random() < 0.3, None if draw.random() < 0.3 else draw.randint(1, 4)
+
+    def some():
+        one = (lambda: draw.choice(texts).split(" ")[: draw.randint(0, 12)]) if splits else (lambda: draw.choice(texts))
+        return one() if count is None else [one() for _ in range(count)]
+
+    request = {"text": some()} | ({"is_split_into_words": True} if splits else {})
     if draw.random() < 0.4:
-        request["text_pair"] = draw.choice(texts) if isinstance(request["text"], str) else [draw.choice(texts) for _ in request["text"]]
+        request["text_pair"] = some()
+    if draw.random() < 0.15:
+        request["text_target"] = some()
+        if draw.random() < 0.3:
+            request["text_pair_target"] = some()
+        if draw.random() < 0.3:
+            request["max_target_length"] = draw.randint(6, 20)
+        if draw.random() < 0.3:
+            del request["text"]
     for key, chance, choices in (("truncation", 0.6, [True, True, False, "only_first", "longest_first", "do_not_truncate"]),
                                  ("padding", 0.5, [True, False, "longest", "max_length", "do_not_pad"]),
                                  ("max_length", 0.6, list(range(5, 60))), ("stride", 0.3, [0, 1, 2]), ("add_special_tokens", 0.2, [False]),
                                  ("pad_to_multiple_of", 0.2, [8, 5]), ("padding_side", 0.2, ["left", "right"]),
-                                 ("return_overflowing_tokens", 0.3, [True]), ("return_special_tokens_mask", 0.3, [True])):
+                                 ("return_overflowing_tokens", 0.3, [True]), ("return_special_tokens_mask", 0.3, [True]),
+                                 ("return_length", 0.1, [True]), ("split_special_tokens", 0.15, [True, False])):
         if draw.random() < chance:
             request[key] = draw.choice(choices)
+    if "text_target" in request and "text" in request:
+        request.pop("return_overflowing_tokens", None)  # Rows of labels would not be rows of texts.
     return request
 
 
 def call(tokenizer, request):
     try:
-        batch = dict(tokenizer(**request, return_offsets_mapping=True))
+        encoding = tokenizer(**request, return_offsets_mapping=True)
+        batch = dict(encoding)
     except BaseException as error:  # A panic of Rust is no Exception.
         if isinstance(error, KeyboardInterrupt):
             raise
         return {"error": str(error)}
-    if isinstance(request["text"], str) and not request.get("return_overflowing_tokens"):
+    if is_single(request) and not request.get("return_overflowing_tokens"):
         batch = {key: [value] for key, value in batch.items()}
+    if "length" in batch:
+        batch["length"] = [row if isinstance(row, list) else [row] for row in batch["length"]]
     batch["offset_mapping"] = [[list(pair) for pair in row] for row in batch["offset_mapping"]]
+    for name in ("word_ids", "sequence_ids"):
+        batch[name] = [getattr(encoding, name)(row) for row in range(len(encoding.encodings))]
     return batch
+
+
+def is_single(request):
+    text = request.get("text", request.get("text_target"))
+    return isinstance(text, str) or request.get("is_split_into_words", False) and not (text and isinstance(text[0], list))
+
+
+def aligned(encoding, labels, all_tokens):
+    """What recipes of token classification do by hand."""
+    rows = []
+    for row in range(len(encoding.encodings)):
+        sample = encoding.get("overflow_to_sample_mapping", range(row + 1))[row]
+        before, found = None, []
+        for word, sequence in zip(encoding.word_ids(row), encoding.sequence_ids(row)):
+            word = word if sequence == 0 else None
+            found.append(-100 if word is None or word == before and not all_tokens else labels[sample][word])
+            before = word
+        rows.append(found)
+    return rows
+
+
+def ways(encoding):
+    found = []
+    for row, one in enumerate(encoding.encodings):
+        found += [[one.token_to_word(token), one.token_to_sequence(token)] for token in range(len(one.ids))]
+        for i in range(6):
+            span = one.word_to_chars(i)
+            found.append([span and list(span), encoding.char_to_word(row, i)])
+    return found
 
 
 class Comparison:
@@ -170,6 +243,27 @@ class Comparison:
         for text in texts[:calls]:
             self.check_decoding(tokenizer, tokenizer(text)["input_ids"])
 
+    def check_words(self, tokenizer, texts, draw, calls):
+        for _ in range(calls):
+            rows = [draw.choice(texts).split(" ")[:20] for _ in range(draw.randint(1, 4))]
+            request = {"text": rows, "is_split_into_words": True}
+            if draw.random() < 0.6:
+                request |= {"truncation": "only_first", "max_length": draw.randint(8, 20), "return_overflowing_tokens": draw.random() < 0.5,
+                            "stride": draw.randint(0, 2)}
+            if draw.random() < 0.3:
+                request["text_pair"] = [["the", "fox"] for _ in rows]
+            labels = [[draw.randint(0, 8) for _ in row] for row in rows]
+            for all_tokens in (False, True):
+                try:
+                    encoding = tokenizer(**request)
+                except BaseException as error:
+                    if isinstance(error, KeyboardInterrupt):
+                        raise
+                    want = {"error": str(error)}
+                else:
+                    want = {"labels": aligned(encoding, labels, all_tokens), "ways": ways(encoding)}
+                self.check(request, want, self.probe.ask(align={"call": request, "labels": labels, "all_tokens": all_tokens}))
+
     def check_decoding(self, tokenizer, ids):
         for skip in (False, True):
             for clean in (None, False, True):
@@ -189,7 +283,12 @@ class Comparison:
                 want = {"error": str(error)}
             self.check(options, want, self.probe.ask(pad={"columns": columns} | options))
 
-    def check_saved(self, texts, target):
+    def check_saved(self, tokenizer, texts, target):
+        # A token that was special once is skipped for good, whatever it is added as later.
+        for special in (True, False):
+            tokenizer.add_tokens(["<once>"], special_tokens=special)
+            self.probe.ask(add_tokens=["<once>"], special=special)
+        self.check_decoding(tokenizer, tokenizer("the <once> fox")["input_ids"])
         self.check("add_tokens", {"": 2}, {"": self.probe.ask(add_tokens=["<new one>", "zzyzx"])})
         self.probe.ask(save=str(target))
         with warnings.catch_warnings():
@@ -211,8 +310,9 @@ def compare(probe, folder, args, scratch):
     texts = TEXT[:20] + list(stress(150, args.seed, tokenizer.all_special_tokens)) + ["", " ", "a  b", " x"]
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     comparison.run(tokenizer, texts, draw, args.calls)
+    comparison.check_words(tokenizer, texts, draw, args.calls // 3)
     comparison.check_pad(tokenizer, texts, draw)
-    comparison.check_saved(texts, scratch / f"saved_{folder.name}")
+    comparison.check_saved(tokenizer, texts, scratch / f"saved_{folder.name}")
     return comparison
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares tokenizers with the originals in Python, and asserts how much was compared.
 
-usage: live_test.py fetch|components|fortunes|stress|random|folders|sentencepiece BUILD
+usage: live_test.py fetch|components|fortunes|stress|random|folders|sections|sentencepiece BUILD
 
 fetch          gets the real tokenizers, and writes a tokenizer.json of each: the others read them
 components     one small tokenizer.json for each component and set of options
@@ -9,6 +9,7 @@ fortunes       every line of the fortunes files through real tokenizers
 stress         generated lines that are hard to cut through real tokenizers
 random         the same with a new seed in each round, through random components too: for five seconds, extended for a minute
 folders        folders as AutoTokenizer opens, calls and saves them
+sections       the sections `padding` and `truncation` beside tokenizer_config.json
 sentencepiece  SentencePiece models, with SentencePiece itself as the oracle
 
 With ACCELERATE_TEST_EXTENDED=1 in full (20,000 generated lines for each real tokenizer), otherwise a part. Exits 77 where
@@ -137,7 +138,14 @@ def folders(build, scratch):
     real = real_tokenizers(build)
     words = [word for name in ("minilm", "gpt2", "qwen") for word in ("--folder", real / name)]
     compared, count = run("pretrained_live.py", build / "tests" / "pretrained_probe", "--calls", 300 if EXTENDED else 30, *words)
-    assert compared == 29 and count > 5_000, (compared, count)
+    assert compared == 47 and count > 5_000, (compared, count)
+    return count
+
+
+def sections(build, scratch):
+    folders = 1000 if EXTENDED else 60
+    compared, count = run("sections_live.py", build / "tests" / "pretrained_probe", "--folders", folders)
+    assert compared == 1 and count > 4 * folders, (compared, count)
     return count
 
 
@@ -145,9 +153,10 @@ def sentencepiece(build, scratch):
     real = real_tokenizers(build)
     models = [real / name / "tokenizer.model" for name in ("mistral_v1", "mistral_v3")]
     texts = 5_000 if EXTENDED else 300
-    compared, count = run("sentencepiece_live.py", build / "tests" / "pretrained_probe", *models, "--stress", texts,
+    made = 100 if EXTENDED else 20
+    compared, count = run("sentencepiece_live.py", build / "tests" / "pretrained_probe", *models, "--made", made, "--stress", texts,
                           *lines_of([file for file in fortune_files() if EXTENDED or file.name in ("debian", "science")]))
-    assert compared == 2 and count > 2 * texts, (compared, count)
+    assert compared == 2 + made and count > compared * texts, (compared, count)
     return count
 
 
@@ -158,7 +167,7 @@ def main():
     except ImportError as error:
         skip(f"the originals are missing: {error}")
     kinds = {"fetch": fetch, "components": components, "fortunes": fortunes, "stress": stress, "random": random_rounds,
-             "folders": folders, "sentencepiece": sentencepiece}
+             "folders": folders, "sections": sections, "sentencepiece": sentencepiece}
     with tempfile.TemporaryDirectory() as scratch:
         print(f"{kind}: {kinds[kind](build, pathlib.Path(scratch))}" + ("" if kind == "fetch" else " compared, none differs"))
 

@@ -15,6 +15,15 @@ void PrefixTree::add(std::string_view word, std::uint32_t id) {
   if (node != 0) ids_[node] = id;
 }
 
+void PrefixTree::remove(std::string_view word) {
+  std::uint32_t node = 0;
+  for (const char byte : word) {
+    node = child(node, static_cast<unsigned char>(byte));
+    if (node == kNoId) return;
+  }
+  ids_[node] = kNoId;
+}
+
 std::uint32_t PrefixTree::make_child(std::uint32_t node, unsigned char byte) {
   if (const std::uint32_t there = child(node, byte); there != kNoId) return there;
   const auto made = static_cast<std::uint32_t>(ids_.size());

@@ -17,6 +17,8 @@ class PrefixTree {
   /// Replaces all words by the words of `table`.
   void build(const WordTable& table);
   void add(std::string_view word, std::uint32_t id);
+  /// Forgets a word that was added.
+  void remove(std::string_view word);
 
   /// Calls `visit(bytes, id)` for every word that `text` begins with, shortest first.
   template <typename Visit>

@@ -34,6 +34,7 @@ class Unigram : public Model {
     }
     if (json.boolean("byte_fallback", false)) find_bytes();
     tree_.build(vocabulary_.words());
+    if (const auto unmatched = json.find("unmatched")) forget(*unmatched);
   }
 
   [[nodiscard]] std::unique_ptr<Scratch> scratch() const override {
@@ -62,6 +63,18 @@ class Unigram : public Model {
       pair.refuse("holds '" + std::string(parts[0].text()) + "', which is there already");
     }
     scores_.push_back(parts[1].number());
+  }
+
+  // Lets texts not match the tokens of these ids. A key of ours, for pieces that SentencePiece knows
+  // by their ids alone; Python's reader passes over it.
+  void forget(const JsonView& ids) {
+    is_unmatched_.resize(scores_.size());
+    ids.each([&](const JsonView& id) {
+      const auto word = vocabulary_.word_of(id.id());
+      if (!word) ids.refuse("holds " + std::to_string(id.id()) + ", which is the id of no token");
+      tree_.remove(*word);
+      is_unmatched_[id.id()] = true;
+    });
   }
 
   void find_bytes() {
@@ -115,6 +128,7 @@ class Unigram : public Model {
   void append(std::string_view text, PieceToken token, std::vector<PieceToken>& out) const {
     const auto part = text.substr(token.begin, token.end - token.begin);
     token.id = vocabulary_.find(part);
+    if (token.id != kNoId && !is_unmatched_.empty() && is_unmatched_[token.id]) token.id = kNoId;
     const auto is_token = [&](char byte) {
       return bytes_[static_cast<unsigned char>(byte)] != kNoId;
     };
@@ -132,6 +146,7 @@ class Unigram : public Model {
   double lowest_ = 0;
   std::uint32_t unknown_ = kNoId;
   bool falls_back_ = false;
+  std::vector<bool> is_unmatched_;  // By id; empty if texts match every token.
   std::array<std::uint32_t, 256> bytes_{};
   PrefixTree tree_;
 };

@@ -53,6 +53,13 @@ const Encoding& BatchEncoding::encoding(std::size_t row) const {
                    std::to_string(encodings_.size()) + " rows");
 }
 
+const Encoding& BatchEncoding::encoding_with(std::size_t row, std::size_t token) const {
+  const Encoding& all = encoding(row);
+  if (token < all.size()) return all;
+  throw UsageError("token " + std::to_string(token) + " was asked for; row " + std::to_string(row) +
+                   " has " + std::to_string(all.size()));
+}
+
 const std::vector<std::string>& BatchEncoding::tokens(std::size_t row) const {
   return encoding(row).tokens;
 }
@@ -74,11 +81,7 @@ std::optional<std::size_t> BatchEncoding::char_to_token(std::size_t row, std::ui
 }
 
 std::optional<Offsets> BatchEncoding::token_to_chars(std::size_t row, std::size_t token) const {
-  const Encoding& all = encoding(row);
-  if (token >= all.size()) {
-    throw UsageError("token " + std::to_string(token) + " was asked for; row " +
-                     std::to_string(row) + " has " + std::to_string(all.size()));
-  }
+  const Encoding& all = encoding_with(row, token);
   if (all.sequences[token] == kNone) return std::nullopt;
   return all.offsets[token];
 }
@@ -93,6 +96,69 @@ std::optional<std::pair<std::size_t, std::size_t>> BatchEncoding::word_to_tokens
     found->second = i + 1;
   }
   return found;
+}
+
+std::optional<std::int32_t> BatchEncoding::token_to_sequence(std::size_t row,
+                                                             std::size_t token) const {
+  const std::int32_t sequence = encoding_with(row, token).sequences[token];
+  return sequence == kNone ? std::nullopt : std::optional(sequence);
+}
+
+std::optional<std::int32_t> BatchEncoding::token_to_word(std::size_t row, std::size_t token) const {
+  const std::int32_t word = encoding_with(row, token).words[token];
+  return word == kNone ? std::nullopt : std::optional(word);
+}
+
+std::optional<Offsets> BatchEncoding::word_to_chars(std::size_t row, std::int32_t word,
+                                                    std::int32_t sequence) const {
+  const auto tokens = word_to_tokens(row, word, sequence);
+  if (!tokens) return std::nullopt;
+  const auto& offsets = encoding(row).offsets;
+  return Offsets{offsets[tokens->first].begin, offsets[tokens->second - 1].end};
+}
+
+std::optional<std::int32_t> BatchEncoding::char_to_word(std::size_t row, std::uint32_t character,
+                                                        std::int32_t sequence) const {
+  const auto token = char_to_token(row, character, sequence);
+  return token ? token_to_word(row, *token) : std::nullopt;
+}
+
+namespace {
+
+BatchEncoding::Row aligned(const Encoding& tokens, const BatchEncoding::Row& labels,
+                           const LabelAlignment& alignment) {
+  BatchEncoding::Row row(tokens.size(), alignment.ignored);
+  std::int32_t before = kNone;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int32_t word = tokens.sequences[i] == 0 ? tokens.words[i] : kNone;
+    const bool is_first = word != before;
+    before = word;
+    if (word == kNone || !(is_first || alignment.all_tokens)) continue;
+    if (static_cast<std::size_t>(word) >= labels.size())
+      throw UsageError("the word " + std::to_string(word) + " has no label: its text has " +
+                       std::to_string(labels.size()) +
+                       " labels. One label a word is needed; give the texts as words with "
+                       "is_split_into_words");
+    row[i] = labels[static_cast<std::size_t>(word)];
+  }
+  return row;
+}
+
+}  // namespace
+
+BatchEncoding::Column BatchEncoding::align_labels(const Column& labels,
+                                                  const LabelAlignment& alignment) const {
+  const std::size_t texts =
+      samples_.empty() ? encodings_.size() : static_cast<std::size_t>(samples_.back()) + 1;
+  if (labels.size() != texts)
+    throw UsageError("there are labels of " + std::to_string(labels.size()) + " texts, and " +
+                     std::to_string(texts) + " texts were encoded; each needs a row of labels");
+  Column column;
+  for (std::size_t row = 0; row < encodings_.size(); ++row) {
+    const std::size_t text = samples_.empty() ? row : static_cast<std::size_t>(samples_[row]);
+    column.push_back(aligned(encodings_[row], labels[text], alignment));
+  }
+  return column;
 }
 
 }  // namespace accelerate

@@ -13,6 +13,14 @@
 
 namespace accelerate {
 
+/// How the labels of words become labels of tokens.
+struct LabelAlignment {
+  /// Every token of a word has the word's label; else its first token alone.
+  bool all_tokens = false;
+  /// The label of all other tokens, which losses and metrics leave out.
+  std::int64_t ignored = -100;
+};
+
 /// Named columns, in the order of insertion: "input_ids", perhaps "token_type_ids",
 /// "attention_mask" and others that were asked for. A value type without LibTorch; the collators in
 /// datasets/ make tensors of it.
@@ -59,12 +67,31 @@ class BatchEncoding {
   /// Tokens [first, last) of a word; nullopt if it has none.
   [[nodiscard]] std::optional<std::pair<std::size_t, std::size_t>> word_to_tokens(
       std::size_t row, std::int32_t word, std::int32_t sequence = 0) const;
+  /// The text of a token, as sequence_ids() gives it; nullopt for special tokens.
+  [[nodiscard]] std::optional<std::int32_t> token_to_sequence(std::size_t row,
+                                                              std::size_t token) const;
+  [[nodiscard]] std::optional<std::int32_t> token_to_word(std::size_t row, std::size_t token) const;
+  /// The characters of a word; nullopt if it has no tokens. Of texts that were given as words they
+  /// count from where the word begins.
+  [[nodiscard]] std::optional<Offsets> word_to_chars(std::size_t row, std::int32_t word,
+                                                     std::int32_t sequence = 0) const;
+  [[nodiscard]] std::optional<std::int32_t> char_to_word(std::size_t row, std::uint32_t character,
+                                                         std::int32_t sequence = 0) const;
+  /// Returns one label a token for texts that were given as words (is_split_into_words): the label
+  /// of its word at the first token of each word, `ignored` at the other tokens, at special tokens
+  /// and in the second text of a pair. `labels` has one row a text and one label a word; rows of
+  /// overflowing tokens find their text by overflow_to_sample_mapping(). Throws UsageError for
+  /// another number of rows, and for a word without a label.
+  [[nodiscard]] Column align_labels(const Column& labels,
+                                    const LabelAlignment& alignment = {}) const;
   /// The number of the text that each row comes from; empty without return_overflowing_tokens.
   [[nodiscard]] const Row& overflow_to_sample_mapping() const { return samples_; }
   void set_overflow_to_sample_mapping(Row samples) { samples_ = std::move(samples); }
 
  private:
   [[nodiscard]] const Encoding& encoding(std::size_t row) const;
+  /// Throws UsageError if the row has no such token.
+  [[nodiscard]] const Encoding& encoding_with(std::size_t row, std::size_t token) const;
 
   std::vector<std::pair<std::string, Column>> columns_;
   std::vector<Encoding> encodings_;

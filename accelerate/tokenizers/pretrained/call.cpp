@@ -2,12 +2,14 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/tokenizers/encoding_parts.h"
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
 
@@ -100,7 +102,24 @@ Plan plan_of(const PreTrainedTokenizer& tokenizer, const TokenizerCallOptions& o
   return plan;
 }
 
+// A plan for text_target, which max_target_length limits where max_length limits the texts.
+Plan plan_of_targets(Plan plan, const TokenizerCallOptions& options) {
+  const auto& length = options.max_target_length;
+  if (length && plan.truncation) plan.truncation->max_length = *length;
+  if (length && options.padding.strategy() == Strategy::max_length && plan.padding)
+    plan.padding->length = *length;
+  return plan;
+}
+
+void refuse_words(const Texts& texts) {
+  if (!texts.words()) return;
+  throw UsageError(
+      "lists of words were given as texts. Set is_split_into_words; without it a text is a string");
+}
+
 std::vector<TextInput> inputs_of(const Texts& text, const Texts& pair) {
+  refuse_words(text);
+  refuse_words(pair);
   const bool has_pair = !pair.all().empty() || pair.is_batch();
   if (has_pair && (pair.is_batch() != text.is_batch() || pair.all().size() != text.all().size())) {
     throw UsageError("text_pair holds " + std::to_string(pair.all().size()) + " texts" +
@@ -113,6 +132,33 @@ std::vector<TextInput> inputs_of(const Texts& text, const Texts& pair) {
     inputs.push_back({text.all()[i]});
     // As in Python, an empty second text of a single text counts as none.
     if (has_pair && (text.is_batch() || !pair.all()[i].empty())) inputs.back().pair = pair.all()[i];
+  }
+  return inputs;
+}
+
+// Returns texts that were given as words: a list of strings is one of them.
+std::vector<std::span<const std::string>> word_lists_of(const Texts& texts, const char* name) {
+  if (!texts.words() && !texts.is_batch() && !texts.is_none())
+    throw UsageError(std::string(name) +
+                     " is a string, and is_split_into_words was set; allowed are a list of words "
+                     "and a list of such lists");
+  if (texts.is_batch()) return {texts.all()};
+  std::vector<std::span<const std::string>> lists;
+  if (texts.words()) lists.assign(texts.words()->begin(), texts.words()->end());
+  return lists;
+}
+
+std::vector<WordsInput> word_inputs_of(const Texts& text, const Texts& pair) {
+  const auto texts = word_lists_of(text, "text"), pairs = word_lists_of(pair, "text_pair");
+  if (!pair.is_none() && (text.is_batch() != pair.is_batch() || texts.size() != pairs.size()))
+    throw UsageError("text_pair holds " + std::to_string(pairs.size()) +
+                     " lists of words, and there are " + std::to_string(texts.size()) +
+                     " first texts; each text needs one pair, given as the text is");
+  std::vector<WordsInput> inputs;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    inputs.push_back({texts[i]});
+    // As in Python, an empty second text of a single text counts as none.
+    if (!pairs.empty() && (text.words() || !pairs[i].empty())) inputs.back().pair = pairs[i];
   }
   return inputs;
 }
@@ -168,6 +214,45 @@ BatchEncoding columns_of(const std::vector<Encoding>& rows, const PreTrainedToke
   return batch;
 }
 
+void warn_of_length(const PreTrainedTokenizer& tokenizer, const std::vector<Encoding>& rows) {
+  const auto limit = tokenizer.model_max_length();
+  if (!limit || *limit == 0) return;
+  if (std::ranges::none_of(rows, [&](const Encoding& row) { return row.size() > *limit; })) return;
+  get_logger("accelerate.tokenizers")
+      .warning_once("a text has more tokens than the model takes, which are " +
+                    std::to_string(*limit) +
+                    " (model_max_length). The model may fail on it; cut it with truncation");
+}
+
+// What is encoded, and how long it becomes.
+struct Order {
+  const Texts& text;
+  const Texts& pair;
+  const Plan& plan;
+};
+
+BatchEncoding encoded(const PreTrainedTokenizer& tokenizer, const Order& order,
+                      const TokenizerCallOptions& options) {
+  Tokenizer backend = tokenizer.backend_tokenizer();
+  backend.set_truncation(order.plan.truncation);
+  backend.set_padding(order.plan.padding);
+  const EncodeOptions encode{.add_special_tokens = options.add_special_tokens,
+                             .split_special_tokens = options.split_special_tokens.value_or(
+                                 tokenizer.split_special_tokens()),
+                             .strict = options.strict_utf8};
+  auto encodings = options.is_split_into_words
+                       ? backend.encode_words(word_inputs_of(order.text, order.pair), encode)
+                       : backend.encode_batch(inputs_of(order.text, order.pair), encode);
+  BatchEncoding::Row samples;
+  if (options.return_overflowing_tokens) encodings = rows_of(std::move(encodings), samples);
+  if (options.verbose && !order.plan.truncation && !options.max_length)
+    warn_of_length(tokenizer, encodings);
+  BatchEncoding columns = columns_of(encodings, tokenizer, options);
+  BatchEncoding batch(columns.columns(), std::move(encodings));
+  batch.set_overflow_to_sample_mapping(std::move(samples));
+  return batch;
+}
+
 void fill_up(BatchEncoding::Row& row, std::size_t length, std::int64_t value, Side side) {
   if (row.size() >= length) return;
   row.insert(side == Side::right ? row.end() : row.begin(), length - row.size(), value);
@@ -196,18 +281,21 @@ std::optional<std::size_t> padded_length(const PreTrainedTokenizer& tokenizer,
 
 BatchEncoding PreTrainedTokenizer::operator()(const Texts& text,
                                               const TokenizerCallOptions& options) const {
+  if (!options.return_tensors.empty())
+    throw UsageError("return_tensors is '" + std::string(options.return_tensors) +
+                     "'; allowed is none: a BatchEncoding holds integers. Make tensors of it with "
+                     "to_inputs() or a data collator");
+  if (text.is_none() && options.text_target.is_none())
+    throw UsageError("neither a text nor a text_target was given; one of them is needed");
   const Plan plan = plan_of(*this, options);
-  Tokenizer backend = backend_tokenizer();
-  backend.set_truncation(plan.truncation);
-  backend.set_padding(plan.padding);
-  auto encodings = backend.encode_batch(
-      inputs_of(text, options.text_pair),
-      {.add_special_tokens = options.add_special_tokens, .strict = options.strict_utf8});
-  BatchEncoding::Row samples;
-  if (options.return_overflowing_tokens) encodings = rows_of(std::move(encodings), samples);
-  BatchEncoding columns = columns_of(encodings, *this, options);
-  BatchEncoding batch(columns.columns(), std::move(encodings));
-  batch.set_overflow_to_sample_mapping(std::move(samples));
+  BatchEncoding batch;
+  if (!text.is_none()) batch = encoded(*this, {text, options.text_pair, plan}, options);
+  if (options.text_target.is_none()) return batch;
+  BatchEncoding targets = encoded(
+      *this, {options.text_target, options.text_pair_target, plan_of_targets(plan, options)},
+      options);
+  if (text.is_none()) return targets;
+  batch.set("labels", targets.input_ids());
   return batch;
 }
 

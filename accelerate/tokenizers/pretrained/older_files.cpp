@@ -12,6 +12,7 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/tokenizers/pretrained/json_text.h"
+#include "accelerate/tokenizers/pretrained/sentencepiece_rules.h"
 #include "accelerate/tokenizers/pretrained/sentencepiece_tokenizer.h"
 
 namespace accelerate::detail {
@@ -21,6 +22,9 @@ using Json = nlohmann::json;
 
 constexpr char kQwen2Pattern[] =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+constexpr char kClipPattern[] =
+    R"(<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
 
 std::string read_text(const std::filesystem::path& file) {
   const auto content = real_file_system().map(file);
@@ -99,9 +103,24 @@ Json byte_bpe(const std::filesystem::path& folder) {
           {"byte_fallback", false}};
 }
 
+Json split_at(const char* pattern, const char* behavior, bool inverts) {
+  return {{"type", "Split"},
+          {"pattern", {{"Regex", pattern}}},
+          {"behavior", behavior},
+          {"invert", inverts}};
+}
+
+Json bert_normalizer(bool lowercase, const Json& strips_accents, bool cuts_chinese = true) {
+  return {{"type", "BertNormalizer"},
+          {"clean_text", true},
+          {"handle_chinese_chars", cuts_chinese},
+          {"strip_accents", strips_accents},
+          {"lowercase", lowercase}};
+}
+
 class OlderFilesMaker {
  public:
-  OlderFilesMaker(const std::filesystem::path& folder, const TokenizerConfig& config)
+  OlderFilesMaker(const std::filesystem::path& folder, TokenizerConfig& config)
       : folder_(folder), config_(config) {}
 
   std::optional<std::string> run() {
@@ -137,35 +156,46 @@ class OlderFilesMaker {
   }
 
   Json of_vocab_txt() {
-    if (config_.of_class.recipe != Recipe::bert) {
-      refuse("vocab.txt",
-             "BertTokenizer, DistilBertTokenizer, ElectraTokenizer, MobileBertTokenizer and "
-             "LayoutLMTokenizer");
-    }
     const Json vocab = read_vocab_txt(folder_ / "vocab.txt");
-    const std::string cls = config_.token(Role::cls), sep = config_.token(Role::sep);
     const auto accents = config_.values.find("strip_accents");
-    return {{"normalizer",
-             {{"type", "BertNormalizer"},
-              {"clean_text", true},
-              {"handle_chinese_chars", config_.boolean("tokenize_chinese_chars", true)},
-              {"strip_accents", accents == config_.values.end() ? Json() : *accents},
-              {"lowercase", config_.boolean("do_lower_case", true)}}},
+    return {{"normalizer", bert_normalizer(config_.boolean("do_lower_case", true),
+                                           accents == config_.values.end() ? Json() : *accents,
+                                           config_.boolean("tokenize_chinese_chars", true))},
             {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+            {"post_processor", processor_of_words(vocab)},
             {"model",
              {{"type", "WordPiece"},
               {"unk_token", config_.token(Role::unk)},
               {"continuing_subword_prefix", "##"},
               {"max_input_chars_per_word", 100},
               {"vocab", vocab}}},
-            {"post_processor",
-             {{"type", "TemplateProcessing"},
-              {"single", {token_at(cls, 0), text_at("A", 0), token_at(sep, 0)}},
-              {"pair",
-               {token_at(cls, 0), text_at("A", 0), token_at(sep, 0), text_at("B", 1),
-                token_at(sep, 1)}},
-              {"special_tokens", special_tokens(vocab, {cls, sep})}}},
             {"decoder", {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", true}}}};
+  }
+
+  [[nodiscard]] Json processor_of_words(const Json& vocab) const {
+    switch (config_.of_class.recipe) {
+      case Recipe::bert:
+        return classifier_template(vocab, /*type_of_first=*/0);
+      case Recipe::funnel:
+        return classifier_template(vocab, /*type_of_first=*/2);
+      case Recipe::mpnet:
+        return roberta_processing(vocab, {Role::cls, Role::sep}, /*trims=*/true, false);
+      default:
+        refuse("vocab.txt",
+               "BertTokenizer, DistilBertTokenizer, ElectraTokenizer, MobileBertTokenizer, "
+               "LayoutLMTokenizer, ConvBertTokenizer, SqueezeBertTokenizer, LxmertTokenizer, "
+               "MPNetTokenizer and FunnelTokenizer");
+    }
+  }
+
+  [[nodiscard]] Json classifier_template(const Json& vocab, int type_of_first) const {
+    const std::string cls = config_.token(Role::cls), sep = config_.token(Role::sep);
+    return {{"type", "TemplateProcessing"},
+            {"single", {token_at(cls, type_of_first), text_at("A", 0), token_at(sep, 0)}},
+            {"pair",
+             {token_at(cls, type_of_first), text_at("A", 0), token_at(sep, 0), text_at("B", 1),
+              token_at(sep, 1)}},
+            {"special_tokens", special_tokens(vocab, {cls, sep})}};
   }
 
   Json special_tokens(const Json& vocab, const std::vector<std::string>& tokens) const {
@@ -184,37 +214,95 @@ class OlderFilesMaker {
   }
 
   Json of_merges() {
-    const bool adds_space = config_.boolean("add_prefix_space", false);
-    Json root{{"model", byte_bpe(folder_)}, {"decoder", byte_level(true, true)}};
-    switch (config_.of_class.recipe) {
-      case Recipe::gpt2:
-        root["pre_tokenizer"] = byte_level(adds_space, true);
-        root["post_processor"] = plain_template();
-        break;
-      case Recipe::roberta:
-        root["pre_tokenizer"] = byte_level(adds_space, true);
-        root["post_processor"] = roberta_processing(root["model"]["vocab"], adds_space);
-        break;
-      case Recipe::qwen2:
-        root["normalizer"] = {{"type", "NFC"}};
-        root["pre_tokenizer"] = {
-            {"type", "Sequence"},
-            {"pretokenizers", {split_as_qwen2(), byte_level(adds_space, false)}}};
-        root["post_processor"] = plain_template();
-        break;
-      default:
-        refuse("vocab.json and merges.txt",
-               "GPT2Tokenizer, RobertaTokenizer, BartTokenizer, LongformerTokenizer and "
-               "Qwen2Tokenizer");
-    }
+    const Recipe recipe = config_.of_class.recipe;
+    if (recipe == Recipe::clip || recipe == Recipe::openai_gpt || recipe == Recipe::herbert)
+      return of_ended_words(recipe);
+    const bool adds_space = config_.boolean("add_prefix_space", recipe == Recipe::blenderbot);
+    Json root{{"model", byte_bpe(folder_)},
+              {"pre_tokenizer", byte_level(adds_space, true)},
+              {"decoder", byte_level(true, true)}};
+    if (recipe == Recipe::qwen2 || recipe == Recipe::gpt_neox)
+      root["normalizer"] = {{"type", "NFC"}};
+    if (recipe == Recipe::qwen2)
+      root["pre_tokenizer"] = {
+          {"type", "Sequence"},
+          {"pretokenizers",
+           {split_at(kQwen2Pattern, "Isolated", false), byte_level(adds_space, false)}}};
+    root["post_processor"] = processor_of_bytes(root["model"]["vocab"], adds_space);
     return root;
   }
 
-  static Json split_as_qwen2() {
-    return {{"type", "Split"},
-            {"pattern", {{"Regex", kQwen2Pattern}}},
-            {"behavior", "Isolated"},
-            {"invert", false}};
+  [[nodiscard]] Json processor_of_bytes(const Json& vocab, bool adds_space) const {
+    const auto& values = config_.values;
+    switch (config_.of_class.recipe) {
+      case Recipe::codegen:
+        if (!values.contains("add_bos_token") && !values.contains("add_eos_token"))
+          return {{"type", "ByteLevel"},
+                  {"add_prefix_space", true},
+                  {"trim_offsets", false},
+                  {"use_regex", true}};
+        return plain_template();
+      case Recipe::gpt2:
+      case Recipe::gpt_neox:
+      case Recipe::blenderbot:
+      case Recipe::qwen2:
+        return plain_template();
+      case Recipe::deberta:
+        return deberta_template(vocab);
+      case Recipe::roberta:
+        return roberta_processing(vocab, {Role::cls, Role::sep},
+                                  config_.boolean("trim_offsets", true), adds_space);
+      default:
+        refuse("vocab.json and merges.txt",
+               "GPT2Tokenizer, CodeGenTokenizer, GPTNeoXTokenizer, RobertaTokenizer, "
+               "BartTokenizer, LongformerTokenizer, LEDTokenizer, MvpTokenizer, "
+               "BlenderbotTokenizer, DebertaTokenizer, Qwen2Tokenizer, CLIPTokenizer, "
+               "OpenAIGPTTokenizer and HerbertTokenizer");
+    }
+  }
+
+  // BPE whose words end with a token that ends in </w>.
+  [[nodiscard]] Json of_ended_words(Recipe recipe) const {
+    Json root{{"model", byte_bpe(folder_)}};
+    root["model"]["end_of_word_suffix"] = "</w>";
+    root["model"]["unk_token"] = config_.token(Role::unk);
+    if (recipe == Recipe::clip) {
+      root["normalizer"] = {
+          {"type", "Sequence"},
+          {"normalizers",
+           {{{"type", "NFC"}}, replacement({{"Regex", "\\s+"}}, " "), {{"type", "Lowercase"}}}}};
+      root["pre_tokenizer"] = {
+          {"type", "Sequence"},
+          {"pretokenizers", {split_at(kClipPattern, "Removed", true), byte_level(false, true)}}};
+      root["decoder"] = byte_level(true, true);
+      root["post_processor"] = roberta_processing(root["model"]["vocab"], {Role::bos, Role::eos},
+                                                  /*trims=*/false, /*adds_space=*/false);
+      return root;
+    }
+    const bool is_herbert = recipe == Recipe::herbert;
+    root["normalizer"] = bert_normalizer(!is_herbert, is_herbert ? Json(false) : Json());
+    root["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+    root["decoder"] = {{"type", "BPEDecoder"}, {"suffix", "</w>"}};
+    root["post_processor"] = is_herbert ? herbert_processing() : plain_template();
+    return root;
+  }
+
+  // The class names these ids, whatever the vocabulary says.
+  [[nodiscard]] Json herbert_processing() const {
+    return {{"type", "BertProcessing"},
+            {"sep", {config_.token(Role::sep), 2}},
+            {"cls", {config_.token(Role::cls), 0}}};
+  }
+
+  // All types are 0.
+  [[nodiscard]] Json deberta_template(const Json& vocab) const {
+    const std::string cls = config_.token(Role::cls), sep = config_.token(Role::sep);
+    return {{"type", "TemplateProcessing"},
+            {"single", {token_at(cls, 0), text_at("A", 0), token_at(sep, 0)}},
+            {"pair",
+             {token_at(cls, 0), text_at("A", 0), token_at(sep, 0), token_at(sep, 0),
+              text_at("B", 0), token_at(sep, 0)}},
+            {"special_tokens", special_tokens(vocab, {cls, sep})}};
   }
 
   // Adds only the tokens that `add_bos_token` and `add_eos_token` ask for.
@@ -226,23 +314,25 @@ class OlderFilesMaker {
     return id_of(read_vocab_json(folder_ / "vocab.json"), token);
   }
 
-  [[nodiscard]] Json roberta_processing(const Json& vocab, bool adds_space) const {
-    const std::string cls = config_.token(Role::cls), sep = config_.token(Role::sep);
+  // `around`: the roles of the tokens before and behind a text.
+  [[nodiscard]] Json roberta_processing(const Json& vocab, std::pair<Role, Role> around, bool trims,
+                                        bool adds_space) const {
+    const std::string cls = config_.token(around.first), sep = config_.token(around.second);
     return {{"type", "RobertaProcessing"},
             {"sep", {sep, id_of(vocab, sep)}},
             {"cls", {cls, id_of(vocab, cls)}},
-            {"trim_offsets", config_.boolean("trim_offsets", true)},
+            {"trim_offsets", trims},
             {"add_prefix_space", adds_space}};
   }
 
   const std::filesystem::path& folder_;
-  const TokenizerConfig& config_;
+  TokenizerConfig& config_;
 };
 
 }  // namespace
 
 std::optional<std::string> tokenizer_of_older_files(const std::filesystem::path& folder,
-                                                    const TokenizerConfig& config) {
+                                                    TokenizerConfig& config) {
   return OlderFilesMaker(folder, config).run();
 }
 

@@ -11,10 +11,10 @@ namespace accelerate::detail {
 
 /// Makes a tokenizer.json of the older files in `folder`, as the class named in `config` does.
 /// Returns nullopt if there are no such files. Throws ConfigError for damaged files and for a class
-/// that is not supported. Without a known class, a SentencePiece model is read as SentencePiece
-/// itself reads it.
+/// that is not supported. Without a class, a SentencePiece model is read as SentencePiece itself
+/// reads it, and `config` gets the roles of its special tokens.
 /// Source: the constructors of transformers 5.23.
 [[nodiscard]] std::optional<std::string> tokenizer_of_older_files(
-    const std::filesystem::path& folder, const TokenizerConfig& config);
+    const std::filesystem::path& folder, TokenizerConfig& config);
 
 }  // namespace accelerate::detail

@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/hub/download.h"
+#include "accelerate/tokenizers/pretrained/decoded_text.h"
 #include "accelerate/tokenizers/pretrained/older_files.h"
 #include "accelerate/tokenizers/pretrained/tokenizer_config.h"
 
@@ -69,8 +70,8 @@ std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
   return missing;
 }
 
-Tokenizer read_tokenizer(const std::filesystem::path& folder,
-                         const detail::TokenizerConfig& config) {
+// A model of SentencePiece may add to `config` what it says about its special tokens.
+Tokenizer read_tokenizer(const std::filesystem::path& folder, detail::TokenizerConfig& config) {
   if (std::filesystem::exists(folder / "tokenizer.json"))
     return Tokenizer::from_file(folder / "tokenizer.json");
   if (auto text = detail::tokenizer_of_older_files(folder, config)) {
@@ -94,31 +95,6 @@ std::vector<std::uint32_t> checked_ids(std::span<const std::int64_t> ids) {
   return checked;
 }
 
-void replace_all(std::string& text, std::string_view from, std::string_view to) {
-  for (std::size_t at = text.find(from); at != std::string::npos;
-       at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-// Removes the spaces that WordPiece puts before punctuation, as Transformers does.
-std::string cleaned_up(std::string text) {
-  for (const auto& [from, to] :
-       std::initializer_list<std::pair<std::string_view, std::string_view>>{{" .", "."},
-                                                                            {" ?", "?"},
-                                                                            {" !", "!"},
-                                                                            {" ,", ","},
-                                                                            {" ' ", "'"},
-                                                                            {" n't", "n't"},
-                                                                            {" 'm", "'m"},
-                                                                            {" 's", "'s"},
-                                                                            {" 've", "'ve"},
-                                                                            {" 're", "'re"}}) {
-    replace_all(text, from, to);
-  }
-  return text;
-}
-
 // Each file is small compared with weights, and few repositories have more than two.
 const std::vector<std::string> kTokenizerFiles = {"tokenizer.json",
                                                   "tokenizer_config.json",
@@ -140,6 +116,8 @@ PreTrainedTokenizer PreTrainedTokenizer::from_pretrained(const std::string& name
   const auto folder = fetch_folder(name_or_folder, options, {.allow = kTokenizerFiles});
   auto config = detail::read_tokenizer_config(folder);
   PreTrainedTokenizer made(read_tokenizer(folder, config));
+  detail::take_sections(config, made.state_->tokenizer.truncation(),
+                        made.state_->tokenizer.padding());
   if (const auto missing = missing_tokens(made.state_->tokenizer, config); !missing.empty())
     made.add_tokens(missing);
   made.state_->config = std::move(config);
@@ -152,8 +130,14 @@ PreTrainedTokenizer::PreTrainedTokenizer(Tokenizer tokenizer)
   state_->config.model_input_names = {"input_ids", "attention_mask"};
 }
 
-std::vector<std::int64_t> PreTrainedTokenizer::encode(const std::string& text,
+std::vector<std::int64_t> PreTrainedTokenizer::encode(const Texts& text,
                                                       const TokenizerCallOptions& options) const {
+  const bool is_one =
+      options.is_split_into_words ? !text.words() || text.words()->size() == 1 : !text.is_batch();
+  if (!is_one)
+    throw UsageError(
+        "encode() was given a list of texts; allowed is one text. Call the tokenizer itself, which "
+        "returns a row for each");
   return (*this)(text, options).input_ids().at(0);
 }
 
@@ -165,8 +149,10 @@ std::string PreTrainedTokenizer::decode(std::span<const std::int64_t> ids, bool 
                                         std::optional<bool> clean_up_tokenization_spaces) const {
   const auto& tokenizer = state_->tokenizer;
   std::string text = tokenizer.decode(checked_ids(ids), skip_special_tokens);
+  if (state_->config.of_class.recipe == detail::Recipe::clip)
+    text = detail::without_word_ends(std::move(text));
   const bool cleans_up = clean_up_tokenization_spaces.value_or(state_->config.cleans_up);
-  return cleans_up && tokenizer.model_type() != "BPE" ? cleaned_up(std::move(text)) : text;
+  return cleans_up && tokenizer.model_type() != "BPE" ? detail::cleaned_up(std::move(text)) : text;
 }
 
 std::vector<std::string> PreTrainedTokenizer::batch_decode(
@@ -332,6 +318,9 @@ Side PreTrainedTokenizer::truncation_side() const {
 }
 void PreTrainedTokenizer::set_truncation_side(Side side) {
   state_->config.truncation_side = side;
+}
+bool PreTrainedTokenizer::split_special_tokens() const {
+  return state_->config.boolean("split_special_tokens", false);
 }
 const std::vector<std::string>& PreTrainedTokenizer::model_input_names() const {
   return state_->config.model_input_names;

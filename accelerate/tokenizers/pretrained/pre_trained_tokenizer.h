@@ -20,7 +20,9 @@
 
 namespace accelerate {
 
-/// One text or several. Converts from every type of string, and from lists of strings.
+/// One text or several. Converts from every type of string, and from lists of strings. With the
+/// option is_split_into_words a list of strings is one text as words, and a list of such lists is
+/// several.
 class Texts {
  public:
   Texts() = default;
@@ -29,13 +31,23 @@ class Texts {
   Texts(std::string_view text) : texts_{std::string(text)} {}                           // NOLINT
   Texts(std::vector<std::string> texts) : texts_(std::move(texts)), is_batch_(true) {}  // NOLINT
   Texts(std::initializer_list<std::string> texts) : texts_(texts), is_batch_(true) {}
+  Texts(std::vector<std::vector<std::string>> words) : words_(std::move(words)) {}  // NOLINT
+  /// Makes `{{"a", "b"}}` ambiguous, which otherwise is one string made of two pointers.
+  Texts(std::initializer_list<std::vector<std::string>> words) : words_(words) {}
 
   [[nodiscard]] const std::vector<std::string>& all() const { return texts_; }
   [[nodiscard]] bool is_batch() const { return is_batch_; }
+  /// The texts as words; nullopt if they were given as strings.
+  [[nodiscard]] const std::optional<std::vector<std::vector<std::string>>>& words() const {
+    return words_;
+  }
+  /// Whether no text was given, not even an empty list.
+  [[nodiscard]] bool is_none() const { return texts_.empty() && !is_batch_ && !words_; }
 
  private:
   std::vector<std::string> texts_;
   bool is_batch_ = false;
+  std::optional<std::vector<std::vector<std::string>>> words_;
 };
 
 /// true, false, or one of the words "longest_first", "only_first", "only_second",
@@ -84,8 +96,15 @@ struct TokenizerCallOptions {
   Padding padding = {};                        ///< true: to the longest text of the batch.
   std::optional<std::size_t> max_length = {};  ///< In tokens, special ones included.
   Texts text_pair = {};                        ///< A second text for each text.
+  /// Texts whose ids become the column "labels"; without any text, the texts to encode.
+  Texts text_target = {};
+  Texts text_pair_target = {};                        ///< A second text for each text_target.
+  std::optional<std::size_t> max_target_length = {};  ///< Of text_target, instead of max_length.
   bool add_special_tokens = true;
   std::size_t stride = 0;  ///< Tokens that an overflowing row shares with the row before.
+  /// Texts are lists of words: word_ids() are numbers in these lists, and offsets count from where
+  /// the word begins.
+  bool is_split_into_words = false;
   std::optional<std::size_t> pad_to_multiple_of = {};
   std::optional<Side> padding_side = {};           ///< Else padding_side().
   std::optional<bool> return_token_type_ids = {};  ///< Else as model_input_names() says.
@@ -93,6 +112,12 @@ struct TokenizerCallOptions {
   bool return_overflowing_tokens = false;          ///< Adds rows for what truncation cut off.
   bool return_special_tokens_mask = false;
   bool return_length = false;
+  /// Cuts special tokens in a text like any other text. Else as tokenizer_config.json says, where
+  /// it is false by default.
+  std::optional<bool> split_special_tokens = {};
+  /// "pt" and "np" of Python are refused: to_inputs() and the collators make tensors.
+  std::string_view return_tensors = {};
+  bool verbose = true;       ///< Warns of texts longer than model_max_length().
   bool strict_utf8 = false;  ///< Throws DataError for malformed UTF-8.
 };
 
@@ -127,11 +152,12 @@ class PreTrainedTokenizer {
 
   /// Encodes texts on all cores. Returns the columns that model_input_names() lists, one row per
   /// text. Throws UsageError for options that contradict each other, for padding without a pad
-  /// token, if texts and second texts differ in number, and if special tokens exceed max_length.
+  /// token, if texts and second texts differ in number, if special tokens exceed max_length, for
+  /// words without is_split_into_words, and if there is neither a text nor a text_target.
   [[nodiscard]] BatchEncoding operator()(const Texts& text,
                                          const TokenizerCallOptions& options = {}) const;
-  /// Returns the ids of one text or pair.
-  [[nodiscard]] std::vector<std::int64_t> encode(const std::string& text,
+  /// Returns the ids of one text or pair. Throws UsageError for several.
+  [[nodiscard]] std::vector<std::int64_t> encode(const Texts& text,
                                                  const TokenizerCallOptions& options = {}) const;
   /// Returns the tokens of one text, without special tokens.
   [[nodiscard]] std::vector<std::string> tokenize(const std::string& text) const;
@@ -204,6 +230,8 @@ class PreTrainedTokenizer {
   [[nodiscard]] Side padding_side() const;
   void set_padding_side(Side side);
   [[nodiscard]] Side truncation_side() const;
+  /// Whether special tokens in a text are text, unless a call says otherwise.
+  [[nodiscard]] bool split_special_tokens() const;
   void set_truncation_side(Side side);
   [[nodiscard]] const std::vector<std::string>& model_input_names() const;
   [[nodiscard]] const std::string& name_or_path() const;

@@ -142,6 +142,7 @@ void read_trainer(std::string_view bytes, const Source& source, SentencePieceMod
     const auto id = [&] { return static_cast<std::int32_t>(message.number_of(field)); };
     if (field.number == 3)
       model.algorithm = choice_of(message, field, Algorithm::character, "algorithm");
+    if (field.number == 24) model.treats_whitespace_as_suffix = message.number_of(field) != 0;
     if (field.number == 35) model.byte_fallback = message.number_of(field) != 0;
     if (field.number == 40) model.unk_id = id();
     if (field.number == 41) model.bos_id = id();

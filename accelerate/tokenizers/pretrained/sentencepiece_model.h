@@ -22,6 +22,8 @@ struct SentencePieceModel {
   Algorithm algorithm = Algorithm::unigram;
   bool byte_fallback = false;
   std::int32_t unk_id = 0, bos_id = 1, eos_id = 2, pad_id = -1;
+  /// The dummy blank comes at the end of a text, and pieces end with their blank.
+  bool treats_whitespace_as_suffix = false;
   /// Normalization: the rules of Precompiled, "" for none.
   std::string charsmap;
   bool adds_dummy_prefix = true, removes_extra_whitespaces = true, escapes_whitespaces = true;

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/base64.h"
 #include "accelerate/base/error.h"
+#include "accelerate/tokenizers/pretrained/sentencepiece_rules.h"
 #include "accelerate/tokenizers/unicode/code_points.h"
 
 namespace accelerate::detail {
@@ -21,7 +21,8 @@ namespace {
 using Json = nlohmann::json;
 using Vocab = std::vector<std::pair<std::string, float>>;
 
-constexpr char kBlank[] = "▁";
+/// As many spaces as a text may begin with.
+constexpr std::size_t kAll = 1'000'000'000;
 
 // Returns the place of each piece: its id, or its rank by score if `by_score`.
 std::vector<std::size_t> places_of(const Vocab& vocab, bool by_score) {
@@ -34,8 +35,9 @@ std::vector<std::size_t> places_of(const Vocab& vocab, bool by_score) {
 }
 
 // Returns every way to make a piece of two others, ordered by the place of the piece, then by the
-// lengths of the halves.
-Json merges_of(const Vocab& vocab, const std::vector<std::size_t>& places) {
+// lengths of the halves. `is_made`: whether a piece is made at all.
+Json merges_of(const Vocab& vocab, const std::vector<std::size_t>& places,
+               const std::function<bool(std::size_t)>& is_made) {
   std::unordered_map<std::string_view, std::size_t> ids;
   // Halves of a length that no piece has are not looked up: pieces may be as long as the file.
   std::unordered_set<std::size_t> lengths;
@@ -52,7 +54,7 @@ Json merges_of(const Vocab& vocab, const std::vector<std::size_t>& places) {
     const std::string_view piece = vocab[id].first;
     const std::size_t length = count_code_points(piece);
     std::size_t left_length = 0;
-    for (std::size_t cut = 0; cut < piece.size();) {
+    for (std::size_t cut = 0; cut < piece.size() && is_made(id);) {
       cut += width_of(piece[cut]);
       ++left_length;
       if (!lengths.contains(cut) || !lengths.contains(piece.size() - cut)) continue;
@@ -77,17 +79,13 @@ Json metaspace(const char* scheme, bool splits) {
           {"split", splits}};
 }
 
-Json replace(const Json& pattern, const char* content) {
-  return {{"type", "Replace"}, {"pattern", pattern}, {"content", content}};
-}
-
 Json sequence(const char* key, Json parts) {
   return {{"type", "Sequence"}, {key, std::move(parts)}};
 }
 
 class SentencePieceMaker {
  public:
-  SentencePieceMaker(SentencePieceModel model, const TokenizerConfig& config, std::string file)
+  SentencePieceMaker(SentencePieceModel model, TokenizerConfig& config, std::string file)
       : model_(std::move(model)), config_(config), file_(std::move(file)) {
     for (const auto& piece : model_.pieces) vocab_.emplace_back(piece.text, piece.score);
   }
@@ -129,20 +127,20 @@ class SentencePieceMaker {
   [[nodiscard]] Json bpe(bool byte_fallback, bool by_score) const {
     Json ids = Json::object();
     for (std::size_t id = 0; id < vocab_.size(); ++id) ids[vocab_[id].first] = id;
+    // By score is SentencePiece's way, which makes no piece that texts cannot hold.
+    const auto is_made = [&](std::size_t id) {
+      if (!by_score || model_.pieces[id].kind == SentencePieceModel::Kind::unused) return true;
+      return is_in_texts(model_, model_.pieces[id]) && !is_symbol(model_, model_.pieces[id]);
+    };
     return {{"type", "BPE"},
             {"vocab", std::move(ids)},
-            {"merges", merges_of(vocab_, places_of(vocab_, by_score))},
+            {"merges", merges_of(vocab_, places_of(vocab_, by_score), is_made)},
             {"unk_token", nullptr},
             {"fuse_unk", true},
             {"byte_fallback", byte_fallback},
             {"dropout", nullptr},
             {"continuing_subword_prefix", nullptr},
             {"end_of_word_suffix", nullptr}};
-  }
-
-  [[nodiscard]] std::optional<Json> precompiled() const {
-    if (model_.charsmap.empty()) return std::nullopt;
-    return Json{{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(model_.charsmap)}};
   }
 
   // --- Classes ---
@@ -154,14 +152,17 @@ class SentencePieceMaker {
                                       : config_.boolean("legacy", false) ? "always"
                                                                          : "first",
                                       false);
-    root["decoder"] = decoder(adds_space);
+    root["decoder"] = decoder(adds_space ? 1 : 0);
     root["post_processor"] =
         template_of(config_, [&](const std::string& token) { return id_of(token); });
   }
 
-  [[nodiscard]] static Json decoder(bool strips) {
-    Json parts{replace({{"String", kBlank}}, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
-    if (strips) parts.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  /// `stripped`: how many spaces at the beginning of a text are left out.
+  [[nodiscard]] static Json decoder(std::size_t stripped) {
+    Json parts{
+        replacement({{"String", kBlank}}, " "), {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+    if (stripped > 0)
+      parts.push_back({{"type", "Strip"}, {"content", " "}, {"start", stripped}, {"stop", 0}});
     return sequence("decoders", std::move(parts));
   }
 
@@ -172,7 +173,7 @@ class SentencePieceMaker {
     root["pre_tokenizer"] =
         sequence("pretokenizers", {{{"type", "WhitespaceSplit"}}, metaspace(scheme, true)});
     root["decoder"] = metaspace(scheme, true);
-    if (const auto rules = precompiled()) root["normalizer"] = *rules;
+    if (const auto rules = precompiled_of(model_)) root["normalizer"] = *rules;
   }
 
   void make_t5(Json& root) {
@@ -198,41 +199,65 @@ class SentencePieceMaker {
 
   void make_albert(Json& root) {
     make_words(root, 1, config_.boolean("add_prefix_space", true));
-    Json parts{replace({{"String", "``"}}, "\""), replace({{"String", "''"}}, "\"")};
+    Json parts{replacement({{"String", "``"}}, "\""), replacement({{"String", "''"}}, "\"")};
     if (!config_.boolean("keep_accents", false)) {
       parts.push_back({{"type", "NFKD"}});
       parts.push_back({{"type", "StripAccents"}});
     }
     if (config_.boolean("do_lower_case", true)) parts.push_back({{"type", "Lowercase"}});
-    if (const auto rules = precompiled()) parts.push_back(*rules);
+    if (const auto rules = precompiled_of(model_)) parts.push_back(*rules);
     root["normalizer"] = sequence("normalizers", std::move(parts));
     root["post_processor"] = around("[CLS]", "[SEP]", false, /*second_type=*/1);
   }
 
   // Reads the model as SentencePiece itself does.
   void make_plain(Json& root) {
+    refuse_what_is_not_plain();
+    root["model"] = plain_model();
+    root["normalizer"] = normalizer_of_sentencepiece(model_);
+    root["decoder"] = decoder(model_.removes_extra_whitespaces ? kAll
+                              : model_.adds_dummy_prefix       ? 1
+                                                               : 0);
+    take_roles_of_sentencepiece(model_, config_);
+    if (finds_no_special_tokens()) config_.values.emplace("split_special_tokens", true);
+    is_plain_ = true;
+    normalizes_symbols_ = finds_symbols_in_normalized_text(model_);
+    root["post_processor"] =
+        template_of(config_, [&](const std::string& token) { return id_of(token); });
+  }
+
+  void refuse_what_is_not_plain() const {
     if (model_.algorithm == Algorithm::word || model_.algorithm == Algorithm::character) {
       throw ConfigError(file_ + ": was trained with the algorithm '" +
                         (model_.algorithm == Algorithm::word ? "word" : "char") +
                         "'; allowed are unigram and bpe");
     }
-    root["model"] = model_.algorithm == Algorithm::bpe
-                        ? bpe(model_.byte_fallback, /*by_score=*/true)
+    if (config_.other_class.empty()) return;
+    throw ConfigError(file_ + ": Transformers builds its tokenizer by the class '" +
+                      std::string(config_.other_class) +
+                      "', which gives other ids than the model; allowed without tokenizer.json are "
+                      "LlamaTokenizer, T5Tokenizer, XLMRobertaTokenizer, AlbertTokenizer, "
+                      "GemmaTokenizer and no class. Save the tokenizer with Python's "
+                      "save_pretrained(), which writes tokenizer.json");
+  }
+
+  [[nodiscard]] Json plain_model() const {
+    const bool is_bpe = model_.algorithm == Algorithm::bpe;
+    Json model = is_bpe ? bpe(model_.byte_fallback, /*by_score=*/true)
                         : unigram(static_cast<std::size_t>(model_.unk_id), model_.byte_fallback);
-    if (model_.algorithm == Algorithm::bpe && model_.unk_id >= 0)
-      root["model"]["unk_token"] = vocab_.at(static_cast<std::size_t>(model_.unk_id)).first;
-    Json parts = Json::array();
-    if (const auto rules = precompiled()) parts.push_back(*rules);
-    if (model_.removes_extra_whitespaces) {
-      parts.push_back({{"type", "Strip"}, {"strip_left", true}, {"strip_right", true}});
-      parts.push_back(replace({{"Regex", " {2,}"}}, " "));
+    if (is_bpe && model_.unk_id >= 0)
+      model["unk_token"] = vocab_.at(static_cast<std::size_t>(model_.unk_id)).first;
+    Json unmatched = Json::array();
+    for (std::size_t id = 0; id < model_.pieces.size(); ++id) {
+      if (!is_in_texts(model_, model_.pieces[id])) unmatched.push_back(id);
     }
-    if (model_.adds_dummy_prefix) parts.push_back({{"type", "Prepend"}, {"prepend", kBlank}});
-    parts.push_back(replace({{"String", " "}}, kBlank));
-    root["normalizer"] = sequence("normalizers", std::move(parts));
-    root["decoder"] = decoder(model_.adds_dummy_prefix);
-    root["post_processor"] =
-        template_of(config_, [&](const std::string& token) { return id_of(token); });
+    if (!is_bpe && finds_no_special_tokens()) model["unmatched"] = std::move(unmatched);
+    return model;
+  }
+
+  // Transformers' GemmaTokenizer finds special tokens in texts; SentencePiece does not.
+  [[nodiscard]] bool finds_no_special_tokens() const {
+    return config_.of_class.name == tokenizer_class("").name;
   }
 
   // --- Special tokens ---
@@ -286,13 +311,14 @@ class SentencePieceMaker {
                       {"single_word", false},
                       {"lstrip", false},
                       {"rstrip", false},
-                      {"normalized", false},
+                      {"normalized", normalizes_symbols_ && !special},
                       {"special", special}});
     };
     for (const auto& piece : model_.pieces) {
       const bool is_control = piece.kind == SentencePieceModel::Kind::control;
       if (ids().contains(piece.text) &&
-          (is_control || piece.kind == SentencePieceModel::Kind::user_defined))
+          (is_control || (is_plain_ ? is_symbol(model_, piece)
+                                    : piece.kind == SentencePieceModel::Kind::user_defined)))
         add(piece.text, is_control);
     }
     for (const std::string& token : extra_) add(token, true);
@@ -302,8 +328,9 @@ class SentencePieceMaker {
   using Algorithm = SentencePieceModel::Algorithm;
 
   SentencePieceModel model_;
-  const TokenizerConfig& config_;
+  TokenizerConfig& config_;
   std::string file_;
+  bool is_plain_ = false, normalizes_symbols_ = false;
   Vocab vocab_;
   std::unordered_map<std::string_view, std::size_t> ids_;
   std::vector<std::string> extra_;
@@ -311,7 +338,7 @@ class SentencePieceMaker {
 
 }  // namespace
 
-Json tokenizer_of_sentencepiece(SentencePieceModel model, const TokenizerConfig& config,
+Json tokenizer_of_sentencepiece(SentencePieceModel model, TokenizerConfig& config,
                                 const std::string& file) {
   return SentencePieceMaker(std::move(model), config, file).run();
 }

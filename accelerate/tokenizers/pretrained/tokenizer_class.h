@@ -16,7 +16,29 @@ inline constexpr std::array<std::string_view, kRoleCount> kRoleKeys{
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
 /// How a class makes a tokenizer of files older than tokenizer.json.
-enum class Recipe { none, bert, gpt2, roberta, qwen2, llama, t5, xlm_roberta, albert };
+enum class Recipe {
+  none,
+  // vocab.txt
+  bert,
+  mpnet,
+  funnel,
+  // vocab.json and merges.txt
+  gpt2,
+  codegen,
+  gpt_neox,
+  roberta,
+  blenderbot,
+  deberta,
+  qwen2,
+  clip,
+  openai_gpt,
+  herbert,
+  // SentencePiece
+  llama,
+  t5,
+  xlm_roberta,
+  albert
+};
 
 struct TokenizerClass {
   std::string_view name;
@@ -31,6 +53,9 @@ struct TokenizerClass {
 /// class that adds nothing, so that the files alone decide.
 /// Source: transformers 5.23, the signatures of the classes' constructors.
 [[nodiscard]] const TokenizerClass& tokenizer_class(std::string_view name);
+/// Returns Transformers' class of this name, or for this `model_type`, if it makes another tokenizer
+/// of a SentencePiece model than SentencePiece does and is not built here; else "".
+[[nodiscard]] std::string_view class_with_other_recipe(std::string_view name);
 /// Returns the class that belongs to a `model_type` of config.json.
 [[nodiscard]] const TokenizerClass& tokenizer_class_of_model(std::string_view model_type);
 

@@ -78,11 +78,17 @@ class Reader {
       const std::string_view token = config_.of_class.special_tokens[i];
       if (!token.empty()) config_.named[i] = token_of(std::string(token));
     }
+    // The constructors of these classes let the token take the space before it.
+    const bool takes_space =
+        config_.of_class.recipe == Recipe::blenderbot || config_.of_class.recipe == Recipe::mpnet;
     take_named(main_);
+    auto& mask = config_.named[static_cast<std::size_t>(Role::mask)];
+    if (takes_space && mask && !main_.values.value("mask_token", Json()).is_object())
+      mask->lstrip = true;
     take_extra(main_, "additional_special_tokens");
     take_extra(main_, "extra_special_tokens");
     read_added_tokens();
-    if (config_.added.empty()) read_older_files();
+    if (!main_.values.contains("added_tokens_decoder")) read_older_files();
     take_flags_of_added_tokens();
     if (config_.of_class.recipe == Recipe::t5 && config_.extra.empty()) add_sentinels();
     read_settings();
@@ -94,10 +100,13 @@ class Reader {
     const std::string name = text("tokenizer_class", "");
     if (name.empty()) {
       const Source model = read_object(folder_ / "config.json");
-      const auto type = model.values.find("model_type");
-      config_.of_class = tokenizer_class_of_model(
-          type != model.values.end() && type->is_string() ? type->get<std::string>() : "");
+      const auto found = model.values.find("model_type");
+      const bool is_named = found != model.values.end() && found->is_string();
+      const std::string type = is_named ? found->get<std::string>() : "";
+      config_.of_class = tokenizer_class_of_model(type);
+      config_.other_class = class_with_other_recipe(type);
     } else {
+      config_.other_class = class_with_other_recipe(name);
       config_.of_class = tokenizer_class(name);
     }
   }
@@ -201,8 +210,8 @@ class Reader {
   void check_booleans() const {
     for (const char* const key :
          {"add_bos_token", "add_eos_token", "add_prefix_space", "clean_up_tokenization_spaces",
-          "do_lower_case", "keep_accents", "legacy", "strip_accents", "tokenize_chinese_chars",
-          "trim_offsets"}) {
+          "do_lower_case", "keep_accents", "legacy", "split_special_tokens", "strip_accents",
+          "tokenize_chinese_chars", "trim_offsets"}) {
       if (!is_flag(main_.values, key)) main_.refuse(key, "true or false");
     }
   }
@@ -228,6 +237,7 @@ class Reader {
     names = config_.of_class.has_token_type_ids
                 ? std::vector<std::string>{"input_ids", "token_type_ids", "attention_mask"}
                 : std::vector<std::string>{"input_ids", "attention_mask"};
+    if (config_.of_class.recipe == Recipe::deberta) std::swap(names[1], names[2]);
     const auto found = main_.values.find("model_input_names");
     if (found == main_.values.end() || found->is_null()) return;
     const bool are_names =
@@ -265,6 +275,30 @@ bool TokenizerConfig::boolean(const char* key, bool otherwise) const {
 std::string TokenizerConfig::token(Role role) const {
   const auto& token = named[static_cast<std::size_t>(role)];
   return token ? token->content : "";
+}
+
+void take_sections(TokenizerConfig& config, const std::optional<TruncationOptions>& truncation,
+                   const std::optional<PaddingOptions>& padding) {
+  Json& values = config.values;
+  if (truncation) {
+    constexpr std::array kNames{"longest_first", "only_first", "only_second"};
+    if (!values.contains("truncation_side")) config.truncation_side = truncation->side;
+    values.emplace("max_length", truncation->max_length);
+    values.emplace("stride", truncation->stride);
+    values.emplace("truncation_strategy", kNames[static_cast<std::size_t>(truncation->strategy)]);
+  }
+  if (!padding) return;
+  if (!values.contains("padding_side")) config.padding_side = padding->side;
+  auto& token = config.named[static_cast<std::size_t>(Role::pad)];
+  // The constructors of these recipes name no token as pad token, which counts as a name.
+  const bool is_named = token || values.contains("pad_token") ||
+                        config.of_class.recipe == Recipe::gpt2 ||
+                        config.of_class.recipe == Recipe::codegen;
+  if (!is_named) token = token_of(padding->token);
+  const auto or_null = [](std::size_t number) { return number > 0 ? Json(number) : Json(); };
+  values.emplace("max_length", or_null(padding->length));
+  values.emplace("pad_to_multiple_of", or_null(padding->multiple_of));
+  values.emplace("pad_token_type_id", 0);
 }
 
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {

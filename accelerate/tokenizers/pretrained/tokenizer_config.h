@@ -19,6 +19,8 @@ struct TokenizerConfig {
   /// tokenizer_config.json as it is; an empty object if there is none.
   nlohmann::json values = nlohmann::json::object();
   TokenizerClass of_class;
+  /// The class that class_with_other_recipe() finds.
+  std::string_view other_class;
   std::array<std::optional<AddedToken>, kRoleCount> named;
   std::vector<AddedToken> extra;
   /// By id: from `added_tokens_decoder`, or from added_tokens.json in older folders.
@@ -32,6 +34,12 @@ struct TokenizerConfig {
   [[nodiscard]] bool boolean(const char* key, bool otherwise) const;
   [[nodiscard]] std::string token(Role role) const;
 };
+
+/// Takes what tokenizer_config.json does not say from the sections `truncation` and `padding` of
+/// tokenizer.json: pad token and sides. Their lengths and strategies change no call; they are kept
+/// for saving, as Transformers does.
+void take_sections(TokenizerConfig& config, const std::optional<TruncationOptions>& truncation,
+                   const std::optional<PaddingOptions>& padding);
 
 /// Returns the text of a tokenizer_config.json.
 [[nodiscard]] std::string write_tokenizer_config(const TokenizerConfig& config);

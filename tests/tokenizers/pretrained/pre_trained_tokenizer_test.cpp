@@ -58,6 +58,37 @@ TEST_F(PreTrained, RefusesTextsWithoutAPairEach) {
   EXPECT_NE(refusal(two, {.text_pair = "a"}).find("1 texts, and"), std::string::npos);
 }
 
+TEST_F(PreTrained, RefusesWordsAndTextsThatDoNotFitTheOptionsOfTheCall) {
+  const Texts words(std::vector<std::vector<std::string>>{{"the", "fox"}, {"dog"}});
+  const Texts list({"the", "fox"});
+  const struct {
+    std::string message, part;
+  } rows[]{
+      {refusal(words, {}), "Set is_split_into_words"},
+      {refusal("the fox", {.is_split_into_words = true}), "text is a string"},
+      {refusal(list, {.text_pair = "dog", .is_split_into_words = true}), "text_pair is a string"},
+      {refusal(list, {.text_pair = words, .is_split_into_words = true}), "2 lists of words"},
+      {refusal(words, {.text_pair = list, .is_split_into_words = true}), "1 lists of words"},
+      {refusal("fox", {.text_pair = words}), "Set is_split_into_words"},
+      {refusal("fox", {.return_tensors = "pt"}), "to_inputs()"},
+      {refusal({}, {}), "neither a text nor a text_target"},
+      {message_of<UsageError>([&] { (void)tokenizer_.encode(list); }), "a list of texts"},
+  };
+  for (const auto& [message, part] : rows)
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_EQ(tokenizer_.encode(list, {.is_split_into_words = true}), tokenizer_.encode("the fox"));
+}
+
+TEST_F(PreTrained, RefusesToAlignLabelsThatWordsLack) {
+  const auto batch = tokenizer_(std::vector<std::vector<std::string>>{{"the", "fox"}, {"dog"}},
+                                {.is_split_into_words = true});
+  const auto message = [&](const BatchEncoding::Column& labels) {
+    return message_of<UsageError>([&] { (void)batch.align_labels(labels); });
+  };
+  EXPECT_NE(message({{1, 2}}).find("labels of 1 texts, and 2 texts"), std::string::npos);
+  EXPECT_NE(message({{1}, {2}}).find("word 1 has no label"), std::string::npos);
+}
+
 TEST_F(PreTrained, RefusesToPadWithoutAPadToken) {
   const Texts two({"fox", "fox dog"});
   EXPECT_NE(message_of<UsageError>([&] { (void)plain_(two, {.padding = true}); }).find("pad_token"),

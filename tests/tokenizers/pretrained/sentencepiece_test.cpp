@@ -182,6 +182,30 @@ TEST(SentencePieceFolder, OfALongPieceIsOpenedInNoTime) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
 }
 
+TEST(SentencePieceFolder, OfAClassThatMakesOtherIdsIsRefusedByItsName) {
+  const std::map<std::string, std::string> configs[]{
+      {{"tokenizer_config.json", R"({"tokenizer_class":"PegasusTokenizerFast"})"}},
+      {{"config.json", R"({"model_type":"pegasus"})"}}};
+  for (auto files : configs) {
+    files["spiece.model"] = small_model(1);
+    const auto message = testing::TokenizerFolder(files).refusal();
+    EXPECT_NE(message.find("'PegasusTokenizer', which gives other ids"), std::string::npos)
+        << message;
+  }
+}
+
+TEST(SentencePieceFolder, KeepsItsRolesAndItsTextsWhenSaved) {
+  for (const std::uint64_t algorithm : {1U, 2U}) {
+    const auto tokenizer = folder_of(small_model(algorithm)).open();
+    const testing::TemporaryFolder saved;
+    tokenizer.save_pretrained(saved.path());
+    const auto again = AutoTokenizer::from_pretrained(saved.path().string());
+    EXPECT_EQ(again.special_tokens_map(), tokenizer.special_tokens_map());
+    EXPECT_EQ(again.encode("<s>fox</s> "), tokenizer.encode("<s>fox</s> "));
+    EXPECT_EQ(again.get_special_tokens_mask(again.encode("<s>fox")).front(), 0);
+  }
+}
+
 TEST(SentencePieceFolder, OfManyTokensOfUsersIsOpenedInNoTime) {
   std::string model = small_model(2);
   for (int i = 0; i < 20'000; ++i) model += piece("<user" + std::to_string(i) + ">", 0, 4);

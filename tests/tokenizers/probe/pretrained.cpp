@@ -3,8 +3,7 @@
 // usage: pretrained_probe
 //
 // Reads one JSON value a line: {"open": FOLDER}, {"call": {…}}, {"decode": ids, …}, {"about":
-// true},
-// {"tokens": [...]}, {"pad": {…}} or {"save": FOLDER}. Prints one a line, or {"error": "KIND: …"}.
+// true}, {"align": {…}}, {"tokens": [...]}, {"pad": {…}} or {"save": FOLDER}. Prints one a line, or {"error": "KIND: …"}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,6 +23,7 @@ using Json = nlohmann::json;
 accelerate::Texts texts_of(const Json& json) {
   if (json.is_string()) return json.get<std::string>();
   if (json.is_null()) return {};
+  if (!json.empty() && json[0].is_array()) return json.get<std::vector<std::vector<std::string>>>();
   return json.get<std::vector<std::string>>();
 }
 
@@ -42,6 +42,13 @@ std::optional<Side> side_of(const Json& json) {
   return json["padding_side"] == "left" ? Side::left : Side::right;
 }
 
+Json numbers_of(const std::vector<std::int32_t>& numbers) {
+  Json list = Json::array();
+  for (const std::int32_t number : numbers)
+    list.push_back(number == accelerate::kNone ? Json() : Json(number));
+  return list;
+}
+
 Json json_of(const BatchEncoding& batch) {
   Json result = Json::object();
   for (const auto& [name, column] : batch.columns()) result[name] = column;
@@ -51,12 +58,16 @@ Json json_of(const BatchEncoding& batch) {
     for (const auto& [begin, end] : row.offsets) offsets.back().push_back({begin, end});
   }
   if (!batch.encodings().empty()) result["offset_mapping"] = offsets;
+  for (const auto& row : batch.encodings()) {
+    result["word_ids"].push_back(numbers_of(row.words));
+    result["sequence_ids"].push_back(numbers_of(row.sequences));
+  }
   if (!batch.overflow_to_sample_mapping().empty())
     result["overflow_to_sample_mapping"] = batch.overflow_to_sample_mapping();
   return result;
 }
 
-Json call(const PreTrainedTokenizer& tokenizer, const Json& json) {
+accelerate::TokenizerCallOptions options_of(const Json& json) {
   accelerate::TokenizerCallOptions options;
   if (json.contains("truncation"))
     options.truncation = choice_of<accelerate::Truncation>(json["truncation"]);
@@ -69,7 +80,38 @@ Json call(const PreTrainedTokenizer& tokenizer, const Json& json) {
   options.padding_side = side_of(json);
   options.return_overflowing_tokens = json.value("return_overflowing_tokens", false);
   options.return_special_tokens_mask = json.value("return_special_tokens_mask", false);
-  return json_of(tokenizer(texts_of(json["text"]), options));
+  options.return_length = json.value("return_length", false);
+  options.text_target = texts_of(json.value("text_target", Json()));
+  options.text_pair_target = texts_of(json.value("text_pair_target", Json()));
+  options.max_target_length = optional_of<std::size_t>(json, "max_target_length");
+  options.is_split_into_words = json.value("is_split_into_words", false);
+  options.split_special_tokens = optional_of<bool>(json, "split_special_tokens");
+  options.verbose = false;
+  return options;
+}
+
+Json call(const PreTrainedTokenizer& tokenizer, const Json& json) {
+  return json_of(tokenizer(texts_of(json.value("text", Json())), options_of(json)));
+}
+
+// The labels of tokens, and the ways between characters, words and tokens.
+Json align(const PreTrainedTokenizer& tokenizer, const Json& json) {
+  const BatchEncoding batch = tokenizer(texts_of(json["call"]["text"]), options_of(json["call"]));
+  const auto json_or_null = [](const auto& value) { return value ? Json(*value) : Json(); };
+  Json ways = Json::array();
+  for (std::size_t row = 0; row < batch.encodings().size(); ++row) {
+    for (std::size_t token = 0; token < batch.encodings()[row].size(); ++token)
+      ways.push_back({json_or_null(batch.token_to_word(row, token)),
+                      json_or_null(batch.token_to_sequence(row, token))});
+    for (std::int32_t i = 0; i < 6; ++i) {
+      const auto chars = batch.word_to_chars(row, i);
+      ways.push_back({chars ? Json{chars->begin, chars->end} : Json(),
+                      json_or_null(batch.char_to_word(row, static_cast<std::uint32_t>(i)))});
+    }
+  }
+  return {{"labels", batch.align_labels(json["labels"].get<BatchEncoding::Column>(),
+                                        {.all_tokens = json["all_tokens"]})},
+          {"ways", ways}};
 }
 
 Json pad(const PreTrainedTokenizer& tokenizer, const Json& json) {
@@ -99,6 +141,7 @@ Json about(const PreTrainedTokenizer& tokenizer) {
           {"model_max_length",
            tokenizer.model_max_length() ? Json(*tokenizer.model_max_length()) : Json()},
           {"padding_side", tokenizer.padding_side() == Side::left ? "left" : "right"},
+          {"truncation_side", tokenizer.truncation_side() == Side::left ? "left" : "right"},
           {"pad_token_id", tokenizer.pad_token_id() ? Json(*tokenizer.pad_token_id()) : Json()},
           {"model_input_names", tokenizer.model_input_names()},
           {"single", tokenizer.num_special_tokens_to_add()},
@@ -111,6 +154,7 @@ Json answer(std::optional<PreTrainedTokenizer>& tokenizer, const Json& request) 
     return Json::object();
   }
   if (request.contains("call")) return call(*tokenizer, request["call"]);
+  if (request.contains("align")) return align(*tokenizer, request["align"]);
   if (request.contains("pad")) return pad(*tokenizer, request["pad"]);
   if (request.contains("about")) return about(*tokenizer);
   if (request.contains("save")) {
@@ -119,7 +163,8 @@ Json answer(std::optional<PreTrainedTokenizer>& tokenizer, const Json& request) 
   }
   if (request.contains("add_tokens")) {
     std::vector<accelerate::AddedToken> tokens;
-    for (const Json& content : request["add_tokens"]) tokens.push_back({.content = content});
+    for (const Json& content : request["add_tokens"])
+      tokens.push_back({.content = content, .special = request.value("special", false)});
     return tokenizer->add_tokens(tokens);
   }
   if (request.contains("tokens"))
