@@ -1,12 +1,16 @@
 #include "accelerate/base/error.h"
 
+#include "accelerate/base/untrusted_text.h"
+
 namespace accelerate {
 namespace {
 
-// LibTorch's messages carry a stack trace, which tells a user nothing.
+// LibTorch's messages carry a stack trace, which tells a user nothing. What they quote of files and
+// servers must not steer a terminal.
 std::string sentence_of(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find("\nException raised from "));
+  const std::string_view text = error.what();
+  return detail::untrusted_text(text.substr(0, text.find("\nException raised from ")),
+                                std::string_view::npos);
 }
 
 }  // namespace

@@ -58,6 +58,18 @@ TEST(Error, StackTracesOfLibTorchAreLeftOut) {
   EXPECT_EQ(describe(error), "sizes differ");
 }
 
+TEST(Error, ADescriptionDoesNotSteerATerminal) {
+  try {
+    try {
+      throw DataError("the key 'a\x1b[2J\u202e' is unknown");
+    } catch (const Error&) {
+      throw_with_context<ConfigError>("cannot read \u2066");
+    }
+  } catch (const Error& error) {
+    EXPECT_EQ(describe(error), "cannot read ?\n  because: the key 'a?[2J?' is unknown");
+  }
+}
+
 TEST(Error, EveryTypeIsCaughtAsError) {
   EXPECT_THROW(throw CommError("x"), Error);
   EXPECT_THROW(throw DataError("x"), Error);
