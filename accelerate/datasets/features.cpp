@@ -5,6 +5,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
 
 namespace accelerate {
@@ -92,7 +93,7 @@ bool Feature::has_kinds_of(const Feature& other) const {
 std::string detail::described(const Features& features) {
   std::string text;
   for (const auto& [name, feature] : features)
-    text += (text.empty() ? "" : ", ") + name + ": " + feature.description();
+    text += (text.empty() ? "" : ", ") + untrusted_line(name) + ": " + feature.description();
   return text.empty() ? "none" : text;
 }
 

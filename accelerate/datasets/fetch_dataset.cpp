@@ -9,6 +9,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/hub/cache/folder_files.h"
 #include "accelerate/hub/download.h"
 
@@ -67,8 +68,8 @@ void keep_split(RepositorySplits& splits, const std::string& split) {
   std::erase_if(splits, [&](const auto& entry) { return entry.first != split; });
   if (!splits.empty()) return;
   const bool has_brackets = split.find('[') != std::string::npos;
-  throw UsageError("the split '" + split +
-                   "' was asked for; the dataset has: " + join(names, ", ") +
+  throw UsageError("the split '" + split + "' was asked for; the dataset has: " +
+                   detail::untrusted_line(join(names, ", ")) +
                    (has_brackets ? ". Take rows by slice() instead of brackets" : ""));
 }
 

@@ -5,6 +5,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/datasets/names.h"
 #include "accelerate/datasets/repository/card.h"
 #include "accelerate/datasets/repository/default_patterns.h"
@@ -110,8 +111,8 @@ class Repository {
     if (keep == Keep::data_files)
       std::erase_if(found, [](const auto& path) { return !detail::has_data_extension(path); });
     if (found.empty() && !detail::has_magic(pattern)) {
-      throw DataError("the repository has no data file '" + (base.empty() ? "" : base + "/") +
-                      pattern + "'");
+      throw DataError("the repository has no data file '" +
+                      detail::untrusted_line((base.empty() ? "" : base + "/") + pattern) + "'");
     }
     return found;
   }
@@ -125,8 +126,9 @@ class Repository {
     for (const auto& config : configs_) {
       if (!is_default(config)) continue;
       if (first != nullptr) {
-        throw ConfigError("the dataset card has two default configurations, '" + first->name +
-                          "' and '" + config.name + "'; one is allowed");
+        throw ConfigError("the dataset card has two default configurations, '" +
+                          detail::untrusted_line(first->name) + "' and '" +
+                          detail::untrusted_line(config.name) + "'; one is allowed");
       }
       first = &config;
     }
@@ -142,10 +144,11 @@ class Repository {
     if (configs_.empty() && (options_.config.empty() || options_.config == "default"))
       return nullptr;
     if (!options_.config.empty())
-      throw ConfigError(detail::no_such("configuration", options_.config, names()));
+      throw ConfigError(
+          detail::untrusted_line(detail::no_such("configuration", options_.config, names())));
     if (!base_.empty() || !options_.data_files.empty()) return nullptr;
     throw ConfigError("the dataset has several configurations; name one of: " +
-                      join(names(), ", "));
+                      detail::untrusted_line(join(names(), ", ")));
   }
 
   RepositorySplits files_of(const detail::CardConfig* config) const {

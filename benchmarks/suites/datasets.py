@@ -12,6 +12,9 @@
   workers: `make_data_loader` in ours, torch's `DataLoader` in theirs.
 - **CSV**: `load_dataset("csv")` of 1 GB, with columns of integers, texts and floats; most texts are quoted. Each side reads
   once, from the page cache, and writes its own cache.
+- **A table** has 10^6 rows of a number, a sentence, a float, a class and a boolean. Ours is `load_dataset`, which keeps the
+  rows in its cache; theirs is `pandas.read_csv`, and `pyarrow.json.read_json` for lines of JSON, into memory. Measured is
+  the time of the processor, of all threads.
 - **Anonymous memory** is what the process has allocated (`RssAnon`). **Resident memory** (`VmRSS`) counts pages of mapped
   files too, which the kernel takes back when it needs them. Both are the most that a thread saw every two milliseconds,
   with what the process held before the call.
@@ -32,14 +35,14 @@ TOKENIZER = DATA / "minilm"
 
 
 def make_files(setting, say):
-    """Makes the files of the run; tells how many texts there are, and how large the CSV file is."""
-    count, size = (2000, 1_000_000) if setting.quick else (100_000, 1_000_000_000)
+    """Makes the files of the run; tells how many texts there are, how large the CSV file is, and how long the tables are."""
+    count, size, rows = (2000, 1_000_000, 10_000) if setting.quick else (100_000, 1_000_000_000, 1_000_000)
     say("making the files")
     asked = subprocess.run([setting.venv / "bin" / "python", FOLDER / "make_rows.py", DATA / "english.txt", folder(setting),
-                            str(count), str(size)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+                            str(count), str(size), str(rows)], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if asked.returncode != 0:
         raise BenchmarkError(asked.stderr.strip() or f"make_rows.py ended with {asked.returncode}")
-    return f"{count:,} texts", f"{size / 1e9:g} GB"
+    return f"{count:,} texts", f"{size / 1e9:g} GB", f"{rows:,} rows"
 
 
 def folder(setting):
@@ -105,6 +108,13 @@ def batch_row(setting, say):
                lambda report: report["call_seconds"] * 1e6 / report["rows"])
 
 
+def table_rows(setting, say, rows):
+    for kind, name, original in (("csv", "CSV", "pandas"), ("jsonl", "lines of JSON", "pyarrow")):
+        found = contenders(setting, "table", f"table.{kind}")
+        samples = checked(alternate(found, setting.rounds, say))
+        yield row(f"{name} of {rows}, beside {original}, of the processor", "s", samples, lambda report: report["cpu_seconds"], Times(1))
+
+
 def csv_rows(setting, say, size):
     samples = {}
     for contender in contenders(setting, "csv", "rows.csv"):
@@ -120,6 +130,6 @@ def csv_rows(setting, say, size):
 
 def measure(setting, say):
     prepare(setting, say)
-    texts, size = make_files(setting, say)
+    texts, size, rows = make_files(setting, say)
     return [*map_rows(setting, say, texts), *opening_rows(setting, say), batch_row(setting, say),
-            *csv_rows(setting, say, size)]
+            *csv_rows(setting, say, size), *table_rows(setting, say, rows)]

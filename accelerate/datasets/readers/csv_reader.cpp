@@ -1,8 +1,10 @@
 // Reads CSV: RFC 4180, with a choice of delimiter and quote.
-#include <csv.h>
+#include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <unordered_set>
@@ -10,186 +12,23 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/datasets/readers/chunk_reader.h"
-#include "accelerate/datasets/readers/file_window.h"
+#include "accelerate/datasets/readers/csv_records.h"
 #include "accelerate/datasets/storage/column_builder.h"
 
 namespace accelerate::detail {
 namespace {
 
-// Records, whose fields are stored one after the other in one text.
-class RecordBatch {
- public:
-  void add_field(std::string_view field) {
-    text_ += field;
-    ends_.push_back(text_.size());
-  }
-  /// Ends a record that begins in `line`.
-  void end_record(std::size_t line) { records_.push_back({ends_.size(), line}); }
-  void clear() {
-    text_.clear();
-    ends_.clear();
-    records_.clear();
-  }
-  /// Removes the first record.
-  void drop_first() {
-    const std::size_t fields = records_.front().end, bytes = fields == 0 ? 0 : ends_[fields - 1];
-    text_.erase(0, bytes);
-    ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(fields));
-    records_.erase(records_.begin());
-    for (std::size_t& end : ends_) end -= bytes;
-    for (Record& record : records_) record.end -= fields;
-  }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
-  [[nodiscard]] std::size_t size() const { return records_.size(); }
-  [[nodiscard]] std::size_t bytes() const { return text_.size(); }
-  /// The number of fields of the record that has not ended.
-  [[nodiscard]] std::size_t open_fields() const {
-    return ends_.size() - (records_.empty() ? 0 : records_.back().end);
-  }
-  [[nodiscard]] std::size_t fields(std::size_t record) const {
-    return records_[record].end - first_field(record);
-  }
-  [[nodiscard]] std::size_t line(std::size_t record) const { return records_[record].line; }
-  [[nodiscard]] std::string_view field(std::size_t record, std::size_t column) const {
-    const std::size_t place = first_field(record) + column;
-    const std::size_t begin = place == 0 ? 0 : ends_[place - 1];
-    return std::string_view(text_).substr(begin, ends_[place] - begin);
-  }
-
- private:
-  struct Record {
-    std::size_t end;   ///< One past its last field.
-    std::size_t line;  ///< The line in which it begins.
-  };
-  [[nodiscard]] std::size_t first_field(std::size_t record) const {
-    return record == 0 ? 0 : records_[record - 1].end;
-  }
-
-  std::string text_;
-  std::vector<std::size_t> ends_;
-  std::vector<Record> records_;
-};
-
-// Parses a file into records.
-class Records {
- public:
-  Records(const std::filesystem::path& file, const CsvOptions& options)
-      : file_(file.string()), delimiter_(options.delimiter), quote_(options.quote), window_(file) {
-    check(options);
-    if (csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI) != 0) throw std::bad_alloc();
-    between_records_ = parser_.pstate;
-    csv_set_delim(&parser_, static_cast<unsigned char>(options.delimiter));
-    csv_set_quote(&parser_, static_cast<unsigned char>(options.quote));
-    // Spaces around a field belong to it.
-    csv_set_space_func(&parser_, [](unsigned char) { return 0; });
-    (void)window_.grow();
-    if (window_.text().starts_with(kByteOrderMark)) window_.leave(kByteOrderMark.size());
-    for (std::size_t i = 0; i < options.skip_rows; ++i) skip_line();
-  }
-  Records(const Records&) = delete;
-  Records& operator=(const Records&) = delete;
-  ~Records() { csv_free(&parser_); }
-
-  /// Parses up to the end of a line, which may not complete a record. Returns false at the end of
-  /// the file.
-  bool parse_line(RecordBatch& batch) {
-    if (is_done_) return false;
-    batch_ = &batch;
-    const bool begins_record = parser_.pstate == between_records_;
-    if (begins_record) record_line_ = line_;
-    if (window_.text().empty() && !window_.grow()) {
-      is_done_ = true;
-      if (csv_fini(&parser_, take_field, take_record, this) != 0)
-        refuse(record_line_, "a quote that opens in this row is not closed");
-      return true;
-    }
-    const std::string_view text = window_.text();
-    const std::size_t end = text.find('\n');
-    const std::size_t size = end == std::string_view::npos ? text.size() : end + 1;
-    const std::string_view line = text.substr(0, size);
-    // As pandas: a blank line is not a record, and quotes that do not begin a field are text.
-    if (begins_record && end != std::string_view::npos && is_blank(line)) {
-      window_.leave(size);
-      ++line_;
-      return true;
-    }
-    const bool has_text_quotes = begins_record && has_quotes_as_text(line);
-    if (has_text_quotes) csv_set_opts(&parser_, CSV_STRICT_FINI);
-    if (csv_parse(&parser_, text.data(), size, take_field, take_record, this) != size) {
-      refuse(line_, std::string("a quote stands where none may: ") +
-                        csv_strerror(csv_error(&parser_)) +
-                        ". A field with quotes in it stands in quotes, each quote twice; if quotes "
-                        "mean nothing in this file, give .csv.quote = '\\0'");
-    }
-    if (has_text_quotes) csv_set_opts(&parser_, CSV_STRICT | CSV_STRICT_FINI);
-    window_.leave(size);
-    if (end != std::string_view::npos) ++line_;
-    return true;
-  }
-
-  [[nodiscard]] const std::string& file() const { return file_; }
-
- private:
-  [[nodiscard]] bool is_blank(std::string_view line) const {
-    return std::ranges::all_of(line, [&](char c) {
-      return (c == ' ' || c == '\t' || c == '\r' || c == '\n') && c != delimiter_;
-    });
-  }
-
-  // Whether a whole line has quotes, but none at the beginning of a field.
-  [[nodiscard]] bool has_quotes_as_text(std::string_view line) const {
-    std::size_t place = line.find(quote_);
-    if (place == std::string_view::npos || !line.ends_with('\n')) return false;
-    for (; place != std::string_view::npos; place = line.find(quote_, place + 1)) {
-      if (place == 0 || line[place - 1] == delimiter_ || line[place - 1] == '\r') return false;
-    }
-    return true;
-  }
-
-  void skip_line() {
-    std::size_t end = 0;
-    while ((end = window_.text().find('\n')) == std::string_view::npos) {
-      window_.leave(window_.text().size());
-      if (!window_.grow()) return;
-    }
-    window_.leave(end + 1);
-    ++line_;
-  }
-
-  static void check(const CsvOptions& options) {
-    const auto ends_lines = [](char c) { return c == '\n' || c == '\r'; };
-    if (ends_lines(options.delimiter) || ends_lines(options.quote) ||
-        options.delimiter == options.quote) {
-      throw UsageError(
-          "the delimiter and the quote of CSV are two characters, and neither of them ends a line");
-    }
-  }
-
-  [[noreturn]] void refuse(std::size_t line, const std::string& what) const {
-    throw DataError(file_ + ", line " + std::to_string(line) + ", column " +
-                    std::to_string(batch_->open_fields() + 1) + ": " + what);
-  }
-
-  static void take_field(void* bytes, std::size_t size, void* self) {
-    static_cast<Records*>(self)->batch_->add_field({static_cast<const char*>(bytes), size});
-  }
-  static void take_record(int, void* self) {
-    const auto& records = *static_cast<Records*>(self);
-    records.batch_->end_record(records.record_line_);
-  }
-
-  std::string file_;
-  char delimiter_, quote_;
-  FileWindow window_;
-  csv_parser parser_{};
-  RecordBatch* batch_ = nullptr;
-  /// The line in which the parser is, and the line in which its record begins.
-  std::size_t line_ = 1, record_line_ = 1;
-  int between_records_ = 0;  ///< The parser's state between records.
-  bool is_done_ = false;
-};
+// Whether a text has no space around it and no plus sign, by its ends.
+bool is_bare(std::string_view text) {
+  return !text.empty() && (is_digit(text.front()) || text.front() == '-') && is_digit(text.back());
+}
 
 // A number may have spaces around it and a plus sign before it.
 std::string_view bare_number(std::string_view text) {
@@ -199,7 +38,7 @@ std::string_view bare_number(std::string_view text) {
 }
 
 std::optional<std::int64_t> integer_of(std::string_view text) {
-  text = bare_number(text);
+  if (!is_bare(text)) text = bare_number(text);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -207,7 +46,7 @@ std::optional<std::int64_t> integer_of(std::string_view text) {
 }
 
 std::optional<double> number_of(std::string_view text) {
-  text = bare_number(text);
+  if (!is_bare(text)) text = bare_number(text);
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
@@ -223,6 +62,11 @@ std::optional<bool> boolean_of(std::string_view text) {
   return std::nullopt;
 }
 
+bool is_text(std::string_view text) {
+  constexpr std::size_t kShort = 16;
+  return text.size() < kShort ? is_utf8(text) : simdjson::validate_utf8(text.data(), text.size());
+}
+
 bool fits(std::string_view text, Feature::Kind kind) {
   switch (kind) {
     case Feature::Kind::integer:
@@ -236,14 +80,36 @@ bool fits(std::string_view text, Feature::Kind kind) {
   }
 }
 
+// The words that mean a missing value.
+class MissingWords {
+ public:
+  /// `words` must outlive this.
+  explicit MissingWords(const std::vector<std::string>& words)
+      : words_(words.begin(), words.end()) {
+    for (const std::string& word : words) places_[first_of(word)] |= bit_of(word);
+  }
+  [[nodiscard]] bool contains(std::string_view text) const {
+    return (places_[first_of(text)] & bit_of(text)) != 0 && words_.contains(text);
+  }
+
+ private:
+  static unsigned char first_of(std::string_view text) {
+    return text.empty() ? 0 : static_cast<unsigned char>(text.front());
+  }
+  static std::uint64_t bit_of(std::string_view text) {
+    constexpr std::size_t kLongest = 63;
+    return std::uint64_t{1} << std::min(text.size(), kLongest);
+  }
+
+  std::unordered_set<std::string_view> words_;
+  /// The sizes, as bits, of the words that begin with a byte. Most fields are told by them.
+  std::array<std::uint64_t, 256> places_{};
+};
+
 class CsvReader : public ChunkReader {
  public:
   CsvReader(const std::filesystem::path& file, const ReaderOptions& options)
-      : options_(options),
-        records_(file, options.csv),
-        missing_(options_.csv.na_values.begin(), options_.csv.na_values.end()) {
-    for (const std::string_view word : missing_)
-      longest_missing_ = std::max(longest_missing_, word.size());
+      : options_(options), records_(file, options.csv), missing_(options_.csv.na_values) {
     read_names();
     read_records();
     if (options_.features) {
@@ -257,7 +123,10 @@ class CsvReader : public ChunkReader {
   const Features& features() const override { return features_; }
 
   std::optional<Chunk> next() override {
-    if (batch_.size() == 0) read_records();
+    if (batch_.size() == 0) {
+      if (auto chunk = plain_chunk()) return chunk;
+      read_records();
+    }
     if (batch_.size() == 0) return std::nullopt;
     Chunk chunk{.rows = batch_.size()};
     for (std::size_t i = 0; i < features_.size(); ++i) chunk.columns.push_back(column_of(i));
@@ -269,7 +138,7 @@ class CsvReader : public ChunkReader {
   void read_names() {
     names_ = options_.csv.column_names;
     if (options_.csv.has_header) {
-      while (batch_.size() == 0 && records_.parse_line(batch_)) {
+      while (batch_.size() == 0 && records_.parse_some(batch_)) {
       }
     }
     if (batch_.size() > 0) {
@@ -304,7 +173,8 @@ class CsvReader : public ChunkReader {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       if (seen.insert(names_[i]).second) continue;
       throw DataError(
-          records_.file() + ", column " + std::to_string(i + 1) + ": '" + names_[i] +
+          records_.file() + ", column " + std::to_string(i + 1) + ": '" +
+          untrusted_line(names_[i]) +
           "' is the name of a column before it too. Give other names by .csv.column_names");
     }
   }
@@ -315,7 +185,8 @@ class CsvReader : public ChunkReader {
     for (const auto& [name, feature] : features_) named.push_back(name);
     if (named == names_) return;
     std::string found;
-    for (const std::string& name : names_) found += (found.empty() ? "" : ", ") + name;
+    for (const std::string& name : names_)
+      found += (found.empty() ? "" : ", ") + untrusted_line(name);
     throw DataError(records_.file() + ": the columns are " + found +
                     ", but .features or the previous file has " + described(features_));
   }
@@ -326,7 +197,7 @@ class CsvReader : public ChunkReader {
       for (; checked < batch_.size(); ++checked) check_fields(checked);
       const bool is_full = batch_.size() >= options_.rows_in_batch ||
                            (batch_.size() > 0 && batch_.bytes() >= options_.bytes_in_batch);
-      if (is_full || !records_.parse_line(batch_)) return;
+      if (is_full || !records_.parse_some(batch_)) return;
     }
   }
 
@@ -337,12 +208,74 @@ class CsvReader : public ChunkReader {
                     " fields, and the header has " + std::to_string(names_.size()));
   }
 
-  [[nodiscard]] std::string place_of(std::size_t record) const {
-    return records_.file() + ", line " + std::to_string(batch_.line(record));
+  // Reads the next rows without a copy of their text. Returns nullopt, and goes back, when there is
+  // no row, or one has something wrong: the other way tells what, and which fault comes first.
+  std::optional<Chunk> plain_chunk() {
+    const auto begin = records_.place();
+    if (!begin) return std::nullopt;
+    if (!columns_) columns_.emplace(features_);
+    while (columns_->rows < options_.rows_in_batch && columns_->bytes < options_.bytes_in_batch) {
+      const auto* fields = records_.plain_record();
+      const std::size_t before = columns_->rows;
+      if (fields != nullptr ? append_row(*columns_, *fields) : append_others(*columns_)) {
+        if (columns_->rows == before) break;  // The end of the file.
+        continue;
+      }
+      records_.go_back(*begin);
+      columns_.reset();
+      return std::nullopt;
+    }
+    return columns_->finish();
   }
 
-  [[nodiscard]] bool is_missing(std::string_view field) const {
-    return field.size() <= longest_missing_ && missing_.contains(field);
+  struct RowColumns {
+    explicit RowColumns(const Features& features) {
+      for (const auto& [name, feature] : features) builders.emplace_back(feature);
+    }
+    // Returns nullopt if there are no rows.
+    std::optional<Chunk> finish() {
+      if (rows == 0) return std::nullopt;
+      Chunk chunk{.rows = rows};
+      for (ColumnBuilder& builder : builders) chunk.columns.push_back(builder.finish());
+      rows = bytes = 0;
+      return chunk;
+    }
+    std::vector<ColumnBuilder> builders;
+    std::size_t rows = 0, bytes = 0;
+  };
+
+  bool append_row(RowColumns& columns, const std::vector<std::string_view>& fields) const {
+    if (fields.size() != features_.size()) return false;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const std::string_view field = fields[i];
+      columns.bytes += field.size();
+      if (missing_.contains(field)) {
+        columns.builders[i].append_missing();
+      } else if (!append(columns.builders[i], features_[i].second, field)) {
+        return false;
+      }
+    }
+    ++columns.rows;
+    return true;
+  }
+
+  // Appends the next rows that are not plain, mostly one.
+  bool append_others(RowColumns& columns) {
+    CsvBatch others;
+    while (records_.parse_some(others) && (others.size() == 0 || !records_.place())) {
+    }
+    std::vector<std::string_view> fields;
+    for (std::size_t record = 0; record < others.size(); ++record) {
+      fields.clear();
+      for (std::size_t i = 0; i < others.fields(record); ++i)
+        fields.push_back(others.field(record, i));
+      if (!append_row(columns, fields)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] std::string place_of(std::size_t record) const {
+    return records_.file() + ", line " + std::to_string(batch_.line(record));
   }
 
   [[nodiscard]] Feature found_feature(std::size_t column) const {
@@ -351,7 +284,7 @@ class CsvReader : public ChunkReader {
     std::vector<Kind> left{Kind::integer, Kind::floating, Kind::boolean};
     for (std::size_t record = 0; record < batch_.size(); ++record) {
       const std::string_view field = batch_.field(record, column);
-      if (is_missing(field)) continue;
+      if (missing_.contains(field)) continue;
       is_any = true;
       std::erase_if(left, [&](Kind kind) { return !fits(field, kind); });
       if (left.empty()) return Feature::string();
@@ -366,21 +299,22 @@ class CsvReader : public ChunkReader {
     ColumnBuilder builder(feature);
     for (std::size_t record = 0; record < batch_.size(); ++record) {
       const std::string_view field = batch_.field(record, index);
-      if (is_missing(field)) {
+      if (missing_.contains(field)) {
         builder.append_missing();
-      } else if (feature.kind() == Feature::Kind::string && !is_utf8(field)) {
-        throw DataError(place_of(record) + ", column " + std::to_string(index + 1) + ": '" + name +
-                        "' is not UTF-8");
+      } else if (feature.kind() == Feature::Kind::string && !is_text(field)) {
+        throw DataError(place_of(record) + ", column " + std::to_string(index + 1) + ": '" +
+                        untrusted_line(name) + "' is not UTF-8");
       } else if (!append(builder, feature, field)) {
-        throw DataError(place_of(record) + ", column " + std::to_string(index + 1) + ": '" + name +
-                        "' is '" + std::string(field.substr(0, 60)) + "' where the column has " +
-                        feature.description() +
+        throw DataError(place_of(record) + ", column " + std::to_string(index + 1) + ": '" +
+                        untrusted_line(name) + "' is '" + untrusted_line(field.substr(0, 60)) +
+                        "' where the column has " + feature.description() +
                         ". Give the column another type by {.features = …} if the file is right");
       }
     }
     return builder.finish();
   }
 
+  // Returns false for a field of another type.
   static bool append(ColumnBuilder& builder, const Feature& feature, std::string_view field) {
     switch (feature.kind()) {
       case Feature::Kind::integer:
@@ -390,6 +324,7 @@ class CsvReader : public ChunkReader {
       case Feature::Kind::boolean:
         return append_found(builder, boolean_of(field));
       case Feature::Kind::string:
+        if (!is_text(field)) return false;
         builder.append(field);
         return true;
       default:
@@ -416,12 +351,11 @@ class CsvReader : public ChunkReader {
   }
 
   ReaderOptions options_;
-  Records records_;
-  /// Points into options_.
-  std::unordered_set<std::string_view> missing_;
-  std::size_t longest_missing_ = 0;
+  CsvRecords records_;
+  MissingWords missing_;
   std::vector<std::string> names_;
-  RecordBatch batch_;
+  CsvBatch batch_;
+  std::optional<RowColumns> columns_;
   Features features_;
 };
 

@@ -46,6 +46,14 @@ bool FileWindow::grow() {
   return count > 0;
 }
 
+void FileWindow::go_back(std::uint64_t place) {
+  if (::lseek(descriptor_.get(), static_cast<off_t>(place), SEEK_SET) < 0)
+    throw FileError("read", file_, errno);
+  bytes_.clear();
+  begin_ = 0;
+  read_ = place;
+}
+
 void FileWindow::check_beginning() const {
   constexpr std::array<std::pair<std::string_view, const char*>, 5> kCompressed{{
       {{"\x1f\x8b", 2}, "gzip"},

@@ -29,6 +29,10 @@ class FileWindow {
   bool grow();
   /// Leaves the first `bytes` of text() behind.
   void leave(std::size_t bytes) { begin_ += bytes; }
+  /// Where text() begins in the file.
+  [[nodiscard]] std::uint64_t place() const { return read_ - (bytes_.size() - begin_); }
+  /// Moves text() to a place where it began before. It is empty until the next grow().
+  void go_back(std::uint64_t place);
 
  private:
   void check_beginning() const;

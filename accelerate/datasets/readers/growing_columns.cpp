@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {
 
 [[noreturn]] void refuse(const std::string& place, const std::string& name,
                          const std::string& what) {
-  throw DataError(place + ": '" + name + "' " + what +
+  throw DataError(place + ": '" + untrusted_line(name) + "' " + what +
                   ". Give the column another type by {.features = …} if the file is right");
 }
 

@@ -1,146 +1,27 @@
 // Reads JSON: objects one after the other, or in a list. Each object is a row.
 #include <simdjson.h>
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/datasets/readers/chunk_reader.h"
 #include "accelerate/datasets/readers/file_window.h"
 #include "accelerate/datasets/readers/growing_columns.h"
+#include "accelerate/datasets/readers/json_columns.h"
+#include "accelerate/datasets/readers/json_scanner.h"
 
 namespace accelerate::detail {
 namespace {
 
 using Element = simdjson::dom::element;
 
-constexpr std::size_t kDeepest = 32;
 /// The size limit of one row.
 constexpr std::size_t kMostBytes = 1 << 30;
-
-// Finds the values of a file one after the other without parsing them. Strings and brackets tell
-// where a value ends.
-class ValueScanner {
- public:
-  explicit ValueScanner(const std::filesystem::path& file) : file_(file.string()), window_(file) {
-    (void)window_.grow();
-    if (window_.text().starts_with(kByteOrderMark)) window_.leave(kByteOrderMark.size());
-  }
-  /// Scans `text`, a part of the file in memory, instead of the file.
-  void scan(std::string text) {
-    text_ = std::move(text);
-    at_ = 0;
-  }
-
-  /// Moves past white space, and in a list past a comma, to the next value. Returns false if none
-  /// is left.
-  bool find_next() {
-    leave();
-    bool is_behind_comma = false;
-    for (; has_more(); ++at_) {
-      const char c = text()[at_];
-      if (c == '\n') end_line();
-      if (c == ' ' || c == '\t' || c == '\r' || c == '\n') continue;
-      if (in_list_ && c == ',') {
-        if (!found_any_ || is_behind_comma) refuse("a comma stands where a row is expected");
-        is_behind_comma = true;
-      } else if (!in_list_ && c == '[' && !found_any_) {
-        in_list_ = true;
-      } else if (in_list_ && c == ']') {
-        if (is_behind_comma) refuse("the list of rows ends with a comma");
-        in_list_ = false;
-        is_past_list_ = true;
-      } else {
-        if (is_past_list_) refuse("something follows the list of rows");
-        if (in_list_ && found_any_ && !is_behind_comma)
-          refuse("a comma is missing before this row");
-        found_any_ = true;
-        ++rows_;
-        return true;
-      }
-    }
-    if (in_list_) refuse("the list of rows is not closed");
-    return false;
-  }
-
-  /// Returns the value that begins here, and moves behind it. Valid until the next call of this
-  /// object.
-  std::string_view take() {
-    leave();
-    std::size_t depth = 0;
-    for (; has_more(); ++at_) {
-      const char c = text()[at_];
-      if (c == '"') {
-        skip_string();
-      } else if (c == '{' || c == '[') {
-        ++depth;
-      } else if (c == '}' || c == ']') {
-        if (depth == 0) break;
-        if (--depth == 0) {
-          ++at_;
-          break;
-        }
-      } else if (depth == 0 && (c == ',' || c == '\n' || c == ' ')) {
-        break;
-      }
-      if (c == '\n') end_line();
-    }
-    return text().substr(0, at_);
-  }
-
-  /// Says where the scanner is: "a.json, line 3, column 7", or "a.json, row 5 of the field" for a
-  /// part.
-  [[nodiscard]] std::string place() const {
-    if (text_) return file_ + ", row " + std::to_string(rows_) + " of the field";
-    return file_ + ", line " + std::to_string(line_ + 1) + ", column " +
-           std::to_string(left_ + at_ - line_begin_ + 1);
-  }
-  [[noreturn]] void refuse(const std::string& what) const {
-    throw DataError(place() + ": " + what);
-  }
-
- private:
-  [[nodiscard]] std::string_view text() const {
-    return text_ ? std::string_view(*text_).substr(left_in_text_) : window_.text();
-  }
-  [[nodiscard]] bool has_more() { return at_ < text().size() || (!text_ && window_.grow()); }
-
-  // Drops the text before the current place.
-  void leave() {
-    if (text_) {
-      left_in_text_ += at_;
-    } else {
-      window_.leave(at_);
-    }
-    left_ += at_;
-    at_ = 0;
-  }
-
-  void end_line() {
-    ++line_;
-    line_begin_ = left_ + at_ + 1;
-  }
-
-  void skip_string() {
-    const std::string begin = place();
-    for (++at_; has_more() && text()[at_] != '"'; ++at_) {
-      if (text()[at_] == '\n') end_line();
-      if (text()[at_] == '\\') ++at_;
-    }
-    if (!has_more()) throw DataError(begin + ": a string is not closed");
-  }
-
-  std::string file_;
-  FileWindow window_;
-  std::optional<std::string> text_;
-  std::size_t left_in_text_ = 0;
-  /// Bytes before text(), the place in text(), the number of the current line, and where it begins.
-  std::size_t left_ = 0, at_ = 0, line_ = 0, line_begin_ = 0;
-  std::size_t rows_ = 0;
-  bool in_list_ = false, is_past_list_ = false, found_any_ = false;
-};
 
 class JsonReader : public ChunkReader {
  public:
@@ -151,17 +32,18 @@ class JsonReader : public ChunkReader {
       features_ = *options_.features;
       return;
     }
-    read_rows();
-    features_ = features_of(rows_, places_);
+    read_batch();
+    features_ = features_of(rows_of_batch(), places_of_batch());
   }
 
   const Features& features() const override { return features_; }
 
   std::optional<Chunk> next() override {
-    if (rows_.empty()) read_rows();
-    if (rows_.empty()) return std::nullopt;
-    Chunk chunk = chunk_of(rows_, places_, features_);
-    rows_.clear();
+    if (ends_.empty()) read_batch();
+    if (ends_.empty()) return std::nullopt;
+    auto chunk = plain_chunk();
+    if (!chunk) chunk = chunk_of(rows_of_batch(), places_of_batch(), features_);
+    ends_.clear();
     return chunk;
   }
 
@@ -171,35 +53,83 @@ class JsonReader : public ChunkReader {
     while (window.grow()) {
     }
     if (window.text().starts_with(kByteOrderMark)) window.leave(kByteOrderMark.size());
+    const simdjson::padded_string text(window.text());
     Element rows;
-    if (parsed(window.text(), file_ + ", line 1, column 1").at_key(field).get(rows) !=
+    if (checked(parser_.parse(text), file_ + ", line 1, column 1").at_key(field).get(rows) !=
         simdjson::SUCCESS) {
       throw DataError(file_ + ": there is no '" + field + "' in its object");
     }
     return simdjson::minify(rows);
   }
 
-  void read_rows() {
-    rows_.clear();
+  // Reads the texts of the next rows. When the file is damaged behind them, a damaged row among
+  // them is told first.
+  void read_batch() {
+    std::exception_ptr failure;
+    ends_.clear();
     places_.clear();
-    std::size_t bytes = 0;
-    while (rows_.size() < options_.rows_in_batch && bytes < options_.bytes_in_batch &&
-           scanner_.find_next()) {
-      places_.push_back(scanner_.place());
-      const std::string_view text = scanner_.take();
-      if (text.size() > kMostBytes)
-        scanner_.refuse("a row of more than 1 GiB; allowed are smaller ones");
-      bytes += text.size();
-      rows_.push_back(row_of(parsed(text, places_.back())));
+    batch_.clear();
+    try {
+      while (ends_.size() < options_.rows_in_batch && batch_.size() < options_.bytes_in_batch &&
+             scanner_.find_next())
+        take_row();
+    } catch (...) {
+      failure = std::current_exception();
     }
+    batch_.append(simdjson::SIMDJSON_PADDING, '\0');
+    if (!failure) return;
+    (void)rows_of_batch();
+    std::rethrow_exception(failure);
   }
 
-  Element parsed(std::string_view text, const std::string& place) {
-    buffer_.assign(text.begin(), text.end());
-    buffer_.resize(text.size() + simdjson::SIMDJSON_PADDING);
+  void take_row() {
+    const JsonScanner::Place place = scanner_.place();
+    const std::string_view text = scanner_.take();
+    if (text.size() > kMostBytes)
+      scanner_.refuse("a row of more than 1 GiB; allowed are smaller ones");
+    batch_ += text;
+    ends_.push_back(batch_.size());
+    places_.push_back(place);
+  }
+
+  // The bytes behind a text are the next row, or the padding.
+  simdjson::simdjson_result<Element> parsed_row(std::size_t row) {
+    const std::size_t begin = row == 0 ? 0 : ends_[row - 1];
+    return parser_.parse(batch_.data() + begin, ends_[row] - begin, /*realloc_if_needed=*/false);
+  }
+
+  // Returns nullopt if a row has something unusual.
+  std::optional<Chunk> plain_chunk() {
+    if (!JsonColumns::takes(features_)) return std::nullopt;
+    if (!columns_) columns_.emplace(features_);
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      Element row;
+      if (parsed_row(i).get(row) == simdjson::SUCCESS && columns_->append(row)) continue;
+      columns_.reset();
+      return std::nullopt;
+    }
+    return columns_->finish();
+  }
+
+  std::vector<Row> rows_of_batch() {
+    std::vector<Row> rows;
+    for (row_ = 0; row_ < ends_.size(); ++row_)
+      rows.push_back(row_of(checked(parsed_row(row_), place())));
+    return rows;
+  }
+
+  std::vector<std::string> places_of_batch() const {
+    std::vector<std::string> places;
+    for (const auto& place : places_) places.push_back(scanner_.described(place));
+    return places;
+  }
+
+  // Where the row is that rows_of_batch() reads.
+  [[nodiscard]] std::string place() const { return scanner_.described(places_[row_]); }
+
+  static Element checked(simdjson::simdjson_result<Element> result, const std::string& place) {
     Element element;
-    const auto error =
-        parser_.parse(buffer_.data(), text.size(), /*realloc_if_needed=*/false).get(element);
+    const auto error = std::move(result).get(element);
     if (error != simdjson::SUCCESS)
       throw DataError(place + ": is not valid JSON: " + simdjson::error_message(error));
     return element;
@@ -208,12 +138,12 @@ class JsonReader : public ChunkReader {
   Row row_of(const Element& element) {
     simdjson::dom::object object;
     if (element.get(object) != simdjson::SUCCESS)
-      throw DataError(places_.back() + ": a row is an object: {\"column\": value, …}");
+      throw DataError(place() + ": a row is an object: {\"column\": value, …}");
     Row row;
     keys_.clear();
     for (const auto& [key, value] : object) {
       if (!keys_.insert(key).second) {
-        throw DataError(places_.back() + ": the key '" + std::string(key) + "' appears twice");
+        throw DataError(place() + ": the key '" + untrusted_line(key) + "' appears twice");
       }
       row.add(std::string(key), value_of(value, key, 0));
     }
@@ -236,19 +166,19 @@ class JsonReader : public ChunkReader {
       case ARRAY:
         return list_of(element, key, depth);
       case UINT64:
-        throw DataError(places_.back() + ": '" + std::string(key) +
+        throw DataError(place() + ": '" + untrusted_line(key) +
                         "' is an integer of more than 63 bits; give it as a float or a string");
       case OBJECT:
         break;
     }
     throw DataError(
-        places_.back() + ": '" + std::string(key) +
+        place() + ": '" + untrusted_line(key) +
         "' is an object; allowed are integers, floats, booleans, strings and lists of them");
   }
 
   Value list_of(const Element& element, std::string_view key, std::size_t depth) {
-    if (depth > kDeepest)
-      throw DataError(places_.back() + ": '" + std::string(key) +
+    if (depth > kDeepestJsonList)
+      throw DataError(place() + ": '" + untrusted_line(key) +
                       "' has more than 32 lists within each other");
     const simdjson::dom::array entries = element.get_array().value_unsafe();
     if (auto integers = entries_of<std::int64_t>(entries)) return std::move(*integers);
@@ -274,13 +204,16 @@ class JsonReader : public ChunkReader {
   std::string file_;
   ReaderOptions options_;
   simdjson::dom::parser parser_;
-  std::vector<char> buffer_;
-  ValueScanner scanner_;
-  std::vector<Row> rows_;
-  std::vector<std::string> places_;
+  JsonScanner scanner_;
+  /// The texts of rows one after the other, where each ends, and where each is in the file.
+  std::string batch_;
+  std::vector<std::size_t> ends_;
+  std::vector<JsonScanner::Place> places_;
+  std::size_t row_ = 0;
   /// The keys of one row. They point into the parser's memory.
   std::unordered_set<std::string_view> keys_;
   Features features_;
+  std::optional<JsonColumns> columns_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/datasets/repository/split_name.h"
 #include "accelerate/formats/documents/yaml.h"
 
@@ -17,7 +18,7 @@ constexpr DocumentLimits kLimits{.max_bytes = 16 << 20, .max_depth = 64};
 [[noreturn]] void fail(const Node& at, const std::string& message) {
   throw ConfigError("the dataset card" +
                     (at.line > 0 ? ", line " + std::to_string(at.line) : std::string()) + ": " +
-                    message);
+                    untrusted_line(message));
 }
 
 // Whether YAML 1.1 takes a scalar for text.

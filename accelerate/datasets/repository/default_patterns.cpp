@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/datasets/repository/split_name.h"
 
 namespace accelerate::detail {
@@ -85,7 +86,7 @@ RepositorySplits shards(const RepositoryListing& files, const std::string& base)
   for (const std::string& path : files.matches(base, "data/*" + std::string(kShardNumbers))) {
     const std::string split = split_of_shard(base_name(path));
     if (!is_split_name(split)) {
-      throw DataError("the shard '" + path +
+      throw DataError("the shard '" + untrusted_line(path) +
                       "' names no split; letters, digits, '_' and dots between them are allowed "
                       "before the number. Name the files by .data_files");
     }

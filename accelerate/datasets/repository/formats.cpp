@@ -7,6 +7,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/datasets/repository/listing.h"
 
 namespace accelerate::detail {
@@ -154,8 +155,9 @@ std::string describe_extensions(const RepositorySplits& splits) {
 }
 
 [[noreturn]] void refuse(const std::string& what, const RepositorySplits& splits) {
-  throw DataError(what + ". Found: " + describe_extensions(splits) + "; allowed are " +
-                  std::string(kReadableExtensions) + ". Name the files by .data_files");
+  throw DataError(what + ". Found: " + untrusted_line(describe_extensions(splits)) +
+                  "; allowed are " + std::string(kReadableExtensions) +
+                  ". Name the files by .data_files");
 }
 
 }  // namespace
@@ -201,15 +203,17 @@ FileFormat common_format(const RepositorySplits& splits) {
 
 void check_readable(const RepositorySplits& splits, const std::string& format) {
   for (const auto& [split, files] : splits) {
-    if (files.empty()) throw DataError("no file belongs to the split '" + split + "'");
+    if (files.empty())
+      throw DataError("no file belongs to the split '" + untrusted_line(split) + "'");
     for (const std::string& file : files) {
       const auto suffixes = suffixes_of(file);
       if (!suffixes.empty() && has_word(kCompressed, lower(suffixes.back()))) {
-        throw DataError("'" + file + "' is compressed, which is not supported; allowed are " +
+        throw DataError("'" + untrusted_line(file) +
+                        "' is compressed, which is not supported; allowed are " +
                         std::string(kReadableExtensions));
       }
       if (!is_of_format(file, format)) {
-        throw DataError("'" + file + "' would be read as " + format +
+        throw DataError("'" + untrusted_line(file) + "' would be read as " + format +
                         ", the format of the repository, but its extension is of another one");
       }
     }

@@ -5,6 +5,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/base/untrusted_text.h"
 #include "accelerate/datasets/repository/glob.h"
 
 namespace accelerate::detail {
@@ -29,7 +30,7 @@ void check_is_inside(std::string_view path) {
                       path.find("::") != std::string_view::npos ||
                       std::find(parts.begin(), parts.end(), "..") != parts.end();
   if (!leaves) return;
-  throw ConfigError("'" + std::string(path) +
+  throw ConfigError("'" + untrusted_line(path) +
                     "' was found where a path or pattern belongs; allowed are those inside the "
                     "repository, without \"..\", a leading slash or an address");
 }
@@ -99,7 +100,9 @@ RepositoryListing::RepositoryListing(std::vector<std::string> paths) : paths_(st
     const bool is_odd = std::any_of(parts.begin(), parts.end(), [](const std::string& part) {
       return part.empty() || part == "." || part == ".." || part.find('\0') != std::string::npos;
     });
-    if (is_odd) throw DataError("the repository lists '" + path + "', which is not a valid path");
+    if (is_odd)
+      throw DataError("the repository lists '" + untrusted_line(path) +
+                      "', which is not a valid path");
   }
 }
 

@@ -14,7 +14,8 @@ using Kind = Feature::Kind;
 template <typename T>
 Buffer buffer_of(std::vector<T> values) {
   if (values.empty()) return {};
-  values.shrink_to_fit();  // The column is kept, and may have allocated twice its size.
+  // The column may be kept, and may have allocated twice its size.
+  if (values.capacity() > values.size() + values.size() / 4) values.shrink_to_fit();
   auto owner = std::make_shared<const std::vector<T>>(std::move(values));
   return {owner, std::as_bytes(std::span(*owner))};
 }
@@ -216,7 +217,18 @@ ColumnChunk ColumnBuilder::finish() {
   parts.offsets = buffer_of(std::move(offsets_));
   parts.missing = buffer_of(std::move(missing_));
   *this = ColumnBuilder(Feature(feature_));
+  expect_as_much_as(parts);
   return ColumnChunk(std::move(parts));
+}
+
+// The next column mostly has the size of the one before it.
+void ColumnBuilder::expect_as_much_as(const ColumnChunk::Parts& parts) {
+  const std::size_t bytes = parts.values.bytes.size();
+  if (parts.kind == Kind::integer) integers_.reserve(bytes / sizeof(std::int64_t));
+  if (parts.kind == Kind::floating) numbers_.reserve(bytes / sizeof(double));
+  if (parts.kind == Kind::boolean) booleans_.reserve(bytes);
+  if (parts.kind == Kind::string) text_.reserve(bytes);
+  offsets_.reserve(parts.offsets.bytes.size() / sizeof(std::int64_t));
 }
 
 std::optional<Feature> feature_of(const Value& value, const std::optional<Feature>& known) {

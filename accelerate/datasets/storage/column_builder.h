@@ -54,6 +54,7 @@ class ColumnBuilder {
     finish_row(false);
   }
   void finish_row(bool is_missing);
+  void expect_as_much_as(const ColumnChunk::Parts& parts);
   void append_list(const Value& value);
   void append_ranges(const ColumnChunk& column, std::size_t first, std::size_t count);
   [[noreturn]] void refuse(const Value& value) const;
