@@ -165,7 +165,9 @@ INSTANTIATE_TEST_SUITE_P(
                       BadInput{"TooLong", repeat(" ", 1 << 20) + "1", "at most 1.00 MB"},
                       BadInput{"Nul", std::string("{\"a\": \0}", 8), "control character 0x00"},
                       BadInput{"Latin1", "{\"a\": \"\xe9\"}", "not UTF-8"},
-                      BadInput{"NumberOverflow", "[1e999]", "this is not JSON"},
+                      BadInput{"NumberOverflow", "[\n1e999]",
+                               "line 2: the number '1e999' is too large; allowed are numbers"},
+                      BadInput{"NumberUnderflow", "[-1e999]", "the number '-1e999' is too large"},
                       BadInput{"LoneSurrogate", "[\"\\ud800\"]", "this is not JSON"}),
     name_of_input);
 

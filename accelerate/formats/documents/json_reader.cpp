@@ -11,6 +11,8 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kNumberOverflow = 406;  // nlohmann's number of that error.
+
 // Iterates over the text and counts the line feeds it passes, because the parser's events carry no
 // position. nlohmann copies the iterator, so all copies share the count through a pointer.
 class LineCounting {
@@ -71,10 +73,17 @@ class JsonHandler : public nlohmann::json_sax<Json> {
   }
 
   bool parse_error(std::size_t, const std::string& token, const Json::exception& error) override {
-    // nlohmann's message begins with its own position; only the rest is useful beside our line.
+    const std::string shown = token.substr(0, 40);
+    if (error.id == kNumberOverflow)
+      builder_.fail(*line_, "the number '" + shown +
+                                "' is too large; allowed are numbers of at most 1.8e308 in size");
+    // nlohmann's message begins with its own name and position; only the rest is useful beside our
+    // line.
     std::string what = error.what();
     if (const auto colon = what.find(": "); colon != std::string::npos) what.erase(0, colon + 2);
-    builder_.fail(*line_, "this is not JSON near '" + token.substr(0, 40) + "': " + what);
+    if (const auto name = what.find("] "); what.starts_with('[') && name != std::string::npos)
+      what.erase(0, name + 2);
+    builder_.fail(*line_, "this is not JSON near '" + shown + "': " + what);
   }
 
  private:
