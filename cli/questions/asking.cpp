@@ -76,6 +76,12 @@ std::string Asking::text_for(const std::string& key, const std::string& text,
   });
 }
 
+void Asking::optional_text_for(const std::string& key, const std::string& text) {
+  const std::string answer =
+      respondent_.answer({.text = text, .help = help_of(key), .may_be_empty = true});
+  if (!answer.empty()) set(key, answer);
+}
+
 std::int64_t Asking::number_for(const std::string& key, const std::string& text,
                                 const std::string& fallback,
                                 const std::function<void(std::int64_t)>& check) {

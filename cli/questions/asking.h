@@ -39,6 +39,8 @@ class Asking {
   std::string text_for(const std::string& key, const std::string& text,
                        const std::string& fallback = "",
                        const std::function<void(const std::string&)>& check = {});
+  /// Asks for a text that may be left out. An empty answer leaves the key out of the file.
+  void optional_text_for(const std::string& key, const std::string& text);
   std::int64_t number_for(const std::string& key, const std::string& text,
                           const std::string& fallback = "",
                           const std::function<void(std::int64_t)>& check = {});

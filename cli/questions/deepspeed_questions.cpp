@@ -26,10 +26,8 @@ void ask_about_zero(Asking& ask) {
   ask.set("zero_stage", stage);
   if (stage >= "2") ask_about_offloading(ask, stage);
   ask.number_for("gradient_accumulation_steps", "How many batches make a step?", "1");
-  if (ask.yes("Clip gradients?", false, help_of("gradient_clipping"))) {
+  if (ask.yes("Clip gradients?", false, help_of("gradient_clipping")))
     ask.text_for("gradient_clipping", "To which norm?", "1.0");
-    ask.tell_for_python("Native programs refuse the key, for their loop clips.");
-  }
   if (stage == "3")
     ask.yes_for("zero3_save_16bit_model", "Save the model's weights in 16 bits?", false);
 }
@@ -40,9 +38,9 @@ void ask_about_launcher(Asking& ask) {
   if (launcher == "standard") return;
   ask.text_for("deepspeed_hostfile", "Which file lists the hosts and their GPUs?");
   if (ask.yes("Leave some hosts or GPUs out?", false, help_of("deepspeed_exclusion_filter")))
-    ask.text_for("deepspeed_exclusion_filter", "Which ones are left out?");
+    ask.optional_text_for("deepspeed_exclusion_filter", "Which ones are left out?");
   if (ask.yes("Take only some hosts or GPUs?", false, help_of("deepspeed_inclusion_filter")))
-    ask.text_for("deepspeed_inclusion_filter", "Which ones are taken?");
+    ask.optional_text_for("deepspeed_inclusion_filter", "Which ones are taken?");
 }
 
 }  // namespace
@@ -57,7 +55,8 @@ void ask_about_deepspeed(Asking& ask, const ClusterConfig& config) {
   ask.yes_for("zero3_init_flag", "Shard parameters while the model is made (stage 3)?", false);
   if (ask.yes("Does the model have mixtures of experts?", false,
               help_of("deepspeed_moe_layer_cls_names")))
-    ask.text_for("deepspeed_moe_layer_cls_names", "Which classes are they, separated by commas?");
+    ask.optional_text_for("deepspeed_moe_layer_cls_names",
+                          "Which classes are they, separated by commas? Nothing: units by size.");
   if (config.num_machines > 1) ask_about_launcher(ask);
 }
 

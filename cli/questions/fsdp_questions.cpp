@@ -27,8 +27,9 @@ void ask_about_units(Asking& ask) {
       "Models of Transformers know it (_no_split_modules), and so do the models of this "
       "library. Otherwise they are the key 'fsdp_transformer_layer_cls_to_wrap' of the file.");
   if (!model_says)
-    ask.text_for("fsdp_transformer_layer_cls_to_wrap",
-                 "Which classes are units (BertLayer, …), separated by commas?");
+    ask.optional_text_for("fsdp_transformer_layer_cls_to_wrap",
+                          "Which classes are units (BertLayer, …), separated by commas? Nothing: "
+                          "those that the model names.");
 }
 
 // Asks for settings that FSDP 2 no longer has.

@@ -111,7 +111,7 @@ class MachineInterview {
                                         std::to_string(config_.num_machines - 1) + ".");
                     });
     ask_.text_for("main_process_ip", "Which address has the first machine?");
-    ask_.number_for("main_process_port", "At which of its ports do the processes meet?");
+    ask_.number_for("main_process_port", "At which of its ports do the processes meet?", "29500");
     if (!ask_.yes_for("same_network", "Are all machines in one local network?", true))
       ask_.text_for("rdzv_backend", "How do they find each other (static, c10d, …)?", "static");
   }
@@ -168,6 +168,9 @@ class MachineInterview {
     const std::int64_t grouped = processes_of_groups(config_.parallelism_config);
     const std::int64_t least =
         std::max<std::int64_t>({grouped, config_.num_machines, wants_two ? 2 : 1});
+    // One process would divide nothing among several.
+    const std::int64_t usual =
+        grouped > 1 ? grouped : std::max<std::int64_t>(least, is_several() ? 2 : 1);
     const auto check = [&](std::int64_t number) {
       if (number < 2 && wants_two)
         throw ConfigError("for one GPU go back and choose 'No distributed training'.");
@@ -180,7 +183,7 @@ class MachineInterview {
     };
     ask_.number_for("num_processes",
                     "How many " + std::string(kind_->units) + " train, on all machines together?",
-                    std::to_string(least), check);
+                    std::to_string(usual), check);
   }
 
   void ask_gpus() {

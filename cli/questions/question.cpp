@@ -42,7 +42,8 @@ std::string Question::answer_of(const std::string& typed) const {
   if (!is_utf8(text_typed)) throw ConfigError("the answer is no UTF-8 text.");
   if (kind == Kind::menu) return chosen(*this, text_typed);
   if (kind == Kind::yes_no) return yes_or_no(text_typed);
-  if (text_typed.empty()) throw ConfigError("this question has no usual answer: type one.");
+  if (text_typed.empty())
+    throw ConfigError("this question has no usual answer: type one, or < to go back.");
   if (check) check(text_typed);
   return text_typed;
 }

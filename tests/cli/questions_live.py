@@ -76,6 +76,9 @@ def comparable(fields):
     for key in ("image_uri", "sagemaker_inputs_file", "sagemaker_metrics_file"):
         if fields.get(key):  # The original writes them in lower case.
             fields[key] = fields[key].lower()
+    for section in ("fsdp_config", "deepspeed_config"):  # An empty answer: the original writes it, ours leaves the key out.
+        if section in fields:
+            fields[section] = {key: value for key, value in fields[section].items() if value != ""}
     if "tpu_use_sudo" in fields:  # A text in the original's, which any is true of.
         fields["tpu_use_sudo"] = fields["tpu_use_sudo"] in (True, "yes")
     if "fp8_config" in fields:  # By the names under which its launcher finds them.

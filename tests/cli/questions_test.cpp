@@ -1,6 +1,7 @@
 // What counts as an answer, how a question is shown, and going back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "accelerate/base/error.h"
@@ -98,6 +99,19 @@ TEST(Conversations, SayAtOnceWhatCannotBeStarted) {
   const auto note = shown.find("not on TPU cores");
   ASSERT_NE(note, std::string::npos) << shown;
   EXPECT_LT(note, shown.find("torch.compile"));
+}
+
+// Enter alone leads through a way of training, but for what nobody else can know.
+TEST(Conversations, EndByEnterAlone) {
+  const std::string enters(60, '\n');
+  const auto sharded = file_of("\nmulti-CPU\n\n\n\n\nyes\n" + enters);
+  EXPECT_NE(sharded.find("num_processes: 2"), std::string::npos) << sharded;
+  EXPECT_NE(sharded.find("TRANSFORMER_BASED_WRAP"), std::string::npos) << sharded;
+  EXPECT_EQ(sharded.find("layer_cls_to_wrap"), std::string::npos) << sharded;
+  EXPECT_NE(file_of("\nmulti-CPU\n" + enters).find("num_processes: 2"), std::string::npos);
+  EXPECT_NE(file_of("\nmulti-GPU\n" + enters).find("num_processes: 2"), std::string::npos);
+  EXPECT_NE(file_of("\nmulti-GPU\n\n\n\nyes\nno\n\n\n\n\n\n\nyes\n" + enters).find("DEEPSPEED"),
+            std::string::npos);
 }
 
 TEST(Conversations, EndWithTheInput) {

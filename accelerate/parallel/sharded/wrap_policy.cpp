@@ -54,11 +54,13 @@ std::unordered_set<std::string> wrapped_classes(const ModuleTree& tree,
   const auto words = words_of(tree);
   const auto& names = configured.empty() ? of_model : configured;
   if (names.empty()) {
-    throw ConfigError(
-        "auto_wrap_policy is TRANSFORMER_BASED_WRAP, and neither the configuration nor the model "
-        "names a class. Set transformer_cls_names_to_wrap (fsdp_transformer_layer_cls_to_wrap in a "
-        "configuration file) to some of the model's classes: " +
-        join(words, ", "));
+    get_logger("accelerate.fsdp")
+        .warning(
+            "auto_wrap_policy is TRANSFORMER_BASED_WRAP, and neither the configuration nor the "
+            "model names a class: the model is gathered as a whole. To gather less at a time set "
+            "transformer_cls_names_to_wrap (fsdp_transformer_layer_cls_to_wrap in a configuration "
+            "file) to some of its classes: " +
+            join(words, ", "));
   }
   std::unordered_set<std::string> classes;
   for (const auto& name : names) {

@@ -32,7 +32,7 @@ struct UnitPlan {
 ///
 /// * TRANSFORMER_BASED_WRAP chooses every module whose class is named by the settings, or by the
 ///   model (DivisibleModule) where the settings name none. Chosen modules may lie inside each
-///   other.
+///   other. Where neither names a class it chooses none, and warns.
 /// * SIZE_BASED_WRAP with `min_num_params` above 0. Version 1 goes down as long as a module has at
 ///   least that many parameters, and chooses it when that many are in no unit yet. It never chooses
 ///   a ModuleList or ModuleDict, and skips MultiheadAttention unless batch norms are looked for.
@@ -45,8 +45,7 @@ struct UnitPlan {
 ///
 /// A parameter with several names belongs to the deepest chosen module that holds all of them. A
 /// module that was registered more than once is one module. Every rank must have the same model.
-/// Throws ConfigError for a class that the model does not have, or when neither settings nor model
-/// name a class. Warns of an expression of `ignored_modules` that matches nothing. Cost: names ×
+/// Throws ConfigError for a class that the model does not have. Warns of an expression of `ignored_modules` that matches nothing. Cost: names ×
 /// depth. Source: `_auto_wrap` of PyTorch 2.13, and `fsdp2_prepare_model` of Accelerate 1.15, whose
 /// tail unit is the root here: neither is freed after forward.
 [[nodiscard]] std::vector<UnitPlan> plan_units(const ModuleView& view,
