@@ -35,7 +35,7 @@ struct Tokenizer::Shared {
 
 namespace {
 
-void read_pipeline(const JsonView& root, detail::Pipeline& pipeline) {
+void read_pipeline(const JsonView& root, std::string_view document, detail::Pipeline& pipeline) {
   if (const auto json = root.find("normalizer"))
     pipeline.normalizer = detail::read_normalizer(*json);
   if (const auto json = root.find("pre_tokenizer"))
@@ -43,7 +43,7 @@ void read_pipeline(const JsonView& root, detail::Pipeline& pipeline) {
   if (const auto json = root.find("post_processor"))
     pipeline.post_processor = detail::read_post_processor(*json);
   if (const auto json = root.find("decoder")) pipeline.decoder = detail::read_decoder(*json);
-  pipeline.model = detail::read_model(root.at("model"));
+  pipeline.model = detail::read_model(root.at("model"), document);
   for (const auto& [id, token] : detail::read_added_tokens(root)) pipeline.added.add(token, id);
   pipeline.added.prepare(pipeline.normalizer.get());
 }
@@ -88,11 +88,12 @@ void count_in_code_points(std::string_view text, Encoding& encoding) {
 
 }  // namespace
 
-Tokenizer Tokenizer::from_text(std::string text, const std::string& name) {
+Tokenizer Tokenizer::from_text(std::string text, const std::string& name, ScoreRounding rounding) {
   auto shared = std::make_shared<Shared>();
   shared->source = std::move(text);
   const detail::JsonDocument document(shared->source, name);
-  read_pipeline(document.root(), shared->pipeline);
+  const bool rounds_alike = rounding == ScoreRounding::as_original;
+  read_pipeline(document.root(), rounds_alike ? shared->source : "", shared->pipeline);
   shared->model_type = detail::model_type(document.root().at("model"));
   Tokenizer tokenizer(std::move(shared));
   tokenizer.truncation_ = detail::read_truncation(document.root());
@@ -100,11 +101,11 @@ Tokenizer Tokenizer::from_text(std::string text, const std::string& name) {
   return tokenizer;
 }
 
-Tokenizer Tokenizer::from_file(const std::filesystem::path& file) {
+Tokenizer Tokenizer::from_file(const std::filesystem::path& file, ScoreRounding rounding) {
   const auto content = real_file_system().map(file);
   const auto bytes = content->bytes();
   return from_text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-                   file.string());
+                   file.string(), rounding);
 }
 
 Encoding Tokenizer::Shared::tokenize(std::string_view text, const EncodeOptions& options) const {

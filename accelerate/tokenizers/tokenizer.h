@@ -40,6 +40,13 @@ struct EncodeOptions {
   bool offsets_in_bytes = false;  ///< Else in code points, as Python counts.
 };
 
+/// How the scores of a Unigram become numbers. The reader of `tokenizers` rounds some of them to a
+/// neighbour of the nearest double, which decides between ways to cut a text that are equally good.
+enum class ScoreRounding {
+  as_original,  ///< As `tokenizers` reads a tokenizer.json.
+  nearest       ///< As a tokenizer made in Python from other files has them.
+};
+
 /// A value handle: copies share the vocabulary and its added tokens, but each has its own
 /// truncation and padding. Several threads may encode at the same time, but not while one calls
 /// add_tokens().
@@ -47,10 +54,12 @@ class Tokenizer {
  public:
   /// Reads a tokenizer.json. Throws FileError if it cannot be read. Throws ConfigError if it is
   /// damaged, contradictory, or names a component that is not supported.
-  [[nodiscard]] static Tokenizer from_file(const std::filesystem::path& file);
+  [[nodiscard]] static Tokenizer from_file(const std::filesystem::path& file,
+                                           ScoreRounding rounding = ScoreRounding::as_original);
   /// Reads the text of a tokenizer.json; `name` stands for the file in messages.
   [[nodiscard]] static Tokenizer from_text(std::string text,
-                                           const std::string& name = "tokenizer.json");
+                                           const std::string& name = "tokenizer.json",
+                                           ScoreRounding rounding = ScoreRounding::as_original);
 
   /// Returns the tokens of a text. Malformed UTF-8 becomes U+FFFD, as in Python's
   /// `bytes.decode(errors="replace")`, or throws DataError with EncodeOptions::strict. Throws

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "accelerate/tokenizers/models/blank_cuts.h"
 #include "accelerate/tokenizers/models/merges.h"
 #include "accelerate/tokenizers/models/word_cache.h"
 #include "accelerate/tokenizers/text/byte_letters.h"
@@ -33,8 +34,9 @@ class Bpe : public Model {
           "; dropout of merges is for training a model and is not supported. Set it to null");
     }
     read_vocabulary(json.at("vocab"), vocabulary_);
-    read_merges(json.at("merges"));
     find_bytes();
+    has_cuts_ = prefix_.empty() && suffix_.empty() && vocabulary_.find(BlankCuts::kBlank) != kNoId;
+    read_merges(json.at("merges"));
   }
 
   [[nodiscard]] std::unique_ptr<Scratch> scratch() const override {
@@ -47,8 +49,25 @@ class Bpe : public Model {
       out.push_back({*id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
-    static_cast<Caches&>(scratch).texts.look_up(
-        piece, out, [this](std::string_view word, auto& to) { merge(symbols_of(word), to); });
+    WordCache& cache = static_cast<Caches&>(scratch).texts;
+    const auto merge_word = [this](std::string_view word, auto& to) {
+      merge(symbols_of(word), to);
+      return true;
+    };
+    if (piece.size() <= WordCache::kLongest || !has_cuts_)
+      return cache.look_up(piece, out, merge_word);
+    // As in the original, what has no token does not count in the places of tokens behind it.
+    std::uint32_t done = 0;
+    for (std::size_t begin = 0, end = 0; begin < piece.size(); begin = end) {
+      end = cuts_.end_of_part(piece, begin);
+      const std::size_t first = out.size();
+      cache.look_up(piece.substr(begin, end - begin), out, merge_word);
+      for (std::size_t i = first; i < out.size(); ++i) {
+        out[i].begin += done;
+        out[i].end += done;
+      }
+      if (out.size() > first) done = out.back().end;
+    }
   }
 
   [[nodiscard]] bool takes_bytes() const override { return takes_bytes_; }
@@ -60,8 +79,11 @@ class Bpe : public Model {
       out.push_back({*id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
-    static_cast<Caches&>(scratch).bytes.look_up(
-        piece, out, [this](std::string_view word, auto& to) { merge(symbols_of_bytes(word), to); });
+    static_cast<Caches&>(scratch).bytes.look_up(piece, out,
+                                                [this](std::string_view word, auto& to) {
+                                                  merge(symbols_of_bytes(word), to);
+                                                  return true;
+                                                });
   }
 
  private:
@@ -75,8 +97,18 @@ class Bpe : public Model {
       const std::uint32_t left_id = id_in_merge(json, rank, left);
       const std::uint32_t right_id = id_in_merge(json, rank, right);
       merges_.add(left_id, right_id, {rank, id_in_merge(json, rank, joined)});
+      note_join(left, left_id, right);
       ++rank;
     }
+  }
+
+  // A token of a byte or of unknown characters does not tell what it stands for.
+  void note_join(std::string_view left, std::uint32_t left_id, std::string_view right) {
+    if (!right.starts_with(BlankCuts::kBlank)) return;
+    const bool is_plain =
+        left != unknown_text_ && std::ranges::find(fallback_, left_id) == fallback_.end();
+    has_cuts_ = has_cuts_ && is_plain;
+    cuts_.join(left, right);
   }
 
   // A merge is ["a", "b"], or "a b" in older files.
@@ -111,6 +143,8 @@ class Bpe : public Model {
   void find_bytes() {
     constexpr char kDigits[] = "0123456789ABCDEF";
     takes_bytes_ = prefix_.empty() && suffix_.empty();
+    for (unsigned c = 0; c < ascii_.size(); ++c)
+      ascii_[c] = vocabulary_.find(std::string(1, static_cast<char>(c)));
     for (unsigned byte = 0; byte < 256; ++byte) {
       letters_[byte] = vocabulary_.find(to_utf8(byte_letters()[byte]));
       fallback_[byte] =
@@ -144,6 +178,8 @@ class Bpe : public Model {
   // vanish when no unknown token is named.
   [[nodiscard]] std::vector<Symbol> symbols_of(std::string_view word) const {
     std::vector<Symbol> symbols;
+    symbols.reserve(word.size());
+    std::string buffer;
     std::optional<Symbol> unknown;
     const auto flush = [&] {
       if (unknown) symbols.push_back(*unknown);
@@ -151,9 +187,9 @@ class Bpe : public Model {
     };
     for (std::size_t begin = 0, end = 0; begin < word.size(); begin = end) {
       end = begin + width_of(word[begin]);
-      const std::string text = spelled(word, begin, end);
       const auto bytes = static_cast<std::uint32_t>(end - begin);
-      if (const std::uint32_t id = vocabulary_.find(text); id != kNoId) {
+      const std::string_view text = spelled(word, begin, end, buffer);
+      if (const std::uint32_t id = id_of_character(text); id != kNoId) {
         flush();
         symbols.push_back({id, bytes});
       } else if (!falls_back_ || !append_bytes(text, symbols)) {
@@ -170,12 +206,19 @@ class Bpe : public Model {
     return symbols;
   }
 
-  [[nodiscard]] std::string spelled(std::string_view word, std::size_t begin,
-                                    std::size_t end) const {
-    std::string text(word.substr(begin, end - begin));
-    if (begin > 0) text.insert(0, prefix_);
-    if (end == word.size()) text += suffix_;
-    return text;
+  // Returns a character as the vocabulary spells it; `buffer` holds it if it is spelled differently.
+  [[nodiscard]] std::string_view spelled(std::string_view word, std::size_t begin, std::size_t end,
+                                         std::string& buffer) const {
+    const std::string_view character = word.substr(begin, end - begin);
+    if (prefix_.empty() && suffix_.empty()) return character;
+    buffer.assign(begin > 0 ? prefix_ : "").append(character);
+    if (end == word.size()) buffer += suffix_;
+    return buffer;
+  }
+
+  [[nodiscard]] std::uint32_t id_of_character(std::string_view text) const {
+    if (text.size() > 1) return vocabulary_.find(text);
+    return ascii_[static_cast<unsigned char>(text[0])];
   }
 
   bool append_bytes(std::string_view text, std::vector<Symbol>& symbols) const {
@@ -204,7 +247,9 @@ class Bpe : public Model {
   bool fuses_unknown_, falls_back_, ignores_merges_;
   Merges merges_;
   std::array<std::uint32_t, 256> letters_{}, fallback_{};  // kNoId where there is none
-  bool takes_bytes_ = false;
+  std::array<std::uint32_t, 128> ascii_{};
+  bool takes_bytes_ = false, has_cuts_ = false;
+  BlankCuts cuts_;
   WordTable byte_words_;  // The words that are spelled in letters for bytes, as bytes.
 };
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <queue>
+#include <cstddef>
+#include <map>
 #include <utility>
 
 namespace accelerate::detail {
@@ -11,16 +12,82 @@ namespace {
 
 constexpr std::size_t kShort = 48;
 
-// Two neighbours that may be merged, the left one at `at`.
-struct Candidate {
-  std::uint32_t rank, at, id;
-  bool operator>(const Candidate& other) const {
-    return std::pair(rank, at) > std::pair(other.rank, other.at);
+struct Link {
+  std::uint32_t before, behind;
+};
+
+// The places of a word at which one merge may apply. The first `done` are past.
+struct Waiting {
+  std::vector<std::uint32_t> places;
+  std::size_t done = 0;
+  bool is_sorted = true;
+
+  void add(std::uint32_t place) {
+    is_sorted = is_sorted && (places.empty() || places.back() <= place);
+    places.push_back(place);
+  }
+  // Returns the leftmost place, and takes it out; kNoId if none is left.
+  std::uint32_t take() {
+    if (done == places.size()) return kNoId;
+    if (!is_sorted) std::sort(places.begin() + static_cast<std::ptrdiff_t>(done), places.end());
+    is_sorted = true;
+    return places[done++];
   }
 };
 
-struct Link {
-  std::uint32_t before, behind;
+// A long word while its symbols are merged. Most merges of a word wait in long lists of one rank, so
+// lists by rank are quicker than one queue of all.
+class LongWord {
+ public:
+  LongWord(const Merges& merges, std::vector<Symbol>& symbols)
+      : merges_(merges), symbols_(symbols), links_(symbols.size()), is_gone_(symbols.size()) {
+    const auto count = static_cast<std::uint32_t>(symbols.size());
+    for (std::uint32_t i = 0; i < count; ++i) links_[i] = {i - 1, i + 1};
+    for (std::uint32_t i = 0; i + 1 < count; ++i) offer(i);
+  }
+
+  void merge_all() {
+    while (!by_rank_.empty()) {
+      const auto lowest = by_rank_.begin();
+      const std::uint32_t rank = lowest->first;
+      std::uint32_t at = 0;
+      while (by_rank_.begin() == lowest && (at = lowest->second.take()) != kNoId) merge(rank, at);
+      if (at == kNoId) by_rank_.erase(lowest);
+    }
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < symbols_.size(); ++i) {
+      if (!is_gone_[i]) symbols_[kept++] = symbols_[i];
+    }
+    symbols_.resize(kept);
+  }
+
+ private:
+  void offer(std::uint32_t at) {
+    const Merge merge = merges_.find(symbols_[at].id, symbols_[links_[at].behind].id);
+    if (merge.rank != kNoId) by_rank_[merge.rank].add(at);
+  }
+
+  // Merges the symbol at `at` with the next one, if that still is a merge of this rank.
+  void merge(std::uint32_t rank, std::uint32_t at) {
+    const std::uint32_t right = links_[at].behind;
+    if (is_gone_[at] || right >= symbols_.size()) return;
+    const Merge merge = merges_.find(symbols_[at].id, symbols_[right].id);
+    if (merge.rank != rank) return;
+    symbols_[at] = {merge.id, symbols_[at].bytes + symbols_[right].bytes};
+    is_gone_[right] = true;
+    links_[at].behind = links_[right].behind;
+    if (links_[right].behind < symbols_.size()) {
+      links_[links_[right].behind].before = at;
+      offer(at);
+    }
+    if (at > 0) offer(links_[at].before);
+  }
+
+  const Merges& merges_;
+  std::vector<Symbol>& symbols_;
+  std::vector<Link> links_;
+  std::vector<bool> is_gone_;
+  std::map<std::uint32_t, Waiting> by_rank_;
 };
 
 }  // namespace
@@ -47,7 +114,7 @@ void Merges::add(std::uint32_t left, std::uint32_t right, Merge merge) {
 
 void Merges::apply(std::vector<Symbol>& symbols) const {
   if (symbols.size() <= kShort) return apply_to_short(symbols);
-  apply_to_long(symbols);
+  LongWord(*this, symbols).merge_all();
 }
 
 void Merges::apply_to_short(std::vector<Symbol>& symbols) const {
@@ -71,39 +138,6 @@ void Merges::apply_to_short(std::vector<Symbol>& symbols) const {
     if (best > 0) look_up(best - 1);
   }
   symbols.resize(count);
-}
-
-void Merges::apply_to_long(std::vector<Symbol>& symbols) const {
-  const auto count = static_cast<std::uint32_t>(symbols.size());
-  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
-  std::vector<Link> links(count);
-  std::vector<bool> is_gone(count);
-  const auto offer = [&](std::uint32_t at) {
-    const Merge merge = find(symbols[at].id, symbols[links[at].behind].id);
-    if (merge.rank != kNoId) queue.push({merge.rank, at, merge.id});
-  };
-  for (std::uint32_t i = 0; i < count; ++i) links[i] = {i - 1, i + 1};
-  for (std::uint32_t i = 0; i + 1 < count; ++i) offer(i);
-  while (!queue.empty()) {
-    const Candidate top = queue.top();
-    queue.pop();
-    const std::uint32_t right = links[top.at].behind;
-    if (is_gone[top.at] || right >= count) continue;
-    if (find(symbols[top.at].id, symbols[right].id).id != top.id) continue;  // Out of date.
-    symbols[top.at] = {top.id, symbols[top.at].bytes + symbols[right].bytes};
-    is_gone[right] = true;
-    links[top.at].behind = links[right].behind;
-    if (links[right].behind < count) {
-      links[links[right].behind].before = top.at;
-      offer(top.at);
-    }
-    if (top.at > 0) offer(links[top.at].before);
-  }
-  std::size_t kept = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    if (!is_gone[i]) symbols[kept++] = symbols[i];
-  }
-  symbols.resize(kept);
 }
 
 }  // namespace accelerate::detail

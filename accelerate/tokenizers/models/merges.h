@@ -47,7 +47,6 @@ class Merges {
   }
   void grow(int shift);
   void apply_to_short(std::vector<Symbol>& symbols) const;
-  void apply_to_long(std::vector<Symbol>& symbols) const;
 
   std::vector<Slot> slots_ = std::vector<Slot>(16);
   int shift_ = 60;

@@ -50,11 +50,11 @@ std::string model_type(const JsonView& json) {
   return json.find("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
 }
 
-std::unique_ptr<Model> read_model(const JsonView& json) {
+std::unique_ptr<Model> read_model(const JsonView& json, std::string_view document) {
   const std::string type = model_type(json);
   if (type == "WordPiece") return read_word_piece(json);
   if (type == "BPE") return read_bpe(json);
-  if (type == "Unigram") return read_unigram(json);
+  if (type == "Unigram") return read_unigram(json, document);
   if (type == "WordLevel") return read_word_level(json);
   json.refuse("is of the type '" + type + "'; allowed are BPE, Unigram, WordLevel, WordPiece");
 }

@@ -58,9 +58,10 @@ class Model {
   std::string place_;
 };
 
-/// Reads the model of a tokenizer.json. Throws ConfigError if it is damaged, contradictory or
-/// unknown.
-[[nodiscard]] std::unique_ptr<Model> read_model(const JsonView& json);
+/// Reads the model of a tokenizer.json. `document` is the text of the whole file, in which scores are
+/// looked up to round them as the original does; empty to round them to the nearest double. Throws
+/// ConfigError if the model is damaged, contradictory or unknown.
+[[nodiscard]] std::unique_ptr<Model> read_model(const JsonView& json, std::string_view document);
 
 /// Returns the model's type. Old files do not name it: there the keys tell.
 [[nodiscard]] std::string model_type(const JsonView& json);
@@ -68,7 +69,7 @@ class Model {
 // clang-format off
 [[nodiscard]] std::unique_ptr<Model> read_word_piece(const JsonView& json);
 [[nodiscard]] std::unique_ptr<Model> read_bpe(const JsonView& json);
-[[nodiscard]] std::unique_ptr<Model> read_unigram(const JsonView& json);
+[[nodiscard]] std::unique_ptr<Model> read_unigram(const JsonView& json, std::string_view document);
 [[nodiscard]] std::unique_ptr<Model> read_word_level(const JsonView& json);
 // clang-format on
 

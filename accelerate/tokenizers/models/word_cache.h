@@ -19,11 +19,13 @@ namespace accelerate::detail {
 /// word on.
 class WordCache : public Scratch {
  public:
-  /// Appends the tokens of `word` if they are remembered. Otherwise calls `tokenize(word, out)` and
-  /// remembers the tokens that it appends.
+  static constexpr std::size_t kLongest = 30;
+
+  /// Appends the tokens of `word` if they are remembered. Otherwise calls `tokenize(word, out)`,
+  /// which appends them, and remembers them unless it returns false.
   template <typename Tokenize>
   void look_up(std::string_view word, std::vector<PieceToken>& out, const Tokenize& tokenize) {
-    if (word.size() > kLongest || word.empty()) return tokenize(word, out);
+    if (word.size() > kLongest || word.empty()) return void(tokenize(word, out));
     if (places_.empty()) places_.resize(kPlaces);
     Place& place = places_[WordTable::hash_of(word) % kPlaces];
     if (place.bytes == word.size() &&
@@ -35,12 +37,11 @@ class WordCache : public Scratch {
       return;
     }
     const std::size_t before = out.size();
-    tokenize(word, out);
-    remember(place, word, std::span(out).subspan(before));
+    if (tokenize(word, out)) remember(place, word, std::span(out).subspan(before));
   }
 
  private:
-  static constexpr std::size_t kLongest = 30, kMostTokens = 12, kPlaces = 1 << 15;
+  static constexpr std::size_t kMostTokens = 12, kPlaces = 1 << 15;
 
   struct Token {
     std::uint32_t id;

@@ -23,8 +23,10 @@ class WordPiece : public Model {
 
   void tokenize(std::string_view piece, Scratch& scratch,
                 std::vector<PieceToken>& out) const override {
-    static_cast<WordCache&>(scratch).look_up(
-        piece, out, [this](std::string_view word, auto& to) { take_apart(word, to); });
+    static_cast<WordCache&>(scratch).look_up(piece, out, [this](std::string_view word, auto& to) {
+      take_apart(word, to);
+      return true;
+    });
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "accelerate/base/error.h"
 
@@ -54,9 +55,10 @@ void WordTable::reserve(std::size_t words, std::size_t bytes) {
   grow(std::bit_ceil(2 * std::max<std::size_t>(words, 8)));
 }
 
-bool WordTable::add(std::string_view word, std::uint32_t id) {
+std::uint32_t WordTable::add(std::string_view word, std::uint32_t id) {
   const std::uint64_t hash = hash_of(word);
-  if (find(word, hash) != kNoId) return false;
+  if (const std::uint32_t entry = entry_of(word, hash); entry != kNoId)
+    return std::exchange(entries_[entry].id, id);
   if (2 * (entries_.size() + 1) > slots_.size()) grow(std::max<std::size_t>(16, 2 * slots_.size()));
   const std::size_t mask = slots_.size() - 1;
   std::size_t at = hash & mask;
@@ -66,7 +68,7 @@ bool WordTable::add(std::string_view word, std::uint32_t id) {
   entries_.push_back({letters_.size(), static_cast<std::uint32_t>(word.size()), id});
   letters_.append(word);
   longest_ = std::max(longest_, word.size());
-  return true;
+  return kNoId;
 }
 
 void WordTable::grow(std::size_t slots) {
@@ -82,17 +84,31 @@ void WordTable::grow(std::size_t slots) {
 }
 
 void Vocabulary::add(std::string_view word, std::uint32_t id) {
+  const std::uint32_t before = put(word, id);
+  if (before == kNoId)
+    ++size_;
+  else if (before != id)
+    by_id_[before] = {};
+}
+
+void Vocabulary::append(std::string_view word) {
+  put(word, static_cast<std::uint32_t>(size_));
+  ++size_;
+}
+
+std::uint32_t Vocabulary::put(std::string_view word, std::uint32_t id) {
   constexpr std::uint32_t kMost = 1 << 24;
   if (id >= kMost) {
     throw ConfigError("gives '" + std::string(word) + "' the id " + std::to_string(id) +
                       "; allowed are ids below " + std::to_string(kMost));
   }
-  if (!table_.add(word, id)) {
-    throw ConfigError("holds '" + std::string(word) + "' twice");
-  }
+  const std::uint32_t before = table_.add(word, id);
+  const std::string_view stored =
+      table_.word(before == kNoId ? table_.size() - 1 : table_.index_of(word));
   if (id >= by_id_.size()) by_id_.resize(std::max<std::size_t>(id + 1, table_.size()));
-  by_id_[id] = {static_cast<std::uint32_t>(table_.letters().size() - word.size()),
-                static_cast<std::uint32_t>(word.size())};
+  by_id_[id] = {static_cast<std::uint32_t>(stored.data() - table_.letters().data()),
+                static_cast<std::uint32_t>(stored.size())};
+  return before;
 }
 
 }  // namespace accelerate::detail

@@ -20,21 +20,20 @@ inline constexpr std::uint32_t kNoId = std::numeric_limits<std::uint32_t>::max()
 class WordTable {
  public:
   void reserve(std::size_t words, std::size_t bytes);
-  /// Adds a word. Returns false, and changes nothing, if the word is there already.
-  bool add(std::string_view word, std::uint32_t id);
+  /// Adds a word, or gives another id to one that is there. Returns the id that it had before, or
+  /// kNoId.
+  std::uint32_t add(std::string_view word, std::uint32_t id);
   /// Returns the id of `word`, or kNoId if it is not there.
   [[nodiscard]] std::uint32_t find(std::string_view word) const {
     return find(word, hash_of(word));
   }
   [[nodiscard]] std::uint32_t find(std::string_view word, std::uint64_t hash) const {
-    if (slots_.empty()) return kNoId;
-    const std::size_t mask = slots_.size() - 1;
-    const auto check = static_cast<std::uint32_t>(hash >> 32);
-    for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
-      const Slot slot = slots_[at];
-      if (slot.entry == kNoId) return kNoId;
-      if (slot.check == check && this->word(slot.entry) == word) return entries_[slot.entry].id;
-    }
+    const std::uint32_t entry = entry_of(word, hash);
+    return entry == kNoId ? kNoId : entries_[entry].id;
+  }
+  /// Returns the number of a word that is there.
+  [[nodiscard]] std::size_t index_of(std::string_view word) const {
+    return entry_of(word, hash_of(word));
   }
 
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
@@ -58,6 +57,16 @@ class WordTable {
     std::uint32_t check = 0;      // The hash's upper half.
     std::uint32_t entry = kNoId;  // kNoId: free.
   };
+  [[nodiscard]] std::uint32_t entry_of(std::string_view word, std::uint64_t hash) const {
+    if (slots_.empty()) return kNoId;
+    const std::size_t mask = slots_.size() - 1;
+    const auto check = static_cast<std::uint32_t>(hash >> 32);
+    for (std::size_t at = hash & mask;; at = (at + 1) & mask) {
+      const Slot slot = slots_[at];
+      if (slot.entry == kNoId) return kNoId;
+      if (slot.check == check && this->word(slot.entry) == word) return slot.entry;
+    }
+  }
   void grow(std::size_t slots);
 
   std::vector<Slot> slots_;
@@ -70,8 +79,12 @@ class WordTable {
 class Vocabulary {
  public:
   void reserve(std::size_t words, std::size_t bytes) { table_.reserve(words, bytes); }
-  /// Throws ConfigError when the word is there already, or its id is 2^24 or more.
+  /// Adds an entry of a map. A word that is there already keeps its new id alone. Throws ConfigError
+  /// when the id is 2^24 or more.
   void add(std::string_view word, std::uint32_t id);
+  /// Adds an entry of a list, whose id is size(). A word that is there already is found by its new
+  /// id, but word_of() still knows both ids. Throws as add() does.
+  void append(std::string_view word);
   [[nodiscard]] std::uint32_t find(std::string_view word) const { return table_.find(word); }
   /// nullopt when no word has this id.
   [[nodiscard]] std::optional<std::string_view> word_of(std::uint32_t id) const {
@@ -79,10 +92,15 @@ class Vocabulary {
     return table_.letters().substr(by_id_[id].begin, by_id_[id].bytes);
   }
   [[nodiscard]] const WordTable& words() const { return table_; }
-  [[nodiscard]] std::size_t size() const { return table_.size(); }
+  /// The number of entries, those of a list whose word comes again among them.
+  [[nodiscard]] std::size_t size() const { return size_; }
 
  private:
+  /// Returns the id that the word had before, or kNoId.
+  std::uint32_t put(std::string_view word, std::uint32_t id);
+
   WordTable table_;
+  std::size_t size_ = 0;
   // Where a word is among the table's letters. Saves the load that the word's number would cost.
   struct Place {
     std::uint32_t begin = 0, bytes = kNoId;  // kNoId: no word.

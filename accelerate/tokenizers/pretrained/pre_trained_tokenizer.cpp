@@ -70,12 +70,19 @@ std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
   return missing;
 }
 
+// Transformers reads the vocabulary of these classes by Python's JSON, which rounds to the nearest.
+ScoreRounding rounding_of(detail::Recipe recipe) {
+  using enum detail::Recipe;
+  const bool is_nearest = recipe == t5 || recipe == xlm_roberta || recipe == albert;
+  return is_nearest ? ScoreRounding::nearest : ScoreRounding::as_original;
+}
+
 // A model of SentencePiece may add to `config` what it says about its special tokens.
 Tokenizer read_tokenizer(const std::filesystem::path& folder, detail::TokenizerConfig& config) {
   if (std::filesystem::exists(folder / "tokenizer.json"))
-    return Tokenizer::from_file(folder / "tokenizer.json");
+    return Tokenizer::from_file(folder / "tokenizer.json", rounding_of(config.of_class.recipe));
   if (auto text = detail::tokenizer_of_older_files(folder, config)) {
-    return Tokenizer::from_text(std::move(*text), folder.string());
+    return Tokenizer::from_text(std::move(*text), folder.string(), ScoreRounding::nearest);
   }
   throw FileError("open a tokenizer in", folder,
                   "it holds none of tokenizer.json, vocab.txt, vocab.json with merges.txt, "

@@ -33,12 +33,6 @@ Json unigram(Json vocab, Json unk_id) {
   return {{"type", "Unigram"}, {"vocab", std::move(vocab)}, {"unk_id", std::move(unk_id)}};
 }
 
-TEST(Vocabulary, WithAWordTwiceIsRefusedByPlace) {
-  const auto message = refusal_of(
-      std::string(R"({"model":{"type":"WordLevel","vocab":{"fox":0,"dog":1,"fox":2}}})"));
-  expect_in(message, "some/tokenizer.json:.model.vocab holds 'fox' twice");
-}
-
 TEST(Vocabulary, WithTwoWordsOfOneIdKeepsBoth) {
   const auto tokenizer = testing::open(only_model(
       {{"type", "WordLevel"}, {"unk_token", "fox"}, {"vocab", {{"fox", 0}, {"dog", 0}}}}));
