@@ -56,7 +56,7 @@ void AddedVocabulary::prepare(const Normalizer* normalizer) {
 }
 
 // Finds the leftmost token first, and the longest of several that begin at the same place.
-std::vector<Found> AddedVocabulary::cut(std::string_view text, const Search& search) const {
+std::vector<Found> AddedVocabulary::cut(std::string_view text, const TokenSearch& search) const {
   const Finder& finder = search.is_normalized ? normalized_ : raw_;
   std::vector<Found> parts;
   const auto size = static_cast<std::uint32_t>(text.size());

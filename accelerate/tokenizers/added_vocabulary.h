@@ -24,7 +24,7 @@ struct Found {
 };
 
 /// Which tokens cut() looks for.
-struct Search {
+struct TokenSearch {
   bool is_normalized = false;  ///< Those of normalized text; else those of the original text.
   bool keeps_special = true;   ///< Without it, special tokens are text.
 };
@@ -37,7 +37,7 @@ class AddedVocabulary {
   void prepare(const Normalizer* normalizer);
 
   /// Cuts `text` at added tokens.
-  [[nodiscard]] std::vector<Found> cut(std::string_view text, const Search& search) const;
+  [[nodiscard]] std::vector<Found> cut(std::string_view text, const TokenSearch& search) const;
 
   [[nodiscard]] std::uint32_t find(std::string_view content) const;
   /// Returns the text that is searched for: the token's content, normalized if the token asks for

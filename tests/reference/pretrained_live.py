@@ -107,7 +107,8 @@ def make_older(root):
     older_bytes(root / "blenderbot", special, tokenizer_class="BlenderbotTokenizer")
     older_bytes(root / "deberta", ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"], tokenizer_class="DebertaTokenizer")
     older_ends(root / "clip", ["<|startoftext|>", "<|endoftext|>"], normalizers.Lowercase(), pre_tokenizers.ByteLevel(False),
-               tokenizer_class="CLIPTokenizer", model_max_length=77)
+               tokenizer_class="CLIPTokenizer", model_max_length=77, pad_token="<|endoftext|>",
+               eos_token={"content": "<|endoftext|>", "lstrip": False, "rstrip": False, "single_word": False, "normalized": True, "__type": "AddedToken"})
     older_ends(root / "openai_gpt", ["<unk>"], normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer(),
                tokenizer_class="OpenAIGPTTokenizer")
     older_ends(root / "herbert", ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], normalizers.BertNormalizer(lowercase=False, strip_accents=False),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <tuple>
 
 #include "accelerate/base/error.h"
@@ -48,25 +49,24 @@ bool is_same(const AddedToken& a, const AddedToken& b) {
 std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
                                        const detail::TokenizerConfig& config) {
   std::vector<AddedToken> missing;
-  const auto& known = tokenizer.added_tokens();
-  const auto is_known = [&](const AddedToken& token) {
-    const auto has_content = [&](const AddedToken& other) {
-      return other.content == token.content;
-    };
-    return std::ranges::any_of(known,
-                               [&](const auto& entry) { return has_content(entry.second); }) ||
-           std::ranges::any_of(missing, has_content);
-  };
+  std::set<std::string> known;
+  for (const auto& [id, token] : tokenizer.added_tokens()) known.insert(token.content);
   for (const auto& [id, token] : config.added) {
     const auto is_it = [&](const auto& entry) { return is_same(entry.second, token); };
-    if (std::ranges::none_of(known, is_it)) missing.push_back(token);
+    if (std::ranges::any_of(tokenizer.added_tokens(), is_it)) continue;
+    missing.push_back(token);
+    known.insert(token.content);
   }
+  // Of roles that name one content with different flags the last one's flags count.
+  const auto add = [&](const AddedToken& token) {
+    const auto is_it = [&](const AddedToken& other) { return is_same(other, token); };
+    if (!known.contains(token.content) && std::ranges::none_of(missing, is_it))
+      missing.push_back(token);
+  };
   for (const auto& token : config.named) {
-    if (token && !is_known(*token)) missing.push_back(*token);
+    if (token) add(*token);
   }
-  for (const AddedToken& token : config.extra) {
-    if (!is_known(token)) missing.push_back(token);
-  }
+  for (const AddedToken& token : config.extra) add(token);
   return missing;
 }
 
@@ -88,6 +88,15 @@ Tokenizer read_tokenizer(const std::filesystem::path& folder, detail::TokenizerC
                   "it holds none of tokenizer.json, vocab.txt, vocab.json with merges.txt, "
                   "tokenizer.model, spiece.model, "
                   "sentencepiece.bpe.model, spm.model");
+}
+
+// Returns the tokenizer without truncation and padding, of which the constructor would take what the
+// configuration decides. Inlined, GCC warns of members of the empty options.
+[[gnu::noinline]] Tokenizer without_sections(const Tokenizer& tokenizer) {
+  Tokenizer bare = tokenizer;
+  bare.set_truncation(std::nullopt);
+  bare.set_padding(std::nullopt);
+  return bare;
 }
 
 std::uint32_t checked_id(std::int64_t id) {
@@ -122,9 +131,10 @@ PreTrainedTokenizer PreTrainedTokenizer::from_pretrained(const std::string& name
                                                          const HubOptions& options) {
   const auto folder = fetch_folder(name_or_folder, options, {.allow = kTokenizerFiles});
   auto config = detail::read_tokenizer_config(folder);
-  PreTrainedTokenizer made(read_tokenizer(folder, config));
-  detail::take_sections(config, made.state_->tokenizer.truncation(),
-                        made.state_->tokenizer.padding());
+  const Tokenizer backend = read_tokenizer(folder, config);
+  detail::take_sections(config, backend.truncation(), backend.padding());
+  PreTrainedTokenizer made(without_sections(backend));
+  made.state_->tokenizer = backend;
   if (const auto missing = missing_tokens(made.state_->tokenizer, config); !missing.empty())
     made.add_tokens(missing);
   made.state_->config = std::move(config);
@@ -134,22 +144,35 @@ PreTrainedTokenizer PreTrainedTokenizer::from_pretrained(const std::string& name
 
 PreTrainedTokenizer::PreTrainedTokenizer(Tokenizer tokenizer)
     : state_(std::make_shared<State>(State{std::move(tokenizer), {}, {}})) {
-  state_->config.model_input_names = {"input_ids", "attention_mask"};
+  auto& [backend, config, name] = *state_;
+  config.model_input_names = {"input_ids", "attention_mask"};
+  detail::take_sections(config, backend.truncation(), backend.padding());
+  if (const auto missing = missing_tokens(backend, config); !missing.empty()) add_tokens(missing);
 }
+
+namespace {
+
+void check_is_one(const Texts& text, const TokenizerCallOptions& options) {
+  const bool is_one =
+      options.is_split_into_words ? !text.words() || text.words()->size() == 1 : !text.is_batch();
+  if (is_one) return;
+  throw UsageError(
+      "a list of texts was given; allowed is one text. Call the tokenizer itself, which returns a "
+      "row for each");
+}
+
+}  // namespace
 
 std::vector<std::int64_t> PreTrainedTokenizer::encode(const Texts& text,
                                                       const TokenizerCallOptions& options) const {
-  const bool is_one =
-      options.is_split_into_words ? !text.words() || text.words()->size() == 1 : !text.is_batch();
-  if (!is_one)
-    throw UsageError(
-        "encode() was given a list of texts; allowed is one text. Call the tokenizer itself, which "
-        "returns a row for each");
+  check_is_one(text, options);
   return (*this)(text, options).input_ids().at(0);
 }
 
-std::vector<std::string> PreTrainedTokenizer::tokenize(const std::string& text) const {
-  return (*this)(text, {.add_special_tokens = false}).tokens();
+std::vector<std::string> PreTrainedTokenizer::tokenize(const Texts& text,
+                                                       const TokenizerCallOptions& options) const {
+  check_is_one(text, options);
+  return (*this)(text, options).tokens();
 }
 
 std::string PreTrainedTokenizer::decode(std::span<const std::int64_t> ids, bool skip_special_tokens,

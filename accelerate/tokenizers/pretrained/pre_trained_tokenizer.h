@@ -147,7 +147,8 @@ class PreTrainedTokenizer {
   /// no tokenizer, and what fetch_folder() throws.
   [[nodiscard]] static PreTrainedTokenizer from_pretrained(const std::string& name_or_folder,
                                                            const HubOptions& options = {});
-  /// Wraps a tokenizer that was made by hand. No special token has a role yet.
+  /// Wraps a tokenizer that was made by hand. No special token has a role yet, but for a pad token
+  /// that its padding() names.
   explicit PreTrainedTokenizer(Tokenizer tokenizer);
 
   /// Encodes texts on all cores. Returns the columns that model_input_names() lists, one row per
@@ -159,8 +160,11 @@ class PreTrainedTokenizer {
   /// Returns the ids of one text or pair. Throws UsageError for several.
   [[nodiscard]] std::vector<std::int64_t> encode(const Texts& text,
                                                  const TokenizerCallOptions& options = {}) const;
-  /// Returns the tokens of one text, without special tokens.
-  [[nodiscard]] std::vector<std::string> tokenize(const std::string& text) const;
+  /// Returns the tokens of one text or pair, by default without special tokens. Throws UsageError
+  /// for several.
+  [[nodiscard]] std::vector<std::string> tokenize(const Texts& text,
+                                                  const TokenizerCallOptions& options = {
+                                                      .add_special_tokens = false}) const;
   /// Pads columns that were encoded without padding: "input_ids", "attention_mask" (made if it is
   /// missing), "token_type_ids" and "special_tokens_mask". Leaves other columns as they are.
   [[nodiscard]] BatchEncoding pad(BatchEncoding batch,

@@ -160,6 +160,17 @@ TEST_F(PreTrained, ATokenizerMadeByHandIsSavedAndOpens) {
   EXPECT_EQ(again.model_max_length(), std::nullopt);
 }
 
+TEST_F(PreTrained, ATokenizerMadeByHandHasThePadTokenOfItsPadding) {
+  Tokenizer backend = testing::open(testing::word_level_json());
+  backend.set_padding(PaddingOptions{.side = Side::left, .token = "[PAD]"});
+  const PreTrainedTokenizer tokenizer(std::move(backend));
+  EXPECT_EQ(tokenizer.pad_token(), "[PAD]");
+  EXPECT_EQ(tokenizer.padding_side(), Side::left);
+  EXPECT_EQ(tokenizer({"fox", "fox dog"}, {.padding = true}).input_ids(),
+            (BatchEncoding::Column{{*tokenizer.pad_token_id(), 1}, {1, 2}}));
+  EXPECT_EQ(tokenizer.tokenize("fox dog", {.text_pair = "fox"}).size(), 3U);
+}
+
 TEST_F(PreTrained, MayBeCalledBySeveralThreads) {
   const Texts texts(std::vector<std::string>(50, "the fox jumps over the lazy dog"));
   const auto want = tokenizer_(texts, {.padding = true}).input_ids();
