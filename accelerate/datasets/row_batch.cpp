@@ -1,6 +1,7 @@
 #include "accelerate/datasets/row_batch.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "accelerate/base/error.h"
@@ -29,6 +30,16 @@ std::vector<T> copied(const RowBatch::NamedColumn& named, std::initializer_list<
     values.push_back(get(i));
   }
   return values;
+}
+
+template <typename T, typename Get>
+std::vector<std::vector<T>> copied_lists(const RowBatch::NamedColumn& named, Get get) {
+  return copied<std::vector<T>>(named, {Kind::list}, [&](std::size_t row) {
+    std::vector<T> entries;
+    for (const Value& entry : named.column.at(row).list())
+      entries.push_back(std::invoke(get, entry));
+    return entries;
+  });
 }
 
 template <typename T>
@@ -80,6 +91,14 @@ std::vector<std::string> RowBatch::texts(std::string_view name) const {
   const auto& named = find(name);
   return copied<std::string>(named, {Kind::string},
                              [&](std::size_t i) { return std::string(named.column.text(i)); });
+}
+
+std::vector<std::vector<std::string>> RowBatch::text_lists(std::string_view name) const {
+  return copied_lists<std::string>(find(name), &Value::text);
+}
+
+std::vector<std::vector<std::int64_t>> RowBatch::integer_lists(std::string_view name) const {
+  return copied_lists<std::int64_t>(find(name), &Value::integer);
 }
 
 std::vector<Value> RowBatch::values(std::string_view name) const {

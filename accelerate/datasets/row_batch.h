@@ -43,6 +43,10 @@ class RowBatch {
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;
   [[nodiscard]] std::vector<double> numbers(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view name) const;
+  /// Returns lists of words, for a tokenizer's is_split_into_words.
+  [[nodiscard]] std::vector<std::vector<std::string>> text_lists(std::string_view name) const;
+  /// Returns lists of integers, such as one label a word.
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> integer_lists(std::string_view name) const;
   /// Returns a column of any type; values may be missing. Throws UsageError for an unknown name.
   [[nodiscard]] std::vector<Value> values(std::string_view name) const;
   [[nodiscard]] Row row(std::size_t index) const;

@@ -99,6 +99,26 @@ def theirs(collator, rows):
     return tensors
 
 
+def random_words(draw):
+    """Rows of words, some of which have several tokens or none, and one label a word."""
+    rows = [[" ".join(draw.choices(["w1", "w2", "odd"], k=draw.choice([1, 1, 1, 2, 3, 0]))) for _ in range(draw.randint(1, 9))] for _ in range(4)]
+    return {"tokens": rows, "ner_tags": [[draw.randrange(5) for _ in row] for row in rows], "all_tokens": draw.random() < 0.5}
+
+
+def prepared(tokenizer, words):
+    """What recipes of token classification do by hand."""
+    batch = tokenizer(words["tokens"], truncation=True, max_length=12, is_split_into_words=True)
+    labels = []
+    for row, tags in enumerate(words["ner_tags"]):
+        before, found = None, []
+        for word in batch.word_ids(row):
+            found.append(-100 if word is None or word == before and not words["all_tokens"] else tags[word])
+            before = word
+        labels.append(found)
+    columns = dict(batch) | {"labels": labels}
+    return [{name: column[row] for name, column in columns.items()} for row in range(len(labels))]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("probe")
@@ -129,8 +149,9 @@ def main():
                     original = getattr(transformers, name)(tokenizer, **chosen)
                 ask({"collator": name, "options": chosen})
                 for _ in range(3):
-                    rows = random_rows(draw, name)
-                    expected, got = theirs(original, rows), ask({"rows": rows})
+                    words = random_words(draw) if name == "DataCollatorForTokenClassification" and draw.random() < 0.5 else None
+                    rows = random_rows(draw, name) if words is None else prepared(tokenizer, words)
+                    expected, got = theirs(original, rows), ask(words or {"rows": rows})
                     compared += 1
                     if list(expected.items()) != list(got.items()):
                         differing += 1

@@ -3,7 +3,7 @@
 // usage: collator_probe TOKENIZER_FOLDER
 //
 // Reads one JSON value a line: {"collator": NAME, "options": {…}} makes a collator, {"rows": [...]}
-// calls it. Prints {"NAME": {"dtype": …, "shape": […], "values": […]}}, or {"error": "KIND: …"}.
+// calls it; {"tokens": …, "ner_tags": …, "all_tokens": BOOL} tokenizes a dataset of words first. Prints {"NAME": {"dtype": …, "shape": […], "values": […]}}, or {"error": "KIND: …"}.
 #include <c10/core/ScalarType.h>
 
 #include <iostream>
@@ -12,6 +12,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/datasets/collators/data_collators.h"
+#include "accelerate/datasets/dataset.h"
 #include "tests/datasets/probe/json_values.h"
 
 namespace {
@@ -72,13 +73,38 @@ DataCollator collator_of(const std::string& name, const PreTrainedTokenizer& tok
       .position_ids_start = options.value("position_ids_start", 0)};
 }
 
+// Rows of words and of one label a word, as a recipe of token classification prepares them.
+std::vector<Row> rows_of_words(const PreTrainedTokenizer& tokenizer, const Json& request) {
+  std::vector<Value> words, tags;
+  for (const Json& row : request["tokens"]) words.emplace_back(row.get<std::vector<std::string>>());
+  for (const Json& row : request["ner_tags"])
+    tags.emplace_back(row.get<std::vector<std::int64_t>>());
+  const Dataset dataset = Dataset::from_columns({{"tokens", words}, {"ner_tags", tags}});
+  const bool all_tokens = request["all_tokens"];
+  const Dataset tokenized = dataset.map(
+      [&](const RowBatch& rows) {
+        BatchEncoding batch =
+            tokenizer(rows.text_lists("tokens"),
+                      {.truncation = true, .max_length = 12, .is_split_into_words = true});
+        batch.set("labels",
+                  batch.align_labels(rows.integer_lists("ner_tags"), {.all_tokens = all_tokens}));
+        return RowBatch(batch);
+      },
+      {.remove_columns = dataset.column_names()});
+  std::vector<Row> rows;
+  for (const Row& row : tokenized) rows.push_back(row);
+  return rows;
+}
+
 Json answer(const PreTrainedTokenizer& tokenizer, DataCollator& collator, const Json& request) {
   if (request.contains("collator")) {
     collator = collator_of(request["collator"].get<std::string>(), tokenizer, request["options"]);
     return Json::object();
   }
   Json batch = Json::object();
-  for (const auto& [name, tensor] : collator(probe::rows_of(request["rows"])))
+  for (const auto& [name, tensor] :
+       collator(request.contains("tokens") ? rows_of_words(tokenizer, request)
+                                           : probe::rows_of(request["rows"])))
     batch[name] = json_of(tensor);
   return batch;
 }
