@@ -117,6 +117,13 @@ void append_printable(std::string& line, std::string_view text) {
   }
 }
 
+// Whether a message that is said once is this process's to say. Before state/ has said which rank
+// it is, the launcher has. What may end a start is said by every rank, in case rank 0 is not there.
+bool speaks_for_all(const ProcessIdentity& identity, LogLevel level) {
+  if (identity.initialized || level >= LogLevel::error) return identity.is_main_process();
+  return identity.is_main_process() && identity_from_environment().is_main_process();
+}
+
 }  // namespace
 
 std::string_view log_level_name(LogLevel level) {
@@ -137,7 +144,7 @@ void Logger::log(LogLevel level, std::string_view text, LogOptions options) cons
   if (!enabled(level)) return;
   const ProcessIdentity& identity = process_identity();
   if (options.main_process_only && !options.in_order) {
-    if (identity.is_main_process()) send({level, name_, text});
+    if (speaks_for_all(identity, level)) send({level, name_, text});
     return;
   }
   const std::string line = identity.world_size > 1 ? with_rank(text, identity) : std::string(text);

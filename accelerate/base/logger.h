@@ -27,8 +27,9 @@ enum class LogLevel { debug, info, warning, error, critical };
 [[nodiscard]] std::optional<LogLevel> parse_log_level(std::string_view name);
 
 struct LogOptions {
-  /// Only rank 0 logs. Before state/ has said which rank this is, every process counts as rank 0
-  /// (upstream throws there; a message about a failing start is worth more than the rule).
+  /// Only rank 0 logs. Before state/ has said which rank this is, RANK says so, and errors come
+  /// from every rank (upstream throws there; a message about a failing start is worth more than
+  /// the rule).
   bool main_process_only = true;
   /// [collective] Every rank logs, in the order of ranks, with a barrier after each;
   /// main_process_only is ignored then. All ranks must call with the same level set.

@@ -3,6 +3,10 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/text.h"
 
 namespace accelerate {
 namespace {
@@ -20,6 +24,18 @@ std::atomic<const ProcessIdentity*>& global_identity() {
 
 const ProcessIdentity& process_identity() {
   return thread_identity != nullptr ? *thread_identity : *global_identity().load();
+}
+
+ProcessIdentity identity_from_environment() {
+  const auto number = [](const std::vector<const char*>& names, int usual) {
+    const auto value = parse_int(env_first(names).value_or(""));
+    return value ? static_cast<int>(*value) : usual;
+  };
+  ProcessIdentity identity;
+  identity.rank = number({"RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK"}, 0);
+  identity.world_size =
+      number({"WORLD_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE"}, 1);
+  return identity;
 }
 
 void set_process_identity(ProcessIdentity identity) {

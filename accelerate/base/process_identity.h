@@ -21,6 +21,10 @@ struct ProcessIdentity {
 /// The identity of the calling thread; threads without one share the identity of the process.
 [[nodiscard]] const ProcessIdentity& process_identity();
 
+/// The rank and the number of ranks that a launcher has put into the environment; 0 of 1 without
+/// one. For messages of a process that has not joined its group yet.
+[[nodiscard]] ProcessIdentity identity_from_environment();
+
 /// Sets the identity of the process: every thread without a ScopedProcessIdentity sees it.
 void set_process_identity(ProcessIdentity identity);
 

@@ -167,5 +167,16 @@ TEST(Logger, GoesToStandardErrorByDefaultInWholeLines) {
   EXPECT_EQ(lines, 1000);
 }
 
+// Eight ranks that load the same weights before they meet would warn eight times.
+TEST(Logger, BeforeRanksMeetTheLaunchersRankZeroWarnsForAll) {
+  const testing::ScopedEnv rank("RANK", "1");
+  const LogCapture capture;
+  const Logger log = get_logger("start");
+  log.warning("said by rank 0");
+  log.warning("of this rank", {.main_process_only = false});
+  log.error("cannot meet");
+  EXPECT_EQ(capture.lines(), (Lines{"WARNING start: of this rank", "ERROR start: cannot meet"}));
+}
+
 }  // namespace
 }  // namespace accelerate
