@@ -141,6 +141,9 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
   [[nodiscard]] virtual torch::nn::Embedding input_embeddings();
   /// The layer that gives a score for each word, such as lm_head; empty for other heads.
   [[nodiscard]] virtual detail::Linear output_embeddings() { return nullptr; }
+  /// A bias for each word that checkpoints hold beside the bias of output_embeddings(); undefined
+  /// for most models.
+  [[nodiscard]] virtual at::Tensor second_output_bias() { return {}; }
   /// Whether the tensor `name` of a file, which the model does not have, is known to be unneeded.
   [[nodiscard]] virtual bool ignores(const std::string& name) const;
 

@@ -85,6 +85,9 @@ void PreTrainedModel::resize_token_embeddings(std::int64_t tokens, const ResizeO
   } else if (!scores.is_empty() && scores->bias.defined() && scores->bias.size(0) != tokens) {
     resize(scores->bias, at::empty({tokens}, scores->bias.options().requires_grad(false)));
   }
+  const at::Tensor second = second_output_bias();
+  if (second.defined() && second.size(0) != tokens)
+    compat::materialise_(second, scores->bias.detach().clone());
   for (const auto& module : modules()) {
     if (auto* model = dynamic_cast<PreTrainedModel*>(module.get()))
       model->config_.set("vocab_size", tokens);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/models/architectures/text_model.h"
 #include "tests/models/small_models.h"
 
 namespace accelerate {
@@ -55,6 +56,30 @@ void expect_close(const std::vector<double>& want, at::Tensor got) {
         << i;
 }
 
+// The values of attended places. Of packed rows, the first five scores of each token.
+at::Tensor kept_values(at::Tensor values, const Json& row, const Inputs& inputs) {
+  if (row.contains("packed")) return values.narrow(-1, 0, 5);
+  const at::Tensor& mask = inputs["attention_mask"];
+  const bool are_of_tokens = values.dim() >= 2 && values.sizes().slice(0, 2) == mask.sizes();
+  return are_of_tokens ? values.index({mask.to(at::kBool)}) : values;
+}
+
+// Packed rows give the same however attention is computed, and beside a cache.
+void compare_ways_of_packing(PreTrainedModel& model, const Json& row, const Inputs& inputs) {
+  const auto want = row["values"].get<std::vector<double>>();
+  for (const char* attention : {"sdpa", "eager"}) {
+    for (const bool packs : {true, false}) {
+      model.set_attention(attention);
+      model.set_drops_padding(packs);
+      TextInputs given = TextInputs::of(inputs);
+      given.use_cache = row["task"] == "causal_lm" && !packs;
+      const auto output = dynamic_cast<TextModel&>(model).forward(given);
+      expect_close(want, kept_values(output.logits, row, inputs));
+      expect_close({row["loss"].get<double>()}, output.loss);
+    }
+  }
+}
+
 void compare_gradients(PreTrainedModel& model, const Json& norms) {
   std::set<const void*> seen;
   for (const auto& item : model.named_parameters()) {
@@ -89,22 +114,21 @@ void compare_texts(PreTrainedModel& model, const Json& row, const Inputs& inputs
 TEST(ModelsGolden, IsWhatTransformersComputes) {
   std::ifstream file(ACCELERATE_SOURCE_DIR "/tests/reference/models_golden.json");
   const Json rows = Json::parse(file);
-  EXPECT_EQ(rows.size(), 38U);  // Three encoders with six heads, four decoders with five.
+  // Three encoders with six heads, four decoders with five, and packed rows of each.
+  EXPECT_EQ(rows.size(), 45U);
   for (const Json& row : rows) {
     SCOPED_TRACE(row["kind"].get<std::string>() + " " + row["task"].get<std::string>());
     const auto model = model_of(row);
     const Inputs inputs = inputs_of(row);
     const ModelOutput output = model->forward(inputs);
-    at::Tensor values = output_of(output, row["output"].get<std::string>());
-    const at::Tensor& mask = inputs["attention_mask"];
-    if (values.dim() >= 2 && values.sizes().slice(0, 2) == mask.sizes())
-      values = values.index({mask.to(at::kBool)});
-    expect_close(row["values"].get<std::vector<double>>(), values);
+    const at::Tensor values = output_of(output, row["output"].get<std::string>());
+    expect_close(row["values"].get<std::vector<double>>(), kept_values(values, row, inputs));
     if (!row.contains("loss")) continue;
     expect_close({row["loss"].get<double>()}, output.loss);
     output.loss.backward();
     compare_gradients(*model, row["gradients"]);
     if (row.contains("greedy")) compare_texts(*model, row, inputs);
+    if (row.contains("packed")) compare_ways_of_packing(*model, row, inputs);
   }
 }
 

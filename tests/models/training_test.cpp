@@ -45,7 +45,12 @@ Inputs batch_of(int rank, int step) {
   const at::Tensor ids = (at::arange(24).view({4, 6}) * (7 + rank + 2 * step)) % 28 + 1;
   at::Tensor mask = at::ones({4, 6}, at::kLong);
   mask.select(0, 1).narrow(0, 4, 2).zero_();
-  return Inputs{{"input_ids", ids}, {"attention_mask", mask}, {"labels", at::arange(4) % 2}};
+  at::Tensor positions = at::arange(6).expand({4, 6}).clone();
+  positions.select(0, 2).narrow(0, 2, 4).copy_(at::arange(4));  // Two sequences in one row.
+  return Inputs{{"input_ids", ids},
+                {"attention_mask", mask},
+                {"position_ids", positions},
+                {"labels", at::arange(4) % 2}};
 }
 
 Inputs rows_of(const Inputs& batch, int part, int parts) {

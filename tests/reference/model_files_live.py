@@ -77,7 +77,10 @@ class Files:
         model.resize_token_embeddings(tokens, mean_resizing=mean)
         self.ask(resize=tokens, seed=seed, mean=mean)
         # Around a mean: the noise is three hundred-thousandths of the deviation, its factor rounded.
-        self.same(f"{tokens} tokens, mean {mean}", without_ties(model), self.state(), 2e-5 if mean else 1e-6)
+        want = without_ties(model)
+        if kind == "roberta" and not model.config.tie_word_embeddings:
+            want.pop("lm_head.bias", None)  # Which nothing reads. Transformers leaves it at the old size, so that its file does not fit.
+        self.same(f"{tokens} tokens, mean {mean}", want, self.state(), 2e-5 if mean else 1e-6)
 
     def written(self, auto, draw):
         saved = self.scratch / "saved"

@@ -6,6 +6,9 @@ usage: models_golden.py [--seed S] > models_golden.json
 A row is an architecture with a head: its configuration and the seed of its weights, a padded batch, and of that batch up to 100 logits, the
 loss, and the norm of each parameter's gradient; of decoders with a language head also what is generated greedily and drawn. No
 weights are kept: a seed gives the same on both sides. Then every parameter of one dimension, in order, has random numbers added.
+
+The last rows, one an architecture, have several sequences in each row of the batch. Decoders tell them by position_ids, as Transformers
+lets them without a cache. Encoders of Transformers do not, so they get a mask of sequences; what is kept has none.
 """
 import argparse
 import json
@@ -15,7 +18,7 @@ import sys
 import torch
 import transformers
 
-from models_live import DECODER_HEADS, ENCODER_HEADS, KINDS, VOCABULARY, config_of
+from models_live import DECODER_HEADS, ENCODER_HEADS, ENCODERS, KINDS, VOCABULARY, config_of
 
 ROWS, LENGTH = 2, 6
 
@@ -72,13 +75,41 @@ def row_of(kind, task, head, draw):
     return row
 
 
+def packed_row_of(kind, draw):
+    is_encoder = kind in ENCODERS
+    head = ENCODER_HEADS["masked_lm"] if is_encoder else DECODER_HEADS["causal_lm"]
+    config, seed = config_of(kind, draw), draw.randrange(2**31)
+    config.use_cache = False
+    torch.manual_seed(seed)
+    model = getattr(transformers, head).from_config(config).train()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn(parameter.shape) * 0.2)
+    first = 2 if kind == "roberta" else 0
+    lengths = [[4, 3, 3, 1], [6, 5]]
+    ids = torch.randint(2, VOCABULARY, (len(lengths), sum(lengths[0])))
+    positions = torch.stack([torch.cat([torch.arange(first, first + length) for length in row]) for row in lengths])
+    inputs = {"input_ids": ids, "position_ids": positions, "labels": torch.where(positions == first, -100, ids)}
+    numbers = (positions == first).cumsum(1)
+    same = (numbers[:, :, None] == numbers[:, None, :])[:, None]
+    output = model(**inputs, **({"attention_mask": same} if is_encoder else {}))
+    output.loss.backward()
+    return {"kind": kind, "task": "masked_lm" if is_encoder else "causal_lm", "packed": lengths, "seed": seed,
+            "config": json.loads(config.to_json_string()),
+            "inputs": {name: {"shape": list(tensor.shape), "values": tensor.flatten().tolist()} for name, tensor in inputs.items()},
+            "output": "logits", "values": rounded(output.logits[:, :, :5]), "loss": rounded(output.loss)[0],
+            "gradients": {name: rounded(parameter.grad.norm())[0] for name, parameter in model.named_parameters() if parameter.grad is not None}}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     draw = random.Random(parser.parse_args().seed)
     torch.set_num_threads(1)
     rows = [row_of(kind, task, head, draw) for kind in KINDS
-            for task, head in (ENCODER_HEADS if kind in ("bert", "roberta", "distilbert") else DECODER_HEADS).items()]
+            for task, head in (ENCODER_HEADS if kind in ENCODERS else DECODER_HEADS).items()]
+    rows += [packed_row_of(kind, draw) for kind in KINDS]
     print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
 
 

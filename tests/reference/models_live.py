@@ -4,7 +4,9 @@
 usage: models_live.py PROBE [--seed S] [--rounds N] [--only TYPE]
 
 Each architecture with each head gets batches without padding, with padding on the right and on the left, with holes in the
-mask; through both attention back ends; with padding dropped and computed. Compared where the attention mask is not zero.
+mask; through both attention back ends; with padding dropped and computed. Some have several sequences in a row, which position_ids
+tell apart: decoders of Transformers see that by themselves if there is no mask and no cache, else they get a mask of sequences.
+Compared where the attention mask is not zero.
 Exits 1 and prints the differences; prints how many tensors were compared.
 """
 import argparse
@@ -45,7 +47,7 @@ def config_of(kind, draw):
     layers = draw.choice([1, 2, 3])
     act = draw.choice(["gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh"])
     # So that padding is found and positions fit.
-    ids = {"vocab_size": VOCABULARY, "pad_token_id": 1}
+    ids = {"vocab_size": VOCABULARY, "pad_token_id": 1, "tie_word_embeddings": draw.random() < 0.6}
     if kind in ("bert", "roberta"):
         cls = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig}[kind]
         return cls(**ids, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=draw.choice([24, 50]), hidden_act=act,
@@ -62,7 +64,7 @@ def config_of(kind, draw):
                                        eos_token_id=0, classifier_dropout=0.0)
     common = dict(ids, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=draw.choice([1, 2, heads]),
                   intermediate_size=draw.choice([24, 50]), hidden_act=draw.choice(["silu", "gelu"]), max_position_embeddings=POSITIONS,
-                  tie_word_embeddings=draw.random() < 0.5, initializer_range=0.3, classifier_dropout=0.0)
+                  initializer_range=0.3, classifier_dropout=0.0)
     rope = draw.choice(ROPES)
     if rope:
         common["rope_parameters"] = dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))
@@ -72,6 +74,36 @@ def config_of(kind, draw):
     if kind == "mistral":
         return transformers.MistralConfig(**common, sliding_window=draw.choice([None, 4, 30]))
     return transformers.Qwen2Config(**common, use_sliding_window=draw.random() < 0.5, sliding_window=draw.choice([3, 30]), max_window_layers=1)
+
+
+ENCODERS = ("bert", "roberta", "distilbert")
+
+
+def positions_of(mask, packs, draw):
+    """Positions, and the number of each token's sequence."""
+    positions, numbers = torch.zeros_like(mask), torch.zeros_like(mask)
+    for row, kept in enumerate(mask):
+        position, last, number = draw.randint(0, 5) - 1, None, 0
+        for place, is_kept in enumerate(kept.tolist()):
+            position += 1
+            if packs and is_kept and last is not None and draw.random() < 0.25:
+                position, number = draw.randint(0, min(last, 5)), number + 1
+            if is_kept:
+                last = position
+            positions[row, place], numbers[row, place] = position, number
+    return positions, numbers
+
+
+def told_to_python(inputs, numbers, kind, eager):
+    """The inputs with which Transformers computes what we do where rows have the sequences `numbers`."""
+    is_causal = kind not in ENCODERS
+    if numbers is None or (is_causal and "attention_mask" not in inputs):
+        return inputs
+    seen = numbers[:, :, None] == numbers[:, None, :]
+    if "attention_mask" in inputs:
+        seen = seen & inputs["attention_mask"].bool()[:, None, :]
+    seen = (seen.tril() if is_causal else seen)[:, None]
+    return inputs | {"attention_mask": torch.where(seen, 0.0, torch.finfo(torch.float32).min) if eager else seen}
 
 
 def batch_of(task, draw, mask_kind, kind):
@@ -94,13 +126,17 @@ def batch_of(task, draw, mask_kind, kind):
         inputs["attention_mask"] = mask
     if draw.random() < 0.5 and kind in ("bert", "roberta"):
         inputs["token_type_ids"] = torch.randint(0, 2, shape)
-    if draw.random() < 0.3 and not (choices and kind == "distilbert"):  # Which Transformers leaves in the shape of choices.
-        inputs["position_ids"] = torch.randint(0, POSITIONS, shape)
+    numbers = None
+    if draw.random() < 0.4 and not (choices and kind == "distilbert"):  # Which Transformers leaves in the shape of choices.
+        # A mask of Transformers' that tells sequences has no place for choices and windows.
+        packs = draw.random() < 0.7 and not choices and (mask_kind == "none" or kind not in ("mistral", "qwen2"))
+        inputs["position_ids"], numbers = positions_of(mask, packs, draw)
+        numbers = numbers if packs else None
     if choices:
         inputs = {name: tensor.view(rows, choices, length) for name, tensor in inputs.items()}
     with_labels = draw.random() < 0.8
     if not with_labels or task == "base":
-        return inputs, mask
+        return inputs, mask, numbers
     if task == "sequence_classification":
         inputs["labels"] = torch.randint(0, 3, (rows,))
     elif task == "multiple_choice":
@@ -117,7 +153,7 @@ def batch_of(task, draw, mask_kind, kind):
         inputs["labels"][0, -1 if mask_kind == "left" else 0] = 2
         if task == "causal_lm":
             inputs["labels"][0, -1] = 2
-    return inputs, mask
+    return inputs, mask, numbers
 
 
 class Probe:
@@ -199,15 +235,16 @@ def compare(probe, kind, task, heads, draw, scratch, counts):
             if drops and (fault := plan_differs(probe, model)):
                 faults.append(f"{kind} {task}: {fault}")
             for mask_kind in ("none", "right", "left", "holes"):
-                inputs, mask = batch_of(task, draw, mask_kind, kind)
+                inputs, mask, numbers = batch_of(task, draw, mask_kind, kind)
                 hidden, attentions = draw.random() < 0.4, attention == "eager" and draw.random() < 0.4
                 smoothing = {}
                 if "labels" in inputs and draw.random() < 0.5:
                     smoothing = {"smoothing": draw.choice([0.05, 0.3]), "shift_labels": task == "causal_lm"}
-                want = expected_of(model, inputs, hidden, attentions, smoothing)
+                model.config.use_cache = False
+                want = expected_of(model, told_to_python(inputs, numbers, kind, attention == "eager"), hidden, attentions, smoothing)
                 safetensors.torch.save_file({name: tensor.contiguous() for name, tensor in inputs.items()}, scratch / "in.safetensors")
                 said = probe.ask(call=scratch / "in.safetensors", to=scratch / "out", hidden_states=hidden, attentions=attentions, **smoothing)
-                where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {({n: list(t.shape) for n, t in inputs.items()})}"
+                where = f"{kind} {task} {attention} {'dropped' if drops else 'padded'} {mask_kind} {'one sequence a row' if numbers is None else 'packed'} {({n: list(t.shape) for n, t in inputs.items()})}"
                 if said:
                     faults.append(f"{where}: {said}")
                     continue
@@ -243,7 +280,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(arguments.rounds):
             for kind in [arguments.only] if arguments.only else KINDS:
-                heads = ENCODER_HEADS if kind in ("bert", "roberta", "distilbert") else DECODER_HEADS
+                heads = ENCODER_HEADS if kind in ENCODERS else DECODER_HEADS
                 for task in heads:
                     faults += compare(probe, kind, task, heads, draw, pathlib.Path(scratch), counts)
     for fault in faults[:40]:

@@ -194,6 +194,8 @@ def table():
     add(C("batch_rebalance, fewer rows than batches", rows=3, train_sampling_strategy="batch_rebalance", seed=42, gradient_accumulation_steps=5))
     add(C("a stream", streams=True, rows=16, max_steps=11, gradient_accumulation_steps=2, save_strategy="steps", save_steps=4))
     add(C("rows of one length, default collator", collator="default", tokenizer=False, lengths=8, eval_strategy="epoch"))
+    add(C("*packed rows", kind="llama", collator="flattening", gradient_accumulation_steps=2))
+    add(C("packed rows, gpt2", kind="gpt2", collator="flattening", num_train_epochs=3, learning_rate=1e-2, gradient_checkpointing=True))
     add(C("bf16_full_eval", bf16_full_eval=True, evaluate=True, predict=True, tolerance=3e-2, weights=2e-2))
     add(C("evaluate and predict alone", train=False, evaluate=True, predict=True, metrics=["accuracy", "f1"]))
     add(C("neither average nor filter", average_tokens_across_devices=False, logging_nan_inf_filter=False, kind="gpt2", gradient_accumulation_steps=2))
@@ -207,6 +209,7 @@ def table():
     add(C("two processes, tokens", processes=2, kind="tokens", rows=21, gradient_accumulation_steps=2, eval_strategy="epoch", function_metrics=True,
           predict=True, include_for_metrics=["inputs", "loss"]))
     add(C("two processes, means of ranks", processes=2, kind="tokens", average_tokens_across_devices=False, gradient_accumulation_steps=2))
+    add(C("two processes, packed rows", processes=2, kind="gpt2", rows=24, collator="flattening", gradient_accumulation_steps=2))
     add(C("two processes, split batches", processes=2, rows=19, accelerator_config={"split_batches": True}))
     add(C("two processes, batch_rebalance", processes=2, kind="tokens", rows=45, train_sampling_strategy="batch_rebalance", seed=42,
           gradient_accumulation_steps=2, num_train_epochs=3))

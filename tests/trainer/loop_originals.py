@@ -94,6 +94,8 @@ def python_collator(spec, tokenizer):
         return transformers.DataCollatorForTokenClassification(tokenizer)
     if name == "language_modeling":
         return transformers.DataCollatorForLanguageModeling(tokenizer, mlm=spec["task"] == "masked_lm", seed=7)
+    if name == "flattening":
+        return transformers.DataCollatorWithFlattening()
     return transformers.default_data_collator if name == "default" else None
 
 

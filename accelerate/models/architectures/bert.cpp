@@ -172,7 +172,8 @@ at::Tensor BertModelImpl::positions_of(const TextInputs& inputs) const {
 detail::Computed BertModelImpl::encode(const TextInputs& inputs, detail::HeadNeeds needs) {
   detail::check_is_encoding(inputs, name());
   const at::Tensor& ids = inputs.input_ids;
-  detail::Computed computed{.tokens = detail::tokens_of(inputs, needs, drops_padding())};
+  detail::Computed computed{.tokens = detail::tokens_of(
+                                inputs, needs, {drops_padding(), detail::SequenceRule::restarts})};
   const detail::Tokens& tokens = computed.tokens;
   detail::check_ids(ids, embeddings->word_embeddings->weight.size(0), "input_ids");
   const at::Tensor positions = positions_of(inputs);
@@ -280,9 +281,9 @@ BertForMaskedLMImpl::BertForMaskedLMImpl(const PretrainedConfig& config)
 }
 
 void BertForMaskedLMImpl::tie_weights() {
+  if (!bert->values().tie_word_embeddings) return;
   predictions->decoder->tie_bias(predictions->bias);
-  if (bert->values().tie_word_embeddings)
-    predictions->decoder->tie_weight(bert->embeddings->word_embeddings->weight);
+  predictions->decoder->tie_weight(bert->embeddings->word_embeddings->weight);
 }
 
 ModelOutput BertForMaskedLMImpl::forward(const TextInputs& inputs) {

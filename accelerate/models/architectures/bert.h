@@ -106,7 +106,8 @@ class BertLMPredictionHeadImpl : public torch::nn::Module {
   [[nodiscard]] at::Tensor forward(const at::Tensor& hidden);
 
   Linear decoder;
-  at::Tensor bias;  ///< The decoder's bias, under a second name.
+  /// The decoder's bias, under a second name; without tied embeddings a tensor that nothing reads.
+  at::Tensor bias;
 
  private:
   Activation activation_;
@@ -207,6 +208,7 @@ class BertForMaskedLMImpl : public BertWithHead {
   [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
   void tie_weights() override;
   [[nodiscard]] detail::Linear output_embeddings() override { return predictions->decoder; }
+  [[nodiscard]] at::Tensor second_output_bias() override { return predictions->bias; }
   detail::BertLMPredictionHead predictions;
 };
 TORCH_MODULE(BertForMaskedLM);

@@ -30,10 +30,12 @@ bool ends_with_padding(const at::Tensor& mask, std::int64_t count) {
 
 detail::Computed DecoderModel::begin(const TextInputs& inputs,
                                      const detail::HeadNeeds& needs) const {
-  detail::Computed computed{.tokens = detail::tokens_of(inputs, needs, drops_padding())};
-  computed.past_key_values = inputs.past_key_values;
-  if (inputs.use_cache && computed.past_key_values == nullptr)
-    computed.past_key_values = std::make_shared<KeyValueCache>();
+  TextInputs given = inputs;
+  if (inputs.use_cache && inputs.past_key_values == nullptr)
+    given.past_key_values = std::make_shared<KeyValueCache>();
+  detail::Computed computed{
+      .tokens = detail::tokens_of(given, needs, {drops_padding(), detail::SequenceRule::jumps})};
+  computed.past_key_values = given.past_key_values;
   return computed;
 }
 
@@ -111,8 +113,6 @@ DecoderForSequenceClassification::DecoderForSequenceClassification(
 }
 
 ModelOutput DecoderForSequenceClassification::forward(const TextInputs& inputs) {
-  if (inputs.cu_seq_lens_q.defined())
-    throw UsageError("a flattened batch has one row; this head reads the last token of each row");
   const auto padding = config().get<std::int64_t>("pad_token_id");
   const std::int64_t rows = inputs.input_ids.size(0), length = inputs.input_ids.size(1);
   if (!padding && rows != 1) {

@@ -141,7 +141,8 @@ void DistilBertModelImpl::init_weights(torch::nn::Module& module,
 
 detail::Computed DistilBertModelImpl::encode(const TextInputs& inputs, detail::HeadNeeds needs) {
   detail::check_is_encoding(inputs, name());
-  detail::Computed computed{.tokens = detail::tokens_of(inputs, needs, drops_padding())};
+  detail::Computed computed{.tokens = detail::tokens_of(
+                                inputs, needs, {drops_padding(), detail::SequenceRule::restarts})};
   const detail::Tokens& tokens = computed.tokens;
   const at::Tensor positions =
       inputs.position_ids.defined() ? inputs.position_ids : detail::default_positions(inputs);

@@ -62,9 +62,9 @@ RobertaForMaskedLMImpl::RobertaForMaskedLMImpl(const PretrainedConfig& config)
 }
 
 void RobertaForMaskedLMImpl::tie_weights() {
+  if (!bert->values().tie_word_embeddings) return;
   lm_head->decoder->tie_bias(lm_head->bias);
-  if (bert->values().tie_word_embeddings)
-    lm_head->decoder->tie_weight(bert->embeddings->word_embeddings->weight);
+  lm_head->decoder->tie_weight(bert->embeddings->word_embeddings->weight);
 }
 
 ModelOutput RobertaForMaskedLMImpl::forward(const TextInputs& inputs) {

@@ -16,7 +16,8 @@ class RobertaLMHeadImpl : public torch::nn::Module {
   [[nodiscard]] at::Tensor forward(const at::Tensor& hidden);
 
   Linear decoder;
-  at::Tensor bias;  ///< The decoder's bias, under a second name.
+  /// The decoder's bias, under a second name; without tied embeddings a tensor that nothing reads.
+  at::Tensor bias;
 
  private:
   Linear dense_;
@@ -70,6 +71,7 @@ class RobertaForMaskedLMImpl : public BertWithHead {
   [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
   void tie_weights() override;
   [[nodiscard]] detail::Linear output_embeddings() override { return lm_head->decoder; }
+  [[nodiscard]] at::Tensor second_output_bias() override { return lm_head->bias; }
   detail::RobertaLMHead lm_head;
 };
 TORCH_MODULE(RobertaForMaskedLM);

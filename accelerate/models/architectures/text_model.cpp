@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -16,6 +17,11 @@
 
 namespace accelerate {
 namespace {
+
+using detail::kNoPosition;
+using detail::RowPositions;
+using detail::SequenceBegins;
+using detail::SequenceRule;
 
 using Field = at::Tensor TextInputs::*;
 
@@ -31,9 +37,9 @@ constexpr std::array<std::pair<std::string_view, Field>, 9> kFields{{
     {"cu_seq_lens_q", &TextInputs::cu_seq_lens_q},
 }};
 
-// Tensors of a flattened batch that are not read, as they follow from cu_seq_lens_q.
-constexpr std::array<std::string_view, 3> kSaidTwice{"cu_seq_lens_k", "max_length_q",
-                                                     "max_length_k"};
+// Tensors of a flattened batch that are not read, as position_ids or cu_seq_lens_q say the same.
+constexpr std::array<std::string_view, 4> kSaidTwice{"cu_seq_lens_k", "max_length_q",
+                                                     "max_length_k", "seq_idx"};
 
 void check_ids_shape(const at::Tensor& ids) {
   if (ids.dim() == 2 && ids.size(0) > 0 && ids.size(1) > 0) return;
@@ -41,25 +47,68 @@ void check_ids_shape(const at::Tensor& ids) {
                    " dimensions; allowed are two, rows and tokens, with one or more of each");
 }
 
-std::vector<std::int64_t> integers(const at::Tensor& tensor) {
-  const at::Tensor whole = tensor.to(at::kCPU, at::kLong).contiguous();
-  const auto* begin = whole.const_data_ptr<std::int64_t>();
-  return {begin, begin + whole.numel()};
+// Returns where the sequences of a flattened batch begin, and its end.
+std::vector<std::int64_t> sequence_bounds(const TextInputs& inputs) {
+  const at::Tensor given = inputs.cu_seq_lens_q.to(at::kCPU, at::kLong).contiguous();
+  const auto* begin = given.const_data_ptr<std::int64_t>();
+  std::vector<std::int64_t> bounds(begin, begin + given.numel());
+  const bool rises = std::ranges::is_sorted(bounds);
+  if (inputs.input_ids.size(0) == 1 && bounds.size() > 1 && rises && bounds.front() == 0 &&
+      bounds.back() == inputs.input_ids.size(1))
+    return bounds;
+  throw UsageError(
+      "cu_seq_lens_q does not divide input_ids: it begins with 0, rises and ends with the "
+      "number of tokens, of which there is one row");
 }
 
-std::vector<std::int64_t> sequence_lengths(const TextInputs& inputs) {
-  const auto starts = integers(inputs.cu_seq_lens_q);
-  std::vector<std::int64_t> lengths;
-  for (std::size_t i = 1; i < starts.size(); ++i) lengths.push_back(starts[i] - starts[i - 1]);
-  const bool is_one_row = inputs.input_ids.size(0) == 1;
-  if (!is_one_row || lengths.empty() || starts.front() != 0 ||
-      starts.back() != inputs.input_ids.size(1) ||
-      std::ranges::any_of(lengths, [](std::int64_t length) { return length < 1; })) {
-    throw UsageError(
-        "cu_seq_lens_q does not divide input_ids: it begins with 0, rises and ends with the "
-        "number of tokens, of which there is one row");
+// Adds what cu_seq_lens_q says about the tokens behind `past` ones.
+void add_bounds(const TextInputs& inputs, std::int64_t past, SequenceBegins& begins) {
+  std::set<std::int64_t> all;
+  if (!begins.empty()) all.insert(begins[0].begin(), begins[0].end());
+  for (const std::int64_t bound : sequence_bounds(inputs)) {
+    if (past + bound > 0 && bound < inputs.input_ids.size(1)) all.insert(past + bound);
   }
-  return lengths;
+  if (!all.empty()) begins = {{all.begin(), all.end()}};
+}
+
+// The positions of the call's tokens, as far as they tell sequences apart.
+at::Tensor telling_positions(const TextInputs& inputs) {
+  const at::Tensor& mask = inputs.attention_mask;
+  if (mask.defined() && mask.dim() != 2) return {};  // Says all by itself.
+  const bool is_told = inputs.position_ids.defined() || !inputs.cu_seq_lens_q.defined();
+  return is_told ? inputs.position_ids : detail::default_positions(inputs);
+}
+
+// Returns where sequences begin, tokens in the cache included, and has the cache remember the
+// positions of the call's tokens.
+SequenceBegins begins_of(const TextInputs& inputs, SequenceRule rule) {
+  const std::int64_t rows = inputs.input_ids.size(0), length = inputs.input_ids.size(1);
+  KeyValueCache* cache = inputs.past_key_values.get();
+  const at::Tensor& mask = inputs.attention_mask;
+  const at::Tensor given = telling_positions(inputs);
+  RowPositions positions = cache == nullptr ? RowPositions() : cache->positions();
+  if (!given.defined() && positions.empty()) return {};
+  const std::int64_t past = cache == nullptr ? 0 : cache->length();
+  positions.resize(static_cast<std::size_t>(rows),
+                   std::vector<std::int64_t>(static_cast<std::size_t>(past), kNoPosition));
+  const bool has_padding = mask.defined() && mask.sizes() == at::IntArrayRef({rows, past + length});
+  detail::append_positions(positions, length, given,
+                           has_padding ? mask.narrow(1, past, length) : at::Tensor());
+  SequenceBegins begins = detail::sequences_in(positions, rule);
+  if (inputs.cu_seq_lens_q.defined()) add_bounds(inputs, past, begins);
+  if (cache != nullptr) cache->set_positions(std::move(positions));
+  return begins;
+}
+
+// As in Python, a label at padding counts.
+bool has_label_at_padding(const TextInputs& inputs, const at::Tensor& labels) {
+  const at::Tensor& mask = inputs.attention_mask;
+  if (!labels.defined() || !mask.defined()) return false;
+  if (mask.sizes() != labels.sizes()) return true;
+  return mask.eq(0)
+      .logical_and(labels.to(mask.device()).ne(detail::kIgnoredLabel))
+      .any()
+      .item<bool>();
 }
 
 }  // namespace
@@ -97,35 +146,19 @@ ModelOutput Computed::output() const {
   return output;
 }
 
-Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs, bool drops_padding) {
+Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs, const PackingRules& rules) {
   const at::Tensor& ids = inputs.input_ids;
   check_ids_shape(ids);
-  if (inputs.cu_seq_lens_q.defined()) {
-    if (needs.first_token)
-      throw UsageError(
-          "a flattened batch has one row; this head reads the first token of each row");
-    if (inputs.attention_mask.defined() || inputs.past_key_values != nullptr)
-      throw UsageError("a flattened batch has no padding: leave out attention_mask and the cache");
-    return Tokens::flattened(sequence_lengths(inputs));
-  }
-  const auto has_label_at_padding = [&] {
-    if (!needs.token_labels.defined() || !inputs.attention_mask.defined()) return false;
-    if (inputs.attention_mask.sizes() != needs.token_labels.sizes()) return true;
-    return inputs.attention_mask.eq(0)
-        .logical_and(needs.token_labels.to(inputs.attention_mask.device()).ne(kIgnoredLabel))
-        .any()
-        .item<bool>();
-  };
-  const std::int64_t past =
-      inputs.past_key_values == nullptr ? 0 : inputs.past_key_values->length();
-  const bool may_drop = drops_padding && !needs.all_tokens && !inputs.output_attentions &&
-                        inputs.past_key_values == nullptr && !inputs.use_cache;
+  const bool packs = rules.packs && !inputs.output_attentions && inputs.past_key_values == nullptr;
   return {ids.size(0),
           ids.size(1),
           inputs.attention_mask,
-          {.past = past,
-           .drops_padding = may_drop && !has_label_at_padding(),
-           .needs_first_column = needs.first_token}};
+          {.past = inputs.past_key_values == nullptr ? 0 : inputs.past_key_values->length(),
+           .packs = packs,
+           .drops_padding = !needs.all_tokens && !has_label_at_padding(inputs, needs.token_labels),
+           .needs_first_column = needs.first_token,
+           .begins = begins_of(inputs, rules.sequences),
+           .device = ids.device()}};
 }
 
 at::Tensor default_positions(const TextInputs& inputs, std::int64_t past) {
@@ -133,8 +166,9 @@ at::Tensor default_positions(const TextInputs& inputs, std::int64_t past) {
   if (!inputs.cu_seq_lens_q.defined())
     return at::arange(past, past + ids.size(1), ids.options()).unsqueeze(0);
   std::vector<at::Tensor> rows;
-  for (const std::int64_t length : sequence_lengths(inputs))
-    rows.push_back(at::arange(length, ids.options()));
+  const auto bounds = sequence_bounds(inputs);
+  for (std::size_t i = 1; i < bounds.size(); ++i)
+    rows.push_back(at::arange(bounds[i] - bounds[i - 1], ids.options()));
   return at::cat(rows).unsqueeze(0);
 }
 

@@ -18,14 +18,16 @@ struct TextInputs {
   /// {B, T}, 0 at padding; this T includes the tokens in past_key_values. Or {B, 1, T or 1, T}:
   /// booleans, true where a token may look, or floats that are added to scores.
   at::Tensor attention_mask = {};
-  at::Tensor token_type_ids = {};      ///< int64 {B, T}; zeros if not given.
-  at::Tensor position_ids = {};        ///< int64 {B, T} or {1, T}; 0 to T - 1 if not given.
+  at::Tensor token_type_ids = {};  ///< int64 {B, T}; zeros if not given.
+  /// int64 {B, T} or {1, T}; 0 to T - 1 if not given. Where they begin again within a row, a new
+  /// sequence begins: its tokens and the tokens before it do not see each other.
+  at::Tensor position_ids = {};
   at::Tensor labels = {};              ///< In the shape that the head asks for.
   at::Tensor start_positions = {};     ///< int64 {B}, for question answering.
   at::Tensor end_positions = {};       ///< int64 {B}
   at::Tensor num_items_in_batch = {};  ///< {}: the divisor of a summed loss.
-  /// int {sequences + 1}: where each sequence begins in a batch of one row, as
-  /// DataCollatorWithFlattening makes it. The last entry is T.
+  /// int {sequences + 1}: where each sequence begins in a batch of one row, for batches without
+  /// position_ids. The last entry is T.
   at::Tensor cu_seq_lens_q = {};
   /// For decoders: the tokens of earlier calls, to which the call adds its own.
   std::shared_ptr<KeyValueCache> past_key_values = {};
@@ -80,8 +82,16 @@ struct HeadNeeds {
   }
 };
 
+/// How a model lays its tokens out.
+struct PackingRules {
+  bool packs = true;       ///< PreTrainedModel::drops_padding().
+  SequenceRule sequences;  ///< Which positions begin a sequence.
+};
+
+/// Returns the tokens of `inputs`, in the layout that is cheapest. A cache gets their positions.
+/// Throws UsageError for shapes that do not fit.
 [[nodiscard]] Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs,
-                               bool drops_padding);
+                               const PackingRules& rules);
 
 /// Returns positions, int64 {1, T}: from `past`, the number of tokens in a cache, to past + T - 1.
 /// In a flattened batch each sequence begins at 0.

@@ -116,11 +116,6 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
                                           /*is_causal=*/false, spec.scale);
 }
 
-// {length, heads, dim} as {1, heads, length, dim}.
-at::Tensor as_row(const at::Tensor& tokens) {
-  return tokens.transpose(0, 1).unsqueeze(0);
-}
-
 // On a CPU, kernels of 16 bits prepare each small product anew. Short rows take four times as long
 // as in fp32, forward and backward, and their results are less exact.
 bool is_better_in_fp32(const at::Tensor& query, const Tokens& tokens) {
@@ -129,24 +124,67 @@ bool is_better_in_fp32(const at::Tensor& query, const Tokens& tokens) {
          std::ranges::max(tokens.lengths()) <= kLongest;
 }
 
+// Sequences of one length that stand one behind the other. They are computed together.
+struct Run {
+  std::int64_t count, length;
+};
+
+std::vector<Run> runs_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<Run> runs;
+  for (const std::int64_t length : lengths) {
+    if (!runs.empty() && runs.back().length == length) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({1, length});
+    }
+  }
+  return runs;
+}
+
+// {count · length, heads, dim} → {count, heads, length, dim}
+at::Tensor as_rows(const at::Tensor& tokens, std::int64_t count) {
+  return tokens.unflatten(0, {count, -1}).transpose(1, 2);
+}
+
+// The corner of a packed batch's mask that a sequence uses.
+at::Tensor corner_of(const at::Tensor& mask, std::int64_t length) {
+  return mask.defined() ? mask.narrow(0, 0, length).narrow(1, 0, length) : mask;
+}
+
+// query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}. Returns {tokens, heads · dim}.
 at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                          const Tokens& tokens, const AttentionSpec& spec) {
-  const auto queries = spec.first_alone ? query.split(1) : query.split_with_sizes(tokens.lengths()),
-             keys = key.split_with_sizes(tokens.lengths()),
-             values = value.split_with_sizes(tokens.lengths());
-  std::vector<at::Tensor> rows;
-  rows.reserve(queries.size());
-  for (std::size_t i = 0; i < queries.size(); ++i) {
-    const std::int64_t length = tokens.lengths()[i];
-    const at::Tensor mask = spec.mask.values.defined()
-                                ? spec.mask.values.narrow(0, 0, length).narrow(1, 0, length)
-                                : at::Tensor();
-    rows.push_back(attend(as_row(queries[i]), as_row(keys[i]), as_row(values[i]), mask,
-                          spec.mask.is_causal, spec)
-                       .squeeze(0)
-                       .transpose(0, 1));
+  const auto runs = runs_of(tokens.lengths());
+  std::vector<std::int64_t> sizes;
+  for (const Run& run : runs) sizes.push_back(run.count * run.length);
+  const auto queries = query.split_with_sizes(sizes), keys = key.split_with_sizes(sizes),
+             values = value.split_with_sizes(sizes);
+  std::vector<at::Tensor> attended;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto rows = [&](const at::Tensor& all) { return as_rows(all, runs[i].count); };
+    attended.push_back(attend(rows(queries[i]), rows(keys[i]), rows(values[i]),
+                              corner_of(spec.mask.values, runs[i].length), spec.mask.is_causal,
+                              spec)
+                           .transpose(1, 2)
+                           .flatten(0, 1));
   }
-  return at::cat(rows).flatten(1);
+  return at::cat(attended).flatten(1);
+}
+
+// As attend_packed(), for the first token of each row alone. query: {rows, heads, dim}.
+at::Tensor attend_to_first(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const Tokens& tokens, const AttentionSpec& spec) {
+  const auto queries = query.split(1), keys = key.split_with_sizes(tokens.lengths()),
+             values = value.split_with_sizes(tokens.lengths());
+  std::vector<at::Tensor> attended;
+  for (std::size_t row = 0; row < queries.size(); ++row) {
+    const std::size_t sequence = tokens.first_sequences()[row];
+    attended.push_back(attend(as_rows(queries[row], 1), as_rows(keys[sequence], 1),
+                              as_rows(values[sequence], 1), {}, spec.mask.is_causal, spec)
+                           .squeeze(0)
+                           .transpose(0, 1));
+  }
+  return at::cat(attended).flatten(1);
 }
 
 }  // namespace
@@ -184,16 +222,18 @@ at::Tensor cached_attention(const at::Tensor& query, const at::Tensor& key, cons
 
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const Tokens& tokens, const AttentionSpec& spec) {
-  if (tokens.is_packed() && is_better_in_fp32(query, tokens)) {
+  if (tokens.is_packed()) {
+    const auto packed = spec.first_alone ? attend_to_first : attend_packed;
+    if (!is_better_in_fp32(query, tokens)) return packed(query, key, value, tokens, spec);
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
     const auto wide = [](const at::Tensor& narrow) { return narrow.to(at::kFloat); };
-    return attend_packed(wide(query), wide(key), wide(value), tokens, spec).to(query.scalar_type());
+    return packed(wide(query), wide(key), wide(value), tokens, spec).to(query.scalar_type());
   }
-  if (tokens.is_packed()) return attend_packed(query, key, value, tokens, spec);
   if (spec.first_alone) {
-    const at::Tensor found =
-        cached_attention(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), spec);
-    return found.squeeze(1);
+    AttentionSpec first = spec;
+    if (first.mask.values.defined()) first.mask.values = first.mask.values.narrow(2, 0, 1);
+    return cached_attention(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), first)
+        .squeeze(1);
   }
   return cached_attention(query, key.transpose(1, 2), value.transpose(1, 2), spec);
 }

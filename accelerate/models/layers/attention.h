@@ -22,8 +22,8 @@ enum class AttentionKind { sdpa, eager };
 /// Which keys a query sees.
 struct AttentionMask {
   /// Booleans, true where a query may look, or numbers that are added to scores. For padded tokens:
-  /// {rows or 1, 1, queries or 1, keys}. For packed tokens: {longest, longest}; each row uses its
-  /// upper left corner. Undefined: all keys, or as `is_causal` says.
+  /// {rows or 1, 1, queries or 1, keys}. For packed tokens: {longest, longest}; each sequence uses
+  /// its upper left corner. Undefined: all keys, or as `is_causal` says.
   at::Tensor values = {};
   /// A query sees its own place and the places before it. Only without `values`, and for as many
   /// queries as keys, or for a single query, which then sees all keys.
@@ -48,7 +48,7 @@ struct AttentionSpec {
   std::vector<at::Tensor>* weights = nullptr;
 };
 
-/// Returns softmax(query · keyᵀ · scale + mask) · value, row by row if the tokens are packed.
+/// Returns softmax(query · keyᵀ · scale + mask) · value, by sequences if the tokens are packed.
 /// query: {…, heads, dim}, key and value: {…, key heads, dim}, in the layout of `tokens`. heads is
 /// a multiple of key heads. Returns {…, heads · dim}. Source: Vaswani et al. 2017;
 /// `sdpa_attention.py` and `eager_attention_forward` of Transformers.

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/models/layers/sequences.h"
 
 namespace accelerate {
 namespace {
@@ -61,6 +63,13 @@ void KeyValueCache::select_rows(const at::Tensor& rows) {
     layer.keys = selected(layer.keys, layer.length);
     layer.values = selected(layer.values, layer.length);
   }
+  if (positions_.empty()) return;
+  const at::Tensor chosen = rows.to(at::kCPU, at::kLong).contiguous();
+  const auto* row = chosen.const_data_ptr<std::int64_t>();
+  std::vector<std::vector<std::int64_t>> kept;
+  for (std::int64_t i = 0; i < chosen.numel(); ++i)
+    kept.push_back(positions_.at(static_cast<std::size_t>(row[i])));
+  positions_ = std::move(kept);
 }
 
 void KeyValueCache::crop(std::int64_t length) {
@@ -70,6 +79,17 @@ void KeyValueCache::crop(std::int64_t length) {
   }
   for (Layer& layer : layers_) layer.length = length;
   length_ = length;
+}
+
+std::vector<std::vector<std::int64_t>> KeyValueCache::positions() const {
+  auto positions = positions_;
+  // A call that failed may have left positions of tokens that never came.
+  for (auto& row : positions) row.resize(static_cast<std::size_t>(length_), detail::kNoPosition);
+  return positions;
+}
+
+void KeyValueCache::set_positions(std::vector<std::vector<std::int64_t>> positions) {
+  positions_ = std::move(positions);
 }
 
 }  // namespace accelerate

@@ -27,6 +27,12 @@ class KeyValueCache {
   /// Forgets the tokens after the first `length`.
   void crop(std::int64_t length);
 
+  /// The positions of all tokens, one list a row, by which packed sequences are told apart
+  /// (layers/sequences.h). Empty if no call gave any.
+  [[nodiscard]] std::vector<std::vector<std::int64_t>> positions() const;
+  /// Keeps the positions of the tokens so far and of the tokens that a call is about to append.
+  void set_positions(std::vector<std::vector<std::int64_t>> positions);
+
  private:
   struct Layer {
     at::Tensor keys, values;  // With room for more tokens.
@@ -34,6 +40,7 @@ class KeyValueCache {
   };
 
   std::vector<Layer> layers_;
+  std::vector<std::vector<std::int64_t>> positions_;
   std::int64_t length_ = 0;
 };
 

@@ -4,16 +4,74 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <numeric>
+#include <optional>
 #include <sstream>
+#include <string>
+#include <utility>
 
 #include "accelerate/base/error.h"
 
 namespace accelerate::detail {
 namespace {
 
-at::Tensor to_tensor(const std::vector<std::int64_t>& values, c10::Device device) {
-  return at::tensor(values, at::TensorOptions(at::kLong)).to(device);
+at::Tensor to_tensor(const std::vector<std::int64_t>& values) {
+  return at::tensor(values, at::TensorOptions(at::kLong).device(at::kCPU));
+}
+
+struct MaskSize {
+  std::int64_t rows, length, keys;
+};
+
+bool is_whole_mask(const at::Tensor& mask, const MaskSize& size) {
+  const auto is_one_or = [](std::int64_t found, std::int64_t all) {
+    return found == 1 || found == all;
+  };
+  return mask.dim() == 4 && is_one_or(mask.size(0), size.rows) && mask.size(1) == 1 &&
+         is_one_or(mask.size(2), size.length) && mask.size(3) == size.keys;
+}
+
+// Returns booleans {rows, keys} on the CPU: whether a token counts. Undefined if all do.
+at::Tensor kept_of(const at::Tensor& mask, const MaskSize& size) {
+  if (mask.dim() != 2 || mask.size(0) != size.rows || mask.size(1) != size.keys) {
+    std::ostringstream found;
+    found << mask.sizes();
+    const std::string rows = std::to_string(size.rows), keys = std::to_string(size.keys);
+    throw UsageError("the attention mask has the shape " + found.str() + "; allowed are [" + rows +
+                     ", " + keys + "] and [" + rows + ", 1, " + std::to_string(size.length) + ", " +
+                     keys + "]");
+  }
+  const at::Tensor counts = mask.detach().to(at::kCPU, at::kBool).contiguous();
+  const bool* begin = counts.const_data_ptr<bool>();
+  const bool all = std::all_of(begin, begin + counts.numel(), [](bool is_kept) { return is_kept; });
+  return all ? at::Tensor() : counts;
+}
+
+struct Stretch {
+  std::int64_t begin, end;
+};
+
+// Returns where the tokens of a row stand that are kept; all if `kept` is null. Nullopt if there is
+// none, or another token between them.
+std::optional<Stretch> stretch_of(const bool* kept, std::int64_t length) {
+  if (kept == nullptr) return Stretch{0, length};
+  const bool* end = kept + length;
+  const bool* first = std::find(kept, end, true);
+  const bool* behind = std::find(first, end, false);
+  if (first == end || std::find(behind, end, true) != end) return std::nullopt;
+  return Stretch{first - kept, behind - kept};
+}
+
+// Adds the lengths of the sequences in a stretch of a row.
+void add_lengths(Stretch stretch, const std::vector<std::int64_t>* begins,
+                 std::vector<std::int64_t>& lengths) {
+  if (begins != nullptr) {
+    for (const std::int64_t begin : *begins) {
+      if (begin <= stretch.begin || begin >= stretch.end) continue;
+      lengths.push_back(begin - stretch.begin);
+      stretch.begin = begin;
+    }
+  }
+  lengths.push_back(stretch.end - stretch.begin);
 }
 
 }  // namespace
@@ -21,59 +79,45 @@ at::Tensor to_tensor(const std::vector<std::int64_t>& values, c10::Device device
 Tokens::Tokens(std::int64_t rows, std::int64_t length, const at::Tensor& mask,
                const Options& options)
     : rows_(rows), length_(length), past_(options.past) {
-  if (!mask.defined()) return;
   const std::int64_t keys = past_ + length;
-  const auto is_one_or = [](std::int64_t found, std::int64_t all) {
-    return found == 1 || found == all;
-  };
-  if (mask.dim() == 4 && is_one_or(mask.size(0), rows) && mask.size(1) == 1 &&
-      is_one_or(mask.size(2), length) && mask.size(3) == keys) {
+  if (mask.defined() && is_whole_mask(mask, {rows, length, keys})) {
     mask_ = mask;
     has_whole_mask_ = true;
     return;
   }
-  if (mask.dim() != 2 || mask.size(0) != rows || mask.size(1) != keys) {
-    std::ostringstream found;
-    found << mask.sizes();
-    throw UsageError("the attention mask has the shape " + found.str() + "; allowed are [" +
-                     std::to_string(rows) + ", " + std::to_string(keys) + "] and [" +
-                     std::to_string(rows) + ", 1, " + std::to_string(length) + ", " +
-                     std::to_string(keys) + "]");
-  }
-  const at::Tensor counts = mask.detach().to(at::kBool);
-  const at::Tensor on_cpu = counts.to(at::kCPU).contiguous();
-  const bool* begin = on_cpu.const_data_ptr<bool>();
-  if (std::all_of(begin, begin + on_cpu.numel(), [](bool is_kept) { return is_kept; })) return;
-  if (options.drops_padding && drop_padding(on_cpu, options.needs_first_column)) {
-    places_ = places_.to(mask.device());
-    firsts_ = firsts_.to(mask.device());
+  const at::Tensor counts = mask.defined() ? kept_of(mask, {rows, length, keys}) : at::Tensor();
+  if (!counts.defined() && options.begins.empty()) return;
+  if (options.packs && (options.drops_padding || !counts.defined()) && pack(counts, options))
     return;
+  if (counts.defined()) mask_ = counts.view({rows, 1, 1, keys});
+  if (!options.begins.empty()) {
+    const at::Tensor same = same_sequence(options.begins, length, keys);
+    mask_ = mask_.defined() ? mask_.logical_and(same) : same;
   }
-  mask_ = counts.view({rows, 1, 1, keys});
+  mask_ = mask_.to(options.device);
 }
 
-Tokens Tokens::flattened(std::vector<std::int64_t> lengths) {
-  Tokens tokens(1, std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0}), {}, {});
-  tokens.lengths_ = std::move(lengths);
-  return tokens;
-}
-
-bool Tokens::drop_padding(const at::Tensor& mask, bool needs_first_column) {
+bool Tokens::pack(const at::Tensor& counts, const Options& options) {
+  const bool* kept = counts.defined() ? counts.const_data_ptr<bool>() : nullptr;
   std::vector<std::int64_t> places, firsts, lengths;
-  const bool* kept = mask.const_data_ptr<bool>();
-  for (std::int64_t row = 0; row < rows_; ++row, kept += length_) {
-    const bool* end = kept + length_;
-    const bool* first = std::find(kept, end, true);
-    const bool* behind = std::find(first, end, false);
-    const bool has_hole = std::find(behind, end, true) != end;
-    if (first == end || has_hole || (needs_first_column && first != kept)) return false;
-    firsts.push_back(static_cast<std::int64_t>(places.size()));
-    lengths.push_back(behind - first);
-    for (const bool* at = first; at != behind; ++at) places.push_back(row * length_ + (at - kept));
+  std::vector<std::size_t> first_sequences;
+  std::int64_t tokens = 0;
+  for (std::int64_t row = 0; row < rows_; ++row) {
+    const auto stretch = stretch_of(kept == nullptr ? nullptr : kept + row * length_, length_);
+    if (!stretch || (options.needs_first_column && stretch->begin != 0)) return false;
+    firsts.push_back(tokens);
+    first_sequences.push_back(lengths.size());
+    const auto* begins =
+        options.begins.empty() ? nullptr : &options.begins[static_cast<std::size_t>(row)];
+    add_lengths(*stretch, begins, lengths);
+    tokens += stretch->end - stretch->begin;
+    for (std::int64_t i = stretch->begin; kept != nullptr && i < stretch->end; ++i)
+      places.push_back(row * length_ + i);
   }
   lengths_ = std::move(lengths);
-  places_ = to_tensor(places, at::kCPU);
-  firsts_ = to_tensor(firsts, at::kCPU);
+  first_sequences_ = std::move(first_sequences);
+  firsts_ = to_tensor(firsts).to(options.device);
+  if (kept != nullptr) places_ = to_tensor(places).to(options.device);
   return true;
 }
 
@@ -85,13 +129,11 @@ at::Tensor Tokens::take(const at::Tensor& values) const {
 
 at::Tensor Tokens::restore(const at::Tensor& values) const {
   if (!is_packed() || !values.defined()) return values;
-  if (!places_.defined()) return values.unsqueeze(0);
+  if (!places_.defined()) return values.unflatten(0, {rows_, length_});
   std::vector<std::int64_t> shape = values.sizes().vec();
   shape.front() = rows_ * length_;
   const at::Tensor restored = at::zeros(shape, values.options()).index_copy(0, places_, values);
-  shape.front() = length_;
-  shape.insert(shape.begin(), rows_);
-  return restored.view(shape);
+  return restored.unflatten(0, {rows_, length_});
 }
 
 at::Tensor Tokens::first(const at::Tensor& values) const {

@@ -3,16 +3,21 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "accelerate/models/layers/sequences.h"
 
 namespace accelerate::detail {
 
 /// The tokens of a batch {rows, length}, in one of two layouts.
 ///
-/// padded: as given, {rows, length, …}; a mask keeps attention away from padding.
-/// packed: the attended tokens alone, one row after the other, {tokens, …}; attention runs row by
-/// row and needs no mask. Layers that work on each token separately need not know the layout.
+/// padded: as given, {rows, length, …}; a mask keeps attention away from padding and from other
+/// sequences of the row.
+/// packed: the attended tokens alone, one sequence after the other, {tokens, …}; attention runs
+/// sequence by sequence and needs no mask. Layers that work on each token separately need not know
+/// the layout.
 ///
 /// With sentences of unequal lengths, padding is more than half of the computation of a batch.
 class Tokens {
@@ -21,30 +26,36 @@ class Tokens {
     /// The number of tokens in a cache. They stand before a row's own tokens, and the mask covers
     /// them too.
     std::int64_t past = 0;
-    /// Whether padding may be dropped.
+    /// Whether the tokens may be packed at all. If not, a mask keeps sequences apart.
+    bool packs = true;
+    /// Whether padding may be dropped. Needs `packs`.
     bool drops_padding = true;
     /// Whether something reads the first column, even in rows where it is padding.
     bool needs_first_column = false;
+    /// Where sequences begin in the rows, tokens in the cache included.
+    SequenceBegins begins = {};
+    /// Where the tokens are computed.
+    c10::Device device = at::kCPU;
   };
 
   /// `mask` has one of three forms. {rows, past + length}: not zero where a token counts.
   /// {rows or 1, 1, length or 1, past + length}: booleans, true where a query may look, or numbers
-  /// that are added to scores. Undefined: all tokens count. Padding is dropped if the mask has two
-  /// dimensions and the tokens of each row stand together. Throws UsageError for other shapes.
+  /// that are added to scores; it then says all, whatever the sequences are. Undefined: all tokens
+  /// count. Padding is dropped if the mask has two dimensions and the tokens of each row stand
+  /// together. Throws UsageError for other shapes.
   /// Cost: copies a mask of two dimensions to the CPU.
   Tokens(std::int64_t rows, std::int64_t length, const at::Tensor& mask, const Options& options);
-
-  /// Returns one row of sequences that stand end to end, with these lengths: it is packed already.
-  [[nodiscard]] static Tokens flattened(std::vector<std::int64_t> lengths);
 
   [[nodiscard]] bool is_packed() const { return !lengths_.empty(); }
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   [[nodiscard]] std::int64_t length() const { return length_; }
   [[nodiscard]] std::int64_t past() const { return past_; }
-  /// In a packed batch: the number of tokens of each row or sequence.
+  /// In a packed batch: the number of tokens of each sequence.
   [[nodiscard]] const std::vector<std::int64_t>& lengths() const { return lengths_; }
-  /// In a padded batch: the constructor's mask, as {rows or 1, 1, length or 1, past + length};
-  /// undefined when all tokens count.
+  /// In a packed batch: which of the sequences is the first of each row.
+  [[nodiscard]] const std::vector<std::size_t>& first_sequences() const { return first_sequences_; }
+  /// In a padded batch: {rows or 1, 1, length or 1, past + length}, the constructor's mask and the
+  /// bounds of sequences; undefined when all tokens see each other.
   [[nodiscard]] const at::Tensor& mask() const { return mask_; }
   /// Whether the caller gave a mask of four dimensions, to which nothing is added.
   [[nodiscard]] bool has_whole_mask() const { return has_whole_mask_; }
@@ -57,11 +68,13 @@ class Tokens {
   [[nodiscard]] at::Tensor first(const at::Tensor& values) const;
 
  private:
-  // Drops padding. Returns false if padding has to stay.
-  bool drop_padding(const at::Tensor& mask, bool needs_first_column);
+  // Packs the tokens for which `counts`, {rows, length}, is true; all if it is undefined. Returns
+  // false if padding has to stay.
+  bool pack(const at::Tensor& counts, const Options& options);
 
   std::int64_t rows_, length_, past_;
   std::vector<std::int64_t> lengths_;
+  std::vector<std::size_t> first_sequences_;
   /// The places of kept tokens in {rows · length}; undefined if all tokens are kept.
   at::Tensor places_;
   /// The place of each row's first token among the kept tokens.

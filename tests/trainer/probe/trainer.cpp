@@ -105,6 +105,7 @@ DataCollator collator_of(const Json& spec, const std::optional<PreTrainedTokeniz
   if (name == "language_modeling")
     return DataCollatorForLanguageModeling{
         .tokenizer = tokenizer.value(), .mlm = spec.at("task") == "masked_lm", .seed = 7};
+  if (name == "flattening") return DataCollatorWithFlattening{};
   throw std::runtime_error("unknown collator " + name);
 }
 
