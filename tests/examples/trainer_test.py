@@ -9,12 +9,15 @@ import json
 import os
 import pathlib
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import urllib.request
 
 import small_models
 
@@ -102,6 +105,33 @@ class FoundingProgram(Examples):
             self.assertIn(words, card)
         self.assertTrue(list(pushed.glob("checkpoint-*/trainer_state.json")))
         self.assertEqual(list(out.glob(".push-*")), [], "what was sent is cleared away")
+
+
+    def test_a_hub_that_fails_at_the_end_costs_nothing(self):
+        home = self.folder / "failing hub"
+        server = subprocess.Popen([sys.executable, ROOT / "tests" / "hub" / "server" / "hub_server.py", "--until-eof", "--root", home / "root",
+                                   "--token", "hf_writer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            url, out = server.stdout.readline().strip(), self.folder / "not pushed"
+            settings = {"HF_ENDPOINT": url, "HF_TOKEN": "hf_writer", "HF_HUB_OFFLINE": "0", "HF_HOME": str(home / "home")}
+            fault = {"match": "POST .*/commit/", "times": 99, "action": {"status": 403, "body": json.dumps({"error": "no space is left"})}}
+            urllib.request.urlopen(urllib.request.Request(f"{url}/_fault", json.dumps(fault).encode(), method="POST")).close()
+            result = self.done(self.words("two processes", out, "--push_to_hub", "--hub_strategy", "end", "--hub_model_id", "later",
+                                          "--num_train_epochs", "1"), **settings)
+            self.assertIn("the training is complete, and its model was not pushed to", result.stderr)
+            self.assertIn("no space is left", result.stderr)
+            self.assertIn("eval_accuracy", (out / "eval_results.json").read_text(encoding="utf-8"), "the program went on")
+            urllib.request.urlopen(urllib.request.Request(f"{url}/_fault", method="DELETE")).close()
+            command = re.search("`accelerate (hub upload .*?)`", result.stderr).group(1)
+            self.done([str(ACCELERATE), *shlex.split(command)], **settings)
+        finally:
+            server.stdin.close()
+            server.wait(10)
+            server.stdout.close()
+        pushed = next((home / "root" / "models").glob("*/later"))
+        self.assertEqual((pushed / "model.safetensors").read_bytes(), (out / "model.safetensors").read_bytes())
+        self.assertIn("generated_from_trainer", (pushed / "README.md").read_text(encoding="utf-8"))
+        self.assertTrue((pushed / "tokenizer.json").exists())
 
 
 class Interrupted(Examples):

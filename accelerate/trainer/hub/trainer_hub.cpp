@@ -9,6 +9,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/hub/push.h"
@@ -18,6 +19,8 @@ namespace accelerate::detail {
 namespace {
 
 using Path = std::filesystem::path;
+
+constexpr const char* kEndMessage = "End of training";
 
 const Logger& hub_logger() {
   static const Logger instance = get_logger("accelerate.trainer");
@@ -123,14 +126,25 @@ void TrainerHub::write_card(const Path& folder) const {
 
 void TrainerHub::push_checkpoint(const Path& folder) {
   const auto strategy = static_cast<HubStrategy>(core_.args.hub_strategy);
-  if (repo_id_.empty() || strategy == HubStrategy::end) return;
+  if (repo_id_.empty() || strategy == HubStrategy::end || !core_.accelerator.is_main_process())
+    return;
   if (is_busy() && !core_.args.hub_always_push) return;
   core_.call(&TrainerCallback::on_push_begin);
+  try {
+    stage_checkpoint(folder);
+  } catch (const std::exception& error) {
+    hub_logger().warning(folder.string() + " is complete, and cannot be pushed to " + repo_id_ +
+                         ": " + describe(error) + ". The training goes on");
+  }
+}
+
+void TrainerHub::stage_checkpoint(const Path& folder) {
   for (auto& pending : std::exchange(pending_, {})) {
     const bool is_done =
         pending.done.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     is_done ? settle(pending) : pending_.push_back(std::move(pending));
   }
+  const auto strategy = static_cast<HubStrategy>(core_.args.hub_strategy);
   const std::string message = progress_message(core_.args, core_.state);
   const Path model = new_staging();
   link_files(folder, model, true);
@@ -158,8 +172,26 @@ void TrainerHub::wait() {
   for (auto& pending : std::exchange(pending_, {})) settle(pending);
 }
 
+// The training is done: its result is worth more than the push, which can be repeated.
 void TrainerHub::push_at_end() {
-  if (core_.args.push_to_hub) (void)push("End of training");
+  if (!core_.args.push_to_hub) return;
+  try {
+    (void)push(kEndMessage);
+  } catch (const std::exception& error) {
+    hub_logger().warning("the training is complete, and its model was not pushed to " + repo_id_ +
+                         ": " + describe(error) + ". " + how_to_push());
+  }
+}
+
+// Says where the model is, and how it gets to the hub.
+std::string TrainerHub::how_to_push() const {
+  if (unsent_.empty())
+    return "The model is in memory: save it by save_model(), or push it by push_to_hub()";
+  std::string command = "accelerate hub upload " + repo_id_ + " " + shell_word(unsent_.string());
+  if (!core_.args.hub_revision.empty())
+    command += " --revision " + shell_word(core_.args.hub_revision);
+  return "The model with its tokenizer and card is in " + unsent_.string() + ". Push it by `" +
+         command + "`, or by push_to_hub()";
 }
 
 CommitInfo TrainerHub::push(const std::string& commit_message) {
@@ -170,6 +202,7 @@ CommitInfo TrainerHub::push(const std::string& commit_message) {
   make_repository();
   wait();
   const Path staging = Path(core_.args.output_dir) / ".push-end";
+  unsent_.clear();
   auto& model = core_.prepared_model();
   core_.set_training_mode(false);
   core_.accelerator.save_model(model, staging, "50GB");
@@ -179,10 +212,12 @@ CommitInfo TrainerHub::push(const std::string& commit_message) {
     core_.call(&TrainerCallback::on_push_begin);
     checkpoints_.write_model_files(staging);
     write_card(staging);
+    unsent_ = staging;
     commit = upload_folder(repo_id_, staging, hub_options(),
                            {.commit = {.commit_message = commit_message}});
     std::error_code ignored;
     std::filesystem::remove_all(staging, ignored);
+    unsent_.clear();
   });
   return commit;
 }

@@ -28,10 +28,10 @@ class TrainerHub {
   void make_repository();
   /// Begins to send the model of a checkpoint, and with hub_strategy checkpoint or all_checkpoints
   /// the checkpoint itself. Does nothing while an earlier push is under way, unless hub_always_push
-  /// is set. Local.
+  /// is set. Where the disk has no room for it, warns. Local.
   void push_checkpoint(const std::filesystem::path& folder);
-  /// With push_to_hub, sends the model as it is at the end of the training, with its card.
-  /// [collective]
+  /// With push_to_hub, sends the model as it is at the end of the training, with its card. If that
+  /// fails, warns, and says where the model is and how to push it later. [collective]
   void push_at_end();
   /// Saves the model, sends it and waits. [collective] Throws what upload_folder() throws.
   CommitInfo push(const std::string& commit_message);
@@ -48,6 +48,8 @@ class TrainerHub {
   [[nodiscard]] HubOptions hub_options() const;
   [[nodiscard]] bool is_busy() const;
   [[nodiscard]] std::filesystem::path new_staging();
+  void stage_checkpoint(const std::filesystem::path& folder);
+  [[nodiscard]] std::string how_to_push() const;
   void start(const std::filesystem::path& staging, const std::string& path_in_repo,
              const std::string& message);
   void write_card(const std::filesystem::path& folder) const;
@@ -56,6 +58,7 @@ class TrainerHub {
   TrainerCore& core_;
   Checkpoints& checkpoints_;
   std::string repo_id_;
+  std::filesystem::path unsent_;  // What push() was about to send; empty when it has been sent.
   int stagings_ = 0;
   std::optional<BackgroundUploads> uploads_;
   std::vector<Pending> pending_;
