@@ -12,6 +12,7 @@
 #include "accelerate/accelerator/tied_parameters.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/checkpoint/checkpointing.h"
+#include "accelerate/config/deepspeed.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/sharded_clipping.h"
 #include "accelerate/parallel/gradients/item_count.h"
@@ -40,7 +41,7 @@ struct Accelerator::Impl {
   using Optimizers = std::vector<AcceleratedOptimizer>;
 
   explicit Impl(const AcceleratorOptions& accelerator_options);
-  ~Impl() { gradient_state->at_first_step = nullptr; }
+  ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -100,6 +101,17 @@ struct Accelerator::Impl {
   void compare_at_first_step(const Models& models);
   void note_clipping(const std::string& clipping, const std::vector<detail::GradientPart>& parts);
 
+  /// See Accelerator::clip_grad_norm_.
+  at::Tensor clip_grad_norm(const std::vector<at::Tensor>& parameters, double max_norm,
+                            double norm_type);
+  /// Arranges that steps of `optimizer` clip its gradients as the launcher's file asks, unless the
+  /// loop clips itself.
+  void clip_steps_of(const AcceleratedOptimizer& optimizer);
+  void clip_at_step(torch::optim::Optimizer& optimizer);
+  /// Returns the parameters of live models whose values `optimizer` steps, whole or as this rank's
+  /// parts, and those of its parameters that belong to no model.
+  [[nodiscard]] std::vector<at::Tensor> parameters_of(torch::optim::Optimizer& optimizer);
+
   /// Whether losses are scaled.
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 
@@ -131,6 +143,8 @@ struct Accelerator::Impl {
   bool compares_at_first_step = true;
   bool compared_loaders = false;          // In a prepare() of loaders.
   std::string clipping_before_step = {};  // Of the first step, not compared yet.
+  bool loop_clips = false;                // It has called clip_grad_norm_.
+  double clipping = launched_gradient_clipping();
   bool trigger = false;
   bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);
 };

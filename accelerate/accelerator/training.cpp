@@ -7,6 +7,7 @@
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/base/error.h"
+#include "accelerate/optim/clip_before_steps.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/unscaled_clipping.h"
 
@@ -249,22 +250,64 @@ void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
 
 at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm,
                                         double norm_type) {
-  if (impl_->scales()) require_complete(*gradient_state());
-  const auto parts = impl_->gradient_parts(parameters);
+  impl_->loop_clips = true;
+  return impl_->clip_grad_norm(parameters, max_norm, norm_type);
+}
+
+at::Tensor Accelerator::Impl::clip_grad_norm(const std::vector<at::Tensor>& parameters,
+                                             double max_norm, double norm_type) {
+  if (scales()) require_complete(*gradient_state);
+  const auto parts = gradient_parts(parameters);
   // Otherwise only the norm is asked for.
-  if (gradient_state()->at_first_step && std::isfinite(max_norm)) {
-    impl_->note_clipping("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) +
-                             " and norm_type " + detail::text_of(norm_type),
-                         parts);
+  if (gradient_state->at_first_step && std::isfinite(max_norm)) {
+    note_clipping("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) + " and norm_type " +
+                      detail::text_of(norm_type),
+                  parts);
   }
   if (parts.size() == 1 && parts.front().ranks == nullptr) {
-    return detail::unscale_and_clip_grad_norm_(impl_->optimizers_of(parameters), parameters,
-                                               max_norm, norm_type);
+    return detail::unscale_and_clip_grad_norm_(optimizers_of(parameters), parameters, max_norm,
+                                               norm_type);
   }
   for (const auto& part : parts) {
-    for (const auto& optimizer : impl_->optimizers_of(part.holders)) optimizer.unscale_gradients();
+    for (const auto& optimizer : optimizers_of(part.holders)) optimizer.unscale_gradients();
   }
-  return detail::clip_grad_norm_of_parts_(parts, communicator(), max_norm, norm_type);
+  return detail::clip_grad_norm_of_parts_(parts, *state.communicator(), max_norm, norm_type);
+}
+
+// Optimizers may live longer.
+Accelerator::Impl::~Impl() {
+  gradient_state->at_first_step = nullptr;
+  for (const auto& optimizer : live_optimizers()) detail::clip_before_steps(optimizer, nullptr);
+}
+
+void Accelerator::Impl::clip_steps_of(const AcceleratedOptimizer& optimizer) {
+  if (clipping == 0) return;
+  detail::clip_before_steps(optimizer,
+                            [this, &stepped = optimizer.optimizer()] { clip_at_step(stepped); });
+}
+
+void Accelerator::Impl::clip_at_step(torch::optim::Optimizer& optimizer) {
+  if (!loop_clips) clip_grad_norm(parameters_of(optimizer), clipping, 2);
+}
+
+std::vector<at::Tensor> Accelerator::Impl::parameters_of(torch::optim::Optimizer& optimizer) {
+  std::unordered_set<const void*> stepped;
+  for (const auto& group : optimizer.param_groups())
+    for (const auto& leaf : group.params()) stepped.insert(leaf.unsafeGetTensorImpl());
+  std::vector<at::Tensor> parameters;
+  for (const auto& core : live_models()) {
+    const ParallelEngine& engine = core->parallel();
+    core->parallel().follow_leaves();
+    for (const auto& [name, parameter] : core->view().parameters) {
+      const bool is_whole = engine.ranks_of(parameter) == nullptr;
+      const at::Tensor& held = is_whole ? parameter : engine.local_parameter(parameter);
+      if (stepped.erase(held.unsafeGetTensorImpl()) > 0) parameters.push_back(parameter);
+    }
+  }
+  for (const auto& group : optimizer.param_groups())
+    for (const auto& leaf : group.params())
+      if (stepped.erase(leaf.unsafeGetTensorImpl()) > 0) parameters.push_back(leaf);
+  return parameters;
 }
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {

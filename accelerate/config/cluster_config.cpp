@@ -5,6 +5,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/key_table.h"
+#include "accelerate/config/retired_keys.h"
 #include "accelerate/formats/documents/document_builder.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
@@ -137,12 +138,12 @@ void translate_fp16(Node& root, const std::string& file) {
 void translate_dynamo_backend(Node& root, const std::string& file) {
   auto entry = take_entry(root, "dynamo_backend");
   if (!entry || entry->value.is_null()) return;
+  if (entry->value.is_scalar() && lower(entry->value.text) == "no") return;
   if (root.find("dynamo_config") != nullptr) {
     fail_at(file, entry->line,
             "'dynamo_backend' stands beside the section 'dynamo_config'; move it into that "
             "section");
   }
-  if (entry->value.is_scalar() && lower(entry->value.text) == "no") return;
   const int line = entry->line;
   root.entries.push_back({"dynamo_config", line, Node::map({std::move(*entry)})});
 }
@@ -158,7 +159,8 @@ void check_environment(const Node& root, const std::string& file) {
           "can be launched; allowed here is LOCAL_MACHINE");
 }
 
-ClusterConfig read_cluster_config(Node root, const std::string& file) {
+ClusterConfig read_cluster_config(Node root, const std::string& file,
+                                  std::vector<RetiredKey>& retired) {
   if (root.is_null()) fail_at(file, 0, "the file holds no keys. `accelerate config` writes one");
   if (!root.is_map()) {
     fail_at(file, root.line,
@@ -167,6 +169,7 @@ ClusterConfig read_cluster_config(Node root, const std::string& file) {
                 "'distributed_type: NO'");
   }
   check_environment(root, file);
+  retired = detail::take_retired_keys(root);
   translate_fp16(root, file);
   translate_dynamo_backend(root, file);
   ClusterConfig config;
@@ -177,7 +180,9 @@ ClusterConfig read_cluster_config(Node root, const std::string& file) {
             "the key 'distributed_type' is missing; it must be one of " +
                 join(enum_names<DistributedType>(), ", "));
   }
-  if (config.distributed_type == DistributedType::NO && root.find("num_processes") == nullptr) {
+  const Node* processes = root.find("num_processes");
+  const bool says_processes = processes != nullptr && !processes->is_null();
+  if (config.distributed_type == DistributedType::NO && !says_processes) {
     config.num_processes = 1;
   }
   return config;
@@ -207,8 +212,15 @@ Node to_node(const ClusterConfig& config) {
 
 }  // namespace
 
+ClusterConfig parse_cluster_config(const std::string& text, const std::string& name,
+                                   std::vector<RetiredKey>& retired) {
+  return read_cluster_config(is_json(name) ? read_json(text, name) : read_yaml(text, name), name,
+                             retired);
+}
+
 ClusterConfig parse_cluster_config(const std::string& text, const std::string& name) {
-  return read_cluster_config(is_json(name) ? read_json(text, name) : read_yaml(text, name), name);
+  std::vector<RetiredKey> untold;
+  return parse_cluster_config(text, name, untold);
 }
 
 std::string to_yaml(const ClusterConfig& config) {

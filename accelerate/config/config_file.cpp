@@ -6,6 +6,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/config/cluster_config.h"
+#include "accelerate/config/retired_keys.h"
 #include "accelerate/formats/documents/document.h"
 
 namespace accelerate {
@@ -56,6 +57,12 @@ std::filesystem::path default_config_file() {
 }
 
 ClusterConfig load_cluster_config(const std::filesystem::path& file) {
+  std::vector<RetiredKey> untold;
+  return load_cluster_config(file, untold);
+}
+
+ClusterConfig load_cluster_config(const std::filesystem::path& file,
+                                  std::vector<RetiredKey>& retired) {
   std::string text;
   try {
     if (real_file_system().status(file).kind == FileKind::none) fail_missing(file);
@@ -64,7 +71,7 @@ ClusterConfig load_cluster_config(const std::filesystem::path& file) {
     throw_with_context<ConfigError>("the configuration file '" + file.string() +
                                     "' cannot be read");
   }
-  return parse_cluster_config(text, file.string());
+  return parse_cluster_config(text, file.string(), retired);
 }
 
 std::filesystem::path config_target(const std::filesystem::path& file) {

@@ -21,21 +21,8 @@ void refuse_file(const DeepSpeedConfig& config) {
   if (!is_said(config.deepspeed_config_file)) return;
   throw ConfigError("deepspeed_config_file is '" + *config.deepspeed_config_file +
                     "', and this version does not read DeepSpeed's own files. Write zero_stage, "
-                    "gradient_accumulation_steps and the offload devices into the section "
-                    "deepspeed_config instead, and clip in the loop: "
-                    "accelerator.clip_grad_norm_(model.parameters(), max_norm).");
-}
-
-void refuse_clipping(const DeepSpeedConfig& config) {
-  if (config.gradient_clipping.value_or(0) == 0) return;
-  ClusterConfig whole;
-  whole.deepspeed_config = config;
-  throw ConfigError(
-      "gradient_clipping of deepspeed_config is " +
-      config_key_text(whole, "gradient_clipping").value_or("") +
-      ", but clipping is done in the training loop: call "
-      "accelerator.clip_grad_norm_(model.parameters(), max_norm) before optimizer.step(), and "
-      "leave the key out or set it to 0");
+                    "gradient_accumulation_steps, gradient_clipping and the offload devices into "
+                    "the section deepspeed_config instead.");
 }
 
 void warn_of_what_has_no_effect(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
@@ -118,9 +105,12 @@ DeepSpeedConfig deepspeed_config_from_env() {
   return whole.deepspeed_config;
 }
 
+double launched_gradient_clipping() {
+  return use_deepspeed() ? deepspeed_config_from_env().gradient_clipping.value_or(0) : 0;
+}
+
 FsdpSettings settings_of(const DeepSpeedConfig& config, MixedPrecision mixed_precision) {
   refuse_file(config);
-  refuse_clipping(config);
   const int stage = stage_of(config);
   const bool optimizer = offloads("offload_optimizer_device", config.offload_optimizer_device);
   const bool parameters = offloads("offload_param_device", config.offload_param_device);

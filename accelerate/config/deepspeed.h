@@ -18,6 +18,10 @@ namespace accelerate {
 /// either.
 [[nodiscard]] DeepSpeedConfig deepspeed_config_from_env();
 
+/// Returns the largest norm of gradients that the launcher's deepspeed_config allows; 0 if it does
+/// not say or DeepSpeed was not asked for. Throws ConfigError as deepspeed_config_from_env() does.
+[[nodiscard]] double launched_gradient_clipping();
+
 /// Translates a ZeRO stage into sharding. Stage 0 is NO_SHARD. Stages 1 and 2 are SHARD_GRAD_OP:
 /// parameters stay whole between forward and backward; optimizer state is sharded, and so are
 /// gradients from their reduction on. Stage 3 is FULL_SHARD. An absent stage means 2.
@@ -28,8 +32,8 @@ namespace accelerate {
 ///
 /// Warns of keys without effect: `zero3_init_flag`, the folders for offload to disk, and
 /// `zero3_save_16bit_model` under mixed precision. Throws ConfigError for what this version does
-/// not have: DeepSpeed's own JSON file, clipping by `gradient_clipping` (0 is none), and offload to
-/// disk. Throws it for offloaded parameters without stage 3 too.
+/// not have: DeepSpeed's own JSON file, and offload to disk. Throws it for offloaded parameters
+/// without stage 3 too. `gradient_clipping` is for the training loop.
 [[nodiscard]] FsdpSettings settings_of(const DeepSpeedConfig& config,
                                        MixedPrecision mixed_precision);
 

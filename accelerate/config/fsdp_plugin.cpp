@@ -7,6 +7,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/config/fsdp_readers.h"
 #include "accelerate/config/fsdp_strategy.h"
+#include "accelerate/config/key_table.h"
 
 namespace accelerate {
 namespace {
@@ -109,7 +110,10 @@ std::string refusal_to_sync(const Plugin& plugin) {
 void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
   settings.cpu_ram_efficient_loading =
       flag_or_env(plugin.cpu_ram_efficient_loading, "FSDP_CPU_RAM_EFFICIENT_LOADING");
-  settings.sync_module_states = settings.cpu_ram_efficient_loading;
+  // Models may have been read before a file of the program said false.
+  const bool read_by_default =
+      !env("FSDP_CPU_RAM_EFFICIENT_LOADING") && detail::only_rank_zero_loads();
+  settings.sync_module_states = settings.cpu_ram_efficient_loading || read_by_default;
   if (settings.version == 1) {
     settings.use_orig_params = flag_or_env(plugin.use_orig_params, "FSDP_USE_ORIG_PARAMS");
     if (!settings.use_orig_params && (plugin.use_orig_params || env("FSDP_USE_ORIG_PARAMS"))) {
@@ -229,6 +233,20 @@ void decide_dtypes(const Plugin& plugin, MixedPrecision mixed_precision, FsdpSet
 }
 
 }  // namespace
+
+std::optional<std::string> detail::launched_default(std::string_view variable) {
+  if (!use_fsdp()) return std::nullopt;
+  for (const auto& key : detail::fsdp_table().keys) {
+    const bool is_it =
+        key.rules.flag && !key.rules.flag->fallback.empty() && lower(key.name) == lower(variable);
+    if (is_it) return key.rules.flag->fallback;
+  }
+  return std::nullopt;
+}
+
+bool detail::only_rank_zero_loads() {
+  return use_fsdp() && flag_or_env(std::nullopt, "FSDP_CPU_RAM_EFFICIENT_LOADING");
+}
 
 bool use_fsdp() {
   return env_flag("ACCELERATE_USE_FSDP", false);

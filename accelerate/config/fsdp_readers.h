@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "accelerate/base/environment.h"
@@ -51,18 +52,32 @@ template <typename Enum>
   return text ? word_of<Enum>(variable, *text, numbered) : fallback;
 }
 
-/// Returns what the program said, else the boolean in the variable, else false. Throws ConfigError.
+/// Returns what a launcher that shards would have put into a variable of fsdp_config that nobody
+/// asked for: the default of the key's flag. nullopt without such a launcher, and for a flag without
+/// a default. `accelerate launch` leaves such variables out, so that a file of the program counts.
+[[nodiscard]] std::optional<std::string> launched_default(std::string_view variable);
+
+/// Whether only rank 0 reads weights, as far as the environment says: the launcher shards, and
+/// FSDP_CPU_RAM_EFFICIENT_LOADING is true or unset.
+[[nodiscard]] bool only_rank_zero_loads();
+
+/// Returns what the program said, else the boolean in the variable, else the launcher's default,
+/// else false. Throws ConfigError.
 [[nodiscard]] inline bool flag_or_env(const std::optional<bool>& said, const char* variable) {
-  return said ? *said : env_flag(variable, false);
+  if (said) return *said;
+  if (env(variable)) return env_flag(variable, false);
+  return parse_bool(launched_default(variable).value_or("")).value_or(false);
 }
 
-/// Returns the whole number that the program said, else the one in the variable, else `fallback`.
+/// Returns the whole number that the program said, else the one in the variable, else the
+/// launcher's default, else `fallback`.
 /// Throws ConfigError unless it is at least `low` and fits into Integer.
 template <typename Integer>
 [[nodiscard]] Integer number_or_env(const std::optional<Integer>& said, const char* field,
                                     const char* variable, Integer fallback, Integer low) {
   constexpr std::int64_t kMost = std::numeric_limits<Integer>::max();
-  const std::int64_t value = said ? *said : env_int(variable).value_or(fallback);
+  const auto usual = parse_int(launched_default(variable).value_or("")).value_or(fallback);
+  const std::int64_t value = said ? *said : env_int(variable).value_or(usual);
   if (value >= low && value <= kMost) return static_cast<Integer>(value);
   throw ConfigError((said ? std::string(field) : std::string(variable)) + " is " +
                     std::to_string(value) + "; allowed are " + std::to_string(low) + " to " +

@@ -53,6 +53,7 @@ template <typename Section, typename T>
   line.choices = V::choices(rules);
   line.allowed = V::allowed(rules);
   line.read = [member, rules](Section& section, const Node& node) {
+    if (rules.may_be_auto && node.is_scalar() && lower(node.text) == "auto") return true;
     auto value = V::read(modern_word(node, rules), rules);
     if (value) section.*member = std::move(*value);
     return value.has_value();

@@ -95,8 +95,8 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
     key("offload_param_device", &C::offload_param_device, "Where parameters live; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"}}),
     key("offload_optimizer_nvme_path", &C::offload_optimizer_nvme_path, "Folder for optimizer state on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH"}}),
     key("offload_param_nvme_path", &C::offload_param_nvme_path, "Folder for parameters on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH"}}),
-    key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches a step.", {.min = 1, .flag = KeyFlag{integer, "", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}}),
-    key("gradient_clipping", &C::gradient_clipping, "Largest norm of the gradients of a Python program; native ones clip in their loop and refuse another than 0.", {.min = 0, .flag = KeyFlag{number, "", "ACCELERATE_GRADIENT_CLIPPING"}}),
+    key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches a step.", {.min = 1, .may_be_auto = true, .flag = KeyFlag{integer, "", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}}),
+    key("gradient_clipping", &C::gradient_clipping, "Largest norm of the gradients; 0 for none.", {.min = 0, .may_be_auto = true, .flag = KeyFlag{number, "", "ACCELERATE_GRADIENT_CLIPPING"}}),
     key("zero3_init_flag", &C::zero3_init_flag, "Stage 3: shard parameters while the model of a Python program is built; native ones use init_empty_weights().", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_INIT"}}),
     key("zero3_save_16bit_model", &C::zero3_save_16bit_model, "Stage 3: save the weights of a Python program in 16 bits; native ones save what the optimizer has.", {.flag = KeyFlag{truth, "", "ACCELERATE_DEEPSPEED_ZERO3_SAVE_16BIT_MODEL"}}),
     key("deepspeed_hostfile", &C::deepspeed_hostfile, "List of machines.", {.flag = KeyFlag{text, "", "", later}}),
@@ -185,12 +185,12 @@ const KeyTable<DynamoConfig>& dynamo_table() {
     key("dynamo_backend", &C::backend, "Compiler of a Python program that uses torch.compile.",
         {.choices = {"NO", "EAGER", "AOT_EAGER", "INDUCTOR", "AOT_TS_NVFUSER", "NVPRIMS_NVFUSER", "CUDAGRAPHS", "OFI", "FX2TRT",
                      "ONNXRT", "TENSORRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE", "TVM", "HPU_BACKEND", "NEURON"},
-         .flag = KeyFlag{.kind = choice, .choices = kDynamoBackends}}),
+         .flag = KeyFlag{.kind = choice, .variable = "ACCELERATE_DYNAMO_BACKEND", .choices = kDynamoBackends}}),
     key("dynamo_mode", &C::mode, "Mode of that compiler.", {.choices = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"},
-         .flag = KeyFlag{.kind = choice, .fallback = "default", .choices = kDynamoModes}}),
-    key("dynamo_use_fullgraph", &C::use_fullgraph, "Compile one graph without breaks.", {.flag = KeyFlag{toggle, "False"}}),
-    key("dynamo_use_dynamic", &C::use_dynamic, "Compile for changing shapes.", {.flag = KeyFlag{toggle, "False"}}),
-    key("dynamo_use_regional_compilation", &C::use_regional_compilation, "Compile repeated blocks once.", {.flag = KeyFlag{toggle, "False"}}),
+         .flag = KeyFlag{.kind = choice, .fallback = "default", .variable = "ACCELERATE_DYNAMO_MODE", .choices = kDynamoModes}}),
+    key("dynamo_use_fullgraph", &C::use_fullgraph, "Compile one graph without breaks.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DYNAMO_USE_FULLGRAPH"}}),
+    key("dynamo_use_dynamic", &C::use_dynamic, "Compile for changing shapes.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DYNAMO_USE_DYNAMIC"}}),
+    key("dynamo_use_regional_compilation", &C::use_regional_compilation, "Compile repeated blocks once.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION"}}),
   }};
   return kTable;
 }

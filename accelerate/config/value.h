@@ -28,6 +28,7 @@ struct KeyRules {
   std::optional<std::int64_t> min{};   ///< Smallest integer.
   std::optional<std::int64_t> max{};   ///< Largest integer.
   bool not_zero = false;               ///< Zero is refused although it lies within the range.
+  bool may_be_auto = false;            ///< "auto" is read as an absent key.
   /// Maps words of old files, and words that PyYAML turned into booleans, to the words they stand
   /// for.
   std::vector<std::pair<std::string, std::string>> synonyms{};
@@ -182,7 +183,8 @@ struct KeyValue<std::vector<std::string>> {
   }
 };
 
-/// Three booleans, as a list or as "true,false,false".
+/// Three booleans: a list, "true,false,false", or "(true, false, false)" as Python prints a tuple;
+/// one boolean stands for all three.
 template <>
 struct KeyValue<std::vector<bool>> {
   static constexpr const char* type = "list of booleans";
@@ -197,6 +199,7 @@ struct KeyValue<std::vector<bool>> {
       if (!flag) return std::nullopt;
       flags.push_back(*flag);
     }
+    if (flags.size() == 1) flags.assign(3, flags.front());
     return flags.size() == 3 ? std::optional(flags) : std::nullopt;
   }
   static Node write(const std::vector<bool>& value) {
@@ -207,8 +210,12 @@ struct KeyValue<std::vector<bool>> {
 
  private:
   static Node split_words(const Node& node) {
-    return node.is_scalar() ? KeyValue<std::vector<std::string>>::write(split(node.text, ','))
-                            : node;
+    if (!node.is_scalar()) return node;
+    std::string_view text = trim(node.text);
+    const bool is_tuple = text.starts_with('(') && text.ends_with(')');
+    const bool is_list = text.starts_with('[') && text.ends_with(']');
+    if (is_tuple || is_list) text = text.substr(1, text.size() - 2);
+    return KeyValue<std::vector<std::string>>::write(split(text, ','));
   }
 };
 

@@ -17,7 +17,7 @@ Rows general_rows() {
   return {
       {"config_file", text, group, "", "Configuration file to take values from; the default is the one that `accelerate config` writes.", works},
       {"quiet", toggle, group, "False", "Do not report which rank failed; the exit code stays.", works, {}, 'q'},
-      {"debug", toggle, group, "False", "Say where ranks run; have them refuse tensors of another device than theirs in collectives.", works},
+      {"debug", toggle, group, "False", "Say where ranks run; have them refuse tensors of another device than theirs in collectives.", works, {}, '\0', "ACCELERATE_DEBUG_MODE"},
       {"module", toggle, group, "False", "The program is a Python module, run as `python3 -m`.", works, {}, 'm'},
       {"no_python", toggle, group, "False", "Run a .py file itself instead of handing it to python3.", works},
       {"grace_period", number, group, "30.0", "Seconds that ranks get between SIGTERM and SIGKILL.", works},
@@ -27,7 +27,7 @@ Rows general_rows() {
 Rows hardware_rows() {
   const auto group = FlagGroup::hardware;
   return {
-      {"cpu", toggle, group, "False", "Train on the CPU even where there are GPUs.", works},
+      {"cpu", toggle, group, "False", "Train on the CPU even where there are GPUs.", works, {}, '\0', "ACCELERATE_USE_CPU"},
       {"multi_gpu", toggle, group, "False", "Train on several GPUs.", works},
       {"tpu", toggle, group, "False", "Train on TPUs.", not_applicable},
   };
@@ -38,11 +38,11 @@ Rows resource_rows() {
   return {
       {"num_processes", integer, group, "", "Number of ranks to start; the default is one a GPU, or one.", works},
       {"num_machines", integer, group, "", "Number of machines; only 1 so far.", later},
-      {"mixed_precision", choice, group, "", "Type that the forward pass computes in.", works, {"no", "fp16", "bf16", "fp8"}},
-      {"num_cpu_threads_per_process", integer, group, "", "OMP_NUM_THREADS of each rank; the default is OMP_NUM_THREADS, or physical cores divided by ranks on the CPU.", works},
-      {"enable_cpu_affinity", toggle, group, "False", "Bind each rank to cores of its own, as several ranks on the CPU are by default; on GPUs to the cores near its GPU.", works},
-      {"no_cpu_affinity", toggle, group, "False", "Leave it to the system which cores a rank runs on.", works},
-      {"gpu_ids", text, group, "", "GPUs to use on this machine, as 0,2,3 or all.", works},
+      {"mixed_precision", choice, group, "", "Type that the forward pass computes in.", works, {"no", "fp16", "bf16", "fp8"}, '\0', "ACCELERATE_MIXED_PRECISION"},
+      {"num_cpu_threads_per_process", integer, group, "", "OMP_NUM_THREADS of each rank; the default is OMP_NUM_THREADS, or physical cores divided by ranks on the CPU.", works, {}, '\0', "OMP_NUM_THREADS"},
+      {"enable_cpu_affinity", toggle, group, "False", "Bind each rank to cores of its own, as several ranks on the CPU are by default; on GPUs to the cores near its GPU.", works, {}, '\0', "ACCELERATE_CPU_AFFINITY"},
+      {"no_cpu_affinity", toggle, group, "False", "Leave it to the system which cores a rank runs on.", works, {}, '\0', "ACCELERATE_CPU_AFFINITY"},
+      {"gpu_ids", text, group, "", "GPUs to use on this machine, as 0,2,3 or all.", works, {}, '\0', "CUDA_VISIBLE_DEVICES"},
   };
 }
 

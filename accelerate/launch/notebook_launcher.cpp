@@ -114,12 +114,13 @@ LaunchPlan plan_from(const NotebookLauncherOptions& options) {
   };
   const int usual = options.cpu ? 1 : std::max(gpu_count(), 1);
   set("num_processes", std::to_string(options.num_processes.value_or(usual)));
-  set("mixed_precision", options.mixed_precision);
+  // "no" is what nobody has to ask for, and a file of the program may say another.
+  if (options.mixed_precision != "no") set("mixed_precision", options.mixed_precision);
   set("main_process_ip", options.master_addr);
   set("main_process_port", std::to_string(options.use_port));
   if (options.cpu) set("cpu", "True");
   auto settings = merge_settings(request, this_machine());
-  LaunchPlan plan = make_plan(settings);
+  LaunchPlan plan = make_plan(settings, ProgramKind::native);
   plan.shared["FORK_LAUNCHED"] = "1";
   for (const auto& warning : settings.warnings)
     std::cerr << "accelerate: " << in_own_words(warning) << "\n";

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
@@ -46,18 +47,25 @@ Bound bind_to(const addrinfo& where) {
   return bound;
 }
 
-Bound bind_to(const std::string& address, int port) {
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Returns what `address` resolves to, or null and getaddrinfo's error.
+std::pair<Addresses, int> resolve(const std::string& address, int port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return {Addresses(error == 0 ? found : nullptr, &freeaddrinfo), error};
+}
+
+Bound bind_to(const std::string& address, int port) {
+  const auto [found, error] = resolve(address, port);
   if (error != 0) {
     throw ConfigError("main_process_ip is '" + address +
                       "', which is not an address of a machine: " + gai_strerror(error) +
                       ". Ranks on one machine need none; leave it out.");
   }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
   return bind_to(*found);
 }
 
@@ -74,6 +82,11 @@ int free_port(const std::string& address) {
     throw LaunchError("there is no free port on " + address + ": " + std::strerror(bound.error));
   }
   return bound.port;
+}
+
+bool is_address_of_this_machine(const std::string& address) {
+  const auto [found, error] = resolve(address, 0);
+  return error == 0 && bind_to(*found).error != EADDRNOTAVAIL;
 }
 
 bool port_is_free(const std::string& address, int port) {

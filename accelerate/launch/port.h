@@ -10,6 +10,9 @@ namespace accelerate {
 /// free port, ConfigError when `address` does not belong to this machine.
 [[nodiscard]] int free_port(const std::string& address);
 
+/// Whether rank 0 could listen at `address`; false also for a name that nobody knows.
+[[nodiscard]] bool is_address_of_this_machine(const std::string& address);
+
 /// Whether `port` (1 to 65535) of `address` is free now.
 [[nodiscard]] bool port_is_free(const std::string& address, int port);
 

@@ -2,6 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string_view>
+
 #include "accelerate/base/environment.h"
 #include "accelerate/base/text.h"
 
@@ -75,6 +80,15 @@ void check_path(const std::string& name) {
   }
 }
 
+bool is_native_executable(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::array<char, 4> magic{};
+  in.read(magic.data(), magic.size());
+  return std::string_view(magic.data(), magic.size()) ==
+         "\x7f"
+         "ELF";
+}
+
 std::string python() {
   for (const char* name : {"python3", "python"}) {
     if (const auto found = find_in_path(name); !found.empty()) return found;
@@ -103,6 +117,16 @@ fs::path find_in_path(const std::string& name) {
     if (executable_file(path)) return path;
   }
   return {};
+}
+
+bool may_run_python(const std::vector<std::string>& command) {
+  const auto names_python = [](const std::string& word) {
+    return word.ends_with(".py") || word.find("python") != std::string::npos;
+  };
+  const fs::path file(command.front());
+  const std::string name = file.filename();
+  if (names_python(name) || !is_native_executable(file)) return true;
+  return std::any_of(command.begin() + 1, command.end(), names_python);
 }
 
 std::vector<std::string> resolve_program(const std::vector<std::string>& words,

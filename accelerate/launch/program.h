@@ -36,6 +36,10 @@ struct ProgramOptions {
 [[nodiscard]] std::vector<std::string> resolve_program(const std::vector<std::string>& words,
                                                        const ProgramOptions& options);
 
+/// Whether a command of resolve_program() may end in a Python program: it names python or a .py file,
+/// or is a script, which may start anything. A native executable with other words is not.
+[[nodiscard]] bool may_run_python(const std::vector<std::string>& command);
+
 /// The executable called `name` in the folders of PATH; empty when there is none.
 [[nodiscard]] std::filesystem::path find_in_path(const std::string& name);
 

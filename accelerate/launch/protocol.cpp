@@ -37,86 +37,163 @@ std::string value_of(const Flag& flag, const std::string& value) {
   return lowered ? lower(value) : value;
 }
 
-void export_group(FlagGroup group, const LaunchSettings& settings, Environment& environment) {
-  for (const auto& flag : launch_flags()) {
-    if (flag.group != group || flag.status != FlagStatus::carried || !settings.has(flag.name)) {
-      continue;
-    }
-    environment[variable_of(flag)] = value_of(flag, settings.text(flag.name));
-  }
-}
+// Collects what all ranks are told. Values that nobody asked for are left out, because a file of
+// the program may say another. Python's own defaults differ from those of its launcher, so Python
+// programs are told the launcher's, except where the user's environment has a value.
+class SharedVariables {
+ public:
+  SharedVariables(const LaunchSettings& settings, ProgramKind kind)
+      : settings_(settings), kind_(kind) {}
 
-void export_common(const LaunchSettings& settings, Environment& environment) {
+  void set(const std::string& variable, const std::string& value) {
+    environment_[variable] = value;
+  }
+
+  // Sets a value that follows from what was asked, unless the user's environment has one.
+  void suggest(const std::string& variable, const std::string& value) {
+    if (!env(variable.c_str())) set(variable, value);
+  }
+
+  void suggest_to_python(const std::string& variable, const std::string& value) {
+    if (kind_ == ProgramKind::python) suggest(variable, value);
+  }
+
+  void set_flag(const Flag& flag, const std::string& value) {
+    if (settings_.asked.contains(flag.name)) {
+      set(variable_of(flag), value);
+    } else {
+      suggest_to_python(variable_of(flag), value);
+    }
+  }
+
+  void set_group(FlagGroup group) {
+    for (const auto& flag : launch_flags()) {
+      const bool is_told =
+          flag.group == group && flag.status == FlagStatus::carried && settings_.has(flag.name);
+      if (is_told) set_flag(flag, value_of(flag, settings_.text(flag.name)));
+    }
+  }
+
+  void erase(const std::string& variable) { environment_.erase(variable); }
+
+  [[nodiscard]] const LaunchSettings& settings() const { return settings_; }
+  [[nodiscard]] Environment take() { return std::move(environment_); }
+
+ private:
+  const LaunchSettings& settings_;
+  ProgramKind kind_;
+  Environment environment_;
+};
+
+// Without dynamo_backend nothing is compiled, and without mixed_precision all is fp32, in Python
+// too: these have no default to tell.
+void export_common(SharedVariables& variables) {
+  const LaunchSettings& settings = variables.settings();
   const std::string precision = settings.text("mixed_precision");
-  environment["ACCELERATE_MIXED_PRECISION"] = precision.empty() ? "no" : lower(precision);
+  if (!precision.empty()) variables.set("ACCELERATE_MIXED_PRECISION", lower(precision));
   const std::string backend = settings.text("dynamo_backend");
-  environment["ACCELERATE_DYNAMO_BACKEND"] = backend.empty() ? "NO" : upper(backend);
+  if (!backend.empty()) variables.set("ACCELERATE_DYNAMO_BACKEND", upper(backend));
   for (const char* name : {"dynamo_mode", "dynamo_use_fullgraph", "dynamo_use_dynamic",
                            "dynamo_use_regional_compilation"}) {
-    environment["ACCELERATE_" + upper(name)] = settings.text(name);
+    variables.set_flag(*find_flag(name), settings.text(name));
   }
-  environment["OMP_NUM_THREADS"] = std::to_string(settings.threads_per_process);
-  if (settings.is_on("debug")) environment["ACCELERATE_DEBUG_MODE"] = "true";
-  if (settings.is_on("enable_cpu_affinity")) environment["ACCELERATE_CPU_AFFINITY"] = "1";
-  if (settings.is_on("no_cpu_affinity")) environment["ACCELERATE_CPU_AFFINITY"] = "0";
+  const std::string threads = std::to_string(settings.threads_per_process);
+  if (settings.asked.contains("num_cpu_threads_per_process")) {
+    variables.set("OMP_NUM_THREADS", threads);
+  } else {
+    variables.suggest("OMP_NUM_THREADS", threads);
+  }
+  if (settings.is_on("debug")) variables.set("ACCELERATE_DEBUG_MODE", "true");
+  if (settings.is_on("enable_cpu_affinity")) variables.set("ACCELERATE_CPU_AFFINITY", "1");
+  if (settings.is_on("no_cpu_affinity")) variables.set("ACCELERATE_CPU_AFFINITY", "0");
   const std::string gpus = settings.text("gpu_ids");
-  if (!gpus.empty() && lower(gpus) != "all") environment["CUDA_VISIBLE_DEVICES"] = gpus;
+  if (!gpus.empty() && lower(gpus) != "all") variables.set("CUDA_VISIBLE_DEVICES", gpus);
 }
 
 // KMP_AFFINITY=compact packs threads from the first core on: right for one process, and the worst
 // choice for several, which would all sit on the same cores.
-void export_cpu(const LaunchSettings& settings, Environment& environment) {
-  environment["ACCELERATE_USE_CPU"] = settings.use_cpu ? "True" : "False";
-  if (!settings.use_cpu) return;
-  environment["KMP_BLOCKTIME"] = "1";
-  if (settings.num_processes == 1) environment["KMP_AFFINITY"] = "granularity=fine,compact,1,0";
+void export_cpu(SharedVariables& variables) {
+  if (!variables.settings().use_cpu) return;
+  variables.set("ACCELERATE_USE_CPU", "True");
+  variables.suggest("KMP_BLOCKTIME", "1");
+  if (variables.settings().num_processes == 1)
+    variables.suggest("KMP_AFFINITY", "granularity=fine,compact,1,0");
 }
 
-void export_fsdp(const LaunchSettings& settings, Environment& environment) {
-  environment["ACCELERATE_USE_FSDP"] = "true";
-  export_group(FlagGroup::fsdp, settings, environment);
-  const auto ignored = settings.file_only.find("fsdp_ignored_modules");
-  if (ignored != settings.file_only.end()) environment["FSDP_IGNORED_MODULES"] = ignored->second;
+void export_fsdp(SharedVariables& variables) {
+  variables.set("ACCELERATE_USE_FSDP", "true");
+  variables.set_group(FlagGroup::fsdp);
+  const auto& file_only = variables.settings().file_only;
+  const auto ignored = file_only.find("fsdp_ignored_modules");
+  if (ignored != file_only.end()) variables.set("FSDP_IGNORED_MODULES", ignored->second);
 }
 
-void export_deepspeed(const LaunchSettings& settings, Environment& environment) {
-  environment["ACCELERATE_USE_DEEPSPEED"] = "true";
-  environment["ACCELERATE_CONFIG_DS_FIELDS"] = lower(join(settings.deepspeed_file_fields, ","));
-  export_group(FlagGroup::deepspeed, settings, environment);
+void export_deepspeed(SharedVariables& variables, ProgramKind kind) {
+  variables.set("ACCELERATE_USE_DEEPSPEED", "true");
+  variables.set_group(FlagGroup::deepspeed);
+  if (kind != ProgramKind::python) return;
+  variables.set("ACCELERATE_CONFIG_DS_FIELDS",
+                lower(join(variables.settings().deepspeed_file_fields, ",")));
   const auto path = env("PYTHONPATH");
   const std::string here = std::filesystem::current_path();
-  environment["PYTHONPATH"] = path ? *path + ":" + here : here;
+  variables.set("PYTHONPATH", path ? *path + ":" + here : here);
 }
 
-void export_parallelism(const LaunchSettings& settings, Environment& environment) {
-  environment["ACCELERATE_USE_PARALLELISM_CONFIG"] = "true";
-  export_group(FlagGroup::parallelism, settings, environment);
+void export_parallelism(SharedVariables& variables) {
+  const LaunchSettings& settings = variables.settings();
+  variables.set("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
+  variables.set_group(FlagGroup::parallelism);
   if (settings.text("parallelism_config_cp_size") == "1") {
-    environment.erase("PARALLELISM_CONFIG_CP_COMM_STRATEGY");
+    variables.erase("PARALLELISM_CONFIG_CP_COMM_STRATEGY");
   }
   const bool sequences = settings.text("parallelism_config_sp_size") != "1";
-  for (const char* name : {"SEQ_LENGTH", "SEQ_LENGTH_IS_VARIABLE", "ATTN_IMPLEMENTATION"}) {
-    const std::string variable = std::string("PARALLELISM_CONFIG_SP_") + name;
+  for (const char* name : {"seq_length", "seq_length_is_variable", "attn_implementation"}) {
+    const std::string flag = std::string("parallelism_config_sp_") + name;
     if (!sequences) {
-      environment.erase(variable);
-    } else {
-      environment.try_emplace(variable, "None");
+      variables.erase(upper(flag));
+    } else if (!settings.has(flag)) {
+      variables.suggest_to_python(upper(flag), "None");
     }
   }
 }
 
-void export_fp8(const LaunchSettings& settings, Environment& environment) {
-  export_group(FlagGroup::fp8, settings, environment);
-  environment.erase("ACCELERATE_FP8_OVERRIDE_LINEAR_PRECISION");
+void export_fp8(SharedVariables& variables) {
+  const LaunchSettings& settings = variables.settings();
+  variables.set_group(FlagGroup::fp8);
+  variables.erase("ACCELERATE_FP8_OVERRIDE_LINEAR_PRECISION");
   const auto scaling = settings.file_only.find("fp8_use_mxfp8_block_scaling");
   if (scaling != settings.file_only.end()) {
-    environment["ACCELERATE_FP8_USE_MXFP8_BLOCK_SCALING"] =
-        parse_bool(scaling->second).value_or(false) ? "True" : "False";
+    variables.set("ACCELERATE_FP8_USE_MXFP8_BLOCK_SCALING",
+                  parse_bool(scaling->second).value_or(false) ? "True" : "False");
   }
+  const bool is_asked = settings.asked.contains("fp8_override_linear_precision");
   const auto parts = split(settings.text("fp8_override_linear_precision"), ',');
   const std::vector<std::string> names = {"FPROP", "DGRAD", "WGRAD"};
   for (std::size_t i = 0; i < names.size() && i < parts.size(); ++i) {
-    environment["ACCELERATE_FP8_OVERRIDE_" + names[i]] = parts[i];
+    const std::string variable = "ACCELERATE_FP8_OVERRIDE_" + names[i];
+    if (is_asked) {
+      variables.set(variable, parts[i]);
+    } else {
+      variables.suggest_to_python(variable, parts[i]);
+    }
+  }
+}
+
+// Says who won where the user's environment has one value and a flag or the file another.
+void tell_of_overruled_variables(const Environment& shared, LaunchSettings& settings) {
+  for (const auto& flag : launch_flags()) {
+    const auto origin = settings.asked.find(flag.name);
+    const bool is_off = flag.name == "enable_cpu_affinity" && !settings.is_on(flag.name);
+    if (origin == settings.asked.end() || is_off) continue;
+    const std::string variable = variable_of(flag);
+    const auto told = shared.find(variable);
+    const auto inherited = env(variable.c_str());
+    if (told == shared.end() || !inherited || lower(*inherited) == lower(told->second)) continue;
+    const auto before = parse_bool(*inherited), now = parse_bool(told->second);
+    if (before && before == now) continue;
+    settings.warnings.push_back(variable + " is '" + *inherited + "' in the environment, and " +
+                                origin->second.where + " makes it '" + told->second + "': the " +
+                                (origin->second.is_file ? "file" : "flag") + " wins.");
   }
 }
 
@@ -127,9 +204,23 @@ std::string new_token() {
   throw LaunchError("the system gives no random bits (getrandom) for the token of the job");
 }
 
+// Returns the address that was asked for; empty if none counts. Files keep the address of the
+// cluster that they were written for, and one machine needs none.
+std::string asked_address(LaunchSettings& settings) {
+  const std::string address = settings.text("main_process_ip");
+  const auto origin = settings.asked.find("main_process_ip");
+  const bool is_left_over = !address.empty() && origin != settings.asked.end() &&
+                            origin->second.is_file && !is_address_of_this_machine(address);
+  if (!is_left_over) return address;
+  settings.warnings.push_back(origin->second.where + " is '" + address +
+                              "', which is not an address of this machine, and has no effect on "
+                              "one machine: ranks meet on 127.0.0.1.");
+  return {};
+}
+
 MeetingPoint choose_meeting_point(LaunchSettings& settings) {
   MeetingPoint meeting{.token = new_token()};
-  if (settings.has("main_process_ip")) meeting.address = settings.text("main_process_ip");
+  if (const auto address = asked_address(settings); !address.empty()) meeting.address = address;
   const auto asked = parse_int(settings.text("main_process_port")).value_or(0);
   if (asked != 0 && port_is_free(meeting.address, static_cast<int>(asked))) {
     meeting.port = static_cast<int>(asked);
@@ -156,23 +247,21 @@ std::chrono::milliseconds grace_period(const LaunchSettings& settings) {
 
 }  // namespace
 
-Environment shared_environment(const LaunchSettings& settings) {
-  Environment environment;
-  export_common(settings, environment);
+Environment shared_environment(const LaunchSettings& settings, ProgramKind kind) {
+  SharedVariables variables(settings, kind);
+  export_common(variables);
   const bool fsdp = settings.is_on("use_fsdp");
   const bool deepspeed = settings.is_on("use_deepspeed");
-  const bool megatron = settings.is_on("use_megatron_lm");
-  const bool torchrun_like = fsdp || deepspeed || megatron || settings.is_on("multi_gpu");
-  if (!torchrun_like || settings.use_cpu) export_cpu(settings, environment);
-  if (lower(settings.text("mixed_precision")) == "fp8") export_fp8(settings, environment);
-  if (fsdp) export_fsdp(settings, environment);
-  if (deepspeed) export_deepspeed(settings, environment);
-  if (megatron) {
-    environment["ACCELERATE_USE_MEGATRON_LM"] = "true";
-    export_group(FlagGroup::megatron, settings, environment);
+  export_cpu(variables);
+  if (lower(settings.text("mixed_precision")) == "fp8") export_fp8(variables);
+  if (fsdp) export_fsdp(variables);
+  if (deepspeed) export_deepspeed(variables, kind);
+  if (settings.is_on("use_megatron_lm")) {
+    variables.set("ACCELERATE_USE_MEGATRON_LM", "true");
+    variables.set_group(FlagGroup::megatron);
   }
-  if (settings.is_on("use_parallelism_config")) export_parallelism(settings, environment);
-  return environment;
+  if (settings.is_on("use_parallelism_config")) export_parallelism(variables);
+  return variables.take();
 }
 
 Environment rank_environment(const LaunchSettings& settings, int rank,
@@ -206,15 +295,17 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
 
 LaunchPlan make_plan(LaunchSettings& settings, const std::vector<std::string>& program) {
   auto argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
-  LaunchPlan plan = make_plan(settings);
+  LaunchPlan plan =
+      make_plan(settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native);
   plan.argv = std::move(argv);
   return plan;
 }
 
-LaunchPlan make_plan(LaunchSettings& settings) {
+LaunchPlan make_plan(LaunchSettings& settings, ProgramKind kind) {
   LaunchPlan plan;
   plan.grace_period = grace_period(settings);
-  plan.shared = shared_environment(settings);
+  plan.shared = shared_environment(settings, kind);
+  tell_of_overruled_variables(plan.shared, settings);
   const MeetingPoint meeting = settings.alone ? MeetingPoint{} : choose_meeting_point(settings);
   plan.cores = settings.cores;
   for (int rank = 0; rank < settings.num_processes; ++rank) {

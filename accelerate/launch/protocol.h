@@ -19,17 +19,23 @@ struct MeetingPoint {
   std::string token = {};
 };
 
+/// What is launched. Python's library has other defaults than Python's launcher, so a program that
+/// may be Python's is told those of the launcher; a native program has them itself.
+enum class ProgramKind { native, python };
+
 /// Returns what every rank is told: precision, compiler, threads, and the sections of the chosen
-/// paradigm.
-[[nodiscard]] Environment shared_environment(const LaunchSettings& settings);
+/// paradigm. A value that nobody asked for is left out, so that it overrules no file of the
+/// program; defaults that Python programs need never replace what the user's environment has.
+[[nodiscard]] Environment shared_environment(const LaunchSettings& settings, ProgramKind kind);
 
 /// Returns what rank `rank` is told: who it is, where rank 0 listens, the token of the job, and how
 /// much freed memory it keeps. Empty for a process that is alone.
 [[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
                                            const MeetingPoint& meeting);
 
-/// Makes the plan without a program. Throws ConfigError and LaunchError.
-[[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings);
+/// Makes the plan without a program. Adds a line to `settings.warnings` where a flag or the file
+/// overrules a variable of the user's environment. Throws ConfigError and LaunchError.
+[[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings, ProgramKind kind);
 
 /// Makes the whole plan: settings, program, a port and a fresh token. If the requested port is
 /// taken, a free one replaces it, and `settings.warnings` says so. Throws ConfigError, ProgramError

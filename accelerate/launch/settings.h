@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/config/cluster_config.h"
+#include "accelerate/config/retired_keys.h"
 #include "accelerate/machine/cpu_affinity.h"
 
 namespace accelerate {
@@ -25,13 +26,22 @@ struct Machine {
 struct LaunchRequest {
   std::map<std::string, std::string> flags;  ///< Given flags by name, checked (see flags.h).
   std::optional<ClusterConfig> config;
-  std::filesystem::path config_file;  ///< Where `config` came from, for messages.
+  std::filesystem::path config_file;     ///< Where `config` came from, for messages.
+  std::vector<RetiredKey> retired = {};  ///< What that file has and newer versions do not.
+};
+
+/// Where a value came from.
+struct Origin {
+  std::string where;     ///< "--mixed_precision", "'mixed_precision' in fsdp.yaml".
+  bool is_file = false;  ///< Else a flag.
 };
 
 /// The outcome of the merge. `values` holds every flag that has a value, under the flag's name, as
 /// the text that goes into the environment.
 struct LaunchSettings {
   std::map<std::string, std::string> values;
+  /// The values that somebody asked for, by the flag's name. All other values are defaults.
+  std::map<std::string, Origin> asked;
   int num_processes = 1;
   int threads_per_process = 1;
   bool use_cpu = false;  ///< The CPU was asked for: --cpu, use_cpu or MULTI_CPU.

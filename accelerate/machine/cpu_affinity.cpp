@@ -10,12 +10,15 @@
 #include <map>
 
 #include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate {
 namespace {
 
 using Cores = std::vector<Core>;
+
+constexpr std::int64_t kMostThreads = 65536;
 
 CoreShare share_of(Cores::const_iterator first, Cores::const_iterator last, bool several_nodes) {
   CoreShare share;
@@ -118,6 +121,22 @@ bool environment_names_cores() {
   const std::string places = env("OMP_PLACES").value_or("");
   if (places.find('{') != std::string::npos) return true;
   return lower(env("KMP_AFFINITY").value_or("")).find("proclist") != std::string::npos;
+}
+
+std::optional<int> openmp_threads() {
+  const auto text = env("OMP_NUM_THREADS");
+  if (!text) return std::nullopt;
+  std::optional<int> outermost;
+  for (const auto& level : split(*text, ',')) {
+    const auto threads = parse_int(trim(level));
+    if (!threads || *threads < 0 || *threads > kMostThreads) {
+      throw ConfigError("the environment variable OMP_NUM_THREADS is '" + *text +
+                        "'; allowed is a number of threads, or one for each level of nested "
+                        "regions, such as 4,2");
+    }
+    if (!outermost) outermost = static_cast<int>(*threads);
+  }
+  return outermost;
 }
 
 CpuBinding::CpuBinding(const CoreShare& share) {

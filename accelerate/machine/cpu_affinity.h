@@ -45,6 +45,11 @@ struct CoreShare {
 /// OMP_PROC_BIND and OMP_PLACES=cores bind within the current mask, so they work with ours.
 [[nodiscard]] bool environment_names_cores();
 
+/// Returns the threads that OMP_NUM_THREADS asks for; nullopt if it is unset. The variable may hold
+/// a number for each level of nested regions, such as 4,2: the outermost counts. Throws ConfigError
+/// for anything else.
+[[nodiscard]] std::optional<int> openmp_threads();
+
 /// A share in the kernel's form. Applying it allocates nothing and takes no lock, so it may be done
 /// between fork and exec.
 class CpuBinding {

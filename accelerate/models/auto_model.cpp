@@ -11,7 +11,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/config/fsdp_readers.h"
 #include "accelerate/models/architectures/bert.h"
 #include "accelerate/models/architectures/distilbert.h"
 #include "accelerate/models/architectures/gpt2.h"
@@ -131,8 +131,7 @@ PretrainedConfig config_of(const Origin& origin, const FromPretrainedOptions& op
 
 // Whether this rank gets its weights from rank 0, when the model is prepared.
 bool waits_for_rank_0() {
-  return use_fsdp() && env_flag("FSDP_CPU_RAM_EFFICIENT_LOADING", false) &&
-         env_int("RANK").value_or(0) != 0;
+  return detail::only_rank_zero_loads() && env_int("RANK").value_or(0) != 0;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/optim/algorithms/step_support.h"
+#include "accelerate/optim/clip_before_steps.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"
@@ -99,8 +100,9 @@ struct AcceleratedOptimizer::Core {
   std::unique_ptr<detail::FusedStep> fused;
   std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
-  Models shown = {};    // All models that it was told of.
-  Models sharded = {};  // Models whose parts it holds.
+  std::function<void()> clip = nullptr;  // See clip_before_steps.h.
+  Models shown = {};                     // All models that it was told of.
+  Models sharded = {};                   // Models whose parts it holds.
 
   [[nodiscard]] bool scales() const { return scaler && scaler->is_enabled(); }
 
@@ -164,6 +166,15 @@ struct AcceleratedOptimizer::Core {
     return closure ? loss : stepped;
   }
 
+  [[nodiscard]] Closure clipping(const Closure& closure) const {
+    if (!closure || !clip) return closure;
+    return [closure, clips = clip] {
+      at::Tensor loss = closure();
+      clips();
+      return loss;
+    };
+  }
+
   [[nodiscard]] Closure sharing(const Closure& closure) const {
     if (!communicator) return closure;
     return [closure, group = communicator] { return shared_loss(closure(), *group); };
@@ -199,8 +210,10 @@ AcceleratedOptimizer::AcceleratedOptimizer(torch::optim::Optimizer& optimizer,
 at::Tensor AcceleratedOptimizer::step(const Closure& closure) {
   refuse_incomplete_gradients(*core_->gradient_state);
   if (!core_->gradient_state->sync_gradients) return {};
+  if (core_->clip && !closure) core_->clip();
   core_->gradient_state->begin_step("none before optimizer.step()");
-  return core_->scales() ? core_->scaled_step(*this, closure) : core_->step(closure);
+  const Closure clipped = core_->clipping(closure);
+  return core_->scales() ? core_->scaled_step(*this, clipped) : core_->step(clipped);
 }
 
 void AcceleratedOptimizer::set_mode(OptimizerMode mode) {
@@ -263,6 +276,10 @@ std::vector<at::Tensor> AcceleratedOptimizer::gradients() const {
     }
   }
   return found;
+}
+
+void detail::clip_before_steps(const AcceleratedOptimizer& optimizer, std::function<void()> clip) {
+  optimizer.core()->clip = std::move(clip);
 }
 
 void AcceleratedOptimizer::share_losses(std::shared_ptr<Communicator> communicator) {

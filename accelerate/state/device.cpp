@@ -109,10 +109,10 @@ std::optional<int> keep_to_cores(c10::Device device, int local_rank, int local_w
 }
 
 void share_cores(std::optional<int> cores, int local_world_size) {
-  if (const auto threads = env_int("OMP_NUM_THREADS")) {
+  if (const auto threads = openmp_threads()) {
     // OpenMP read the variable when the program began. A forked copy of the program was given
     // another number later.
-    if (env_flag("FORK_LAUNCHED", false)) at::set_num_threads(static_cast<int>(*threads));
+    if (env_flag("FORK_LAUNCHED", false)) at::set_num_threads(std::max(1, *threads));
     return;
   }
   at::set_num_threads(

@@ -59,6 +59,7 @@ TrainerCore::TrainerCore(TrainerOptions given)
       accumulation(accumulation_steps(args)),
       train_batch_size(args.per_device_train_batch_size) {
   args.gradient_accumulation_steps = accumulation;
+  args.max_grad_norm = gradient_norm_limit(args);
   accelerator.set_gradient_accumulation_steps(1);
   apply_log_level(is_leading(accelerator, args) ? args.log_level : args.log_level_replica);
   state.is_local_process_zero = accelerator.is_local_main_process();

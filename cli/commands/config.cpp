@@ -13,6 +13,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/config/cluster_config.h"
+#include "accelerate/config/retired_keys.h"
 #include "accelerate/launch/settings.h"
 #include "accelerate/machine/gpus.h"
 #include "cli/commands/shared_options.h"
@@ -180,7 +181,9 @@ int run_config_default(const ConfigDefaultOptions& options, std::ostream& out) {
 
 int run_config_update(const ConfigUpdateOptions& options, std::ostream& out) {
   const auto file = options.config_file.value_or(default_config_file());
-  save_cluster_config(load_cluster_config(file), file);
+  std::vector<RetiredKey> retired;
+  save_cluster_config(load_cluster_config(file, retired), file);
+  for (const RetiredKey& key : retired) out << "Removed: " << describe(key) << ".\n";
   out << "Successfully updated the configuration file at " << file.string() << ".\n";
   return 0;
 }

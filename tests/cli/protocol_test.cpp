@@ -4,14 +4,22 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <variant>
 
+#include "accelerate/base/error.h"
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
+#include "accelerate/config/fsdp_plugin.h"
 #include "cli/terminal/arguments.h"
+#include "tests/config/fsdp_environment.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -19,23 +27,32 @@ namespace {
 
 using Differences = std::vector<std::string>;
 
+std::string upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+  return text;
+}
+
 const nlohmann::json& golden() {
   static const auto json = nlohmann::json::parse(
       std::ifstream(ACCELERATE_SOURCE_DIR "/tests/reference/launch_env_golden.json"));
   return json;
 }
 
-Environment ours(const nlohmann::json& row) {
-  const testing::ScopedEnv threads("OMP_NUM_THREADS", nullptr);
-  const testing::ScopedEnv path("PYTHONPATH", nullptr);
+LaunchSettings settings_of_row(const nlohmann::json& row) {
   LaunchRequest request;
   request.flags = cli::split_arguments(row["flags"], launch_flags()).flags;
   if (!row["config"].is_null()) {
     request.config_file = "config.yaml";
     request.config = parse_cluster_config(row["config"], "config.yaml");
   }
-  const auto settings = merge_settings(request, {.gpus = row["gpus"], .cores = row["cores"]});
-  return shared_environment(settings);
+  return merge_settings(request, {.gpus = row["gpus"], .cores = row["cores"]});
+}
+
+// What a program is told, while the environment of the launcher holds no value of its own.
+Environment ours(const nlohmann::json& row, ProgramKind kind = ProgramKind::python) {
+  const testing::ScopedEnv threads("OMP_NUM_THREADS", nullptr);
+  const testing::ScopedEnv path("PYTHONPATH", nullptr);
+  return shared_environment(settings_of_row(row), kind);
 }
 
 // "-K=v" is theirs alone, "+K=v" ours alone.
@@ -64,14 +81,21 @@ Differences justified(const nlohmann::json& row) {
     expected.push_back("-MASTER_ADDR=127.0.0.1");
     expected.push_back("-MASTER_PORT=29500");
   }
+  // Without these Python's library does the same, so nobody is told what nobody asked for.
+  const Environment mine = ours(row);
+  for (const auto& [key, value] : theirs) {
+    const bool is_told = mine.contains(key);
+    if (!is_told && (key == "ACCELERATE_DYNAMO_BACKEND" || key == "ACCELERATE_MIXED_PRECISION"))
+      expected.push_back("-" + key + "=" + (key == "ACCELERATE_DYNAMO_BACKEND" ? "NO" : "no"));
+    if (!is_told && key == "ACCELERATE_USE_CPU") expected.push_back("-" + key + "=False");
+  }
   // Its DeepSpeed launcher forgets the compiler, and leaves the threads to torchrun.
   if (row["launcher"] == "deepspeed") {
-    expected = {"+ACCELERATE_DYNAMO_BACKEND=NO",
-                "+ACCELERATE_DYNAMO_MODE=default",
-                "+ACCELERATE_DYNAMO_USE_DYNAMIC=False",
-                "+ACCELERATE_DYNAMO_USE_FULLGRAPH=False",
-                "+ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION=False",
-                "+OMP_NUM_THREADS=1"};
+    for (const char* told :
+         {"+ACCELERATE_DYNAMO_MODE=default", "+ACCELERATE_DYNAMO_USE_DYNAMIC=False",
+          "+ACCELERATE_DYNAMO_USE_FULLGRAPH=False",
+          "+ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION=False", "+OMP_NUM_THREADS=1"})
+      expected.push_back(told);
   }
   // It ignores fsdp_backward_prefetch_policy, which its own documentation writes.
   if (name.starts_with("file: FSDP")) expected.push_back("+FSDP_BACKWARD_PREFETCH=BACKWARD_PRE");
@@ -85,9 +109,92 @@ TEST(LaunchProtocol, TellsTheRanksWhatUpstreamTellsThem) {
     for (auto& [key, value] : theirs) {
       if (value == "<cwd>") value = here;
     }
-    EXPECT_EQ(differences(theirs, ours(row)), justified(row)) << row["name"];
+    auto found = differences(theirs, ours(row)), expected = justified(row);
+    std::ranges::sort(found);
+    std::ranges::sort(expected);
+    EXPECT_EQ(found, expected) << row["name"];
   }
   EXPECT_EQ(golden()["rows"].size(), 71U);
+}
+
+TEST(LaunchProtocol, TellsANativeProgramNothingThatNobodyAskedFor) {
+  for (const auto& row : golden()["rows"]) {
+    const auto settings = settings_of_row(row);
+    const auto told = ours(row, ProgramKind::native);
+    for (const auto& flag : launch_flags()) {
+      const std::string variable = flag.variable.empty() ? upper_case(flag.name) : flag.variable;
+      // Threads follow from the machine; two flags have one variable of affinity.
+      const bool is_apart = variable == "OMP_NUM_THREADS" || variable == "ACCELERATE_CPU_AFFINITY";
+      if (is_apart || settings.asked.contains(flag.name)) continue;
+      EXPECT_FALSE(told.contains(variable)) << row["name"] << ": " << variable;
+    }
+  }
+  const auto nothing_said = ours(golden()["rows"][0], ProgramKind::native);
+  EXPECT_EQ(nothing_said.size(), 1U);
+  EXPECT_TRUE(nothing_said.contains("OMP_NUM_THREADS"));
+}
+
+// While alive, the environment is what a rank is told, and nothing else of it.
+class AsRank {
+ public:
+  explicit AsRank(const Environment& told) : fsdp_(told) {
+    for (const char* name : {"ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED"}) {
+      const auto value = told.find(name);
+      modes_.push_back(std::make_unique<testing::ScopedEnv>(
+          name, value == told.end() ? nullptr : value->second.c_str()));
+    }
+  }
+
+ private:
+  testing::FsdpEnvironment fsdp_;
+  std::vector<std::unique_ptr<testing::ScopedEnv>> modes_;
+};
+
+// Returns the settings, or the refusal.
+std::variant<FsdpSettings, std::string> sharding_under(const Environment& told) {
+  const AsRank environment(told);
+  const testing::LogCapture quiet;
+  try {
+    return resolve({}, MixedPrecision::no);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+}
+
+TEST(LaunchProtocol, ShardsANativeProgramByTheDefaultsThatItIsNotTold) {
+  int compared = 0;
+  for (const auto& row : golden()["rows"]) {
+    const auto told = ours(row, ProgramKind::native);
+    if (!told.contains("ACCELERATE_USE_FSDP")) continue;
+    EXPECT_EQ(sharding_under(told), sharding_under(ours(row))) << row["name"];
+    ++compared;
+  }
+  EXPECT_GT(compared, 40);
+}
+
+TEST(LaunchProtocol, LeavesTheUsersEnvironmentAloneUnlessAskedOtherwise) {
+  const testing::ScopedEnv precision("ACCELERATE_MIXED_PRECISION", "bf16"),
+      version("FSDP_VERSION", "2"), threads("OMP_NUM_THREADS", "4,2");
+  LaunchRequest request;
+  request.flags = {{"use_fsdp", "True"}, {"num_processes", "2"}};
+  auto silent = merge_settings(request, {.gpus = 2, .cores = 8});
+  const auto told = make_plan(silent, ProgramKind::python).shared;
+  for (const char* variable : {"ACCELERATE_MIXED_PRECISION", "FSDP_VERSION", "OMP_NUM_THREADS"})
+    EXPECT_FALSE(told.contains(variable)) << variable;
+  EXPECT_EQ(silent.threads_per_process, 4);
+  EXPECT_TRUE(silent.warnings.empty()) << join(silent.warnings, "\n");
+  request.flags["mixed_precision"] = "fp16";
+  request.config_file = "c.yaml";
+  request.config = parse_cluster_config(
+      "distributed_type: FSDP\nnum_processes: 2\nfsdp_config: {fsdp_version: 1}\n", "c.yaml");
+  auto loud = merge_settings(request, {.gpus = 2, .cores = 8});
+  EXPECT_EQ(make_plan(loud, ProgramKind::native).shared.at("FSDP_VERSION"), "1");
+  EXPECT_EQ(loud.warnings,
+            (std::vector<std::string>{
+                "ACCELERATE_MIXED_PRECISION is 'bf16' in the environment, and --mixed_precision "
+                "makes it 'fp16': the flag wins.",
+                "FSDP_VERSION is '2' in the environment, and 'fsdp_version' in c.yaml makes it "
+                "'1': the file wins."}));
 }
 
 TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {
@@ -98,7 +205,7 @@ TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {
   ASSERT_EQ(golden()["workers"].size(), 2U);
   for (int rank = 0; rank < 2; ++rank) {
     Environment mine = rank_environment(settings, rank, {.address = "127.0.0.1", .port = 1});
-    mine.merge(shared_environment(settings));
+    mine.merge(shared_environment(settings, ProgramKind::python));
     Environment theirs = golden()["workers"][static_cast<std::size_t>(rank)];
     mine.erase("MASTER_PORT");
     theirs.erase("MASTER_PORT");
@@ -106,7 +213,8 @@ TEST(LaunchProtocol, TellsEachRankWhatTorchrunTellsItsWorkers) {
     // the locale comes from Python.
     EXPECT_EQ(
         differences(theirs, mine),
-        (Differences{"-LC_CTYPE=C.UTF-8", "-TORCHELASTIC_ERROR_FILE=<file>",
+        (Differences{"-ACCELERATE_DYNAMO_BACKEND=NO", "-ACCELERATE_MIXED_PRECISION=no",
+                     "-LC_CTYPE=C.UTF-8", "-TORCHELASTIC_ERROR_FILE=<file>",
                      "-TORCHELASTIC_USE_AGENT_STORE=True", "+TORCHELASTIC_USE_AGENT_STORE=False"}));
   }
 }

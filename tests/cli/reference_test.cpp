@@ -48,7 +48,7 @@ TEST(HelpPage, NamesTheWordsOfAFlagWhoseKeyHasSome) {
 
 TEST(HelpPage, SaysWhatNativeProgramsRefuse) {
   for (const char* name : {"fsdp_activation_checkpointing", "fsdp_activation_checkpointing_offload",
-                           "deepspeed_config_file", "gradient_clipping", "use_megatron_lm"}) {
+                           "deepspeed_config_file", "use_megatron_lm"}) {
     EXPECT_NE(find_flag(name)->help.find("native ones"), std::string::npos) << name;
   }
 }

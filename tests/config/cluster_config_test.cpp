@@ -131,6 +131,7 @@ TEST(ClusterConfig, AbsentKeysTakeTheirDefaults) {
   EXPECT_FALSE(config.debug);
   EXPECT_EQ(config.compute_environment, ComputeEnvironment::LOCAL_MACHINE);
   EXPECT_EQ(parse("distributed_type: NO\n").num_processes, 1);
+  EXPECT_EQ(parse("distributed_type: NO\nnum_processes:\n").num_processes, 1);
   EXPECT_EQ(parse("distributed_type: NO\nnum_machines:\n").num_machines, 1);
 }
 
@@ -148,6 +149,28 @@ TEST(ClusterConfig, ShardingStrategyMayBeTheNumberOfOldFiles) {
   EXPECT_EQ(parse("distributed_type: FSDP\nfsdp_config: {sharding_strategy: 2}\n")
                 .fsdp_config.sharding_strategy,
             ShardingStrategy::SHARD_GRAD_OP);
+}
+
+TEST(ClusterConfig, ThreeBooleansHaveManySpellings) {
+  const std::vector<bool> first{true, false, false}, none(3, false);
+  const std::pair<const char*, std::vector<bool>> spellings[] = {{"[true, false, false]", first},
+                                                                 {"(True, False, False)", first},
+                                                                 {"'[true, no, no]'", first},
+                                                                 {"true,false,false", first},
+                                                                 {"false", none}};
+  for (const auto& [text, flags] : spellings)
+    EXPECT_EQ(parse("distributed_type: NO\nfp8_config:\n  override_linear_precision: " +
+                    std::string(text) + "\n")
+                  .fp8_config.override_linear_precision,
+              flags)
+        << text;
+}
+
+TEST(ClusterConfig, AutoOfDeepSpeedIsAnAbsentKey) {
+  EXPECT_EQ(parse("distributed_type: DEEPSPEED\ndeepspeed_config:\n  gradient_clipping: auto\n"
+                  "  gradient_accumulation_steps: auto\n")
+                .deepspeed_config,
+            DeepSpeedConfig{});
 }
 
 TEST(ClusterConfig, IntegersMayBeQuotedOrHaveAnExponent) {
@@ -195,8 +218,6 @@ INSTANTIATE_TEST_SUITE_P(
                   "line 2|unknown key 'num_proceses'|Did you mean 'num_processes'?|Known keys: "},
         BadConfig{"UnknownSection", "distributed_type: NO\nfsdp_confg: {}\n",
                   "line 2|unknown key 'fsdp_confg'|'fsdp_config'"},
-        BadConfig{"OldIpexSection", "distributed_type: NO\nipex_config: {ipex: true}\n",
-                  "line 2|unknown key 'ipex_config'"},
         BadConfig{"UnknownNestedKey",
                   "distributed_type: FSDP\nfsdp_config:\n  fsdp_offload_param: true\n",
                   "line 3|unknown key 'fsdp_offload_param' in 'fsdp_config'|Did you mean "

@@ -76,9 +76,15 @@ TEST(DeepSpeed, CutsUnitsBySizeAndLeavesLayersOfExpertsInOnePiece) {
             (std::vector<std::string>{"MixtralMoe", "JetMoe"}));
 }
 
-TEST(DeepSpeed, AClippingOfZeroIsNone) {
-  EXPECT_NO_THROW(
-      (void)settings_of(config_under({{"ACCELERATE_GRADIENT_CLIPPING", "0"}}), MixedPrecision::no));
+TEST(DeepSpeed, ClippingIsForTheLoopAndOnlyUnderItsLauncher) {
+  const ScopedEnv clipping("ACCELERATE_GRADIENT_CLIPPING", "0.5");
+  const ScopedEnv off("ACCELERATE_USE_DEEPSPEED", nullptr);
+  EXPECT_EQ(launched_gradient_clipping(), 0);
+  const ScopedEnv on("ACCELERATE_USE_DEEPSPEED", "true");
+  EXPECT_EQ(launched_gradient_clipping(), 0.5);
+  EXPECT_NO_THROW((void)settings_of(deepspeed_config_from_env(), MixedPrecision::no));
+  const ScopedEnv automatic("ACCELERATE_GRADIENT_CLIPPING", "auto");
+  EXPECT_EQ(launched_gradient_clipping(), 0);
 }
 
 TEST(DeepSpeed, SaysWhatToUseForKeysWithoutEffect) {
@@ -163,8 +169,7 @@ TEST(DeepSpeed, RefusesWithWhatWasFoundAndACure) {
       {{{"ACCELERATE_DEEPSPEED_CONFIG_FILE", "zero.json"}},
        "deepspeed_config_file is 'zero.json', and this version does not read DeepSpeed's own "
        "files. "
-       "Write zero_stage, gradient_accumulation_steps and the offload devices into"},
-      {{{"ACCELERATE_GRADIENT_CLIPPING", "0.5"}}, "gradient_clipping of deepspeed_config is 0.5"},
+       "Write zero_stage, gradient_accumulation_steps, gradient_clipping and the offload"},
       {{{"ACCELERATE_GRADIENT_CLIPPING", "-1"}}, "ACCELERATE_GRADIENT_CLIPPING"},
       {{{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0"}}, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
   };

@@ -59,7 +59,7 @@ Outcome outcome_of(const LaunchRequest& request) {
   Outcome outcome;
   try {
     auto settings = merge_settings(request, machine());
-    outcome.plan = text_of(make_plan(settings)) +
+    outcome.plan = text_of(make_plan(settings, ProgramKind::python)) +
                    (request.flags.contains("main_process_port") ||
                             (request.config && request.config->main_process_port)
                         ? settings.text("main_process_port")

@@ -41,6 +41,13 @@ TEST_F(Program, WithASlashIsAPath) {
   EXPECT_EQ(resolve_program({"./train", "--a", "-b"}, {}), (Words{"./train", "--a", "-b"}));
 }
 
+TEST_F(Program, ThatIsAScriptOrNamesPythonMayRunPython) {
+  EXPECT_TRUE(may_run_python({bin("python3"), "-u", "train.py"}));
+  EXPECT_TRUE(may_run_python({"./train"}));  // A script.
+  EXPECT_TRUE(may_run_python({"/proc/self/exe", "-c", "exec python3 train.py"}));
+  EXPECT_FALSE(may_run_python({"/proc/self/exe", "--config", "train.yaml"}));
+}
+
 TEST_F(Program, WithoutASlashIsSearchedForInPath) {
   EXPECT_EQ(resolve_program({"tool", "x"}, {}), (Words{bin("tool"), "x"}));
 }

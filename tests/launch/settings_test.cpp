@@ -73,6 +73,12 @@ TEST_F(Settings, DivideTheCoresAmongRanksUnlessTold) {
   EXPECT_EQ(merge({{"num_cpu_threads_per_process", "5"}}).threads_per_process, 5);
   const ScopedEnv threads("OMP_NUM_THREADS", "6");
   EXPECT_EQ(merge({{"num_processes", "2"}}).threads_per_process, 6);
+  const ScopedEnv nested("OMP_NUM_THREADS", "4, 2");
+  EXPECT_EQ(merge({{"num_processes", "2"}}).threads_per_process, 4);
+  for (const char* wrong : {"4,", "4,two", "-1", "1e3"}) {
+    const ScopedEnv threads_of("OMP_NUM_THREADS", wrong);
+    expect_refused({{"num_processes", "2"}}, "", "OMP_NUM_THREADS is '" + std::string(wrong));
+  }
 }
 
 // Two nodes of four cores.
@@ -280,7 +286,7 @@ TEST_F(Settings, TakeTheNumbersThatTheRanksTake) {
 TEST_F(Settings, NameTheFlagWhoseFeatureComesLater) {
   const std::vector<std::pair<const char*, const char*>> rows = {{"num_machines", "2"},
                                                                  {"machine_rank", "1"},
-                                                                 {"rdzv_backend", "c10d"},
+                                                                 {"rdzv_backend", "etcd"},
                                                                  {"rdzv_conf", "a=b"},
                                                                  {"max_restarts", "1"},
                                                                  {"tee", "3"},
@@ -303,7 +309,7 @@ TEST_F(Settings, TakeTheDefaultsOfWhatComesLater) {
                          {"machine_rank", "0"},
                          {"max_restarts", "0"},
                          {"tee", "0"},
-                         {"rdzv_backend", "static"},
+                         {"rdzv_backend", "c10d"},
                          {"monitor_interval", "5.0"}}));
 }
 

@@ -196,7 +196,15 @@ TEST(AcceleratorOptionsOfArguments, TheEnvironmentCountsMoreThanTheFile) {
                                               {"ACCELERATE_MIXED_PRECISION", "fp16"}});
   const testing::TemporaryFolder folder;
   const TrainingArguments args{.fsdp_config = folder.write("fsdp.yaml", kWholeFile)};
+  const testing::LogCapture log;
   const auto settings = sharding_of_args(args);
+  ASSERT_EQ(log.lines().size(), 1U);
+  for (const char* overruled :
+       {"mixed_precision bf16 to ACCELERATE_MIXED_PRECISION=fp16",
+        "fsdp_sharding_strategy SHARD_GRAD_OP to FSDP_SHARDING_STRATEGY=NO_SHARD",
+        "fsdp_transformer_layer_cls_to_wrap BertLayer,Head to FSDP_TRANSFORMER_CLS_TO_WRAP=Other",
+        "fsdp_ignored_modules head.* to FSDP_IGNORED_MODULES=tail"})
+    expect_has(log.lines()[0], overruled);
   EXPECT_EQ(settings.sharding_strategy, ShardingStrategy::NO_SHARD);
   EXPECT_FALSE(settings.cpu_offload);
   EXPECT_EQ(settings.state_dict_type, StateDictType::LOCAL_STATE_DICT);
@@ -232,6 +240,45 @@ TEST(AcceleratorOptionsOfArguments, FalseRulesOutAPrecision) {
   EXPECT_EQ(options_of({.fp16 = true}).mixed_precision, MixedPrecision::fp16);
   const testing::ScopedEnv broken("ACCELERATE_MIXED_PRECISION", "bf61");
   expect_has(refusal_of_options({}), "ACCELERATE_MIXED_PRECISION is 'bf61'");
+}
+
+TEST(AcceleratorOptionsOfArguments, AnEnvironmentThatAgreesWithTheFileIsNotWorthALine) {
+  const LauncherVariables variables(Variables{{"FSDP_SHARDING_STRATEGY", "shard_grad_op"},
+                                              {"FSDP_OFFLOAD_PARAMS", "True"},
+                                              {"ACCELERATE_MIXED_PRECISION", "bf16"}});
+  const testing::TemporaryFolder folder;
+  const testing::LogCapture log;
+  (void)options_of({.fsdp_config = folder.write("fsdp.yaml", kWholeFile)});
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST(AcceleratorOptionsOfArguments, AFileOfTheProgramCountsMoreThanALauncherThatWasNotAsked) {
+  const LauncherVariables variables(Variables{{"ACCELERATE_USE_FSDP", "true"}});
+  const testing::TemporaryFolder folder;
+  const testing::LogCapture log;
+  const auto settings = sharding_of_args(
+      {.fsdp_config = folder.write("two.yaml",
+                                   "fsdp_version: 2\nfsdp_reshard_after_forward: false\n"
+                                   "fsdp_cpu_ram_efficient_loading: false\n")});
+  EXPECT_EQ(settings.version, 2);
+  EXPECT_EQ(settings.sharding_strategy, ShardingStrategy::SHARD_GRAD_OP);
+  EXPECT_FALSE(settings.cpu_ram_efficient_loading);
+  EXPECT_TRUE(settings.sync_module_states);  // Models were read before the file was.
+  EXPECT_TRUE(log.lines().empty());
+}
+
+TEST(GradientNormLimit, IsTheLaunchersUnlessTheArgumentSaysAnother) {
+  const LauncherVariables variables(Variables{{"ACCELERATE_USE_DEEPSPEED", "true"}});
+  const testing::ScopedEnv clipping("ACCELERATE_GRADIENT_CLIPPING", "0.25");
+  const testing::LogCapture log;
+  EXPECT_EQ(gradient_norm_limit({}), 0.25);
+  EXPECT_TRUE(log.lines().empty());
+  EXPECT_EQ(gradient_norm_limit({.max_grad_norm = 3}), 3);
+  EXPECT_EQ(gradient_norm_limit({.max_grad_norm = 0}), 0);
+  ASSERT_EQ(log.lines().size(), 2U);
+  expect_has(log.lines()[0], "gradient_clipping of the launcher's deepspeed_config 0.25");
+  const testing::ScopedEnv off("ACCELERATE_USE_DEEPSPEED", nullptr);
+  EXPECT_EQ(gradient_norm_limit({}), 1.0);
 }
 
 TEST(AccumulationSteps, AreTheArgumentsThenTheLaunchers) {

@@ -1,5 +1,7 @@
 #include "accelerate/trainer/arguments/accelerator_options.h"
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -8,9 +10,11 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/config/deepspeed.h"
 #include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/config/key_table.h"
 #include "accelerate/trainer/arguments/fsdp_section.h"
 
 namespace accelerate {
@@ -204,6 +208,47 @@ MixedPrecision precision_of(const TrainingArguments& args, const detail::FsdpFil
   return ruled_out ? MixedPrecision::no : said.value_or(MixedPrecision::no);
 }
 
+std::string variable_of(const detail::Key<FsdpConfig>& key) {
+  if (key.rules.flag && !key.rules.flag->variable.empty()) return key.rules.flag->variable;
+  std::string name = key.name;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
+
+// Returns the text of a key as this version writes it, so that "True" and "true" are one.
+std::string normalised(const detail::Key<FsdpConfig>& key, const std::string& text) {
+  FsdpConfig scratch;
+  Node node = Node::string(text);
+  node.quoted = false;
+  const auto written = key.read(scratch, node) ? key.write(scratch) : std::nullopt;
+  return written ? written->text : text;
+}
+
+// Says once, before the ranks know one another, which keys of the file of fsdp_config lose to the
+// environment.
+void tell_of_overruled_keys(const TrainingArguments& args, const detail::FsdpFile& file) {
+  if (env_int("RANK").value_or(0) != 0) return;
+  std::vector<std::string> overruled;
+  const auto add = [&](const std::string& key, std::string_view here, const std::string& variable) {
+    overruled.push_back(key + " " + std::string(here) + " to " + variable + "=" +
+                        env(variable.c_str()).value_or(""));
+  };
+  const bool is_argument = args.bf16.value_or(false) || args.fp16.value_or(false);
+  const auto launched = precision_of_launcher();
+  if (file.mixed_precision && launched && launched != file.mixed_precision && !is_argument)
+    add("mixed_precision", to_string(*file.mixed_precision), "ACCELERATE_MIXED_PRECISION");
+  for (const auto& key : detail::fsdp_table().keys) {
+    const auto here = key.write(file.config);
+    const auto there = env(variable_of(key).c_str());
+    if (here && there && here->text != normalised(key, *there))
+      add(key.name, here->text, variable_of(key));
+  }
+  if (overruled.empty()) return;
+  get_logger("accelerate.trainer")
+      .warning("the file of fsdp_config loses where the environment says otherwise: " +
+               join(overruled, ", ") + ". Unset the variables, or change the launcher's file.");
+}
+
 DataLoaderConfiguration loader_configuration(const TrainingArguments& args) {
   const AcceleratorConfig& config = args.accelerator_config;
   return {.split_batches = config.split_batches,
@@ -232,6 +277,7 @@ DistributedDataParallelKwargs ddp_kwargs(const TrainingArguments& args, bool sha
 AcceleratorOptions accelerator_options(const TrainingArguments& resolved) {
   const ShardingRequest request = sharding_request(resolved);
   AcceleratorOptions options;
+  tell_of_overruled_keys(resolved, request.file);
   options.mixed_precision = precision_of(resolved, request.file);
   options.cpu = resolved.use_cpu;
   options.dataloader_config = loader_configuration(resolved);
@@ -252,6 +298,17 @@ std::int64_t accumulation_steps(const TrainingArguments& args) {
   if (steps >= 1) return steps;
   throw ConfigError(std::string(kVariable) + " is " + std::to_string(steps) +
                     "; allowed is 1 or more");
+}
+
+double gradient_norm_limit(const TrainingArguments& args) {
+  const double launched = launched_gradient_clipping();
+  if (launched == 0 || launched == args.max_grad_norm) return args.max_grad_norm;
+  if (args.max_grad_norm == TrainingArguments{}.max_grad_norm) return launched;
+  get_logger("accelerate.trainer")
+      .warning("max_grad_norm is " + Node::real(args.max_grad_norm).text +
+               ", and gradient_clipping of the launcher's deepspeed_config " +
+               Node::real(launched).text + ": max_grad_norm counts.");
+  return args.max_grad_norm;
 }
 
 bool recomputes_activations(const TrainingArguments& resolved) {

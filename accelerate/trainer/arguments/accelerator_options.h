@@ -34,6 +34,10 @@ namespace accelerate {
 /// 1. Throws ConfigError when the variable is not a number of at least 1.
 [[nodiscard]] std::int64_t accumulation_steps(const TrainingArguments& args);
 
+/// The largest norm of gradients: `max_grad_norm`, or where that is its default the
+/// `gradient_clipping` of the launcher's deepspeed_config. Says which counts where both were said.
+[[nodiscard]] double gradient_norm_limit(const TrainingArguments& args);
+
 /// Whether models recompute layers in backward: with `gradient_checkpointing`, or, where models are
 /// sharded, with `activation_checkpointing` of `fsdp_config` or of the launcher.
 /// accelerator_options() turns that key off, because the Trainer does the work. Throws ConfigError
