@@ -70,6 +70,12 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/AccelerateConfig.cmak
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/cmake/AccelerateConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/cmake/AccelerateConfig.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/AcceleratePrecompile.cmake"
               "${PROJECT_BINARY_DIR}/cmake/AccelerateConfigVersion.cmake" DESTINATION "${_package_dir}")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+# The pages and examples that messages name.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples/" DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples"
+        PATTERN "__pycache__" EXCLUDE)
+install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

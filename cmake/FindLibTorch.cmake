@@ -1,7 +1,8 @@
 # Finds LibTorch and defines the target LibTorch::LibTorch.
 #
 # Looked for, in this order: TORCH_INSTALL_PREFIX (variable or environment), CMAKE_PREFIX_PATH, the
-# project's .venv, and the Python 3 on PATH (its installed `torch` wheel, found without importing it).
+# project's .venv, the Python 3 on PATH (its installed `torch` wheel, found without importing it), and
+# LibTorch_LAST_RESORT, which an installed package sets to the LibTorch that it was built with.
 # The wheel's own TorchConfig.cmake is not used: in a CUDA wheel it demands the CUDA toolkit, which
 # neither this library nor its users need (docs/decisions/libtorch_finder.md).
 #
@@ -29,7 +30,7 @@ function(_libtorch_from_python interpreter out)
   set(${out} "${_path}" PARENT_SCOPE)
 endfunction()
 
-# Sets LibTorch_ROOT_DIR (cache) from prefixes, then from Python.
+# Sets LibTorch_ROOT_DIR (cache) from prefixes, then from Python, then from the last resort.
 function(_libtorch_locate given)
   find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} HINTS ${given} PATH_SUFFIXES libtorch torch
             NO_SYSTEM_ENVIRONMENT_PATH)
@@ -50,6 +51,9 @@ function(_libtorch_locate given)
       endif()
     endif()
   endforeach()
+  if(NOT LibTorch_ROOT_DIR AND LibTorch_LAST_RESORT)
+    find_path(LibTorch_ROOT_DIR NAMES ${_libtorch_mark} HINTS "${LibTorch_LAST_RESORT}" NO_DEFAULT_PATH)
+  endif()
 endfunction()
 
 # out: "2.13.0" from the header that has it, or "".

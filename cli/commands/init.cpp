@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/launch/program.h"
 #include "accelerate/machine/gpus.h"
 #include "cli/commands/config.h"
 #include "cli/commands/project_files.h"
@@ -64,36 +65,140 @@ std::string minor_version() {
   return version.substr(0, version.rfind('.'));
 }
 
-void write_project(const fs::path& folder, const std::string& name, int num_gpus) {
+struct Template {
+  const char* name;
+  const char* library;
+  const char* test;     // Arguments of a short training.
+  const char* too_low;  // What a training prints that has not learned.
+  const char* what;
+  const char* more;
+};
+
+constexpr Template kTemplates[] = {
+    {.name = "trainer",
+     .library = "Accelerate::transformers",
+     .test = "--data ${CMAKE_CURRENT_SOURCE_DIR}/flowers.csv --num_train_epochs 5 --output_dir "
+             "test_run --save_strategy no --load_best_model_at_end false",
+     .too_low = "eval_accuracy *= *0\\\\.[0-7]",
+     .what = "reads a CSV file, and trains a classifier of its rows with the Trainer",
+     .more =
+         "`build/train --data my.csv --label COLUMN` trains on a file of yours: `COLUMN` holds "
+         "the answer, all columns of numbers are what it is told by.\n`build/train --help` lists "
+         "every argument. `run/model.safetensors` holds the weights; Python's `safetensors` "
+         "reads them."},
+    {.name = "loop",
+     .library = "Accelerate::accelerate",
+     .test = "--epochs 30 --output test_run",
+     .too_low = "test accuracy: 0\\\\.[0-8]",
+     .what = "data, model and the loop",
+     .more = "`build/train --resume` goes on from the checkpoint, on any number of processes that "
+             "divides the batch of 64. `run/model/model.safetensors` holds the weights;\nPython's "
+             "`safetensors` reads them."},
+    {.name = "cv",
+     .library = "Accelerate::accelerate",
+     .test = "--epochs 5 --output test_run",
+     .too_low = "epoch 5, test accuracy: 0\\\\.[0-7]",
+     .what = "images, a convolutional network and the loop",
+     .more = "`build/train --data DIR` trains on images in the files of MNIST and its successors "
+             "(`train-images-idx3-ubyte`, …). `run/model/model.safetensors` holds the weights."},
+};
+
+const Template& template_called(const std::string& name) {
+  const auto found = std::ranges::find(kTemplates, name, &Template::name);
+  if (found != std::end(kTemplates)) return *found;
+  throw ConfigError("--template is '" + name + "'; allowed is one of " +
+                    join(template_names(), ", ") + "." + did_you_mean(name, template_names()));
+}
+
+// Returns the path in the project of a file that belongs to the template; empty if it does not.
+std::string path_in_project(std::string_view path, const Template& chosen) {
+  const auto slash = path.find('/');
+  if (slash == std::string_view::npos) return std::string(path);
+  return path.substr(0, slash) == chosen.name ? std::string(path.substr(slash + 1)) : "";
+}
+
+void write_project(const fs::path& folder, const Template& chosen, int num_gpus) {
+  const std::pair<const char*, std::string> places[] = {
+      {"@NAME@", folder.filename()}, {"@VERSION@", minor_version()}, {"@LIBRARY@", chosen.library},
+      {"@TEST@", chosen.test},       {"@TOO_LOW@", chosen.too_low},  {"@WHAT@", chosen.what},
+      {"@MORE@", chosen.more}};
   for (const auto& [path, content] : project_files()) {
+    const auto name = path_in_project(path, chosen);
+    if (name.empty()) continue;
     std::string text(content);
-    replace_all(text, "@NAME@", name);
-    replace_all(text, "@VERSION@", minor_version());
-    write_file_atomically(real_file_system(), folder / path, text);
+    for (const auto& [place, by] : places) replace_all(text, place, by);
+    write_file_atomically(real_file_system(), folder / name, text);
   }
   save_cluster_config(config_for(num_gpus), folder / "accelerate.yaml");
 }
 
+void remove_project(const fs::path& folder, const Template& chosen) {
+  std::error_code ignored;
+  for (const auto& [path, content] : project_files())
+    if (const auto name = path_in_project(path, chosen); !name.empty())
+      fs::remove(folder / name, ignored);
+}
+
+// Where this command lies, and the package that CMake has to find.
+struct Installation {
+  fs::path program;
+  fs::path prefix;
+  bool has_package = false;  // False in a build folder.
+  bool is_in_path = false;   // Then CMake finds the package by itself.
+};
+
+Installation own_installation() {
+  std::error_code ignored;
+  Installation own;
+  own.program = fs::read_symlink("/proc/self/exe", ignored);
+  own.prefix = own.program.parent_path().parent_path();
+  for (const char* libraries : {"lib", "lib64"})
+    own.has_package |= fs::exists(own.prefix / libraries / "cmake/Accelerate", ignored);
+  for (const auto& entry : fs::directory_iterator(own.prefix / "lib", ignored))  // lib/x86_64-…
+    own.has_package |= fs::exists(entry.path() / "cmake/Accelerate", ignored);
+  own.is_in_path = fs::equivalent(find_in_path("accelerate"), own.program, ignored);
+  return own;
+}
+
+std::string next_commands(const fs::path& folder) {
+  const Installation own = own_installation();
+  const std::string prefix = own.has_package ? own.prefix.string() : "PREFIX";
+  const std::string place =
+      own.has_package && own.is_in_path ? "" : " -DCMAKE_PREFIX_PATH=" + shell_word(prefix);
+  const std::string program = own.is_in_path ? "accelerate" : shell_word(own.program.string());
+  std::string text = "  cd " + shell_word(folder.string()) + "\n  cmake -B build" + place +
+                     " && cmake --build build\n  " + program +
+                     " launch --config_file accelerate.yaml build/train\n";
+  if (!own.has_package)
+    text +=
+        "This command lies in no installed package: `cmake --install BUILD --prefix PREFIX` "
+        "makes one.\n";
+  return text;
+}
+
 }  // namespace
 
+std::vector<std::string> template_names() {
+  std::vector<std::string> names;
+  for (const Template& one : kTemplates) names.emplace_back(one.name);
+  return names;
+}
+
 int run_init(const InitOptions& options, std::ostream& out) {
+  const Template& chosen = template_called(options.template_name);
   if (options.folder.empty()) check_name("");
   fs::path folder = fs::absolute(options.folder).lexically_normal();  // "." gets a name, too.
   if (!folder.has_filename()) folder = folder.parent_path();
-  const std::string name = folder.filename().string();
-  check_name(name);
+  check_name(folder.filename().string());
   check_folder(folder);
   real_file_system().create_directories(folder);
   try {
-    write_project(folder, name, options.num_gpus);
+    write_project(folder, chosen, options.num_gpus);
   } catch (const std::exception&) {  // Half a project would block the next try.
-    std::error_code ignored;
-    for (const auto& [path, content] : project_files()) fs::remove(folder / path, ignored);
+    remove_project(folder, chosen);
     throw;
   }
-  out << "A project in " << folder.string() << ". Next:\n  cd " << shell_word(folder.string())
-      << "\n  cmake -B build -G Ninja && cmake --build build\n"
-         "  accelerate launch --config_file accelerate.yaml build/train\n";
+  out << "A project in " << folder.string() << ". Next:\n" << next_commands(folder);
   return 0;
 }
 
@@ -103,8 +208,13 @@ void setup_init(CLI::App& app, int& exit_code) {
   command->add_option("NAME", options->folder, "The project's folder, by whose name it is called")
       ->required()
       ->type_name("");
+  command
+      ->add_option("--template", options->template_name,
+                   "What it trains: trainer (a CSV file, with the Trainer), loop (a loop of its "
+                   "own), cv (images) [loop]")
+      ->type_name("NAME");
   command->footer(
-      "It has a training loop, its CMakeLists.txt, a configuration, a test, a README\n"
+      "It has a training, its CMakeLists.txt, a configuration, a test, a README\n"
       "and a .gitignore.");
   command->callback([options, &exit_code] {
     options->num_gpus = gpu_count();

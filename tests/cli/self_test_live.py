@@ -121,6 +121,15 @@ class SelfTest(unittest.TestCase):
         self.assertEqual(sorted(path.name for path in folder.iterdir()),
                          [".gitignore", "CMakeLists.txt", "README.md", "accelerate.yaml", "train.cpp"])
         self.assertIn("project(my-project", (folder / "CMakeLists.txt").read_text())
+        self.assertIn("This command lies in no installed package", shown)
+        for template, more in (("trainer", ["flowers.csv"]), ("loop", []), ("cv", [])):
+            written = self.folder / template
+            self.accelerate("init", written, "--template", template)
+            self.assertEqual(sorted(path.name for path in written.iterdir()),
+                             sorted([".gitignore", "CMakeLists.txt", "README.md", "accelerate.yaml", "train.cpp"] + more))
+            for path in written.iterdir():
+                self.assertNotRegex(path.read_text(), "@[A-Z_]+@", path)
+        self.assertIn("Did you mean 'trainer'?", self.accelerate("init", self.folder / "x", "--template", "triner", code=2))
         self.assertIn("holds something already", self.accelerate("init", folder, code=2))
         (self.folder / "begun" / ".git").mkdir(parents=True)
         self.accelerate("init", self.folder / "begun")

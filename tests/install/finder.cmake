@@ -33,6 +33,13 @@ file(CHMOD "${WORK}/python" PERMISSIONS OWNER_READ OWNER_EXECUTE)
 step(${configure} "${WORK}/d" "-DLibTorch_PYTHON=${WORK}/python")
 expect_found(good)
 
+# The last resort is one: it counts where nothing else is found, and only while it is there.
+step(${configure} "${WORK}/j" "-DLibTorch_LAST_RESORT=${WORK}/good")
+expect_found(good)
+step(${configure} "${WORK}/k" "-DLibTorch_LAST_RESORT=${WORK}/good" "-DCMAKE_PREFIX_PATH=${WORK}/older")
+expect_found(older)
+failing_step("LibTorch was not found" ${configure} "${WORK}/l" "-DLibTorch_LAST_RESORT=${WORK}/empty")
+
 failing_step("LibTorch was not found;scripts/setup;TORCH_INSTALL_PREFIX;${pinned}" ${configure} "${WORK}/e")
 failing_step("LibTorch 2.9.0 in ${WORK}/too_old is not supported;2.11;${pinned}"
              ${configure} "${WORK}/f" "-DTORCH_INSTALL_PREFIX=${WORK}/too_old")

@@ -36,11 +36,22 @@ foreach(file man/man1/accelerate-launch.1 bash-completion/completions/accelerate
   endif()
 endforeach()
 
+# What messages name is there.
+foreach(file docs/config_keys.md examples/README.md examples/fsdp/fsdp.yaml)
+  if(NOT EXISTS "${WORK}/prefix/share/doc/Accelerate/${file}")
+    message(FATAL_ERROR "share/doc/Accelerate/${file} was not installed")
+  endif()
+endforeach()
+
 # A new project from the installed package builds, trains and passes its own test.
 if(NOT SANITIZE)
   step("${WORK}/prefix/${BINDIR}/accelerate" init "${WORK}/fresh")
-  step("${CMAKE_COMMAND}" -G Ninja -S "${WORK}/fresh" -B "${WORK}/fresh/build" "-DCMAKE_PREFIX_PATH=${WORK}/prefix"
-       "-DTORCH_INSTALL_PREFIX=${LIBTORCH}")
+  if(NOT output MATCHES "cmake -B build -DCMAKE_PREFIX_PATH=${WORK}/prefix && cmake --build build\n *${WORK}/prefix/${BINDIR}/accelerate launch")
+    message(FATAL_ERROR "commands that find neither the package nor the program: ${output}")
+  endif()
+  # Without a Python that has LibTorch the package knows the one that it was built with.
+  step("${CMAKE_COMMAND}" -S "${WORK}/fresh" -B "${WORK}/fresh/build" "-DCMAKE_PREFIX_PATH=${WORK}/prefix"
+       -DLibTorch_PYTHON=/bin/false)
   step("${CMAKE_COMMAND}" --build "${WORK}/fresh/build")
   step("${CMAKE_CTEST_COMMAND}" --test-dir "${WORK}/fresh/build" --output-on-failure)
   step("${WORK}/prefix/${BINDIR}/accelerate" launch --config_file "${WORK}/fresh/accelerate.yaml" "${WORK}/fresh/build/train"
