@@ -65,9 +65,9 @@ class Communicator {
   [[nodiscard]] virtual std::chrono::milliseconds timeout() const = 0;
 
   /// `tensor`, any shape, becomes the reduction over all ranks, in place. [collective]
-  /// Mean divides after the sum; integers round toward zero. Throws UsageError for an operation
-  /// that the dtype does not have: min, max and product of complex numbers, and bitwise operations
-  /// on anything but integers and bool.
+  /// Mean divides after the sum. Throws UsageError for an operation that the dtype does not have:
+  /// mean of integers and bool, min, max and product of complex numbers, and bitwise operations on
+  /// anything but integers and bool.
   [[nodiscard]] virtual Work all_reduce(at::Tensor tensor, ReduceOp op) = 0;
   /// The `tensor` of rank `source` overwrites the `tensor` of every other rank. [collective]
   [[nodiscard]] virtual Work broadcast(at::Tensor tensor, int source) = 0;

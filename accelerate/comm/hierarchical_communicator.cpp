@@ -191,6 +191,7 @@ class HierarchicalCommunicator final : public Communicator {
  private:
   // Stages a mean as a sum, because the collectives over both levels divide it.
   [[nodiscard]] detail::Staged stage(const at::Tensor& tensor, ReduceOp op) const {
+    detail::check_reduction(tensor, op);
     return detail::stage_for_reduction(tensor, op == ReduceOp::mean ? ReduceOp::sum : op, size());
   }
 

@@ -20,13 +20,6 @@ using std::int64_t;
 // Up to this size every leader receives all sums and adds them up: one round trip instead of two.
 constexpr int64_t kSmallBytes = 16 * 1024;
 
-// 16-bit sums and products are rounded only once, at the end.
-at::ScalarType accumulation_type(at::ScalarType dtype, ReduceOp op) {
-  const bool narrow = dtype == at::kHalf || dtype == at::kBFloat16;
-  const bool rounds = op == ReduceOp::sum || op == ReduceOp::mean || op == ReduceOp::product;
-  return narrow && rounds ? at::kFloat : dtype;
-}
-
 // Returns the operation for the level inside. A mean is a sum there, divided at the end by the
 // number of all ranks.
 ReduceOp undivided(ReduceOp op) {
@@ -143,7 +136,7 @@ class AllReduce {
     Slot& s = slots_[k];
     if (levels_.layout.leads()) {
       levels_.between.wait(s.gathered);
-      if (op_ == ReduceOp::mean) divide(s.sum, levels_.layout.size());
+      if (op_ == ReduceOp::mean) s.sum.div_(levels_.layout.size());
       if (!s.sum.is_same(s.result)) s.result.copy_(s.sum);
     }
     s.shared = levels_.inside([&](Communicator& inside) { return inside.broadcast(s.result, 0); });
@@ -213,7 +206,7 @@ class ReduceScatter {
     if (levels_.layout.leads()) {
       levels_.between.wait(s.exchanged);
       const at::Tensor total = fold(s.from_hosts, op_);
-      if (op_ == ReduceOp::mean) divide(total, levels_.layout.size());
+      if (op_ == ReduceOp::mean) total.div_(levels_.layout.size());
       s.own = total.to(output_.scalar_type());
       const auto ranks = levels_.layout.members(levels_.layout.host()).size();
       for (std::size_t i = 0; i < ranks; ++i) parts.push_back(s.own[static_cast<int64_t>(i)]);

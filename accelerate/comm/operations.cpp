@@ -7,7 +7,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <functional>
+#include <sstream>
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/staging.h"
@@ -94,6 +97,44 @@ void check_defined(const Tensors& tensors, const char* operation) {
   }
 }
 
+bool is_whole(double number) {
+  return std::trunc(number) == number && std::abs(number) < 0x1p63;
+}
+
+// Integers are multiplied by whole numbers only: anything else would lose the fraction in silence.
+void check_scale(const at::Tensor& tensor, double scale) {
+  const auto dtype = tensor.scalar_type();
+  if (scale == 1.0 || !at::isIntegralType(dtype, /*includeBool=*/true)) return;
+  if (dtype != at::kBool && is_whole(scale)) return;
+  std::ostringstream text;
+  text << "reduce was given " << describe_tensor(tensor) << " and the scale " << scale << ", but "
+       << (dtype == at::kBool ? "truth values have no scale" : "the result may have fractions")
+       << ". Convert the tensor first, as by to(at::kDouble)"
+       << (dtype == at::kBool ? "" : ", or scale by a whole number");
+  throw UsageError(text.str());
+}
+
+at::Tensor scaled(const at::Tensor& tensor, double scale) {
+  if (scale == 1.0) return tensor;
+  if (!at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) return tensor * scale;
+  return tensor.to(at::kLong) * static_cast<int64_t>(scale);  // A double would round large numbers.
+}
+
+// Without this check LibTorch would cut the fraction off, or say `overflow` in words of its own.
+void check_padding(const Tensors& tensors, double pad_index) {
+  for (const auto& tensor : tensors) {
+    const auto dtype = tensor.scalar_type();
+    if (!at::isIntegralType(dtype, /*includeBool=*/true)) continue;
+    const at::Tensor stored = at::full({}, is_whole(pad_index) ? pad_index : 0.0, at::kDouble);
+    if (stored.to(dtype).to(at::kDouble).item<double>() == pad_index) continue;
+    std::ostringstream text;
+    text << "pad_across_processes was given " << describe_tensor(tensor) << " and the pad_index "
+         << pad_index << ", which this dtype does not hold. Choose a number that it holds, or "
+         << "convert the tensor first";
+    throw UsageError(text.str());
+  }
+}
+
 at::Tensor pad_one(const at::Tensor& tensor, int64_t dim, int64_t size, const PadOptions& options) {
   if (tensor.size(dim) == size) return tensor;
   auto shape = tensor.sizes().vec();
@@ -120,6 +161,50 @@ std::string describe_for_padding(const Tensors& tensors, int64_t dim) {
   return describe_all(open);
 }
 
+// Returns `text`, which lists tensors as "Float[2, 3]", without their dtypes, or else without their
+// sizes; all dimensions stay, as in "Float[#, #]".
+std::string without_dtypes(const std::string& text) {
+  std::string kept;
+  for (const char c : text) {
+    while (c == '[' && !kept.empty() && (std::isalnum(kept.back()) != 0 || kept.back() == '_')) {
+      kept.pop_back();
+    }
+    kept += c;
+  }
+  return kept;
+}
+std::string without_sizes(const std::string& text) {
+  std::string kept;
+  bool inside = false;
+  for (const char c : text) {
+    inside = c == '[' || (inside && c != ']');
+    const bool is_digit = inside && std::isdigit(c) != 0;
+    if (!is_digit || kept.back() != '#') kept += is_digit ? '#' : c;
+  }
+  return kept;
+}
+
+bool are_alike(const std::vector<std::string>& all, std::string (*reading)(const std::string&)) {
+  return std::ranges::all_of(
+      all, [&](const std::string& one) { return reading(one) == reading(all.front()); });
+}
+std::string without_both(const std::string& text) {
+  return without_sizes(without_dtypes(text));
+}
+
+// Returns the cure where one is plain: the ranks' tensors are as many, with as many dimensions.
+std::string cure_of(const std::string& operation, const std::vector<std::string>& all) {
+  if (!are_alike(all, without_both)) return "";
+  std::string cure;
+  if (!are_alike(all, without_sizes)) {
+    cure += "\nTensors of unequal dtype: convert them to one dtype first, as by to(at::kFloat).";
+  }
+  if (operation == "gather" && !are_alike(all, without_dtypes)) {
+    cure += "\nTensors of unequal size: call pad_across_processes first.";
+  }
+  return cure;
+}
+
 }  // namespace
 
 void throw_disagreement(const std::string& operation, const std::vector<std::string>& all) {
@@ -130,8 +215,7 @@ void throw_disagreement(const std::string& operation, const std::vector<std::str
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     text += "\n  rank " + std::to_string(rank) + ": " + around(all[rank], same);
   }
-  if (operation == "gather") text += "\nTensors of unequal size: call pad_across_processes first.";
-  throw CommError(text);
+  throw CommError(text + cure_of(operation, all));
 }
 
 std::vector<std::string> texts_that_differ(Communicator& communicator, const std::string& mine) {
@@ -173,16 +257,20 @@ Tensors reduce(Communicator& communicator, const Tensors& tensors, ReduceOp op, 
   require_agreement(communicator, "reduce(" + std::string(to_string(op)) + ")",
                     describe_all(tensors));
   check_defined(tensors, "reduce");
+  for (const auto& tensor : tensors) {
+    check_reduction(tensor, op);
+    check_scale(tensor, scale);
+  }
   Tensors results;
   std::vector<Work> pending;
   for (const auto& tensor : tensors) {
-    results.push_back(to_cpu(tensor).clone());
+    results.push_back(to_cpu(tensor).to(accumulation_type(tensor.scalar_type(), op),
+                                        /*non_blocking=*/false, /*copy=*/true));
     pending.push_back(communicator.all_reduce(results.back(), op));
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     pending[i].wait();
-    if (scale != 1.0) results[i] = (results[i] * scale).to(tensors[i].scalar_type());
-    results[i] = results[i].to(tensors[i].device());
+    results[i] = scaled(results[i], scale).to(tensors[i].options());
   }
   return results;
 }
@@ -209,6 +297,7 @@ Tensors pad_across_processes(Communicator& communicator, const Tensors& tensors,
   require_agreement(communicator, "pad_across_processes along dim " + std::to_string(options.dim),
                     describe_for_padding(tensors, options.dim));
   check_defined(tensors, "pad_across_processes");
+  check_padding(tensors, options.pad_index);
   const auto count = static_cast<int64_t>(tensors.size());
   at::Tensor sizes = at::zeros({count}, at::kLong);
   for (int64_t i = 0; i < count; ++i) {

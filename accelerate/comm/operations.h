@@ -69,7 +69,10 @@ template <Nested T>
 }
 
 /// Reduces every tensor over the ranks and multiplies the result by `scale`. Shapes and dtypes stay
-/// as they are.
+/// as they are. 8-bit and 16-bit floats are added, divided and scaled in float and rounded once.
+/// Integers wrap around as tensors do. Throws UsageError on all ranks for a mean of integers or bool,
+/// for integers and a `scale` that is not whole, for bool and any scale, and as
+/// Communicator::all_reduce.
 template <Nested T>
 [[nodiscard]] T reduce(Communicator& communicator, T value, ReduceOp op = ReduceOp::mean,
                        double scale = 1.0) {

@@ -1,5 +1,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/staging.h"
 
 namespace accelerate {
 namespace {
@@ -11,13 +12,20 @@ class SingleCommunicator final : public Communicator {
   std::string_view backend() const override { return "single"; }
   std::chrono::milliseconds timeout() const override { return std::chrono::milliseconds::max(); }
 
-  Work all_reduce(at::Tensor, ReduceOp) override { return {}; }
+  Work all_reduce(at::Tensor tensor, ReduceOp op) override {
+    detail::check_reduction(tensor, op);
+    return {};
+  }
   Work broadcast(at::Tensor, int source) override { return only_zero(source); }
   Work all_gather(at::Tensor output, at::Tensor input) override { return copy(output, input); }
-  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp) override {
+  Work reduce_scatter(at::Tensor output, at::Tensor input, ReduceOp op) override {
+    detail::check_reduction(input, op);
     return copy(output, input);
   }
-  Work reduce(at::Tensor, int destination, ReduceOp) override { return only_zero(destination); }
+  Work reduce(at::Tensor tensor, int destination, ReduceOp op) override {
+    detail::check_reduction(tensor, op);
+    return only_zero(destination);
+  }
   Work gather(std::vector<at::Tensor> outputs, at::Tensor input, int destination) override {
     only_zero(destination);
     return copy(outputs.at(0), input);

@@ -6,6 +6,7 @@
 #include <ATen/ops/view_as_real.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include <limits>
 #include <sstream>
 
 #include "accelerate/base/error.h"
@@ -40,29 +41,27 @@ bool is_bitwise(ReduceOp op) {
   return op == ReduceOp::band || op == ReduceOp::bor || op == ReduceOp::bxor;
 }
 
-void check_bitwise(const at::Tensor& tensor, ReduceOp op, c10::DeviceType device) {
-  if (!is_bitwise(op)) return;
-  if (!at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true)) {
-    throw UsageError("reduction '" + std::string(to_string(op)) + "' works on bits, and this is " +
-                     describe_tensor(tensor) +
-                     "; allowed are integers and bool, or one of sum, mean, min, max, product");
-  }
-  if (device != c10::kCPU) {
-    throw UsageError("reduction '" + std::string(to_string(op)) +
-                     "' is unknown to NCCL; allowed are sum, mean, min, max, product, or a tensor "
-                     "on the CPU");
-  }
+[[noreturn]] void throw_no_reduction(const at::Tensor& tensor, ReduceOp op,
+                                     const std::string& why_and_cure) {
+  throw UsageError("reduction '" + std::string(to_string(op)) + "' was given " +
+                   describe_tensor(tensor) + ", but " + why_and_cure);
+}
+
+// Turns the first bit over. So unsigned numbers keep their order when they are read as Long, where
+// the larger half of them would be negative.
+at::Tensor with_first_bit_turned(const at::Tensor& tensor) {
+  return tensor.bitwise_xor(std::numeric_limits<std::int64_t>::min());
+}
+
+bool needs_order_of_unsigned(const at::Tensor& tensor, ReduceOp op) {
+  return tensor.scalar_type() == at::kUInt64 && (op == ReduceOp::min || op == ReduceOp::max);
 }
 
 at::Tensor stage(const at::Tensor& tensor, ReduceOp op) {
   if (gloo_reduces(tensor.scalar_type())) return tensor;
-  if (!tensor.is_complex()) return tensor.to(wider(tensor.scalar_type()));
-  if (op != ReduceOp::sum && op != ReduceOp::mean) {
-    throw UsageError("reduction '" + std::string(to_string(op)) +
-                     "' of complex tensors has no meaning; "
-                     "allowed are sum and mean");
-  }
-  return at::view_as_real(tensor);
+  if (tensor.is_complex()) return at::view_as_real(tensor);
+  const at::Tensor wide = tensor.to(wider(tensor.scalar_type()));
+  return needs_order_of_unsigned(tensor, op) ? with_first_bit_turned(wide) : wide;
 }
 
 }  // namespace
@@ -98,12 +97,31 @@ at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device) {
       at::TensorOptions().dtype(at::kByte).device(tensor.device()));
 }
 
-void divide(at::Tensor tensor, int size) {
-  if (at::isIntegralType(tensor.scalar_type(), /*includeBool=*/false)) {
-    tensor.div_(size, "trunc");
-  } else {
-    tensor.div_(size);
+void check_reduction(const at::Tensor& tensor, ReduceOp op) {
+  const bool is_whole = at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true);
+  if (op == ReduceOp::mean && is_whole) {
+    throw_no_reduction(tensor, op,
+                       "a mean has fractions, which this dtype cannot hold. Convert the tensor "
+                       "first, as by to(at::kDouble), or reduce by ReduceOp::sum");
   }
+  if (is_bitwise(op) && !is_whole) {
+    throw_no_reduction(
+        tensor, op,
+        "it works on the bits of integers and bool. Else allowed are sum, mean, min, "
+        "max and product");
+  }
+  if (tensor.is_complex() && op != ReduceOp::sum && op != ReduceOp::mean) {
+    throw_no_reduction(tensor, op,
+                       "complex numbers have no such reduction; allowed are sum and mean");
+  }
+}
+
+at::ScalarType accumulation_type(at::ScalarType dtype, ReduceOp op) {
+  const bool rounds = op == ReduceOp::sum || op == ReduceOp::mean || op == ReduceOp::product;
+  if (!rounds) return dtype;
+  if (dtype == at::kComplexHalf) return at::kComplexFloat;
+  const bool is_narrow = at::isFloatingType(dtype) && c10::elementSize(dtype) < sizeof(float);
+  return is_narrow ? at::kFloat : dtype;
 }
 
 c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean) {
@@ -131,15 +149,21 @@ c10d::ReduceOp c10d_op(ReduceOp op, bool has_mean) {
 Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
                            c10::DeviceType device) {
   check_communicable(tensor, device);
-  check_bitwise(tensor, op, device);
+  check_reduction(tensor, op);
+  if (is_bitwise(op) && device != c10::kCPU) {
+    throw_no_reduction(tensor, op,
+                       "NCCL has no such reduction; allowed are sum, mean, min, max and product, "
+                       "or a tensor on the CPU");
+  }
   const at::Tensor staged = stage(tensor, op);
   const bool mean = op == ReduceOp::mean && size > 1;
   const bool copied = !staged.is_alias_of(tensor);
   if (!mean && !copied) return {staged, {}};
-  return {staged, [tensor, staged, mean, copied, size] {
+  const bool turned = needs_order_of_unsigned(tensor, op);
+  return {staged, [tensor, staged, mean, copied, turned, size] {
             const at::NoGradGuard no_grad;
-            if (mean) divide(staged, size);
-            if (copied) at::Tensor(tensor).copy_(staged);
+            if (mean) at::Tensor(staged).div_(size);
+            if (copied) at::Tensor(tensor).copy_(turned ? with_first_bit_turned(staged) : staged);
           }};
 }
 

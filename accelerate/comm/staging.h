@@ -25,8 +25,14 @@ void check_communicable(const at::Tensor& tensor, c10::DeviceType device = c10::
 /// dtype. The result keeps the memory alive.
 [[nodiscard]] at::Tensor as_bytes(const at::Tensor& tensor, c10::DeviceType device = c10::kCPU);
 
-/// Divides `tensor` by `size` in place, to make a mean of a sum. Integers round toward zero.
-void divide(at::Tensor tensor, int size);
+/// Throws UsageError unless the dtype of `tensor` has `op`: a mean has fractions, which integers and
+/// bool cannot hold; complex numbers have no order and only sum and mean; bits are in integers and
+/// bool. Every engine asks this, the group of one too, so that an error does not wait for more ranks.
+void check_reduction(const at::Tensor& tensor, ReduceOp op);
+
+/// Returns the dtype in which `op` is computed when results must not depend on the engine: 16-bit and
+/// 8-bit floats would be rounded, or overflow, on the way.
+[[nodiscard]] at::ScalarType accumulation_type(at::ScalarType dtype, ReduceOp op);
 
 /// Returns c10d's name for `op`. A mean is a sum unless the engine `has_mean`; stage_for_reduction
 /// then divides the sum.
@@ -39,8 +45,8 @@ struct Staged {
 
 /// Returns `tensor` in a dtype that Gloo reduces. Bool and the narrow or unsigned integers become a
 /// wider integer, float8 becomes float, and complex numbers become pairs. `size` divides a mean; 1
-/// if the engine divides. Throws UsageError for complex numbers unless `op` is sum or mean, and for
-/// a bitwise `op` unless the tensor holds integers or bool on the CPU.
+/// if the engine divides. Throws UsageError as check_reduction, and for a bitwise `op` unless the
+/// tensor is on the CPU.
 [[nodiscard]] Staged stage_for_reduction(const at::Tensor& tensor, ReduceOp op, int size,
                                          c10::DeviceType device = c10::kCPU);
 

@@ -46,9 +46,11 @@ TEST(Hierarchy, MistakesReadAsOverAFlatGroup) {
            [&] { (void)comm->reduce_scatter(two, torch::empty({6}, at::kInt), ReduceOp::sum); });
     expect("not contiguous",
            [&] { (void)comm->all_reduce(torch::ones({2, 3}).t(), ReduceOp::sum); });
-    expect("no meaning",
+    expect("complex numbers have no such reduction",
            [&] { (void)comm->all_reduce(torch::ones({2}, at::kComplexFloat), ReduceOp::max); });
-    expect("works on bits", [&] { (void)comm->all_reduce(torch::ones({2}), ReduceOp::bor); });
+    expect("works on the bits", [&] { (void)comm->all_reduce(torch::ones({2}), ReduceOp::bor); });
+    expect("a mean has fractions",
+           [&] { (void)comm->all_reduce(torch::ones({2}, at::kInt), ReduceOp::mean); });
     comm->barrier();
   });
 }

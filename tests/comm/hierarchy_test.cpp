@@ -63,7 +63,7 @@ at::Tensor reference(int ranks, int64_t size, at::ScalarType dtype, ReduceOp op)
         break;
     }
   }
-  if (op == ReduceOp::mean) total = whole ? total.div(ranks, "trunc") : total / ranks;
+  if (op == ReduceOp::mean) total = total / ranks;
   const bool as_wide = whole || at::isComplexType(dtype) || dtype == at::kDouble;
   return as_wide ? total.to(dtype) : total.to(at::kFloat).to(dtype);
 }
@@ -77,6 +77,7 @@ std::vector<ReduceOp> operations_for(at::ScalarType dtype) {
   if (at::isComplexType(dtype)) return {ReduceOp::sum, ReduceOp::mean};
   auto operations = kArithmetic;
   if (at::isIntegralType(dtype, true)) {
+    std::erase(operations, ReduceOp::mean);
     operations.insert(operations.end(), kBitwise.begin(), kBitwise.end());
   }
   return operations;

@@ -133,6 +133,7 @@ TEST(OpsDisagree, EveryRankLearnsTheOperationAndAllShapes) {
     const Data ten{{"tensor", first ? torch::zeros({1, 5}) : torch::zeros({1, 2, 5})}};
     const at::Tensor missing = first ? torch::ones({2}) : at::Tensor();
     const auto types = torch::ones({2}, first ? at::kFloat : at::kLong);
+    const auto sizes = torch::ones({first ? 1 : 2});
     const std::vector<at::Tensor> numbers(first ? 1 : 2, torch::ones({1}));
     struct Case {
       std::function<void()> call;
@@ -152,7 +153,10 @@ TEST(OpsDisagree, EveryRankLearnsTheOperationAndAllShapes) {
         {[&] { (void)gather(comm, missing); },
          {"CommError: gather", "Float[2]", "rank 1: gather of an undefined tensor"}},
         {[&] { (void)pad_across_processes(comm, missing); }, {"an undefined tensor"}},
-        {[&] { (void)gather(comm, types); }, {"Float[2]", "Long[2]"}},
+        {[&] { (void)gather(comm, types); },
+         {"Float[2]", "Long[2]\nTensors of unequal dtype: convert them to one dtype first"}},
+        {[&] { (void)gather(comm, sizes); },
+         {"Float[1]", "Float[2]\nTensors of unequal size: call pad_across_processes first"}},
         {[&] { (void)gather(comm, numbers); }, {"rank 1: gather of Float[1], Float[1]"}},
         {[&] { first ? (void)gather(comm, types) : (void)reduce(comm, types); },
          {"rank 0: gather of Float[2]", "rank 1: reduce(mean) of Long[2]"}},
