@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -29,6 +30,7 @@ using detail::GroupDiagnosis;
 using detail::Sentence;
 
 constexpr int kEveryone = -1;
+constexpr const char* kConnecting = "connecting to the other ranks";
 
 class C10dCommunicator final : public Communicator {
  public:
@@ -52,7 +54,7 @@ class C10dCommunicator final : public Communicator {
   }
 
   std::string_view backend() const override { return name_; }
-  std::chrono::milliseconds timeout() const override { return group_.timeout; }
+  std::chrono::milliseconds timeout() const override { return group_.times.timeout; }
 
   at::Tensor empty(at::IntArrayRef sizes, const at::TensorOptions& options) override {
     return group_.traits.empty ? group_.traits.empty(sizes, options)
@@ -177,6 +179,7 @@ class C10dCommunicator final : public Communicator {
     detail::refuse_after_fork("split");
     diagnosis_->throw_if_aborted("split");
     C10dGroup sub = group_;
+    sub.times = group_.times.timeout;
     const std::string name = "group" + std::to_string(splits_++) + "/";
     const auto mine = std::find(ranks.begin(), ranks.end(), rank());
     if (mine == ranks.end()) return nullptr;
@@ -218,6 +221,7 @@ class C10dCommunicator final : public Communicator {
     // Before the group was aborted, some ranks may have counted further than others.
     splits_ = 0;
     collectives_ = 0;
+    group_.times = group_.times.timeout;
     connect();
   }
 
@@ -263,10 +267,10 @@ class C10dCommunicator final : public Communicator {
   }
 
   void connect() {
-    diagnosis_ =
-        std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size, group_.timeout);
+    diagnosis_ = std::make_shared<GroupDiagnosis>(group_.store, group_.rank, group_.size,
+                                                  group_.times.timeout);
     try {
-      diagnosis_->wait_for_everyone_to_join(group_.look);
+      diagnosis_->wait_for_everyone_to_join(group_.times.meeting, group_.look);
     } catch (const std::exception& error) {
       diagnosis_->announce_failure(detail::first_line(error));
       ask_engine();
@@ -278,10 +282,14 @@ class C10dCommunicator final : public Communicator {
     };
     try {
       connection_ = group_.connect(group_, look);
+    } catch (const ConfigError& error) {
+      diagnosis_->announce_failure(error.what());
+      throw;
     } catch (const std::exception& error) {
       diagnosis_->announce_failure(detail::first_line(error));
       if (dynamic_cast<const CommError*>(&error) == nullptr) ask_engine();
-      diagnosis_->throw_failure("connecting to the other ranks", error);
+      if (group_.times.meeting.is_over()) diagnosis_->throw_timeout(kConnecting);
+      diagnosis_->throw_failure(kConnecting, error);
     }
     if (group_.device.is_cpu()) meet();
   }
@@ -290,7 +298,7 @@ class C10dCommunicator final : public Communicator {
   // its peers are still making. An engine of devices connects in its first operation.
   void meet() {
     try {
-      barrier_of_hosts(Sentence("meeting the other ranks"));
+      barrier_of_hosts(Sentence("meeting the other ranks"), group_.times.meeting);
     } catch (const CommError& error) {
       abort(detail::first_line(error));
       let_engine_go();
@@ -308,8 +316,11 @@ class C10dCommunicator final : public Communicator {
     }
   }
 
-  void barrier_of_hosts(const Sentence& what) {
-    pending(run(what, [&] { return connection_.backend->barrier(); }), what, kEveryone, nullptr)
+  void barrier_of_hosts(const Sentence& what, const std::optional<Deadline>& deadline = {}) {
+    auto waiting = waiting_for(kEveryone);
+    waiting.deadline = deadline;
+    Work(std::make_unique<C10dPending>(run(what, [&] { return connection_.backend->barrier(); }),
+                                       what, waiting, diagnosis_))
         .wait();
   }
 
@@ -406,14 +417,15 @@ class C10dCommunicator final : public Communicator {
   // for it ends early, so it gets one long wait.
   Work pending(c10::intrusive_ptr<c10d::Work> work, Sentence what, int peer,
                std::function<void()> then) {
-    const bool is_message = peer != kEveryone;
-    return Work(std::make_unique<C10dPending>(
-                    std::move(work), std::move(what),
-                    C10dPending::Waiting{is_message && !group_.traits.ends_when_aborted,
-                                         group_.traits.knows_who_is_there, !group_.device.is_cpu(),
-                                         is_message ? 0 : ++collectives_, peer},
-                    diagnosis_),
+    return Work(std::make_unique<C10dPending>(std::move(work), std::move(what), waiting_for(peer),
+                                              diagnosis_),
                 std::move(then));
+  }
+
+  C10dPending::Waiting waiting_for(int peer) {
+    const bool is_message = peer != kEveryone;
+    return {is_message && !group_.traits.ends_when_aborted, group_.traits.knows_who_is_there,
+            !group_.device.is_cpu(), is_message ? 0 : ++collectives_, peer};
   }
 
   C10dGroup group_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/deadline.h"
 
 namespace c10d {
 class Backend;
@@ -48,7 +49,7 @@ struct C10dGroup {
   c10::intrusive_ptr<c10d::Store> store;  ///< Shared by exactly the ranks of the group.
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout{std::chrono::minutes(30)};
+  GroupTimes times{std::chrono::minutes(30)};
   c10::Device device = c10::kCPU;  ///< The device of the tensors that the engine takes.
   C10dTraits traits = {};
   /// Connects the ranks of a group; called again for sub-groups. May call `look` while it waits.
@@ -62,20 +63,20 @@ struct C10dGroup {
 
 /// Makes a Gloo group over `store`; peers connect to `address` of this machine. [collective]
 [[nodiscard]] std::shared_ptr<Communicator> make_gloo_communicator(
-    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, const GroupTimes& times,
     const std::string& address = "127.0.0.1");
 
 /// Makes a group over shared memory of this host. `peers` comes from detail::meet_hosts and holds
 /// the processes of all ranks. [collective]
 [[nodiscard]] std::shared_ptr<Communicator> make_shared_memory_communicator(
-    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, const GroupTimes& times,
     std::shared_ptr<detail::LocalPeers> peers);
 
 /// Makes an NCCL group over `store` for tensors on `device`; each rank needs a different device.
 /// wait() orders the device's current stream behind the result and does not block. [collective]
 /// Throws ConfigError when the library was compiled without NCCL.
 [[nodiscard]] std::shared_ptr<Communicator> make_nccl_communicator(
-    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, const GroupTimes& times,
     c10::Device device);
 
 }  // namespace accelerate

@@ -15,36 +15,34 @@
 namespace accelerate {
 
 std::shared_ptr<Communicator> make_nccl_communicator(c10::intrusive_ptr<c10d::Store> store,
-                                                     int rank, int size,
-                                                     std::chrono::milliseconds timeout,
+                                                     int rank, int size, const GroupTimes& times,
                                                      c10::Device device) {
-  C10dGroup group{std::move(store), rank, size, timeout, device};
+  C10dGroup group{std::move(store), rank, size, times, device};
   group.connect = [](const C10dGroup& made, const std::function<void()>&) {
-    return C10dConnection{
-        made.store,
-        detail::make_nccl_backend(made.store, {made.rank, made.size, made.timeout, made.device})};
+    return C10dConnection{made.store,
+                          detail::make_nccl_backend(
+                              made.store, {made.rank, made.size, made.times.timeout, made.device})};
   };
   return make_c10d_communicator(std::move(group));
 }
 
 std::shared_ptr<Communicator> make_gloo_communicator(c10::intrusive_ptr<c10d::Store> store,
-                                                     int rank, int size,
-                                                     std::chrono::milliseconds timeout,
+                                                     int rank, int size, const GroupTimes& times,
                                                      const std::string& address) {
-  C10dGroup group{std::move(store), rank, size, timeout};
+  C10dGroup group{std::move(store), rank, size, times};
   group.traits.scatters_by_all_reduce = true;
-  group.connect = [address](const C10dGroup& made, const std::function<void()>&) {
+  group.connect = [address](const C10dGroup& made, const std::function<void()>& look) {
     return C10dConnection{
         made.store,
-        detail::make_gloo_backend(made.store, {made.rank, made.size, made.timeout, address})};
+        detail::make_gloo_backend(made.store, {made.rank, made.size, made.times, address, look})};
   };
   return make_c10d_communicator(std::move(group));
 }
 
 std::shared_ptr<Communicator> make_shared_memory_communicator(
-    c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::chrono::milliseconds timeout,
+    c10::intrusive_ptr<c10d::Store> store, int rank, int size, const GroupTimes& times,
     std::shared_ptr<detail::LocalPeers> peers) {
-  C10dGroup group{std::move(store), rank, size, timeout};
+  C10dGroup group{std::move(store), rank, size, times};
   group.traits = {.moves_every_dtype = true,
                   .has_mean = true,
                   .ends_when_aborted = true,
@@ -53,7 +51,7 @@ std::shared_ptr<Communicator> make_shared_memory_communicator(
     return detail::empty_for_peers(*peers, sizes, options);
   };
   group.connect = [peers](const C10dGroup& made, const std::function<void()>& look) {
-    const detail::Founding founding{*made.store, made.rank, made.size, made.timeout, look};
+    const detail::Founding founding{*made.store, made.rank, made.size, made.times, look};
     auto shared = std::make_shared<detail::SharedGroup>(founding, peers);
     return C10dConnection{made.store, detail::make_shared_memory_backend(founding, shared), shared};
   };

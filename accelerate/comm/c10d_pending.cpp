@@ -25,7 +25,7 @@ C10dPending::C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Wai
 void C10dPending::wait() {
   if (diagnosis_->aborted()) diagnosis_->throw_if_aborted(what_.text());
   if (waiting_.orders_streams) return order_streams();
-  detail::Waiting waiting([this] { return what_.text(); }, *diagnosis_);
+  detail::Waiting waiting([this] { return what_.text(); }, *diagnosis_, waiting_.deadline);
   while (!finished_within(waiting)) {
     diagnosis_->throw_if_aborted(what_.text());
     report_or_give_up(waiting);

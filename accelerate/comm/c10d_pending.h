@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
@@ -39,6 +40,7 @@ class C10dPending final : public Work::Pending {
     bool orders_streams = false;    ///< The engine's wait() orders streams and does not block.
     std::uint64_t number = 0;       ///< Position among the group's collectives; 0 for a message.
     int peer = -1;  ///< The rank at the other end of a message; -1 for a collective.
+    std::optional<Deadline> deadline = {};  ///< If not the timeout of the group.
   };
 
   C10dPending(c10::intrusive_ptr<c10d::Work> work, Sentence what, Waiting waiting,

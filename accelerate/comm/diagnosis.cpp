@@ -96,9 +96,10 @@ std::string GroupDiagnosis::missing_ranks() {
   return join(missing, ", ");
 }
 
-void GroupDiagnosis::wait_for_everyone_to_join(const std::function<void()>& look) {
+void GroupDiagnosis::wait_for_everyone_to_join(const Deadline& deadline,
+                                               const std::function<void()>& look) {
   const auto keys = keys_of_all("joined");
-  Waiting waiting([] { return "joining the group"; }, *this);
+  Waiting waiting([] { return "joining the group"; }, *this, deadline);
   try {
     store_->set(key("joined", rank_), to_bytes(own_process_card()));
     // Polls instead of waiting: c10d prints a warning when a wait ends early.
@@ -307,7 +308,9 @@ void GroupDiagnosis::throw_timeout(const CallInGroup& call) {
 
 void GroupDiagnosis::throw_timeout(const std::string& what, const std::string& known) {
   // With `known` the store is not asked: its host, rank 0, may be stopped and not answer.
-  throw_late(what, known.empty() ? peer_sentences() : " It waits: " + known + ".");
+  if (!known.empty()) throw_late(what, " It waits: " + known + ".");
+  const std::string of_peers = peer_sentences();
+  throw_late(what, of_peers.empty() ? lost_processes() : of_peers);
 }
 
 void GroupDiagnosis::throw_late(const std::string& what, const std::string& missing) const {
@@ -322,33 +325,35 @@ void GroupDiagnosis::throw_late(const std::string& what, const std::string& miss
                   "larger timeout (InitProcessGroupKwargs).");
 }
 
-Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis)
-    : what_(std::move(what)), diagnosis_(diagnosis) {}
+Waiting::Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis,
+                 const std::optional<Deadline>& deadline)
+    : what_(std::move(what)),
+      diagnosis_(diagnosis),
+      deadline_(deadline.value_or(Deadline(diagnosis.timeout()))),
+      next_report_(deadline_.waited() + kWaitSlice) {}
 
 // The first slice is at most a quarter of the timeout. So this rank says that it waits well before
 // the timeout of its peers.
 std::chrono::milliseconds Waiting::next_slice() const {
   constexpr std::chrono::milliseconds kShortest{1};
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
   const auto longest =
       is_known_to_wait_ ? kWaitSlice : std::min(kWaitSlice, diagnosis_.timeout() / 4);
-  return std::clamp(diagnosis_.timeout() - waited, kShortest, std::max(kShortest, longest));
+  return std::clamp(deadline_.left(), kShortest, std::max(kShortest, longest));
 }
 
 bool Waiting::is_over() const {
-  return Clock::now() - start_ >= diagnosis_.timeout();
+  return deadline_.is_over();
 }
 
 bool Waiting::report_is_due() {
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
-  if (waited >= diagnosis_.timeout()) diagnosis_.throw_timeout(what_());
-  if (waited < next_report_) return false;
+  if (is_over()) diagnosis_.throw_timeout(what_());
+  if (deadline_.waited() < next_report_) return false;
   next_report_ += kWaitSlice;
   return true;
 }
 
 void Waiting::report_or_throw(const std::string& known, const CallInGroup& call) {
-  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start_);
+  const auto waited = deadline_.waited();
   if (is_over() && known.empty()) diagnosis_.throw_timeout(call);
   if (is_over()) diagnosis_.throw_timeout(call.what, known);
   if (!is_known_to_wait_ && known.empty()) diagnosis_.say_waiting(call);

@@ -10,8 +10,11 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "accelerate/comm/deadline.h"
 
 namespace c10d {
 class Store;
@@ -34,8 +37,8 @@ class GroupDiagnosis {
   [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
   /// Waits until all ranks have joined; logs the missing ranks every 5 s. Calls `look` every few ms
-  /// and passes on what it throws. At the timeout throws a CommError that names the missing ranks.
-  void wait_for_everyone_to_join(const std::function<void()>& look = {});
+  /// and passes on what it throws. At the deadline throws a CommError that names the missing ranks.
+  void wait_for_everyone_to_join(const Deadline& deadline, const std::function<void()>& look = {});
 
   /// To be called by every rank before it throws an error that all ranks have found in the store,
   /// each independently. Rank 0 returns when all ranks have called, or after 30 s at most. The
@@ -115,8 +118,10 @@ class GroupDiagnosis {
 /// error at the timeout.
 class Waiting {
  public:
-  /// `what` returns the name of the operation; it is called only for a log line or an error.
-  Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis);
+  /// `what` returns the name of the operation; it is called only for a log line or an error. Waits
+  /// until `deadline`; if none is given, for the timeout of the group.
+  Waiting(std::function<std::string()> what, GroupDiagnosis& diagnosis,
+          const std::optional<Deadline>& deadline = {});
 
   [[nodiscard]] std::chrono::milliseconds next_slice() const;
   /// To be called when a slice is over and the result is not there. Throws CommError at the
@@ -128,11 +133,10 @@ class Waiting {
   [[nodiscard]] bool report_is_due();
 
  private:
-  using Clock = std::chrono::steady_clock;
   std::function<std::string()> what_;
   GroupDiagnosis& diagnosis_;
-  Clock::time_point start_ = Clock::now();
-  std::chrono::milliseconds next_report_{5'000};
+  Deadline deadline_;
+  std::chrono::milliseconds next_report_;
   bool is_known_to_wait_ = false;
 };
 

@@ -1,12 +1,77 @@
 #include "accelerate/comm/gloo.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <vector>
 
 #include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 #include "accelerate/comm/broken_pipes.h"
+#include "accelerate/tensor/compat/quiet_log.h"
 
 namespace accelerate::detail {
 namespace {
+
+// Gloo waits five times its timeout for a peer to connect.
+constexpr int kWaitsOfGloo = 5;
+
+std::chrono::milliseconds timeout_for(const Deadline& meeting) {
+  return meeting.left() / kWaitsOfGloo + std::chrono::milliseconds(1);
+}
+
+// Waits for the peers' addresses until the deadline of the meeting, instead of as long as Gloo says,
+// and looks meanwhile whether a peer has given up. Polls, because c10d prints a warning when a wait
+// ends early.
+class AddressesOfPeers final : public c10d::PrefixStore {
+ public:
+  AddressesOfPeers(const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options)
+      : PrefixStore("gloo", store), meeting_(options.times.meeting), look_(options.look) {}
+
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
+    constexpr std::chrono::milliseconds kPoll{1};
+    while (!check(keys)) {
+      if (meeting_.is_over()) throw CommError("a peer did not say where it listens");
+      if (look_) look_();
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+
+ private:
+  Deadline meeting_;
+  std::function<void()> look_;
+};
+
+bool has_interface(const std::string& name) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return true;  // Gloo will say what is wrong.
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    const bool has_address = one->ifa_addr != nullptr && (one->ifa_addr->sa_family == AF_INET ||
+                                                          one->ifa_addr->sa_family == AF_INET6);
+    if (has_address && name == one->ifa_name) return true;
+  }
+  return false;
+}
+
+std::string interfaces() {
+  std::set<std::string> names;
+  const std::unique_ptr<struct if_nameindex, decltype(&if_freenameindex)> all(if_nameindex(),
+                                                                              &if_freenameindex);
+  for (const auto* one = all.get(); one != nullptr && one->if_index != 0; ++one) {
+    if (has_interface(one->if_name)) names.insert(one->if_name);
+  }
+  return names.empty() ? "none" : join({names.begin(), names.end()}, ", ");
+}
 
 // c10d's destructor waits for operations in flight, up to their timeout. Closing the connections
 // makes the operations fail immediately, on this rank and on the peers.
@@ -28,17 +93,33 @@ class AbortableGloo final : public c10d::ProcessGroupGloo {
 
 }  // namespace
 
+void check_socket_interface() {
+  const auto interface = env("GLOO_SOCKET_IFNAME");
+  if (!interface || has_interface(*interface)) return;
+  throw ConfigError("GLOO_SOCKET_IFNAME is '" + *interface +
+                    "', but this machine has no network interface of that name with an address; it "
+                    "has " +
+                    interfaces() +
+                    ". Without the variable the address is used that leads to rank "
+                    "0's.");
+}
+
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
                                                     const GlooOptions& options) {
   using c10d::ProcessGroupGloo;
-  const WithoutBrokenPipes quiet;
-  auto gloo = ProcessGroupGloo::Options::create(options.timeout);
+  check_socket_interface();
+  const WithoutBrokenPipes no_signals;
+  const compat::QuietLog quiet(compat::QuietLog::Keeps::nothing);
+  const auto addresses = c10::make_intrusive<AddressesOfPeers>(store, options);
+  auto gloo = ProcessGroupGloo::Options::create(timeout_for(options.times.meeting));
   const auto interface = env("GLOO_SOCKET_IFNAME");
   gloo->devices = {interface ? ProcessGroupGloo::createDeviceForInterface(*interface)
                              : ProcessGroupGloo::createDeviceForHostname(options.address)};
   // With two threads a small collective need not wait for a large one that was issued before it.
   gloo->threads = 2;
-  return c10::make_intrusive<AbortableGloo>(store, options.rank, options.size, gloo);
+  auto made = c10::make_intrusive<AbortableGloo>(addresses, options.rank, options.size, gloo);
+  made->setTimeout(options.times.timeout);
+  return made;
 }
 
 }  // namespace accelerate::detail

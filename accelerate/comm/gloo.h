@@ -3,8 +3,10 @@
 
 #include <c10/util/intrusive_ptr.h>
 
-#include <chrono>
+#include <functional>
 #include <string>
+
+#include "accelerate/comm/deadline.h"
 
 namespace c10d {
 class Backend;
@@ -16,12 +18,19 @@ namespace accelerate::detail {
 struct GlooOptions {
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout{};
+  GroupTimes times;
   std::string address;  ///< Local address that peers connect to; it listens on no other.
+  /// Called while the peers' addresses are awaited; throws when a peer will never come.
+  const std::function<void()>& look;
 };
 
-/// Connects to all peers through `store`. [collective] Throws what c10d throws. If
-/// GLOO_SOCKET_IFNAME is set, it names the network interface and `options.address` is not used.
+/// Throws ConfigError if GLOO_SOCKET_IFNAME names no network interface of this machine that has an
+/// address; Gloo would say `ifa != nullptr`.
+void check_socket_interface();
+
+/// Connects to all peers through `store`. [collective] Throws what c10d throws, at
+/// options.times.meeting at the latest unless a peer is stopped more than once, and as
+/// check_socket_interface. If GLOO_SOCKET_IFNAME is set, it names the network interface and `options.address` is not used.
 [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_gloo_backend(
     const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options);
 

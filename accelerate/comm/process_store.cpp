@@ -20,9 +20,9 @@
 #include "accelerate/comm/broken_pipes.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/sealed_store.h"
-#include "accelerate/comm/shared_memory/local_socket.h"
 #include "accelerate/comm/socket.h"
 #include "accelerate/comm/store_connection.h"
+#include "accelerate/tensor/compat/quiet_log.h"
 
 namespace accelerate::detail {
 namespace {
@@ -51,7 +51,8 @@ void report_wait(const RendezvousOptions& options, const std::string& what, mill
 
 c10::intrusive_ptr<c10d::Store> connect(const RendezvousOptions& options,
                                         c10d::TCPStoreOptions store) {
-  const WithoutBrokenPipes quiet;  // The host's thread answers clients that may have left.
+  const WithoutBrokenPipes no_signals;  // The host's thread answers clients that may have left.
+  const compat::QuietLog quiet(compat::QuietLog::Keeps::nothing);
   const GreetingLimit limit(options.master_addr, options.master_port, store.timeout);
   try {
     return c10::make_intrusive<c10d::TCPStore>(options.master_addr, store);
@@ -71,8 +72,9 @@ c10::intrusive_ptr<c10d::Store> connect(const RendezvousOptions& options,
 // One store, and the number of the last meeting on it.
 class ProcessStore {
  public:
-  explicit ProcessStore(const RendezvousOptions& options) : local_address_(options.master_addr) {
-    const Deadline deadline(options.timeout);
+  ProcessStore(const RendezvousOptions& options, const Deadline& deadline)
+      : local_address_(options.master_addr) {
+    require_loopback_is_up(options.master_addr, options.master_port);
     c10d::TCPStoreOptions store;
     store.port = static_cast<std::uint16_t>(options.master_port);
     store.waitWorkers = false;  // we wait ourselves, and report which ranks are missing
@@ -82,11 +84,12 @@ class ProcessStore {
       store.masterListenFd = bind_only(options.master_addr, options.master_port);
     } else {
       local_address_ = wait_until_reachable(
-          options.master_addr, options.master_port, options.timeout,
+          options.master_addr, options.master_port, deadline,
           [&options](milliseconds waited) { report_wait(options, "listen on", waited); });
     }
     store.timeout = std::max(deadline.left(), kLeastGreeting);
     store_ = c10::make_intrusive<SealedStore>(connect(options, store), options.job_token);
+    if (store.isServer) compat::silence_store();
   }
   // In a forked child the connection and the thread behind it belong to the parent.
   ~ProcessStore() {
@@ -97,12 +100,14 @@ class ProcessStore {
 
   [[nodiscard]] bool is_ours() const { return process_ == getpid(); }
 
-  [[nodiscard]] MeetingPlace next_meeting(const RendezvousOptions& options) {
+  [[nodiscard]] MeetingPlace next_meeting(const RendezvousOptions& options,
+                                          const Deadline& deadline) {
     store_->setTimeout(options.timeout);
     notice_lost_host(options.master_addr, options.master_port, options.timeout);
     const std::string attempt = "accelerate.cpp/attempt" + std::to_string(options.restart_count);
     const auto of_attempt = c10::make_intrusive<c10d::PrefixStore>(attempt, store_);
-    last_meeting_ = options.rank == 0 ? begin_meeting(*of_attempt) : await(*of_attempt, options);
+    last_meeting_ =
+        options.rank == 0 ? begin_meeting(*of_attempt) : await(*of_attempt, options, deadline);
     return {
         c10::make_intrusive<c10d::PrefixStore>(kNumber + std::to_string(last_meeting_), of_attempt),
         local_address_};
@@ -116,9 +121,9 @@ class ProcessStore {
     return last_meeting_ + 1;
   }
 
-  [[nodiscard]] int await(c10d::Store& store, const RendezvousOptions& options) const {
+  [[nodiscard]] int await(c10d::Store& store, const RendezvousOptions& options,
+                          const Deadline& deadline) const {
     constexpr milliseconds kPoll{2};
-    const Deadline deadline(options.timeout);
     auto next_report = kWaitSlice;
     for (;; std::this_thread::sleep_for(kPoll)) {
       if (const int number = announced(store); number > last_meeting_) return number;
@@ -156,7 +161,8 @@ class ProcessStore {
 
 // Returns the store of a rank at an address. Opens it without the lock, because a rank waits for
 // the host, which may be another thread of this process.
-std::shared_ptr<ProcessStore> store_for(const RendezvousOptions& options) {
+std::shared_ptr<ProcessStore> store_for(const RendezvousOptions& options,
+                                        const Deadline& deadline) {
   static std::mutex mutex;
   static std::map<std::tuple<std::string, int, int>, std::shared_ptr<ProcessStore>> stores;
   const auto key = std::tuple(options.master_addr, options.master_port, options.rank);
@@ -165,7 +171,7 @@ std::shared_ptr<ProcessStore> store_for(const RendezvousOptions& options) {
     const auto known = stores.find(key);
     if (known != stores.end() && known->second->is_ours()) return known->second;
   }
-  auto opened = std::make_shared<ProcessStore>(options);
+  auto opened = std::make_shared<ProcessStore>(options, deadline);
   const std::lock_guard lock(mutex);
   stores[key] = opened;
   return opened;
@@ -173,9 +179,9 @@ std::shared_ptr<ProcessStore> store_for(const RendezvousOptions& options) {
 
 }  // namespace
 
-MeetingPlace open_meeting(const RendezvousOptions& options) {
+MeetingPlace open_meeting(const RendezvousOptions& options, const Deadline& deadline) {
   try {
-    return store_for(options)->next_meeting(options);
+    return store_for(options, deadline)->next_meeting(options, deadline);
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& error) {

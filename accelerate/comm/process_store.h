@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "accelerate/comm/deadline.h"
 #include "accelerate/config/rendezvous.h"
 
 namespace c10d {
@@ -22,7 +23,7 @@ struct MeetingPlace {
 /// meeting that this rank has not taken part in. [collective] The store stays open until the
 /// process ends, and later meetings of the same rank and address use it again. So a rank that
 /// leaves late does not lose it, and the port is bound only once. Meetings are told apart by their
-/// order, so a rank must open them one after the other. Throws CommError within options.timeout.
-[[nodiscard]] MeetingPlace open_meeting(const RendezvousOptions& options);
+/// order, so a rank must open them one after the other. Throws CommError at the deadline.
+[[nodiscard]] MeetingPlace open_meeting(const RendezvousOptions& options, const Deadline& deadline);
 
 }  // namespace accelerate::detail

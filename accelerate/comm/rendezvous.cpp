@@ -6,6 +6,8 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
+#include "accelerate/comm/deadline.h"
+#include "accelerate/comm/gloo.h"
 #include "accelerate/comm/nccl.h"
 #include "accelerate/comm/process_store.h"
 #include "accelerate/comm/selection.h"
@@ -42,15 +44,17 @@ std::shared_ptr<Communicator> rendezvous(const RendezvousOptions& options,
                                          const EngineOptions& engine) {
   const auto backend = checked_backend(engine);
   if (options.world_size == 1) return single_communicator();
-  const auto meeting = detail::open_meeting(options);
+  if (backend == "gloo") detail::check_socket_interface();
+  const Deadline deadline(options.timeout);
+  const auto meeting = detail::open_meeting(options, deadline);
+  const GroupTimes times(options.timeout, deadline);
   if (backend == "nccl") {
-    return stage_on(make_nccl_communicator(meeting.store, options.rank, options.world_size,
-                                           options.timeout, engine.device),
+    return stage_on(make_nccl_communicator(meeting.store, options.rank, options.world_size, times,
+                                           engine.device),
                     engine.device);
   }
   auto group = detail::connect_on_cpu(
-      meeting.store,
-      {options.rank, options.world_size, options.timeout, meeting.local_address, backend});
+      meeting.store, {options.rank, options.world_size, times, meeting.local_address, backend});
   return engine.device.is_cpu() ? group : stage_on(std::move(group), c10::kCPU);
 }
 

@@ -74,14 +74,14 @@ SealedStore::Bytes SealedStore::compareSet(const std::string& key, const Bytes& 
 }
 
 SealedStore::Bytes SealedStore::get(const std::string& key) {
-  return opened(key, store_->get(key));
+  return opened(key, quietly()->get(key));
 }
 
 SealedStore::Bytes SealedStore::replace(
     const std::string& key, const std::function<std::optional<Bytes>(const Bytes&)>& change) {
   for (;;) {
     const bool is_there = quietly()->check({key});
-    const Bytes before = is_there ? store_->get(key) : Bytes();
+    const Bytes before = is_there ? quietly()->get(key) : Bytes();
     Bytes now = is_there ? opened(key, before) : Bytes();
     auto desired = change(now);
     if (!desired) return now;
@@ -139,9 +139,9 @@ void SealedStore::append(const std::string& key, const Bytes& value) {
 std::vector<SealedStore::Bytes> SealedStore::multiGet(const std::vector<std::string>& keys) {
   std::vector<Bytes> values;
   if (store_->hasExtendedApi()) {  // one round trip for all of them
-    values = store_->multiGet(keys);
+    values = quietly()->multiGet(keys);
   } else {
-    for (const auto& key : keys) values.push_back(store_->get(key));
+    for (const auto& key : keys) values.push_back(quietly()->get(key));
   }
   for (std::size_t i = 0; i < keys.size(); ++i) values.at(i) = opened(keys[i], values.at(i));
   return values;

@@ -57,10 +57,10 @@ class SealedStore final : public c10d::Store {
   using Bytes = std::vector<std::uint8_t>;
 
   // The store for one call that returns at once, during which LibTorch does not log what the call
-  // throws as well. A call that waits for a value goes to store_ itself.
+  // throws as well. Of these only NCCL's get() waits, when a group begins.
   struct QuietCall {
     c10d::Store* store;
-    compat::QuietLog quiet = {};
+    compat::QuietLog quiet{};
     c10d::Store* operator->() const { return store; }
   };
   [[nodiscard]] QuietCall quietly() const { return {store_.get()}; }

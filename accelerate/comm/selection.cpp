@@ -26,7 +26,7 @@ StorePtr part_of(const StorePtr& store, const char* name) {
 // To be called on every rank, for a reason that every rank has found.
 [[noreturn]] void refuse_on_all_ranks(const StorePtr& store, const SelectionOptions& options,
                                       const std::string& reason) {
-  GroupDiagnosis(store, options.rank, options.size, options.timeout).let_all_find_out();
+  GroupDiagnosis(store, options.rank, options.size, options.times.timeout).let_all_find_out();
   throw ConfigError("ACCELERATE_COMM asks for " + reason);
 }
 
@@ -43,7 +43,8 @@ void require_equal_wishes(const StorePtr& store, const SelectionOptions& options
   const auto key = [](int rank) { return "wish/" + std::to_string(rank); };
   const std::string mine = options.wish.empty() ? "nothing" : "'" + options.wish + "'";
   store->set(key(options.rank), std::vector<std::uint8_t>(mine.begin(), mine.end()));
-  GroupDiagnosis(store, options.rank, options.size, options.timeout).wait_for_everyone_to_join();
+  GroupDiagnosis(store, options.rank, options.size, options.times.timeout)
+      .wait_for_everyone_to_join(options.times.meeting);
   const auto first = wish_in(store->get(key(0)), 0);
   for (int rank = 1; rank < options.size; ++rank) {
     const auto theirs = wish_in(store->get(key(rank)), rank);
@@ -93,15 +94,17 @@ std::shared_ptr<Communicator> connect_hosts(const StorePtr& store, const Selecti
   Hierarchy parts;
   parts.host_of = hosts.host_of;
   parts.flat = make_gloo_communicator(part_of(store, "flat"), options.rank, options.size,
-                                      options.timeout, options.address);
+                                      options.times, options.address);
   parts.inside = here.size() == 1
                      ? single_communicator()
                      : make_shared_memory_communicator(
                            part_of(store, ("inside/" + std::to_string(host)).c_str()), place,
-                           static_cast<int>(here.size()), options.timeout, hosts.peers);
+                           static_cast<int>(here.size()), options.times, hosts.peers);
   if (place == 0) {
+    const Deadline meeting_of_leaders(of_leaders(options.times.meeting.left()));
     parts.between = make_gloo_communicator(part_of(store, "between"), host, count_hosts(hosts),
-                                           of_leaders(options.timeout), options.address);
+                                           {of_leaders(options.times.timeout), meeting_of_leaders},
+                                           options.address);
   }
   return make_hierarchical_communicator(std::move(parts));
 }
@@ -126,14 +129,14 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
                                              const SelectionOptions& options) {
   const auto log = get_logger("accelerate.comm");
   const auto connect_gloo = [&] {
-    return make_gloo_communicator(store, options.rank, options.size, options.timeout,
+    return make_gloo_communicator(store, options.rank, options.size, options.times,
                                   options.address);
   };
   const auto choice = part_of(store, "selection");
   require_equal_wishes(choice, options);
   if (options.wish == "gloo") return connect_gloo();
   const Hosts hosts =
-      meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.timeout);
+      meet_hosts(part_of(store, "hosts"), options.rank, options.size, options.times);
   if (!hosts.why_not.empty()) {
     refuse_if_wished(choice, options, hosts.why_not);
     if (options.rank == 0) {  // All ranks have found the same.
@@ -145,7 +148,7 @@ std::shared_ptr<Communicator> connect_on_cpu(const StorePtr& store,
   const int count = count_hosts(hosts);
   if (count == 1) {
     log.info(std::to_string(options.size) + " ranks talk through shared memory");
-    return make_shared_memory_communicator(store, options.rank, options.size, options.timeout,
+    return make_shared_memory_communicator(store, options.rank, options.size, options.times,
                                            hosts.peers);
   }
   if (count == options.size) {

@@ -3,11 +3,11 @@
 
 #include <c10/util/intrusive_ptr.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/deadline.h"
 
 namespace c10d {
 class Store;
@@ -16,9 +16,9 @@ class Store;
 namespace accelerate::detail {
 
 struct SelectionOptions {
-  int rank = 0;
-  int size = 1;
-  std::chrono::milliseconds timeout{};
+  int rank;
+  int size;
+  GroupTimes times;
   std::string address;  ///< Local address that peers on other hosts connect to.
   /// "gloo" or "shared_memory"; empty: chosen automatically. Must be the same on all ranks.
   std::string wish;

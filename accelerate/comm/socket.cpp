@@ -1,7 +1,10 @@
 #include "accelerate/comm/socket.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -21,7 +24,6 @@
 namespace accelerate::detail {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 class Socket {
@@ -55,6 +57,15 @@ Addresses resolve(const std::string& host, int port) {
                     "' does not resolve to an address: " + gai_strerror(code));
   }
   return {found, &freeaddrinfo};
+}
+
+bool is_loopback(const sockaddr& address) {
+  if (address.sa_family == AF_INET) {
+    const auto number = ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr);
+    return number >> 24 == IN_LOOPBACKNET;
+  }
+  return address.sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
 }
 
 [[noreturn]] void throw_bind_error(const std::string& host, int port, int error) {
@@ -105,6 +116,22 @@ std::optional<std::string> try_connect(const addrinfo& address, std::chrono::mil
 
 }  // namespace
 
+void require_loopback_is_up(const std::string& host, int port) {
+  const Addresses addresses = resolve(host, port);
+  if (!is_loopback(*addresses->ai_addr)) return;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    if ((one->ifa_flags & IFF_LOOPBACK) != 0 && (one->ifa_flags & IFF_UP) != 0) return;
+  }
+  throw CommError(
+      "MASTER_ADDR '" + host +
+      "' is the loopback of this machine, whose interface is down: no rank would reach "
+      "another. Bring it up (`ip link set lo up`), or set MASTER_ADDR to another address "
+      "of this machine.");
+}
+
 int bind_only(const std::string& host, int port) {
   const Addresses addresses = resolve(host, port);
   int error = 0;
@@ -123,31 +150,26 @@ int bind_only(const std::string& host, int port) {
   throw_bind_error(host, port, error);
 }
 
-std::string wait_until_reachable(const std::string& host, int port,
-                                 std::chrono::milliseconds timeout,
+std::string wait_until_reachable(const std::string& host, int port, const Deadline& deadline,
                                  const std::function<void(std::chrono::milliseconds)>& report) {
   constexpr std::chrono::milliseconds kRetry{20};
-  const auto start = Clock::now();
   auto next_report = kWaitSlice;
   for (;;) {
     const Addresses addresses = resolve(host, port);
     for (const addrinfo* address = addresses.get(); address != nullptr;
          address = address->ai_next) {
-      const auto left =
-          timeout - std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-      const auto limit =
-          std::clamp(left, std::chrono::milliseconds(1), std::chrono::milliseconds(1000));
+      const auto limit = std::clamp(deadline.left(), std::chrono::milliseconds(1),
+                                    std::chrono::milliseconds(1000));
       if (auto local = try_connect(*address, limit)) return *local;
     }
-    const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
-    if (waited >= timeout) {
+    if (deadline.is_over()) {
       throw CommError("nobody listened on " + endpoint(host, port) + " within the timeout of " +
-                      format_duration(timeout) +
+                      format_duration(deadline.timeout()) +
                       ". Has rank 0 started, is MASTER_ADDR its machine's "
                       "address, and does a firewall let MASTER_PORT through?");
     }
-    if (waited >= next_report) {
-      report(waited);
+    if (deadline.waited() >= next_report) {
+      report(deadline.waited());
       next_report += kWaitSlice;
     }
     std::this_thread::sleep_for(kRetry);

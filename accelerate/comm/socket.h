@@ -5,7 +5,13 @@
 #include <functional>
 #include <string>
 
+#include "accelerate/comm/deadline.h"
+
 namespace accelerate::detail {
+
+/// Throws CommError if `host` is a loopback address and the loopback interface is down, as in a new
+/// network namespace: connections would fail until the timeout.
+void require_loopback_is_up(const std::string& host, int port);
 
 /// Returns a TCP socket that listens on `host`:`port` and nothing else; the caller owns the file
 /// descriptor. Throws CommError if the name does not resolve, the port is taken, or the address is
@@ -15,8 +21,7 @@ namespace accelerate::detail {
 /// Waits until somebody listens on `host`:`port`, and calls `report(waited)` every 5 s. Returns the
 /// local address of the connection. Throws CommError at the timeout, or immediately if the name
 /// does not resolve.
-std::string wait_until_reachable(const std::string& host, int port,
-                                 std::chrono::milliseconds timeout,
+std::string wait_until_reachable(const std::string& host, int port, const Deadline& deadline,
                                  const std::function<void(std::chrono::milliseconds)>& report);
 
 }  // namespace accelerate::detail

@@ -41,7 +41,7 @@ std::string said_of(const std::string& reason, const std::string& card) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   store->set("accelerate/joined/1", std::vector<std::uint8_t>(card.begin(), card.end()));
   GroupDiagnosis diagnosis(store, 0, 2, 1s);
-  diagnosis.wait_for_everyone_to_join();
+  diagnosis.wait_for_everyone_to_join(Deadline(5s));
   return testing::message_of<CommError>(
       [&] { diagnosis.throw_failure("all_reduce", std::runtime_error(reason)); });
 }
@@ -73,8 +73,8 @@ TEST(GroupDiagnosis, NamesTheProcessThatHasDied) {
 TEST(GroupDiagnosis, ShowsInWhatElseAPeerWaits) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   GroupDiagnosis host(store, 0, 2, 1s), peer(store, 1, 2, 1s);
-  auto joined = std::async(std::launch::async, [&] { peer.wait_for_everyone_to_join(); });
-  host.wait_for_everyone_to_join();
+  auto joined = std::async(std::launch::async, [&] { peer.wait_for_everyone_to_join(Deadline(5s)); });
+  host.wait_for_everyone_to_join(Deadline(5s));
   joined.get();
   const auto said = [&](const CallInGroup& theirs) {
     peer.say_waiting(theirs);

@@ -57,15 +57,18 @@ RANK_MAIN(meet_beside_one_that_vanishes) {
   const auto comm = rendezvous(options);
   for (int i = 0; comm->rank() == 1 && i < 40; ++i) ask_and_vanish(options.master_port);
   comm->barrier();
+  if (comm->rank() == 0) TORCH_WARN("kept");
   std::cout << "alive";
   comm->barrier();
   return 0;
 }
 
-TEST(HostileStore, AClientThatVanishesRaisesNoSignalThatWouldEndTheHost) {
+TEST(HostileStore, AClientThatVanishesNeitherEndsTheHostNorFillsItsLog) {
   for (const auto& rank : run_processes(2, "meet_beside_one_that_vanishes")) {
     EXPECT_EQ(rank.exit_code, 0) << rank.err;
     EXPECT_EQ(rank.out, "alive");
+    EXPECT_EQ(rank.err.find("TCPStore"), std::string::npos) << rank.err.substr(0, 2'000);
+    EXPECT_EQ(rank.err.find("kept") != std::string::npos, rank.rank == 0) << rank.err;
   }
 }
 

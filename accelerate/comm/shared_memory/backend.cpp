@@ -286,7 +286,7 @@ class SharedMemoryBackend final : public c10d::Backend {
 c10::intrusive_ptr<c10d::Backend> make_shared_memory_backend(const Founding& founding,
                                                              std::shared_ptr<SharedGroup> group) {
   return c10::make_intrusive<SharedMemoryBackend>(std::move(group), founding.rank, founding.size,
-                                                  founding.timeout);
+                                                  founding.times.timeout);
 }
 
 at::Tensor empty_for_peers(LocalPeers& peers, at::IntArrayRef sizes,

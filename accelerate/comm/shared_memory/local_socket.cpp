@@ -77,15 +77,6 @@ void detach(msghdr& message, std::vector<Descriptor>& descriptors) {
 
 }  // namespace
 
-std::chrono::milliseconds Deadline::waited() const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
-                                                               start_);
-}
-
-std::chrono::milliseconds Deadline::left() const {
-  return std::max(timeout_ - waited(), std::chrono::milliseconds(0));
-}
-
 std::string random_name() {
   if (auto digits = random_digits()) return *digits;
   throw CommError("the system gives no random bits (getrandom)");

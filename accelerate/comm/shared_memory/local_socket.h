@@ -12,23 +12,9 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/comm/deadline.h"
 
 namespace accelerate::detail {
-
-/// The time limit of a step with several waits. Starts at construction.
-class Deadline {
- public:
-  explicit Deadline(std::chrono::milliseconds timeout) : timeout_(timeout) {}
-  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
-  [[nodiscard]] std::chrono::milliseconds waited() const;
-  /// Never negative.
-  [[nodiscard]] std::chrono::milliseconds left() const;
-  [[nodiscard]] bool is_over() const { return left().count() == 0; }
-
- private:
-  std::chrono::milliseconds timeout_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 /// Returns 128 random bits as 32 hexadecimal digits, from the system's generator. Throws CommError.
 [[nodiscard]] std::string random_name();

@@ -240,10 +240,9 @@ std::vector<int> number_hosts(const std::vector<HostVerdict>& verdicts) {
 }  // namespace
 
 Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                 std::chrono::milliseconds timeout) {
+                 const GroupTimes& times) {
   refuse_after_fork("meeting the ranks of this host");
-  const Deadline deadline(timeout);
-  HostNotes notes(store, rank, size, deadline);
+  HostNotes notes(store, rank, size, times.meeting);
   Offer offer = make_offer(size);
   const auto cards = notes.exchange(offer.card);
   if (auto reason = reason_in(cards); !reason.empty()) return {{}, nullptr, std::move(reason)};

@@ -87,13 +87,14 @@ struct Hosts {
 ///
 /// If any rank cannot take part (no memory, too few descriptors, another user, another version),
 /// all ranks get the same `why_not` and an empty `host_of`, so that no rank uses shared memory.
-/// Throws CommError, with the ranks that did not come within `timeout`, or when the store fails;
+/// Throws CommError, with the ranks that did not come before the
+/// meeting's deadline, or when the store fails;
 /// UsageError in a forked process. `store` must not have been used for this before.
 ///
 /// Cost: two exchanges through the store, and on each host one message from every rank to the
 /// lowest rank and one or more back: a few ms. Leaves no thread, socket or key that anybody waits
 /// for.
 [[nodiscard]] Hosts meet_hosts(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                               std::chrono::milliseconds timeout);
+                               const GroupTimes& times);
 
 }  // namespace accelerate::detail

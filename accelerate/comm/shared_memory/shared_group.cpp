@@ -66,13 +66,12 @@ void require_presence(const Founding& founding, const LocalPeers& peers) {
 // Waits for the note of `rank` and returns it. Throws CommError when some rank will never come.
 std::vector<std::uint8_t> get(const Founding& founding, const LocalPeers& peers, int rank) {
   const std::string key = mine_key(rank);
-  const auto end = Clock::now() + founding.timeout;
   for (int polls = 1; !founding.store.check({key}); ++polls) {
     std::this_thread::sleep_for(kPoll);
     if (polls % kPollsBetweenLooks == 0) require_presence(founding, peers);
-    if (Clock::now() < end) continue;
+    if (!founding.times.meeting.is_over()) continue;
     throw CommError("rank " + std::to_string(rank) + " did not say where its memory is within " +
-                    std::to_string(founding.timeout.count()) + " ms");
+                    std::to_string(founding.times.timeout.count()) + " ms");
   }
   return founding.store.get(key);
 }
@@ -235,11 +234,10 @@ SharedGroup::SharedGroup(const Founding& founding, std::shared_ptr<LocalPeers> p
 void SharedGroup::wait_for_all(const Founding& founding) {
   const auto barrier = std::make_shared<Operation>(
       Call{}, kNobody, [](const std::vector<std::byte*>&) { return staged_barrier(); }, nullptr);
-  const auto end = Clock::now() + founding.timeout;
   engine_->start(barrier);
   while (const auto awaited = engine_->wait(*barrier, kSlice)) {
     if (founding.look) founding.look();
-    if (Clock::now() >= end) throw CommError(engine_->describe_awaited(*awaited));
+    if (founding.times.meeting.is_over()) throw CommError(engine_->describe_awaited(*awaited));
   }
 }
 

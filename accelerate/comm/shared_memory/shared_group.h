@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "accelerate/comm/deadline.h"
 #include "accelerate/comm/shared_memory/engine.h"
 #include "accelerate/comm/shared_memory/peers.h"
 
@@ -22,7 +23,7 @@ struct Founding {
   c10d::Store& store;
   int rank = 0;
   int size = 1;
-  std::chrono::milliseconds timeout{};
+  GroupTimes times;
   /// Called now and then while ranks are awaited; throws when a rank will never come. May be empty.
   const std::function<void()>& look;
 };

@@ -1,20 +1,24 @@
 #include "accelerate/tensor/compat/quiet_log.h"
 
+#include <c10/util/Exception.h>
 #include <c10/util/Logging.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <typeinfo>
+#include <utility>
 
 namespace accelerate::compat {
 namespace {
 
-constexpr int kErrors = 2;  // GLOG's number of the level.
+constexpr int kWarnings = 1, kErrors = 2, kFatal = 3;  // GLOG's numbers of the levels.
 
 struct LogScopes {
   std::mutex mutex;
   int open = 0;
   int level_before = 0;
+  int least_level = 0;  // Of silence_store().
 };
 
 LogScopes& log_scopes() {
@@ -27,22 +31,51 @@ bool user_has_decided() {
   return decided;
 }
 
+// Logs a thread's own warnings whatever the level.
+class OwnWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    const std::lock_guard lock(log_scopes().mutex);
+    const int level = std::exchange(FLAGS_caffe2_log_level, kWarnings);
+    WarningHandler::process(warning);
+    FLAGS_caffe2_log_level = level;
+  }
+};
+
 }  // namespace
 
-QuietLog::QuietLog() {
+void silence_store() {
+  if (user_has_decided()) return;
+  static OwnWarnings own_warnings;
+  LogScopes& scopes = log_scopes();
+  {
+    const std::lock_guard lock(scopes.mutex);
+    scopes.least_level = kErrors;
+    FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors);
+  }
+  // A handler of the user's stays.
+  const auto& present = *c10::WarningUtils::get_warning_handler();
+  if (typeid(present) == typeid(c10::WarningHandler)) {
+    c10::WarningUtils::set_warning_handler(&own_warnings);
+  }
+}
+
+QuietLog::QuietLog(Keeps keeps) {
   if (user_has_decided()) return;
   LogScopes& scopes = log_scopes();
   const std::lock_guard lock(scopes.mutex);
-  if (scopes.open++ > 0) return;
-  scopes.level_before = FLAGS_caffe2_log_level;
-  FLAGS_caffe2_log_level = std::max(scopes.level_before, kErrors);
+  if (scopes.open++ == 0) scopes.level_before = FLAGS_caffe2_log_level;
+  const int level = keeps == Keeps::errors ? kErrors : kFatal;
+  FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, level);
 }
 
 QuietLog::~QuietLog() {
   if (user_has_decided()) return;
   LogScopes& scopes = log_scopes();
   const std::lock_guard lock(scopes.mutex);
-  if (--scopes.open == 0) FLAGS_caffe2_log_level = scopes.level_before;
+  if (--scopes.open == 0) {
+    FLAGS_caffe2_log_level = std::max(scopes.level_before, scopes.least_level);
+  }
 }
 
 }  // namespace accelerate::compat
