@@ -17,7 +17,7 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr std::size_t kMostHeaders = 256;
+constexpr std::size_t kMostHeaders = 256, kMostHeaderBytes = 128U << 10;
 constexpr std::int64_t kMostSecondsToWait = 600;
 constexpr long kLeastBytesPerSecond = 1000;  // A server that sends less keeps a client for days.
 constexpr long kBufferBytes = 512L << 10;    // The default, 16 KiB, makes too many system calls.
@@ -38,6 +38,7 @@ struct Exchange {
   HttpResponse response;
   Descriptor file;
   std::uint64_t read_bytes = 0;  // Bytes of HttpRequest::file that were read.
+  std::size_t header_bytes = 0;  // Of interim answers, too.
   CURL* handle = nullptr;
   std::exception_ptr failure;  // What a callback threw.
 };
@@ -97,6 +98,9 @@ void take_line(HttpResponse& response, std::string_view line) {
 std::size_t take_header(char* data, std::size_t, std::size_t size, void* target) {
   Exchange& exchange = *static_cast<Exchange*>(target);
   return guarded(exchange, 0, [&] {
+    exchange.header_bytes += size;
+    if (exchange.header_bytes > kMostHeaderBytes)
+      throw LastingNetworkError("the headers of the answer are longer than 128 KiB");
     take_line(exchange.response, {data, size});
     return size;
   });

@@ -170,6 +170,7 @@ ROWS = {
     "a range that was not asked for": ([(STORE, 1, {"status": 206, "headers": {"Content-Range": "bytes 5-9/1048576"}, "body": "01234"})], ONCE, {}, OK),
     "a range of another file": ([(STORE, 9, {"status": 206, "headers": {"Content-Range": "bytes 0-4/99"}, "body": "01234"})], ONCE, {}, ("NetworkError", "not all of the 1048576 bytes")),
     "shorter than promised": ([(STORE, 9, {"status": 200, "body": "x"})], ONCE, {}, ("NetworkError", "not all of the 1048576 bytes")),
+    "headers without end": ([("HEAD", 9, {"status": 200, "headers": {f"X-{i}": "a" * 60_000 for i in range(4)}})], RETRIES, {}, ("NetworkError", "headers of the answer are longer")),
     "no content": ([(STORE, 9, {"status": 204})], RETRIES, {}, ("NetworkError", "answered 204")),
     "a byte now and then": ([(STORE, 9, {"trickle_s": 0.1})], ONCE, {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}, ("NetworkError", "cannot fetch 'model.safetensors'")),
     "a list a byte now and then": ([("tree", 9, {"trickle_s": 0.1})], ONCE | {"call": "snapshot_download"}, {"HF_HUB_DOWNLOAD_TIMEOUT": "1"}, ("NetworkError", "hub cannot be asked")),

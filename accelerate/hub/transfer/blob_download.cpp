@@ -212,7 +212,7 @@ void Part::check_whole() {
       "the content has the checksum " + found + "; promised was " + source_.etag +
       (promised_ ? ". Somebody between here and the hub changed it"
                  : ". The server does not say how long the content is, so it may be cut after " +
-                       size_text(size_)));
+                       size_text(size_) + ". Try again, or check the proxy"));
 }
 
 void Part::put_at(const fs::path& blob) {
