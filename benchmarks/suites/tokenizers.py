@@ -1,8 +1,10 @@
 """Encoding texts with tokenizers of real models: WordPiece of all-MiniLM-L6-v2 (30,522 words), byte-level BPE of Anthropic
-(65,000) and of DeepSeek (128,000), whose pattern cuts a text in three passes.
+(65,000) and of DeepSeek (128,000), whose pattern cuts a text in three passes; of SentencePiece, where nothing cuts a text, BPE
+with a fallback to bytes of Mistral (32,768) and Unigram of Jamba (262,144), whose words may hold blanks.
 
 - **English**: 10 MB of paragraphs of the dictionary GCIDE, with its quotations; 100 bytes a text. **Nine languages**: 17 MB
-  of sayings in English, German, Spanish, Italian, Polish, Czech, Russian, Chinese and Portuguese, 180 bytes a text.
+  of sayings in English, German, Spanish, Italian, Polish, Czech, Russian, Chinese and Portuguese, 180 bytes a text. **One letter**:
+  one text of a million times "a".
   Each text comes once, so that no memory of whole texts can help.
 - Milliseconds a megabyte: 50 ms/MB are 20 MB/s. What tokenizer.json says of truncation and padding is left out. Both sides
   report the number of their tokens, and a difference ends the run.
@@ -14,7 +16,8 @@
   with every text. Its encodings stay in memory together, about 90 bytes a token, and to get that memory from the system
   takes about as long as the second core saves.
 - **Opening** is the time of `from_file`, as part of a program's first second.
-- tools/fetch_models.py fetches the tokenizers, benchmarks/collect_texts.py the texts, into .cache/tokenizers.
+- tools/fetch_models.py fetches the tokenizers, benchmarks/write_tokenizers.py makes a tokenizer.json of those of SentencePiece,
+  benchmarks/collect_texts.py collects the texts, into .cache/tokenizers.
 """
 import os
 import subprocess
@@ -27,23 +30,26 @@ PROGRAMS = ("tokenize_text",)
 PACKAGES = ("tokenizers",)
 ROUNDS = 5
 DATA = FOLDER.parent / ".cache" / "tokenizers"
-MODELS = {"minilm": "WordPiece of MiniLM", "anthropic": "BPE of Anthropic", "deepseek": "BPE of DeepSeek"}
-TEXTS = {"english": "English", "languages": "nine languages"}
+FETCHED = ("minilm", "anthropic", "deepseek", "mistral_v3", "jamba_j2")
+MODELS = {"minilm": "WordPiece of MiniLM", "anthropic": "BPE of Anthropic", "deepseek": "BPE of DeepSeek",
+          "mistral_bpe": "BPE of Mistral", "jamba_unigram": "Unigram of Jamba"}
+TEXTS = {"english": "English", "languages": "nine languages", "letter": "one letter"}
 KINDS = {"full": "whole encodings", "ids": "ids alone", "batches": "batches of 1,000 on all cores",
          "batch": "all at once on all cores"}
-TARGET = Both(Times(10), AtMost(50))
+TARGETS = dict.fromkeys(MODELS, Both(Times(10), AtMost(50))) | dict.fromkeys(["mistral_bpe", "jamba_unigram"], Times(8))
 
 
 def prepare(setting, say):
     """Fetches tokenizers and texts; quick when they are there."""
-    for script, *words in ([FOLDER.parent / "tools" / "fetch_models.py", DATA, *MODELS],
-                           [FOLDER / "collect_texts.py", DATA]):
+    for script, *words in ([FOLDER.parent / "tools" / "fetch_models.py", DATA, *FETCHED],
+                           [FOLDER / "write_tokenizers.py", DATA], [FOLDER / "collect_texts.py", DATA]):
         say(f"preparing by {script.name}")
         # With the caller's environment: pip and apt may need its proxies.
         asked = subprocess.run([setting.venv / "bin" / "python", script, *words], stdin=subprocess.DEVNULL,
                                capture_output=True, text=True, env=os.environ, check=False)
         if asked.returncode != 0:
             raise BenchmarkError(asked.stderr.strip() or f"{script.name} ended with {asked.returncode}")
+    (DATA / "letter.txt").write_bytes(b"a" * 1_000_000 + b"\0")
 
 
 def reports(setting, model, text, kind):
@@ -68,7 +74,7 @@ def encoding_row(setting, say, model, text, kind):
     samples = compared(setting, say, model, text, kind)
     per_megabyte = {side: Summary.of(report["encode_seconds"] * 1e9 / report["bytes"] for report in of_side)
                     for side, of_side in samples.items()}
-    target = TARGET if (kind, text) == ("full", "english") else None
+    target = TARGETS[model] if (kind, text) == ("full", "english") else None
     return Row(f"{MODELS[model]}, {TEXTS[text]}, {KINDS[kind]}", "ms/MB", per_megabyte["ours"], per_megabyte["theirs"], target)
 
 

@@ -16,6 +16,7 @@ namespace {
 
 struct Caches : Scratch {
   WordCache texts, bytes;
+  std::vector<Symbol> symbols;
 };
 
 class Bpe : public Model {
@@ -49,19 +50,25 @@ class Bpe : public Model {
       out.push_back({*id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
-    WordCache& cache = static_cast<Caches&>(scratch).texts;
-    const auto merge_word = [this](std::string_view word, auto& to) {
-      merge(symbols_of(word), to);
+    auto& [cache, of_bytes, symbols] = static_cast<Caches&>(scratch);
+    const auto merge_word = [&](std::string_view word, auto& to) {
+      read_symbols(word, symbols);
+      merge(symbols, to);
       return true;
     };
     if (piece.size() <= WordCache::kLongest || !has_cuts_)
       return cache.look_up(piece, out, merge_word);
     // As in the original, what has no token does not count in the places of tokens behind it.
     std::uint32_t done = 0;
-    for (std::size_t begin = 0, end = 0; begin < piece.size(); begin = end) {
-      end = cuts_.end_of_part(piece, begin);
+    std::size_t end = cuts_.end_of_part(piece, 0);
+    auto next = cache.expect(piece.substr(0, end));
+    while (!next.word.empty()) {
+      const auto part = next;
+      const std::size_t begin = end;
+      if (begin < piece.size()) end = cuts_.end_of_part(piece, begin);
+      next = cache.expect(piece.substr(begin, end - begin));
       const std::size_t first = out.size();
-      cache.look_up(piece.substr(begin, end - begin), out, merge_word);
+      cache.look_up(part, out, merge_word);
       for (std::size_t i = first; i < out.size(); ++i) {
         out[i].begin += done;
         out[i].end += done;
@@ -79,11 +86,14 @@ class Bpe : public Model {
       out.push_back({*id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
-    static_cast<Caches&>(scratch).bytes.look_up(piece, out,
-                                                [this](std::string_view word, auto& to) {
-                                                  merge(symbols_of_bytes(word), to);
-                                                  return true;
-                                                });
+    auto& [texts, cache, symbols] = static_cast<Caches&>(scratch);
+    cache.look_up(piece, out, [&](std::string_view word, auto& to) {
+      symbols.clear();
+      for (const char byte : word)
+        symbols.push_back({letters_[static_cast<unsigned char>(byte)], 1});
+      merge(symbols, to);
+      return true;
+    });
   }
 
  private:
@@ -166,19 +176,11 @@ class Bpe : public Model {
     return id;
   }
 
-  [[nodiscard]] std::vector<Symbol> symbols_of_bytes(std::string_view word) const {
-    std::vector<Symbol> symbols;
-    symbols.reserve(word.size());
-    for (const char byte : word) symbols.push_back({letters_[static_cast<unsigned char>(byte)], 1});
-    return symbols;
-  }
-
   // An unknown character is held back, so that the next one can be fused with it. As in the
   // original, the bytes of a character that falls back to bytes overtake it, and unknown characters
   // vanish when no unknown token is named.
-  [[nodiscard]] std::vector<Symbol> symbols_of(std::string_view word) const {
-    std::vector<Symbol> symbols;
-    symbols.reserve(word.size());
+  void read_symbols(std::string_view word, std::vector<Symbol>& symbols) const {
+    symbols.clear();
     std::string buffer;
     std::optional<Symbol> unknown;
     const auto flush = [&] {
@@ -203,7 +205,6 @@ class Bpe : public Model {
       }
     }
     flush();
-    return symbols;
   }
 
   // Returns a character as the vocabulary spells it; `buffer` holds it if it is spelled differently.
@@ -234,7 +235,7 @@ class Bpe : public Model {
     refuse_unknown(text, "its unknown token '" + unknown_text_ + "' is not in the vocabulary");
   }
 
-  void merge(std::vector<Symbol> symbols, std::vector<PieceToken>& out) const {
+  void merge(std::vector<Symbol>& symbols, std::vector<PieceToken>& out) const {
     merges_.apply(symbols);
     std::uint32_t begin = 0;
     for (const auto [id, bytes] : symbols) {

@@ -93,6 +93,7 @@ class LongWord {
 }  // namespace
 
 void Merges::reserve(std::size_t merges) {
+  pairs_.reserve(merges);
   grow(64 - std::countr_zero(std::bit_ceil(2 * std::max<std::size_t>(merges, 8))));
 }
 
@@ -100,16 +101,17 @@ void Merges::grow(int shift) {
   const auto before = std::exchange(slots_, std::vector<Slot>(std::size_t{1} << (64 - shift)));
   shift_ = shift;
   for (const Slot& slot : before) {
-    if (slot.key != kFree) slots_[slot_of(slot.key)] = slot;
+    if (slot.rank != kNoId) slots_[slot_of(pairs_[slot.rank].left, pairs_[slot.rank].right)] = slot;
   }
 }
 
 void Merges::add(std::uint32_t left, std::uint32_t right, Merge merge) {
   if (2 * (used_ + 1) > slots_.size()) grow(shift_ - 1);
-  const std::uint64_t key = std::uint64_t{left} << 32 | right;
-  Slot& slot = slots_[slot_of(key)];
-  if (slot.key == kFree) ++used_;
-  slot = {key, merge};
+  Slot& slot = slots_[slot_of(left, right)];
+  if (slot.rank == kNoId) ++used_;
+  slot = {check_of(hash_of(left, right)), merge.rank};
+  if (merge.rank >= pairs_.size()) pairs_.resize(std::size_t{merge.rank} + 1);
+  pairs_[merge.rank] = {left, right, merge.id};
 }
 
 void Merges::apply(std::vector<Symbol>& symbols) const {

@@ -4,24 +4,10 @@
 
 namespace accelerate::detail {
 
-void PrefixTree::build(const WordTable& table) {
-  *this = PrefixTree();
-  for (std::size_t i = 0; i < table.size(); ++i) add(table.word(i), table.id(i));
-}
-
 void PrefixTree::add(std::string_view word, std::uint32_t id) {
   std::uint32_t node = 0;
   for (const char byte : word) node = make_child(node, static_cast<unsigned char>(byte));
   if (node != 0) ids_[node] = id;
-}
-
-void PrefixTree::remove(std::string_view word) {
-  std::uint32_t node = 0;
-  for (const char byte : word) {
-    node = child(node, static_cast<unsigned char>(byte));
-    if (node == kNoId) return;
-  }
-  ids_[node] = kNoId;
 }
 
 std::uint32_t PrefixTree::make_child(std::uint32_t node, unsigned char byte) {

@@ -5,12 +5,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "accelerate/tokenizers/models/blank_cuts.h"
-#include "accelerate/tokenizers/models/prefix_tree.h"
 #include "accelerate/tokenizers/models/scores.h"
 #include "accelerate/tokenizers/models/word_cache.h"
+#include "accelerate/tokenizers/models/word_trie.h"
 #include "accelerate/tokenizers/unicode/code_points.h"
 
 namespace accelerate::detail {
@@ -20,7 +21,8 @@ namespace {
 struct Step {
   double score = 0;
   std::uint32_t id = 0;
-  std::int64_t begin = -1;  // -1: not reached
+  std::uint32_t begin = kNotReached;
+  static constexpr std::uint32_t kNotReached = kNoId;
 };
 
 struct Memory : Scratch {
@@ -49,7 +51,7 @@ class Unigram : public Model {
                   std::to_string(scores_.size()) + " tokens");
     }
     if (json.boolean("byte_fallback", false)) find_bytes();
-    tree_.build(vocabulary_.words());
+    trie_.emplace(vocabulary_.words());
     if (const auto unmatched = json.find("unmatched")) forget(*unmatched);
     find_cuts();
   }
@@ -96,11 +98,14 @@ class Unigram : public Model {
   void forget(const JsonView& ids) {
     is_unmatched_.resize(scores_.size());
     ids.each([&](const JsonView& id) {
-      const auto word = vocabulary_.word_of(id.id());
-      if (!word) ids.refuse("holds " + std::to_string(id.id()) + ", which is the id of no token");
-      tree_.remove(*word);
+      if (id.id() >= scores_.size())
+        ids.refuse("holds " + std::to_string(id.id()) + ", which is the id of no token");
       is_unmatched_[id.id()] = true;
     });
+  }
+
+  [[nodiscard]] bool is_unmatched(std::uint32_t id) const {
+    return !is_unmatched_.empty() && is_unmatched_[id];
   }
 
   void find_bytes() {
@@ -160,7 +165,7 @@ class Unigram : public Model {
     tokens.clear();
     for (std::size_t end = text.size(); end > 0;) {
       const Step& step = steps[end];
-      const auto begin = static_cast<std::uint32_t>(step.begin);
+      const std::uint32_t begin = step.begin;
       if (step.id == unknown_ && !tokens.empty() && tokens.back().id == unknown_) {
         tokens.back().begin = begin;
       } else {
@@ -180,13 +185,14 @@ class Unigram : public Model {
     bool has_single = false, is_close = false;
     const auto reach = [&](std::size_t end, std::uint32_t id, double score) {
       Step& step = steps[end];
-      if (step.begin >= 0) {
+      if (step.begin != Step::kNotReached) {
         is_close = is_close || std::abs(score - step.score) < kClose;
         if (score <= step.score) return;
       }
-      step = {score, id, static_cast<std::int64_t>(at)};
+      step = {score, id, static_cast<std::uint32_t>(at)};
     };
-    tree_.each_prefix(text.substr(at), [&](std::size_t bytes, std::uint32_t id) {
+    trie_->each_prefix(text.substr(at), [&](std::size_t bytes, std::uint32_t id) {
+      if (is_unmatched(id)) return;
       reach(at + bytes, id, scores_[id] + here);
       has_single = has_single || bytes == width;
     });
@@ -201,7 +207,7 @@ class Unigram : public Model {
     if (token.id != unknown_) return out.push_back(token);
     const auto part = text.substr(token.begin, token.end - token.begin);
     token.id = vocabulary_.find(part);
-    if (token.id != kNoId && !is_unmatched_.empty() && is_unmatched_[token.id]) token.id = kNoId;
+    if (token.id != kNoId && is_unmatched(token.id)) token.id = kNoId;
     const auto is_token = [&](char byte) {
       return bytes_[static_cast<unsigned char>(byte)] != kNoId;
     };
@@ -222,7 +228,7 @@ class Unigram : public Model {
   std::vector<bool> is_unmatched_;  // By id; empty if texts match every token.
   std::array<std::uint32_t, 256> bytes_{};
   BlankCuts cuts_;
-  PrefixTree tree_;
+  std::optional<WordTrie> trie_;
 };
 
 }  // namespace

@@ -25,9 +25,28 @@ class WordCache : public Scratch {
   /// which appends them, and remembers them unless it returns false.
   template <typename Tokenize>
   void look_up(std::string_view word, std::vector<PieceToken>& out, const Tokenize& tokenize) {
-    if (word.size() > kLongest || word.empty()) return void(tokenize(word, out));
+    look_up(expect(word), out, tokenize);
+  }
+
+  /// A word that is looked up soon.
+  struct Expected {
+    std::string_view word;
+    std::size_t place;
+  };
+  /// Asks for the memory of the word's place, which is rarely near.
+  [[nodiscard]] Expected expect(std::string_view word) {
+    if (word.size() > kLongest || word.empty()) return {word, kPlaces};
     if (places_.empty()) places_.resize(kPlaces);
-    Place& place = places_[WordTable::hash_of(word) % kPlaces];
+    const std::size_t place = WordTable::hash_of(word) % kPlaces;
+    __builtin_prefetch(&places_[place]);
+    return {word, place};
+  }
+
+  template <typename Tokenize>
+  void look_up(const Expected& expected, std::vector<PieceToken>& out, const Tokenize& tokenize) {
+    const std::string_view word = expected.word;
+    if (expected.place == kPlaces) return void(tokenize(word, out));
+    Place& place = places_[expected.place];
     if (place.bytes == word.size() &&
         std::memcmp(place.word.data(), word.data(), word.size()) == 0) {
       for (std::size_t i = 0; i < place.count; ++i) {

@@ -1,6 +1,7 @@
 // SentencePiece's map of characters: a double array that finds what is replaced, and the
 // replacements.
 // Source: the Rust crate spm_precompiled, sentencepiece/src/normalizer.cc.
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,47 +59,79 @@ class Precompiled : public Normalizer {
     texts_ = bytes.substr(4 + size);
     place_ = map.place();
     if (!is_utf8(texts_)) map.refuse("has a second part that is not UTF-8");
+    find_kept();
   }
 
   // As in the original, a grapheme of up to five bytes is replaced as a whole. If the map knows
   // only its beginning, the rest is lost.
   void apply(AlignedText& text) const override {
     constexpr std::size_t kLongest = 5;
-    std::vector<Change> changes;
-    bool differs = false;
     const std::string_view view = text.view();
+    Changes changes{view, {}, false};
     for (std::size_t begin = 0, end = 0; begin < view.size(); begin = end) {
-      text.check_size(changes.size());
-      end = end_of_grapheme(view, begin);
-      const auto grapheme = view.substr(begin, end - begin);
-      if (grapheme.size() <= kLongest && replace(grapheme, changes)) {
-        differs = true;
+      if (is_left_alone(view, begin)) {
+        changes.keep(static_cast<unsigned char>(view[begin]));
+        end = begin + 1;
         continue;
       }
-      for (std::size_t at = 0; at < grapheme.size();) {
+      text.check_size(changes.all.size());
+      end = end_of_grapheme(view, begin);
+      if (const auto by =
+              end - begin <= kLongest ? find(view.substr(begin, end - begin)) : std::nullopt) {
+        changes.replace(begin, end, *by);
+        continue;
+      }
+      for (std::size_t at = begin; at < end;) {
         const std::size_t first = at;
-        const char32_t c = next_code_point(grapheme, at);
-        if (replace(grapheme.substr(first, at - first), changes)) {
-          differs = true;
-        } else {
-          changes.push_back({c, 0});
-        }
+        const char32_t c = next_code_point(view, at);
+        if (const auto by = find(view.substr(first, at - first)))
+          changes.replace(first, at, *by);
+        else
+          changes.keep(c);
       }
     }
-    if (differs) text.transform(changes);
+    if (changes.differs) text.transform(changes.all);
   }
 
  private:
-  bool replace(std::string_view part, std::vector<Change>& changes) const {
-    const auto by = find(part);
-    if (!by) return false;
-    const std::u32string text = to_utf32(*by);
-    const auto before = static_cast<int>(count_code_points(part));
-    const auto after = static_cast<int>(text.size());
-    for (int i = 0; i < after; ++i)
-      changes.push_back({text[static_cast<std::size_t>(i)], i < before ? 0 : 1});
-    if (after < before && !changes.empty()) changes.back().change -= before - after;
-    return true;
+  // Changes of a text, of which nothing is stored up to the first replacement.
+  struct Changes {
+    std::string_view view;
+    std::vector<Change> all;
+    bool differs = false;
+
+    void keep(char32_t c) {
+      if (differs) all.push_back({c, 0});
+    }
+
+    void replace(std::size_t begin, std::size_t end, std::string_view by) {
+      if (!differs) {
+        all.reserve(view.size());
+        for (std::size_t at = 0; at < begin;) all.push_back({next_code_point(view, at), 0});
+        differs = true;
+      }
+      const auto before = static_cast<int>(count_code_points(view.substr(begin, end - begin)));
+      int after = 0;
+      for (std::size_t at = 0; at < by.size(); ++after)
+        all.push_back({next_code_point(by, at), after < before ? 0 : 1});
+      if (after < before && !all.empty()) all.back().change -= before - after;
+    }
+  };
+
+  // Whether a character of ASCII is a grapheme by itself, and the map does not know it.
+  [[nodiscard]] bool is_left_alone(std::string_view view, std::size_t at) const {
+    const auto byte = static_cast<unsigned char>(view[at]);
+    const bool is_alone = at + 1 == view.size() || static_cast<unsigned char>(view[at + 1]) < 0x80;
+    return byte < kept_.size() && kept_[byte] && is_alone;
+  }
+
+  // Finds the bytes that begin no key. CR may be of one grapheme with LF.
+  void find_kept() {
+    for (unsigned byte = 0; byte < kept_.size(); ++byte) {
+      const std::size_t at = units_.empty() ? 0 : units_[0].offset() ^ byte;
+      kept_[byte] = byte != '\r' && (units_.empty() || byte == 0 ||
+                                     (at < units_.size() && units_[at].label() != byte));
+    }
   }
 
   // Returns the replacement of the shortest beginning of `part` that the map knows.
@@ -135,6 +168,7 @@ class Precompiled : public Normalizer {
   }
 
   std::vector<Unit> units_;
+  std::array<bool, 128> kept_{};
   std::string texts_, place_;
 };
 

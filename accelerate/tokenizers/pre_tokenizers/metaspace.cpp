@@ -1,8 +1,8 @@
 // SentencePiece's pre-tokenizer: blanks become a visible letter that words begin with.
+#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "accelerate/tokenizers/pre_tokenizers/behavior.h"
 #include "accelerate/tokenizers/pre_tokenizers/piece_writer.h"
 #include "accelerate/tokenizers/text/metaspace_options.h"
 
@@ -17,8 +17,8 @@ class Metaspace : public PreTokenizer {
     replace_blanks(pieces);
     if (!options_.splits) return;
     std::vector<Span> cut;
-    for (const Span& range : pieces.ranges)
-      append_pieces(parts_of(pieces, range), Behavior::merged_with_next, cut);
+    cut.reserve(pieces.ranges.size());
+    for (const Span& range : pieces.ranges) cut_before_letters(pieces, range, cut);
     pieces.ranges = std::move(cut);
   }
 
@@ -31,9 +31,12 @@ class Metaspace : public PreTokenizer {
       writer.begin_piece();
       if (prepends(pieces, range) && piece[0] != ' ' && !piece.starts_with(letter))
         writer.put(letter, range.begin);
-      for (std::size_t at = 0; at < piece.size(); ++at) {
-        writer.put(piece[at] == ' ' ? std::string_view(letter) : piece.substr(at, 1),
-                   range.begin + at);
+      for (std::size_t at = 0; at < piece.size();) {
+        const std::size_t blank = std::min(piece.find(' ', at), piece.size());
+        writer.keep({range.begin + static_cast<std::uint32_t>(at),
+                     range.begin + static_cast<std::uint32_t>(blank)});
+        if (blank < piece.size()) writer.put(letter, range.begin + blank);
+        at = blank + 1;
       }
       writer.end_piece();
     }
@@ -47,22 +50,15 @@ class Metaspace : public PreTokenizer {
     return options_.prepend == PrependScheme::always;
   }
 
-  [[nodiscard]] std::vector<CutPart> parts_of(const Pieces& pieces, const Span& range) const {
-    std::vector<CutPart> parts;
+  void cut_before_letters(const Pieces& pieces, const Span& range, std::vector<Span>& cut) const {
     const std::string_view piece = pieces.view(range);
-    const auto bytes = static_cast<std::uint32_t>(options_.replacement.size());
-    std::uint32_t done = 0;
-    const auto add = [&](std::uint32_t end, bool is_delimiter) {
-      if (end > done) parts.push_back({{range.begin + done, range.begin + end}, is_delimiter});
-      done = end;
-    };
-    for (std::size_t at = piece.find(options_.replacement); at != std::string_view::npos;
-         at = piece.find(options_.replacement, at + bytes)) {
-      add(static_cast<std::uint32_t>(at), false);
-      add(static_cast<std::uint32_t>(at) + bytes, true);
+    std::size_t begin = 0;
+    while (begin < piece.size()) {
+      const std::size_t end = std::min(piece.find(options_.replacement, begin + 1), piece.size());
+      cut.push_back({range.begin + static_cast<std::uint32_t>(begin),
+                     range.begin + static_cast<std::uint32_t>(end)});
+      begin = end;
     }
-    add(static_cast<std::uint32_t>(piece.size()), false);
-    return parts;
   }
 
   MetaspaceOptions options_;

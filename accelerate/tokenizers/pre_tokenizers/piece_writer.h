@@ -13,13 +13,23 @@ namespace accelerate::detail {
 /// Collects the new text piece by piece; finish() puts it in the place of the old text.
 class PieceWriter {
  public:
-  explicit PieceWriter(Pieces& pieces) : pieces_(pieces), before_(pieces.text.origins()) {}
+  explicit PieceWriter(Pieces& pieces) : pieces_(pieces), before_(pieces.text.take_origins()) {
+    const std::size_t likely = before_.size() + before_.size() / 2;
+    text_.reserve(likely);
+    origins_.reserve(likely);
+    ranges_.reserve(pieces.ranges.size());
+  }
 
   void begin_piece() { begin_ = static_cast<std::uint32_t>(text_.size()); }
   /// Appends `content`, which comes from byte `at` of the old text.
   void put(std::string_view content, std::size_t at) {
     text_.append(content);
     origins_.insert(origins_.end(), content.size(), before_[at]);
+  }
+  /// Appends a part of the old text.
+  void keep(const Span& range) {
+    text_.append(pieces_.view(range));
+    origins_.insert(origins_.end(), before_.begin() + range.begin, before_.begin() + range.end);
   }
   void end_piece() {
     const auto end = static_cast<std::uint32_t>(text_.size());

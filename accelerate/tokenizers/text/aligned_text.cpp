@@ -1,5 +1,6 @@
 #include "accelerate/tokenizers/text/aligned_text.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -26,17 +27,30 @@ Span AlignedText::origin(std::size_t begin, std::size_t end) const {
   return {first_byte_ + narrow(begin), first_byte_ + narrow(end)};
 }
 
-std::vector<Span> AlignedText::origins() const {
-  if (!stands()) return origins_;
-  std::vector<Span> origins;
-  origins.reserve(view_.size());
+void AlignedText::append_origins(std::vector<Span>& to) const {
+  if (!stands()) {
+    to.insert(to.end(), origins_.begin(), origins_.end());
+    return;
+  }
+  const std::size_t size = to.size();
+  to.resize(size + view_.size());
+  Span* place = to.data() + size;
   for (std::size_t at = 0; at < view_.size();) {
     const std::size_t width = width_of(view_[at]);
     const std::uint32_t begin = first_byte_ + narrow(at);
-    origins.insert(origins.end(), width, Span{begin, begin + narrow(width)});
+    for (std::size_t i = 0; i < width; ++i) *place++ = {begin, begin + narrow(width)};
     at += width;
   }
+}
+
+std::vector<Span> AlignedText::origins() const {
+  std::vector<Span> origins;
+  append_origins(origins);
   return origins;
+}
+
+std::vector<Span> AlignedText::take_origins() {
+  return stands() ? origins() : std::exchange(origins_, {});
 }
 
 void AlignedText::check_size(std::size_t bytes) const {
@@ -55,7 +69,7 @@ void AlignedText::assign(std::string text, std::vector<Span> origins) {
 }
 
 void AlignedText::transform(const std::vector<Change>& changes, std::size_t removed_first) {
-  const std::vector<Span> before = origins();
+  const std::vector<Span> before = take_origins();
   std::string text;
   std::vector<Span> origins;
   text.reserve(view_.size());
@@ -108,20 +122,26 @@ void AlignedText::map(const std::function<char32_t(char32_t)>& to) {
 
 void AlignedText::replace(const std::vector<Span>& matches, std::string_view content) {
   if (matches.empty()) return;
-  const std::vector<Span> before = origins();
-  std::string text;
-  std::vector<Span> origins;
-  std::size_t done = 0;
+  std::size_t size = view_.size() + matches.size() * content.size();
+  for (const Span& match : matches) size -= match.size();
+  check_size(size);
+  const std::vector<Span> before = take_origins();
+  std::string text(size, '\0');
+  std::vector<Span> origins(size);
+  std::size_t done = 0, at = 0;
   const auto keep_until = [&](std::size_t end) {
-    text.append(view_.substr(done, end - done));
-    origins.insert(origins.end(), before.begin() + static_cast<std::ptrdiff_t>(done),
-                   before.begin() + static_cast<std::ptrdiff_t>(end));
+    std::copy(view_.begin() + narrow(done), view_.begin() + narrow(end), text.begin() + narrow(at));
+    std::copy(before.begin() + narrow(done), before.begin() + narrow(end),
+              origins.begin() + narrow(at));
+    at += end - done;
   };
   for (const Span& match : matches) {
-    check_size(text.size());
     keep_until(match.begin);
-    text.append(content);
-    origins.insert(origins.end(), content.size(), match.end > 0 ? before[match.end - 1] : Span{});
+    const Span origin = match.end > 0 ? before[match.end - 1] : Span{};
+    for (const char byte : content) {
+      text[at] = byte;
+      origins[at++] = origin;
+    }
     done = match.end;
   }
   keep_until(view_.size());
@@ -130,14 +150,16 @@ void AlignedText::replace(const std::vector<Span>& matches, std::string_view con
 
 void AlignedText::prepend(std::string_view content) {
   if (view_.empty() || content.empty()) return;
-  std::vector<Span> origins = this->origins();
-  origins.insert(origins.begin(), content.size(), Span(origins.front()));
+  std::vector<Span> origins;
+  origins.reserve(content.size() + view_.size());
+  origins.assign(content.size(), stands() ? origin(0, 1) : origins_.front());
+  append_origins(origins);
   assign(std::string(content).append(view_), std::move(origins));
 }
 
 void AlignedText::append(std::string_view content) {
   if (view_.empty() || content.empty()) return;
-  std::vector<Span> origins = this->origins();
+  std::vector<Span> origins = take_origins();
   origins.insert(origins.end(), content.size(), Span(origins.back()));
   assign(std::string(view_).append(content), std::move(origins));
 }
@@ -151,7 +173,7 @@ void AlignedText::strip(bool left, bool right) {
     if (!has(previous_code_point(view_, next), kWhiteSpace)) break;
   }
   if (begin == 0 && end == view_.size()) return;
-  const std::vector<Span> before = origins();
+  const std::vector<Span> before = take_origins();
   assign(std::string(view_.substr(begin, end - begin)),
          {before.begin() + static_cast<std::ptrdiff_t>(begin),
           before.begin() + static_cast<std::ptrdiff_t>(end)});

@@ -67,9 +67,12 @@ class AlignedText {
   void assign(std::string text, std::vector<Span> origins);
   /// Returns where each byte of view() comes from.
   [[nodiscard]] std::vector<Span> origins() const;
+  /// As origins(), but leaves none behind: only view() and assign() may be called next.
+  [[nodiscard]] std::vector<Span> take_origins();
 
  private:
   [[nodiscard]] bool stands() const { return origins_.empty(); }
+  void append_origins(std::vector<Span>& to) const;
 
   std::string_view view_;
   std::string text_;

@@ -24,6 +24,7 @@ std::vector<Span> Pattern::find_all(std::string_view text) const {
   std::vector<Match> matches;
   find_all(text, matches);
   std::vector<Span> found;
+  found.reserve(matches.size());
   for (const auto& [begin, end] : matches)
     found.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
   return found;
