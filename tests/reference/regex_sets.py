@@ -13,9 +13,9 @@ import sys
 
 import numpy
 import tokenizers
-from tokenizers import Regex, decoders
+from tokenizers import Regex, decoders, pre_tokenizers
 
-from unicode_tables import EVERYTHING, HERE, LIMIT, TABLES, array, checksum
+from unicode_tables import EVERYTHING, HERE, LIMIT, TABLES, array, ask_graphemes, checksum
 
 SETS = TABLES.with_name("named_sets.cpp")
 GOLDEN = HERE / "regex_sets.txt"
@@ -42,17 +42,41 @@ def bounds_of(pattern):
     kept = decoders.Replace(Regex(pattern), "").decode([EVERYTHING])
     inside = numpy.ones(LIMIT + 1, numpy.int8)
     inside[numpy.frombuffer(kept.encode("utf-32-le"), "<u4")] = 0
+    return bounds_within(inside)
+
+
+def bounds_within(inside):
     inside[0xD800:0xE000] = inside[0xD7FF]
     inside[LIMIT] = 0
     return numpy.flatnonzero(numpy.diff(inside, prepend=0)).tolist()
 
 
+def count_clusters(text):
+    """An X for each match of \\X of less than six bytes, and for each code point of longer ones, as ask_graphemes() wants it."""
+    clusters = (cluster for cluster, _ in pre_tokenizers.Split(Regex(r"\X"), "isolated").pre_tokenize_str(text))
+    return "".join(c if c == "\0" else "X" * (1 if len(c.encode()) < 6 else len(c)) for c in clusters)
+
+
+def ask_clusters():
+    """The sets of which \\X is made. Oniguruma's Unicode is older than that of the other parts, and knows no Indic conjuncts."""
+    names = {"kGraphemeExtend": "extend", "kGraphemeSpacingMark": "spacing", "kGraphemePrepend": "prepend", "kGraphemeControl":
+             "control", "kExtendedPictographic": "pictograph", "kHangulLead": "lead", "kHangulVowel": "vowel",
+             "kHangulTrail": "trail"}
+    for name, codes in ask_graphemes(count_clusters).items():
+        inside = numpy.zeros(LIMIT + 1, numpy.int8)
+        inside[sorted(codes)] = 1
+        if name in names:
+            yield f"\\{names[name]}", bounds_within(inside)
+        else:
+            assert not codes, name
+
+
 # --- The tables -----------------------------------------------------------------------------------
 
 def ask_sets():
-    """The bounds by name, as a class in brackets knows the name; \\w outside of brackets has another set."""
+    """The bounds by name, as a class in brackets knows the name. Sets that no pattern names have names with a backslash."""
     found = {name: bounds_of(rf"[\p{{{name}}}]") for name in property_names()}
-    return found | {"\\w": bounds_of(r"\w")}
+    return found | {"\\w": bounds_of(r"\w")} | dict(ask_clusters())
 
 
 def steps_of(bounds):

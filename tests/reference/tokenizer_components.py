@@ -40,7 +40,7 @@ PATTERNS = [
     r"\h+", r"\H", r"\R", r"\N+", r"\O{1,4}", r"\x{1F469}|\u00e9|\x41", r"\t|\v|\f|\e|\a", r"[]a]", r"[a\-z]", r"[a-]", r"\-\_", r"x{", r"e{,2}", r"1{2,}",
     r"(?:\w{1,2})+", r"\w{1,2}+", r"\s++\S", r"\w*?e", r"\w+?\b", r"(?>\w+)e|q", r"(?<name>t)h", r"(t|th|the)(?:e|)", r"a|", r"(?:)", r"e*", r"\d*|t",
     r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r" ?[^\s.,!?]+[.,!?]*", r"(?=(\d{3})+(?!\d))", r"\d{1,3}(?=(?:\d{3})*\b)",
-    r"[-\w]+", r"[[:punct:]]+|\p{punct}", r"[^\p{Latin}\s]+|\p{Alpha}", r"\Q\E|\pL|[\X\N]", KIMI,
+    r"[-\w]+", r"[[:punct:]]+|\p{punct}", r"[^\p{Latin}\s]+|\p{Alpha}", r"\Q\E|\pL|[\X\N]", r"\X", r"\p{L}|\X{2}", r"\w\y|\Y.+\y.", KIMI,
 ]
 
 

@@ -180,10 +180,10 @@ def counting_normalizer():
     return normalizers.Precompiled(struct.pack("<I", len(raw)) + raw + b"X\0")
 
 
-def ask_graphemes():
+def ask_graphemes(count=None):
     """Each question is a string whose number of X tells whether a code point joins its neighbours.
-    U+0000 separates questions, since it stands alone and stays."""
-    count = counting_normalizer().normalize_str
+    U+0000 separates questions, since it stands alone and stays. `count` writes an X as counting_normalizer() does."""
+    count = count or counting_normalizer().normalize_str
     candidates = CODES[1:]
 
     def joins(before, after, number, among=candidates):

@@ -1,6 +1,7 @@
 #include "accelerate/tokenizers/regex/character_set.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <string>
@@ -73,13 +74,16 @@ CharacterSet CharacterSet::common_with(const CharacterSet& other) const {
 }
 
 std::optional<CharacterSet> named_set(std::string_view name) {
-  // The backslash is in the name of a set that patterns have no name for.
+  // A backslash begins the names of hidden sets.
   if (name.find('\\') != std::string_view::npos) return std::nullopt;
   return look_up(folded(name));
 }
 
-CharacterSet word_outside_brackets() {
-  return look_up("\\w").value();
+CharacterSet hidden_set(HiddenSet set) {
+  constexpr std::array<std::string_view, 9> kNames{"\\w",       "\\extend",  "\\spacing",
+                                                   "\\prepend", "\\control", "\\pictograph",
+                                                   "\\lead",    "\\vowel",   "\\trail"};
+  return look_up(kNames[static_cast<std::size_t>(set)]).value();
 }
 
 }  // namespace accelerate::detail

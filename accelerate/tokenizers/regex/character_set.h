@@ -41,8 +41,22 @@ class CharacterSet {
 /// block ("InBasicLatin"), a binary property or a POSIX class; nullopt if there is none. Case,
 /// spaces, hyphens and underscores do not count.
 [[nodiscard]] std::optional<CharacterSet> named_set(std::string_view name);
-/// Returns the set of \w and \p{word} outside of brackets. Unlike named_set("word"), their set
-/// inside of brackets, it holds ² ³ ¹ ¼ ½ ¾.
-[[nodiscard]] CharacterSet word_outside_brackets();
+/// The sets that patterns have no name for.
+enum class HiddenSet {
+  /// \w and \p{word} outside of brackets. Unlike named_set("word"), which is their set inside of
+  /// brackets, it holds ² ³ ¹ ¼ ½ ¾.
+  word,
+  /// What \X consists of, in the terms of Unicode Standard Annex 29: Extend, ZWJ and SpacingMark;
+  /// of these SpacingMark and ZWJ; Prepend; Control, CR and LF; Extended_Pictographic; L; V; T.
+  extend,
+  spacing,
+  prepend,
+  control,
+  pictograph,
+  lead,
+  vowel,
+  trail
+};
+[[nodiscard]] CharacterSet hidden_set(HiddenSet set);
 
 }  // namespace accelerate::detail

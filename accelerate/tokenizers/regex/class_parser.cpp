@@ -26,7 +26,7 @@ CharacterSet set_of_property(PatternSource& source, Place place, std::string_vie
                   "'; allowed are the general categories, scripts, blocks and binary properties of "
                   "Unicode, as in \\p{L}, \\p{Han}, \\p{InBasicLatin} and \\p{Alphabetic}");
   }
-  if (place == Place::outside && set == named_set("word")) set = word_outside_brackets();
+  if (place == Place::outside && set == named_set("word")) set = hidden_set(HiddenSet::word);
   return inverts ? set->inverted() : *set;
 }
 
@@ -208,7 +208,7 @@ char32_t PatternSource::escaped(Place place) {
 bool PatternSource::has_meaning(char32_t c, Place place) const {
   if (place == Place::in_brackets) return c == U'c' || c == U'C' || c == U'M';
   if (c == U'g' || c == U'k') return !is_done() && (peek() == U'<' || peek() == U'\'');
-  return std::u32string_view(U"123456789cCGKMXyY").find(c) != std::u32string_view::npos;
+  return std::u32string_view(U"123456789cCGKM").find(c) != std::u32string_view::npos;
 }
 
 char32_t PatternSource::character(Place place) {

@@ -150,12 +150,28 @@ std::string class_of(const std::set<std::size_t>& kinds) {
   return spelling + "]";
 }
 
+// Returns the bytes that stand for characters of `kinds`.
+std::set<std::size_t> bytes_of(const std::set<std::size_t>& kinds, bool has_continuing) {
+  if (!has_continuing) return kinds;
+  std::set<std::size_t> bytes;
+  for (const std::size_t kind : kinds) bytes.insert({2 * kind, 2 * kind + 1});
+  return bytes;
+}
+
+std::string continuing_class(std::size_t kinds) {
+  std::set<std::size_t> bytes;
+  for (std::size_t kind = 0; kind < kinds; ++kind) bytes.insert(2 * kind + 1);
+  return class_of(bytes);
+}
+
 std::string spelled(const Translation& translation, const Kinds& kinds) {
   std::vector<std::string> classes;
-  for (const CharacterSet& set : translation.sets) classes.push_back(class_of(kinds.of(set)));
+  for (const CharacterSet& set : translation.sets)
+    classes.push_back(class_of(bytes_of(kinds.of(set), translation.has_continuing)));
   std::string out;
   for (const auto& [text, set] : translation.parts) {
     out += text;
+    if (set == Translation::kContinuing) out += continuing_class(kinds.count());
     if (set >= 0) out += classes[static_cast<std::size_t>(set)];
   }
   return out;
@@ -173,13 +189,17 @@ struct GeneralMatcher::Program {
 };
 
 GeneralMatcher::GeneralMatcher(const std::string& pattern)
+    : GeneralMatcher(translate(pattern), pattern) {}
+
+GeneralMatcher::GeneralMatcher(const Translation& translation, const std::string& pattern)
     : pattern_(pattern), program_(std::make_unique<Program>()) {
-  const Translation translation = translate(pattern);
   const Kinds kinds(translation.sets);
-  if (kinds.count() > kMostKinds) {
-    throw ConfigError("the pattern '" + pattern +
-                      "' tells more than 256 kinds of characters apart; allowed are 256");
+  const std::size_t most = translation.has_continuing ? kMostKinds / 2 : kMostKinds;
+  if (kinds.count() > most) {
+    throw ConfigError("the pattern '" + pattern + "' tells more than " + std::to_string(most) +
+                      " kinds of characters apart; allowed are " + std::to_string(most));
   }
+  if (translation.has_continuing) clusters_.reset(new GeneralMatcher(translated_clusters(), "\\X"));
   kinds_ = kinds.by_code_point();
   const std::string bytes = spelled(translation, kinds);
   int error = 0;
@@ -194,12 +214,27 @@ GeneralMatcher::GeneralMatcher(const std::string& pattern)
 
 GeneralMatcher::~GeneralMatcher() = default;
 
+void GeneralMatcher::spell(std::string_view text, std::string& kinds) const {
+  std::vector<Match> clusters;
+  if (clusters_ != nullptr) clusters_->find_all(text, clusters);
+  kinds.clear();
+  auto cluster = clusters.begin();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t begin = at;
+    std::uint8_t kind = kinds_[next_code_point(text, at)];
+    if (clusters_ != nullptr) {
+      const bool is_first = cluster != clusters.end() && cluster->begin == begin;
+      kind = static_cast<std::uint8_t>(2 * kind + (is_first ? 0 : 1));
+      if (is_first) ++cluster;
+    }
+    kinds.push_back(static_cast<char>(kind));
+  }
+}
+
 void GeneralMatcher::find_all(std::string_view text, std::vector<Match>& matches) const {
   thread_local const Matching matching;
   thread_local std::string kinds;
-  kinds.clear();
-  for (std::size_t at = 0; at < text.size();)
-    kinds.push_back(static_cast<char>(kinds_[next_code_point(text, at)]));
+  spell(text, kinds);
   const std::size_t steps = kMostSteps + kMostStepsOfCharacter * kinds.size();
   pcre2_set_match_limit(matching.context.get(),
                         static_cast<std::uint32_t>(std::min<std::size_t>(steps, UINT32_MAX)));

@@ -24,11 +24,16 @@ class GeneralMatcher : public Matcher {
 
  private:
   struct Program;
+  GeneralMatcher(const Translation& translation, const std::string& pattern);
+  void spell(std::string_view text, std::string& kinds) const;
 
   std::string pattern_;
   /// The kind of each code point.
   std::vector<std::uint8_t> kinds_;
   std::unique_ptr<Program> program_;
+  /// Finds the grapheme clusters of a text, if the pattern asks for them. Then the kind of a
+  /// character is twice as large, and odd if the character goes on a cluster.
+  std::unique_ptr<GeneralMatcher> clusters_;
 };
 
 }  // namespace accelerate::detail

@@ -19,6 +19,12 @@ class Translator {
  public:
   explicit Translator(std::string_view pattern) : source_(pattern) {}
 
+  Translation run_clusters() {
+    put_all(grapheme_cluster());
+    flush(-1);
+    return std::move(translation_);
+  }
+
   Translation run() {
     alternation({});
     if (!source_.is_done()) source_.refuse("a ')' that closes nothing");
@@ -112,6 +118,13 @@ class Translator {
   bool atom(const Flags& flags) {
     if (source_.peek() == U'(') return group(flags);
     if (is_quantifier()) source_.refuse("a repetition of nothing");
+    if (source_.take("\\y") || source_.take("\\Y")) {
+      put(source_.previous() == U'y' ? "(?!" : "(?=");
+      put_continuing();
+      put(")");
+      last_letter_ = 0;
+      return false;
+    }
     if (const auto anchor = anchor_at_source()) {
       put_all(*anchor);
       last_letter_ = 0;
@@ -124,6 +137,11 @@ class Translator {
       put("|");
       put_set(CharacterSet(U'\n', U'\r').add(CharacterSet(0x85)).add({0x2028, 0x2029}));
       put(")");
+    } else if (source_.take("\\X")) {
+      put("(?>");
+      put_set(CharacterSet::all());
+      put_continuing();
+      put("*)");
     } else if (source_.take(".")) {
       put_set(flags.dot_is_all ? CharacterSet::all() : CharacterSet(U'\n').inverted());
     } else if (source_.peek() == U'[') {
@@ -198,10 +216,50 @@ class Translator {
     if (source_.take("$")) return Spelling{{"(?:\\z|(?=", line_end}, {"))", {}}};
     const bool is_edge = source_.take("\\b");
     if (!is_edge && !source_.take("\\B")) return std::nullopt;
-    const CharacterSet word = word_outside_brackets();
+    const CharacterSet word = hidden_set(HiddenSet::word);
     const std::string_view first = is_edge ? ")(?!" : ")(?=";
     const std::string_view second = is_edge ? ")(?=" : ")(?!";
     return Spelling{{"(?:(?<=", word}, {first, word}, {")|(?<!", word}, {second, word}, {"))", {}}};
+  }
+
+  // An extended grapheme cluster, by the table 1c of Unicode Standard Annex 29.
+  static Spelling grapheme_cluster() {
+    const auto set = [](HiddenSet name) { return hidden_set(name); };
+    const CharacterSet joiner(0x200D), indicator(0x1F1E6, 0x1F1FF),
+        other(set(HiddenSet::control).inverted());
+    const CharacterSet open = open_syllables(), pictograph = set(HiddenSet::pictograph);
+    const CharacterSet closed = CharacterSet(0xAC00, 0xD7A3).common_with(open.inverted());
+    const CharacterSet extend = set(HiddenSet::extend);
+    const CharacterSet before_joiner = extend.common_with(set(HiddenSet::spacing).inverted());
+    const CharacterSet lead = set(HiddenSet::lead), vowel = set(HiddenSet::vowel),
+                       trail = set(HiddenSet::trail);
+    return {{"(?>", CharacterSet(U'\r')},
+            {"", CharacterSet(U'\n')},
+            {"|", set(HiddenSet::control)},
+            {"|", set(HiddenSet::prepend)},
+            {"*(?:", lead},
+            {"*(?:", vowel},
+            {"+|", open},
+            {"", vowel},
+            {"*|", closed},
+            {")", trail},
+            {"*|", lead},
+            {"+|", trail},
+            {"+|", indicator},
+            {"{2}|", pictograph},
+            {"(?:", before_joiner},
+            {"*", joiner},
+            {"", pictograph},
+            {")*|", other},
+            {")", extend},
+            {"*)", {}}};
+  }
+
+  // The syllables of Hangul without a last consonant.
+  static CharacterSet open_syllables() {
+    std::vector<CodeRange> ranges;
+    for (char32_t c = 0xAC00; c <= 0xD7A3; c += 28) ranges.push_back({c, c});
+    return CharacterSet(std::move(ranges));
   }
 
   bool is_quantifier() {
@@ -265,6 +323,11 @@ class Translator {
     flush(index);
   }
 
+  void put_continuing() {
+    translation_.has_continuing = true;
+    flush(Translation::kContinuing);
+  }
+
   void put_all(const Spelling& spelling) {
     for (const auto& [text, set] : spelling) {
       put(text);
@@ -291,6 +354,10 @@ class Translator {
 };
 
 }  // namespace
+
+Translation translated_clusters() {
+  return Translator("").run_clusters();
+}
 
 Translation translate(std::string_view pattern) {
   return Translator(pattern).run();
