@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/progress_bar.h"
+#include "accelerate/base/run_main.h"
 #include "accelerate/batch_size/batch_size_finder.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/big_model/materialise.h"

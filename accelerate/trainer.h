@@ -2,6 +2,7 @@
 // the Trainer, without the loop of accelerate.h, which such a program does not write.
 #pragma once
 
+#include "accelerate/base/run_main.h"
 #include "accelerate/datasets/data_loader.h"
 #include "accelerate/datasets/dataset.h"
 #include "accelerate/datasets/dataset_dict.h"

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <set>
 
 #include "accelerate/base/error.h"
@@ -17,11 +18,18 @@
 #include "accelerate/tracking/memory.h"
 #include "accelerate/trainer/checkpoints/checkpoints.h"
 #include "accelerate/trainer/create_optimizer.h"
-#include "accelerate/trainer/loop/best_metric.h"
+#include "accelerate/trainer/data/label_columns.h"
 #include "accelerate/trainer/loop/model_size.h"
+#include "accelerate/trainer/preflight_evaluation.h"
 
 namespace accelerate::detail {
 namespace {
+
+// What an error calls a dataset, and how many neighbouring rows make a batch.
+struct Place {
+  std::string name;
+  std::int64_t batch_size = 1;
+};
 
 // Returns the number of classes of a model that picks a class for a row or a token; 0 for other
 // models.
@@ -33,12 +41,6 @@ std::int64_t classes_of(const TrainableModel& model) {
       name.ends_with("ForSequenceClassification") || name.ends_with("ForTokenClassification");
   const auto classes = classifies ? pretrained->config().num_labels() : 0;
   return classes > 1 ? classes : 0;
-}
-
-std::string label_column(const Dataset& dataset) {
-  for (const char* name : {"label", "labels", "label_ids"})
-    if (dataset.has_column(name)) return name;
-  return "";
 }
 
 void check_label(std::int64_t label, std::int64_t classes, std::size_t row,
@@ -63,25 +65,18 @@ void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::st
   }
 }
 
-// Whether the collator leaves labels alone. A collator of the user's may make or change them.
-bool keeps_labels(const DataCollator& collator) {
-  return !collator || collator.target<DataCollatorWithPadding>() != nullptr ||
-         collator.target<DataCollatorForTokenClassification>() != nullptr;
-}
-
 // Throws where columns of labels are missing: evaluations would have neither a loss nor metrics.
-void check_label_names(const TrainerCore& core, const Dataset& used, const std::string& where) {
-  if (!keeps_labels(core.options.data_collator)) return;
-  for (const std::string& name : core.args.label_names) {
-    if (used.has_column(name) || (name == "labels" && !label_column(used).empty())) continue;
-    throw ConfigError("label_names has '" + name + "', which is no column of " + where +
-                      "; it has " + join(used.column_names(), ", ") + "." +
-                      did_you_mean(name, used.column_names()));
-  }
+void check_label_names(const TrainerCore& core, const Dataset& dataset, const std::string& where) {
+  if (core.args.label_names.empty()) return;
+  const auto missing = missing_labels(core.recipe(), dataset);
+  if (missing.empty()) return;
+  throw ConfigError("label_names has '" + missing.front() + "', which is no column of " + where +
+                    "; it has " + join(dataset.column_names(), ", ") + "." +
+                    did_you_mean(missing.front(), dataset.column_names()));
 }
 
-void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
-                   const std::string& where) {
+void check_dataset(const TrainerCore& core, const TrainerDataset& dataset, const Place& place) {
+  const std::string& where = place.name;
   if (dataset.size() == std::size_t{0})
     throw ConfigError(where + " is empty: give a dataset with one row or more");
   if (dataset.rows() == nullptr) return;
@@ -91,48 +86,33 @@ void check_dataset(const TrainerCore& core, const TrainerDataset& dataset,
     throw ConfigError(where + " has no column input_ids, which " + core.model.name() +
                       " needs; it has " + join(dataset.rows()->column_names(), ", ") +
                       ". Tokenize it by map()");
-  check_label_names(core, used, where);
+  check_label_names(core, *dataset.rows(), where);
+  check_rows_fit(core.recipe(), used, place.batch_size, where);
   if (keeps_labels(core.options.data_collator) && !core.options.compute_loss_func)
     check_labels_of(*dataset.rows(), classes_of(core.model), where);
 }
 
-void check_evaluation(const TrainerCore& core) {
-  const auto& args = core.args;
-  const bool evaluates = args.eval_strategy != IntervalStrategy::no || args.eval_on_start;
-  if (evaluates && core.options.eval_dataset.empty())
-    throw ConfigError("eval_strategy is '" + std::string(args.eval_strategy.text()) +
-                      "', and the Trainer has no eval_dataset: give it one, or set eval_strategy "
-                      "to 'no'");
-  if (!evaluates) return;
-  for (const auto& [name, dataset] : core.options.eval_dataset.sets())
-    check_dataset(core, dataset, name.empty() ? "eval_dataset" : "eval_dataset '" + name + "'");
+// Throws where no batch to train on would have labels, for a model whose loss needs them.
+void check_training_labels(const TrainerCore& core) {
+  const auto& dataset = core.options.train_dataset;
+  if (dataset.rows() == nullptr || core.options.compute_loss_func ||
+      core.model.pretrained() == nullptr)
+    return;
+  const auto missing = missing_labels(core.recipe(), *dataset.rows());
+  if (missing.empty()) return;
+  throw ConfigError("train_dataset has no column '" + join(missing, "' and '") +
+                    "', so that there is no loss. " +
+                    how_to_name_labels(dataset, core.args, core.model));
 }
 
-// Returns the names that an evaluation gives, as far as they are known before it runs.
-std::vector<std::string> known_metrics(const TrainerCore& core) {
-  std::vector<std::string> names{"loss", "runtime", "samples_per_second", "steps_per_second"};
-  const auto& metric = core.options.compute_metrics.metric();
-  if (metric && !core.args.prediction_loss_only)
-    for (const auto& name : metric->names()) names.push_back(name);
-  std::vector<std::string> all;
-  for (const auto& [set, dataset] : core.options.eval_dataset.sets())
-    for (const auto& name : names) all.push_back("eval_" + (set.empty() ? "" : set + "_") + name);
-  return all;
-}
-
-// Checks nothing where the user's function computes metrics: their names are unknown until it is
-// called.
-void check_watched_metric(const TrainerCore& core) {
-  const auto& compute = core.options.compute_metrics;
-  const auto& metric = core.args.metric_for_best_model;
-  if (metric.empty() || core.args.eval_strategy == IntervalStrategy::no) return;
-  const bool has_function = compute.function() || compute.batch_function();
-  if (has_function && !core.args.prediction_loss_only) return;
-  const auto names = known_metrics(core);
-  const std::string wanted = evaluated_name(metric);
-  if (std::ranges::find(names, wanted) != names.end()) return;
-  throw ConfigError("metric_for_best_model is '" + metric + "', and an evaluation gives " +
-                    join(names, ", ") + "." + did_you_mean(wanted, names));
+// In a random order any two rows may meet in a batch.
+std::int64_t neighbours_in_training(const TrainerCore& core) {
+  if (core.train_batch_size == 1) return 1;
+  const auto strategy = static_cast<SamplingStrategy>(core.args.train_sampling_strategy);
+  if (strategy == SamplingStrategy::sequential) return core.train_batch_size;
+  return strategy == SamplingStrategy::random && !core.args.max_tokens_per_batch
+             ? std::numeric_limits<std::int64_t>::max()
+             : 1;
 }
 
 std::string grouped_digits(std::int64_t number) {
@@ -193,25 +173,20 @@ std::vector<double> planned_rates(const TrainerCore& core, std::int64_t max_step
   return rates;
 }
 
-void check_metrics_function(const TrainerCore& core) {
-  const bool by_batch = core.options.compute_metrics.batch_function() != nullptr;
-  if (by_batch == core.args.batch_eval_metrics || core.options.compute_metrics.empty()) return;
-  throw ConfigError(by_batch ? "compute_metrics takes a batch and whether it is the last one, and "
-                               "batch_eval_metrics is false: set it to true"
-                             : "batch_eval_metrics is set: give a compute_metrics that takes a "
-                               "batch and whether it is the last one. A metric of this library "
-                               "already streams and does not need it");
-}
-
 }  // namespace
 
 void check_training(const TrainerCore& core) {
-  check_metrics_function(core);
   if (core.options.train_dataset.empty())
     throw ConfigError("train() needs train_dataset, which the Trainer was not given");
-  check_dataset(core, core.options.train_dataset, "train_dataset");
+  check_dataset(core, core.options.train_dataset,
+                {.name = "train_dataset", .batch_size = neighbours_in_training(core)});
+  check_training_labels(core);
   check_evaluation(core);
-  check_watched_metric(core);
+  if (evaluates_in_training(core.args))
+    for (const auto& [name, dataset] : core.options.eval_dataset.sets())
+      check_dataset(
+          core, dataset,
+          {.name = name_of_eval_set(name), .batch_size = core.args.per_device_eval_batch_size});
   if (core.options.train_dataset.rows() == nullptr && !core.options.train_dataset.size() &&
       core.args.max_steps <= 0)
     throw ConfigError(

@@ -25,6 +25,7 @@
 #include "accelerate/trainer/loop/training_loop.h"
 #include "accelerate/trainer/loop/verify_resume.h"
 #include "accelerate/trainer/preflight.h"
+#include "accelerate/trainer/preflight_evaluation.h"
 #include "accelerate/trainer/trainer_core.h"
 
 namespace accelerate {
@@ -174,12 +175,14 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointF
   auto prepared = prepare_training();
   prepare_optimizer(prepared.plan.max_steps);
   check_half_weights();
+  detail::try_evaluation(core);
   begin_state(prepared.plan);
   if (core.args.verify_resume) say(detail::verify_resume(core, prepared.plan, prepared.loader));
   std::optional<detail::Resumed> resumed;
   if (from) resumed = checkpoints.resume(*from, prepared.plan, prepared.loader);
   core.state.max_steps = prepared.plan.max_steps;
   core.state.num_train_epochs = prepared.plan.num_train_epochs;
+  detail::warn_if_never_evaluated(core);
   say(detail::describe_training(core, prepared.plan));
   return run_loop(std::move(prepared), resumed);
 }
@@ -298,6 +301,9 @@ LogValues Trainer::Impl::evaluate(const EvalDatasets& sets, const std::string& p
     const std::string of_set = name.empty() ? prefix : prefix + "_" + name;
     const auto half = half_weights();
     auto result = detail::run_evaluation(core, dataset, {.prefix = of_set});
+    if (!result.has_labels)
+      detail::warn_about_labels(
+          core, dataset, sets.empty() ? detail::name_of_eval_set(name) : "the evaluation set");
     const LogValues metrics = core.log(std::move(result.metrics));
     core.call(&TrainerCallback::on_evaluate, metrics);
     for (const auto& [metric, value] : metrics) all.set(metric, value);

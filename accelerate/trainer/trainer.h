@@ -11,8 +11,9 @@
 //                    .train_dataset = dataset["train"],
 //                    .eval_dataset = dataset["test"],
 //                    .processing_class = tokenizer,
-//                    .compute_metrics = std::make_shared<Accuracy>()});
+//                    .compute_metrics = Accuracy()});
 //   trainer.train();
+//   const double accuracy = trainer.evaluate()["eval_accuracy"];
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/run_main.h"
 #include "accelerate/hub/upload.h"
 #include "accelerate/trainer/trainer_options.h"
 
@@ -44,12 +46,13 @@ struct PredictionOutput {
 };
 
 /// Thrown by train() when SIGTERM or SIGINT asked the training to end. A checkpoint has been saved,
-/// and what() says how to go on.
-class TrainingInterrupted : public Error {
+/// and what() says how to go on. run_main() then returns 128 + the signal, as shells do.
+class TrainingInterrupted : public Error, public ProgramEnd {
  public:
   TrainingInterrupted(int signal, std::filesystem::path checkpoint, const std::string& message)
       : Error(message), signal_(signal), checkpoint_(std::move(checkpoint)) {}
   [[nodiscard]] std::string_view kind() const noexcept override { return "TrainingInterrupted"; }
+  [[nodiscard]] int exit_code() const noexcept override { return 128 + signal_; }
   [[nodiscard]] int signal() const { return signal_; }
   [[nodiscard]] const std::filesystem::path& checkpoint() const { return checkpoint_; }
 

@@ -55,6 +55,9 @@ class ComputeMetrics {
   template <typename M>
     requires std::is_base_of_v<Metric, M>
   ComputeMetrics(std::shared_ptr<M> metric) : metric_(std::move(metric)) {}
+  template <typename M>
+    requires std::is_base_of_v<Metric, M>
+  ComputeMetrics(M metric) : metric_(std::make_shared<M>(std::move(metric))) {}
   template <typename F>
     requires std::is_invocable_r_v<LogValues, F, const EvalPrediction&>
   ComputeMetrics(F function) : function_(std::move(function)) {}

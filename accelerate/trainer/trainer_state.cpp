@@ -129,6 +129,14 @@ void read_control(const Node& saved, TrainerControl& control) {
 
 }  // namespace
 
+double LogValues::operator[](std::string_view name) const {
+  if (const double* value = find(name)) return *value;
+  std::vector<std::string> names;
+  for (const auto& [known, value] : *this) names.push_back(known);
+  throw UsageError("there is no value '" + std::string(name) + "'; there are " + join(names, ", ") +
+                   "." + did_you_mean(std::string(name), names));
+}
+
 const double* LogValues::find(std::string_view name) const {
   const auto place = std::ranges::find(*this, name, &std::pair<std::string, double>::first);
   return place == end() ? nullptr : &place->second;

@@ -22,6 +22,9 @@ class LogValues : public std::vector<std::pair<std::string, double>> {
   LogValues(std::vector<std::pair<std::string, double>> values)  // NOLINT: metrics are values.
       : vector(std::move(values)) {}
 
+  using vector::operator[];
+  /// Returns the value of that name. Throws UsageError that lists the names that there are.
+  [[nodiscard]] double operator[](std::string_view name) const;
   /// Returns nullptr if there is no value of that name.
   [[nodiscard]] const double* find(std::string_view name) const;
   /// Changes the value of that name, or appends one.

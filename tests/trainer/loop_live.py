@@ -50,6 +50,9 @@ DELIBERATE = {
     "labels of GPT-2": "Python counts the first label of each row, which nothing predicts, among GPT2LMHeadModel's; ours does not (mend())",
     "num_items of regression": "a mean over rows is divided by the micro-batches; Python does not (mend())",
     "train_loss of several processes": "Python adds what was not logged of its own rank alone; ours is the mean over ranks",
+    "the loss of an evaluation": "ours is the mean over all that was judged: over labels for losses of tokens, over rows for others. Python's is the mean "
+                                 "over rows of their batches' losses, with the rows that are repeated on several processes in those of the last batch. Here "
+                                 "Python gets the mean over all (MeanOfAll)",
     "logits of padding": "models here do not compute them: they are 0, in Python something. Predictions are compared where a row has tokens",
     "total_flos in train()'s metrics": "Python's progress callbacks drop it from the metrics on their way when there is no bar",
     "stateful_callbacks of output_dir/trainer_state.json": "Python has those of the last checkpoint, ours are of the moment of save_state()",

@@ -115,15 +115,52 @@ def python_trainer(spec, recorder):
     evaluation = spec["data"]["eval"]
     metrics = sums if spec.get("function_metrics") else scores(spec["metrics"]) if spec.get("metrics") else None
     kind = Stream if spec.get("streams") else Rows
-    trainer = transformers.Trainer(
+    trainer = MeanOfAll(
         model=getattr(transformers, AUTO_MODELS[spec["task"]]).from_pretrained(spec["model"]), args=arguments, data_collator=python_collator(spec, tokenizer),
         train_dataset=kind(read_json(spec["data"]["train"])),
         eval_dataset={name: Rows(read_json(file)) for name, file in evaluation.items()} if isinstance(evaluation, dict) else Rows(read_json(evaluation)),
         processing_class=tokenizer, compute_metrics=metrics, compute_loss_func=loss_of if spec.get("compute_loss") else None,
         callbacks=python_callbacks(spec, recorder))
     trainer.remove_callback(trainer_callback.PrinterCallback)
+    trainer._loss_shifts_labels = spec["task"] == "causal_lm"
+    trainer.means_labels = spec["task"] in ("token_classification", "masked_lm", "causal_lm")
     mend(trainer, spec, arguments)
     return trainer
+
+
+class MeanOfAll(transformers.Trainer):
+    """Transformers' Trainer, whose loss of an evaluation is the mean over all that was judged: see DELIBERATE."""
+
+    def prediction_step(self, model, inputs, *given, **named):
+        loss, logits, labels = super().prediction_step(model, inputs, *given, **named)
+        if loss is None:
+            return loss, logits, labels
+        inputs = self._prepare_inputs(inputs)
+        rows, state = len(inputs["input_ids"]), self.accelerator.gradient_state
+        counted = rows
+        if state.end_of_dataloader and state.remainder > 0:
+            counted = min(max(state.remainder - self.args.process_index * rows, 0), rows)
+        if counted == 0:
+            return loss, logits, labels
+        longest = inputs["attention_mask"][:counted].sum(1).max()  # The loss of answers is one over all places, padding too.
+        own = {name: tensor[:counted, :longest] if tensor.dim() > 1 else tensor[:counted] for name, tensor in inputs.items()}
+        wanted = own.get("labels")
+        with torch.no_grad(), self.compute_loss_context_manager():
+            loss = self.compute_loss(self.model, own).detach().float().mean()
+        if self.means_labels and wanted is not None and not wanted.is_floating_point():
+            counted = (wanted[:, 1:] if self._loss_shifts_labels else wanted).ne(IGNORED).sum().item()
+        if counted and (loss.isfinite() or not self.args.logging_nan_inf_filter):
+            self.judged += torch.tensor([loss.item() * counted, counted], dtype=torch.float64)
+        return loss, logits, labels
+
+    def evaluation_loop(self, *given, metric_key_prefix="eval", **named):
+        self.judged = torch.zeros(2, dtype=torch.float64)
+        output = super().evaluation_loop(*given, metric_key_prefix=metric_key_prefix, **named)
+        if self.args.world_size > 1:
+            torch.distributed.all_reduce(self.judged)
+        if f"{metric_key_prefix}_loss" in output.metrics and self.judged[1] > 0:
+            output.metrics[f"{metric_key_prefix}_loss"] = (self.judged[0] / self.judged[1]).item()
+        return output
 
 
 def mend(trainer, spec, arguments):

@@ -45,10 +45,11 @@ inline Inputs pad_rows(std::vector<Row> rows) {
 }
 
 /// A BERT for two classes; the same weights each time.
-inline std::shared_ptr<PreTrainedModel> small_classifier(std::uint64_t seed = 5) {
+inline std::shared_ptr<PreTrainedModel> small_classifier(std::uint64_t seed = 5,
+                                                         std::int64_t classes = 2) {
   at::manual_seed(seed);
   PretrainedConfig config = small_bert_config();
-  config.set_num_labels(2);
+  config.set_num_labels(classes);
   return AutoModelForSequenceClassification::from_config(config);
 }
 

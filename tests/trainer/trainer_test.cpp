@@ -215,6 +215,19 @@ TEST(Trainer, PredictsInTheOrderOfTheRows) {
   EXPECT_NE(output.metrics.find("test_loss"), nullptr);
 }
 
+TEST(Trainer, TakesAMetricByValueAndGivesItsValueByName) {
+  const TemporaryFolder folder;
+  auto options = small_training(quiet_arguments(folder.path()));
+  options.compute_metrics = Accuracy();
+  Trainer trainer(std::move(options));
+  const auto metrics = trainer.evaluate();
+  EXPECT_DOUBLE_EQ(metrics["eval_accuracy"], *metrics.find("eval_accuracy"));
+  EXPECT_EQ(metrics[0].first, "eval_accuracy");
+  const auto message = message_of<UsageError>([&] { (void)metrics["eval_acuracy"]; });
+  EXPECT_NE(message.find("there are eval_accuracy, eval_loss"), std::string::npos) << message;
+  EXPECT_NE(message.find("Did you mean 'eval_accuracy'"), std::string::npos) << message;
+}
+
 TEST(Trainer, EvaluatesSeveralSetsByName) {
   const TemporaryFolder folder;
   auto options = small_training(quiet_arguments(folder.path()));

@@ -19,10 +19,17 @@ bool is_padded(std::string_view name) {
   return std::ranges::find(kPadded, name) != kPadded.end();
 }
 
+bool is_label(std::string_view name) {
+  return name == "label" || name == "labels" || name == "label_ids";
+}
+
 [[noreturn]] void refuse(std::string_view name, const Value& value) {
-  throw UsageError(
-      "the column '" + std::string(name) + "' has " + value.description() +
-      ", which cannot become a tensor. Leave the column out by remove_columns or set_format");
+  const std::string quoted = "\"" + std::string(name) + "\"";
+  const std::string cure = value.holds<std::string>() && is_label(name)
+                               ? "Make it class labels by class_encode_column(" + quoted + ")"
+                               : "Leave the column out by remove_columns or set_format";
+  throw UsageError("the column '" + std::string(name) + "' has " + value.description() +
+                   ", which cannot become a tensor. " + cure);
 }
 
 // Appends `value`, a number or a list of numbers at any depth, to `into`.
@@ -44,10 +51,21 @@ void flatten(const Value& value, std::string_view name, std::vector<T>& into) {
   });
 }
 
+// Names the collator that pads the column.
+std::string cure_of_ragged(std::string_view name) {
+  if (is_label(name))
+    return "Labels of tokens are padded by DataCollatorForTokenClassification, labels of their own "
+           "length by DataCollatorForSeq2Seq";
+  if (is_padded(name))
+    return "DataCollatorWithPadding pads it; a Trainer takes that where it has processing_class, "
+           "the tokenizer";
+  return "Pad it, or leave it out by remove_columns";
+}
+
 [[noreturn]] void refuse_ragged(std::string_view name) {
   throw UsageError("the column '" + std::string(name) +
-                   "' has lists of unequal lengths, and collators do not pad this column. Pad it, "
-                   "or leave it out by remove_columns");
+                   "' has lists of unequal lengths, and the collator does not pad this column. " +
+                   cure_of_ragged(name));
 }
 
 // Returns the lengths of the lists in `value`, from the outermost list on.

@@ -40,6 +40,7 @@
 #include <tuple>
 #include <utility>
 
+#include "accelerate/base/run_main.h"
 #include "accelerate/formats/documents/document.h"
 #include "accelerate/trainer/arguments/bound_argument.h"
 #include "accelerate/trainer/arguments/training_arguments.h"
@@ -47,11 +48,12 @@
 namespace accelerate {
 
 /// Thrown for --help and -h. what() is the text to print before the program ends successfully. It
-/// is not an Error, so that a handler of errors does not catch it.
-class HelpRequested : public std::exception {
+/// is not an Error, so that a handler of errors does not catch it; run_main() prints it.
+class HelpRequested : public std::exception, public ProgramEnd {
  public:
   explicit HelpRequested(std::string text) : text_(std::move(text)) {}
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
+  [[nodiscard]] int exit_code() const noexcept override { return 0; }
 
  private:
   std::string text_;

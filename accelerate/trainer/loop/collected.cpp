@@ -7,6 +7,9 @@
 #include <functional>
 #include <utility>
 
+#include "accelerate/accelerator/gather_for_metrics.h"
+#include "accelerate/comm/exchange.h"
+
 namespace accelerate::detail {
 namespace {
 
@@ -16,8 +19,11 @@ bool names(const Words& texts, const char* name) {
   return std::ranges::find(texts, name) != texts.end();
 }
 
-// Joins batches along dim 0, with dim 1 of each filled up to the longest.
-at::Tensor join_padded(const std::vector<at::Tensor>& parts) {
+// Joins batches along dim 0, with dim 1 of each filled up to the longest that has rows.
+at::Tensor join_padded(std::vector<at::Tensor> parts) {
+  const at::Tensor none = parts.front();
+  std::erase_if(parts, [](const at::Tensor& part) { return part.size(0) == 0; });
+  if (parts.empty()) return none;
   std::int64_t longest = 0;
   for (const auto& part : parts)
     if (part.dim() > 1) longest = std::max(longest, part.size(1));
@@ -52,7 +58,38 @@ void for_each_tensor(GatheredBatch& batch, const Fn& fn) {
     if (tensor->defined()) fn(*tensor);
 }
 
+at::Tensor gather_even(const Accelerator& accelerator, at::Tensor tensor) {
+  if (tensor.dim() > 1)
+    tensor = accelerator.pad_across_processes(tensor, {.dim = 1, .pad_index = kPadding});
+  return accelerator.gather(tensor);
+}
+
 }  // namespace
+
+GatheredBatch gather_batch(const Accelerator& accelerator, GatheredBatch mine, bool is_full) {
+  for_each_tensor(mine, [](at::Tensor& tensor) { tensor = with_rows(tensor); });
+  if (accelerator.num_processes() == 1) return mine;
+  if (is_full) {
+    for_each_tensor(mine, [&](at::Tensor& tensor) { tensor = gather_even(accelerator, tensor); });
+    return mine;
+  }
+  std::vector<at::Tensor> tensors;
+  for_each_tensor(mine, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  const auto all = exchange(accelerator.communicator(), tensors, accelerator.num_processes());
+  std::size_t column = 0;
+  for_each_tensor(mine, [&](at::Tensor& tensor) {
+    std::vector<at::Tensor> parts;
+    for (const auto& of_rank : all) parts.push_back(of_rank.at(column));
+    tensor = join_padded(std::move(parts)).to(tensor.device());
+    ++column;
+  });
+  return mine;
+}
+
+GatheredBatch without_rows(GatheredBatch batch) {
+  for_each_tensor(batch, [](at::Tensor& tensor) { tensor = with_rows(tensor).slice(0, 0, 0); });
+  return batch;
+}
 
 EvalPrediction prediction_of(const GatheredBatch& batch) {
   return {.predictions = batch.outputs.empty() ? at::Tensor() : batch.outputs.front(),

@@ -1,19 +1,28 @@
-// Collects the predictions of all batches, for code that needs all of them together.
+// Collects the predictions of all ranks and batches, for code that needs all of them together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <vector>
 
+#include "accelerate/accelerator/accelerator.h"
 #include "accelerate/trainer/trainer_options.h"
 
 namespace accelerate::detail {
 
-/// What one batch gave on all ranks.
+/// What one batch gave on one rank, or on all ranks.
 struct GatheredBatch {
   std::vector<at::Tensor> outputs, labels;
-  at::Tensor inputs, losses;
+  at::Tensor inputs = {}, losses = {};
 };
+
+/// Joins the rows of all ranks, in rank order, filled up with -100 along dim 1. `is_full`: all
+/// ranks have equally many rows, so that tensors stay on their device. [collective]
+[[nodiscard]] GatheredBatch gather_batch(const Accelerator& accelerator, GatheredBatch mine,
+                                         bool is_full);
+
+/// Returns `batch` without any of its rows.
+[[nodiscard]] GatheredBatch without_rows(GatheredBatch batch);
 
 [[nodiscard]] EvalPrediction prediction_of(const GatheredBatch& batch);
 

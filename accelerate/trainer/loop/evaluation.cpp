@@ -13,18 +13,14 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/tensor/seed.h"
 #include "accelerate/trainer/loop/collected.h"
+#include "accelerate/trainer/loop/evaluation_steps.h"
 #include "accelerate/trainer/loop/loss.h"
 #include "accelerate/trainer/loop/speed.h"
 
 namespace accelerate::detail {
 namespace {
-
-std::int64_t rows_of(const Inputs& batch) {
-  for (const auto& [name, tensor] : batch)
-    if (tensor.defined() && tensor.dim() > 0) return tensor.size(0);
-  return 0;
-}
 
 // Returns the outputs that are predictions, in the order of ModelOutput.
 std::vector<at::Tensor> predictions_of(const ModelOutput& output) {
@@ -47,22 +43,27 @@ class EvaluationRun {
   EvaluationRun(TrainerCore& core, const EvaluationOptions& options)
       : core_(core),
         options_(options),
-        batch_loss_(core.options, core.args, core.model, core.accelerator.num_processes()),
+        // Each rank judges its batches alone: their losses are no shares of a step's.
+        batch_loss_(core.options, core.args, core.model, /*num_processes=*/1),
         label_names_(label_names(core.args, core.model)),
         collected_(core.args) {
     if (!core.args.prediction_loss_only) metric_ = core.options.compute_metrics.metric();
     if (metric_) metric_->reset();
   }
 
-  void add(const Inputs& batch, bool is_last);
+  void add(const EvaluationStep& step);
   EvaluationResult result();
+  [[nodiscard]] EvaluationTrial attempt(const EvaluationStep& step, bool calls_function);
 
  private:
   [[nodiscard]] Judged judge(const Inputs& batch);
-  [[nodiscard]] at::Tensor num_items(const Inputs& batch);
+  [[nodiscard]] at::Tensor num_items(const Inputs& batch) const;
   [[nodiscard]] bool gathers() const;
-  void gather(const Inputs& batch, const Judged& judged, bool is_last);
-  void add_loss(const Judged& judged, std::int64_t counted);
+  void add_loss(const Judged& judged, const EvaluationStep& step);
+  void judge_stream(const EvaluationStep& step, const Judged& judged);
+  [[nodiscard]] GatheredBatch own_batch(const EvaluationStep& step, const Judged& judged) const;
+  void gather(const EvaluationStep& step, const Judged& judged);
+  [[nodiscard]] LogValues with_prefix(const LogValues& found) const;
 
   TrainerCore& core_;
   const EvaluationOptions& options_;
@@ -71,9 +72,10 @@ class EvaluationRun {
   std::shared_ptr<Metric> metric_;
   CollectedPredictions collected_;
   LogValues batch_metrics_;
-  double loss_ = 0, loss_samples_ = 0;     // Of finite losses.
-  double all_loss_ = 0, all_samples_ = 0;  // Of all losses.
-  double samples_ = 0;
+  double loss_ = 0, weight_ = 0;          // Of finite losses.
+  double all_loss_ = 0, all_weight_ = 0;  // Of all losses.
+  double samples_ = 0, labelled_ = 0;
+  std::int64_t steps_ = 0;
 };
 
 Judged EvaluationRun::judge(const Inputs& batch) {
@@ -81,27 +83,27 @@ Judged EvaluationRun::judge(const Inputs& batch) {
       label_names_, [&](const std::string& name) { return batch.contains(name); });
   auto& model = core_.prepared_model();
   Judged judged;
-  if (!has_labels) {
+  if (has_labels) {
+    for (const auto& name : label_names_) judged.labels.push_back(batch[name]);
+    auto [loss, outputs] = batch_loss_(model, batch, num_items(batch));
+    judged.loss = loss.item<double>();
+    judged.has_loss = true;
+    judged.outputs = predictions_of(outputs);
+  } else {
     judged.outputs = predictions_of(model(batch));
-    return judged;
   }
-  for (const auto& name : label_names_) judged.labels.push_back(batch[name]);
-  auto [loss, outputs] = batch_loss_(model, batch, num_items(batch));
-  judged.loss = loss.item<double>();
-  judged.has_loss = true;
-  judged.outputs = predictions_of(outputs);
+  const auto& preprocess = core_.options.preprocess_logits_for_metrics;
+  if (preprocess && !judged.outputs.empty())
+    judged.outputs.front() =
+        preprocess(judged.outputs.front(), has_labels ? judged.labels.front() : at::Tensor());
   return judged;
 }
 
-// Returns the number of labels, summed over the ranks if the arguments ask for it. Undefined if the
-// ranks' batches differ in size, or some rank has none.
-at::Tensor EvaluationRun::num_items(const Inputs& batch) {
-  const LoaderProgress* progress = core_.accelerator.gradient_state()->progress();
-  const bool uneven = progress != nullptr && progress->step_ranks > 0;
-  if (uneven || !batch_loss_.counts_items(batch)) return {};
-  auto items = static_cast<double>(batch_loss_.items(batch));
-  if (core_.args.average_tokens_across_devices) items = core_.sum({items}).front();
-  return at::scalar_tensor(items, at::TensorOptions(at::kFloat).device(core_.accelerator.device()));
+// Returns the number of labels of this rank's batch; undefined where nothing is divided by it.
+at::Tensor EvaluationRun::num_items(const Inputs& batch) const {
+  if (!batch_loss_.counts_items(batch)) return {};
+  return at::scalar_tensor(static_cast<double>(batch_loss_.items(batch)),
+                           at::TensorOptions(at::kFloat).device(core_.accelerator.device()));
 }
 
 // A metric that streams does not need the predictions of other ranks.
@@ -111,91 +113,105 @@ bool EvaluationRun::gathers() const {
   return !core_.args.prediction_loss_only && (compute.function() || compute.batch_function());
 }
 
-void EvaluationRun::add_loss(const Judged& judged, std::int64_t counted) {
-  if (!judged.has_loss) return;
-  const auto weight = static_cast<double>(counted);
+// A batch without a label that counts has a loss of 0 / 0, which is no part of the mean.
+void EvaluationRun::add_loss(const Judged& judged, const EvaluationStep& step) {
+  if (!judged.has_loss || step.samples == 0) return;
+  labelled_ += static_cast<double>(step.samples);
+  const double weight = batch_loss_.weight(step.batch, step.samples);
+  if (weight == 0) return;
   all_loss_ += judged.loss * weight;
-  all_samples_ += weight;
+  all_weight_ += weight;
   if (!std::isfinite(judged.loss)) return;
   loss_ += judged.loss * weight;
-  loss_samples_ += weight;
+  weight_ += weight;
 }
 
-void EvaluationRun::add(const Inputs& batch, bool is_last) {
-  const std::int64_t rows = rows_of(batch), counted = counted_rows(core_.accelerator, rows);
-  const Judged judged = judge(batch);
-  samples_ += static_cast<double>(counted);
-  add_loss(judged, counted);
-  if (metric_ && !judged.labels.empty() && !judged.outputs.empty() && counted > 0) {
-    at::Tensor predictions = judged.outputs.front(), labels = judged.labels.front();
-    if (core_.options.preprocess_logits_for_metrics)
-      predictions = core_.options.preprocess_logits_for_metrics(predictions, labels);
-    metric_->update(
-        {.predictions = predictions.narrow(0, 0, counted), .labels = labels.narrow(0, 0, counted)});
-  }
-  if (gathers()) gather(batch, judged, is_last);
+void EvaluationRun::add(const EvaluationStep& step) {
+  const Judged judged = judge(step.batch);
+  ++steps_;
+  samples_ += static_cast<double>(step.samples);
+  add_loss(judged, step);
+  judge_stream(step, judged);
+  if (gathers()) gather(step, judged);
 }
 
-// Pads the rows to one length on all ranks, then gathers each sample once.
-void EvaluationRun::gather(const Inputs& batch, const Judged& judged, bool is_last) {
-  const auto all_ranks = [&](at::Tensor tensor) {
-    if (tensor.dim() > 1)
-      tensor = core_.accelerator.pad_across_processes(tensor, {.dim = 1, .pad_index = -100});
-    return tensor;
-  };
-  GatheredBatch gathered;
-  for (const at::Tensor& label : judged.labels) gathered.labels.push_back(all_ranks(label));
-  for (std::size_t i = 0; i < judged.outputs.size(); ++i) {
-    at::Tensor logits = all_ranks(judged.outputs[i]);
-    if (i == 0 && core_.options.preprocess_logits_for_metrics)
-      logits = core_.options.preprocess_logits_for_metrics(
-          logits, gathered.labels.empty() ? at::Tensor() : gathered.labels.front());
-    gathered.outputs.push_back(core_.accelerator.gather_for_metrics(logits));
-  }
-  for (at::Tensor& label : gathered.labels) label = core_.accelerator.gather_for_metrics(label);
-  if (collected_.wants_inputs() && batch.contains("input_ids"))
-    gathered.inputs = core_.accelerator.gather_for_metrics(all_ranks(batch["input_ids"]));
+void EvaluationRun::judge_stream(const EvaluationStep& step, const Judged& judged) {
+  if (!metric_ || judged.labels.empty() || judged.outputs.empty() || step.samples == 0) return;
+  metric_->update({.predictions = judged.outputs.front(), .labels = judged.labels.front()});
+}
+
+GatheredBatch EvaluationRun::own_batch(const EvaluationStep& step, const Judged& judged) const {
+  GatheredBatch mine{.outputs = judged.outputs, .labels = judged.labels};
+  if (collected_.wants_inputs()) mine.inputs = step.batch.get("input_ids");
   if (collected_.wants_losses() && judged.has_loss)
-    gathered.losses = core_.accelerator.gather_for_metrics(
-        at::full({rows_of(batch)}, judged.loss,
-                 at::TensorOptions(at::kFloat).device(core_.accelerator.device())));
+    mine.losses = at::full({step.samples}, judged.loss,
+                           at::TensorOptions(at::kFloat).device(core_.accelerator.device()));
+  return step.samples == 0 ? without_rows(std::move(mine)) : mine;
+}
+
+void EvaluationRun::gather(const EvaluationStep& step, const Judged& judged) {
+  GatheredBatch all = gather_batch(core_.accelerator, own_batch(step, judged), step.is_full);
   const auto& by_batch = core_.options.compute_metrics.batch_function();
   if (by_batch && !options_.keeps_predictions) {
-    batch_metrics_ = by_batch(prediction_of(gathered), is_last);
+    batch_metrics_ = by_batch(prediction_of(all), step.is_last);
   } else {
-    collected_.add(std::move(gathered));
+    collected_.add(std::move(all));
   }
 }
 
 EvaluationResult EvaluationRun::result() {
-  const auto all = core_.sum({loss_, loss_samples_, all_loss_, all_samples_, samples_});
+  const auto all = core_.sum({loss_, weight_, all_loss_, all_weight_, samples_, labelled_});
   const bool filters = core_.args.logging_nan_inf_filter && all[1] > 0;
-  EvaluationResult result{.num_samples = static_cast<std::int64_t>(all[4])};
+  EvaluationResult result{.num_samples = static_cast<std::int64_t>(all[4]),
+                          .num_steps = steps_,
+                          .has_labels = all[5] > 0};
   LogValues found = std::move(batch_metrics_);
   if (gathers()) result.prediction = collected_.take();
   const bool has_labels = !result.prediction.labels.empty() || !result.prediction.batches.empty();
   const auto& compute = core_.options.compute_metrics;
-  if (metric_ && all[3] > 0) {
+  if (metric_ && result.has_labels) {
     found = LogValues(metric_->compute(core_.accelerator.communicator()));
   } else if (compute.function() && !core_.args.prediction_loss_only && has_labels) {
     found = compute.function()(result.prediction);
   }
-  if (all[3] > 0) found.set("loss", filters ? all[0] / all[1] : all[2] / all[3]);
-  for (const auto& [name, value] : found) {
-    const bool is_prefixed = name.starts_with(options_.prefix + "_");
-    result.metrics.set(is_prefixed ? name : options_.prefix + "_" + name, value);
-  }
+  if (result.has_labels) found.set("loss", filters ? all[0] / all[1] : all[2] / all[3]);
+  result.metrics = with_prefix(found);
   return result;
 }
 
-}  // namespace
-
-std::int64_t counted_rows(const Accelerator& accelerator, std::int64_t rows) {
-  const LoaderProgress* progress = accelerator.gradient_state()->progress();
-  if (progress == nullptr || progress->step_samples < 0) return rows;
-  const std::int64_t before = accelerator.process_index() * rows;
-  return std::clamp<std::int64_t>(progress->step_samples - before, 0, rows);
+LogValues EvaluationRun::with_prefix(const LogValues& found) const {
+  LogValues named;
+  for (const auto& [name, value] : found) {
+    const bool is_prefixed = name.starts_with(options_.prefix + "_");
+    named.set(is_prefixed ? name : options_.prefix + "_" + name, value);
+  }
+  return named;
 }
+
+// A function may refuse so few rows, and judge the whole set.
+EvaluationTrial EvaluationRun::attempt(const EvaluationStep& step, bool calls_function) {
+  const Judged judged = judge(step.batch);
+  judge_stream(step, judged);
+  if (metric_) metric_->reset();
+  EvaluationTrial trial{.has_labels = judged.has_loss};
+  const auto& function = core_.options.compute_metrics.function();
+  if (!calls_function || !function || !trial.has_labels || step.samples == 0) return trial;
+  collected_.add(own_batch(step, judged));
+  try {
+    trial.metrics = with_prefix(function(collected_.take()));
+  } catch (const std::exception&) {
+  }
+  return trial;
+}
+
+// Returns a recipe whose collator draws from a generator of its own.
+LoaderRecipe without_shared_draws(LoaderRecipe recipe) {
+  if (auto* masking = recipe.data_collator.target<DataCollatorForLanguageModeling>())
+    masking->generator = std::make_shared<SharedGenerator>();
+  return recipe;
+}
+
+}  // namespace
 
 EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset,
                                 const EvaluationOptions& options) {
@@ -204,25 +220,37 @@ EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset
   auto& model = core.prepared_model();
   core.set_training_mode(false);
   model.train(false);
-  auto given = core.recipe().eval_loader(dataset);
-  auto loader = core.prepare(given);
-  std::optional<std::size_t> batches;
-  if (dataset.size()) batches = loader.size();
+  EvaluationSteps steps(core, core.recipe(), dataset);
   EvaluationRun run(core, options);
-  for (const auto& batch : loader) {
-    run.add(batch, core.accelerator.gradient_state()->end_of_dataloader());
-    core.call(&TrainerCallback::on_prediction_step, batches);
+  while (const auto step = steps.next()) {
+    run.add(*step);
+    core.call(&TrainerCallback::on_prediction_step, steps.size());
   }
   EvaluationResult result = run.result();
   if (result.num_samples == 0)
     throw ConfigError("the dataset of the " + options.description +
                       " is empty: give one with rows");
-  const auto samples = static_cast<double>(result.num_samples);
-  const auto step_samples =
-      static_cast<double>(core.args.per_device_eval_batch_size * core.accelerator.num_processes());
   add_speed(result.metrics, options.prefix, seconds_since(start),
-            {.samples = samples, .steps = std::ceil(samples / step_samples)});
+            {.samples = static_cast<double>(result.num_samples),
+             .steps = static_cast<double>(result.num_steps)});
   return result;
+}
+
+EvaluationTrial try_evaluation(TrainerCore& core, const TrainerDataset& dataset,
+                               bool calls_function) {
+  const at::NoGradGuard no_grad;
+  core.prepared_model().train(false);
+  const StateDict before = rng_state();
+  EvaluationTrial trial;
+  {
+    const EvaluationOptions options;
+    EvaluationSteps steps(core, without_shared_draws(core.recipe()), dataset);
+    const auto first = steps.next();
+    if (!first) throw ConfigError("it is empty: give a dataset with one row or more");
+    trial = EvaluationRun(core, options).attempt(*first, calls_function);
+  }
+  set_rng_state(before);
+  return trial;
 }
 
 }  // namespace accelerate::detail

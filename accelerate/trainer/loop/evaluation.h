@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "accelerate/trainer/data/trainer_dataset.h"
@@ -20,16 +21,30 @@ struct EvaluationOptions {
 struct EvaluationResult {
   EvalPrediction prediction = {};  ///< Empty unless somebody needs it.
   LogValues metrics = {};
-  std::int64_t num_samples = 0;
+  std::int64_t num_samples = 0;  ///< On all ranks, each sample once.
+  std::int64_t num_steps = 0;
+  bool has_labels = false;  ///< Otherwise there is neither a loss nor a metric.
 };
 
-/// Runs the model over `dataset` and returns the metrics and the loss, a mean over samples. Samples
-/// that are repeated to make the ranks' batches equal count once. [collective] Source:
-/// `evaluation_loop` of Transformers' Trainer.
+/// Runs the model over `dataset` and returns the metrics and the loss: the mean over all that was
+/// judged, whatever the batch size and the number of ranks. Each sample is judged once.
+/// [collective] Source: `evaluation_loop` of Transformers' Trainer, whose loss is another mean:
+/// docs/trainer.md#evaluation.
 [[nodiscard]] EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset,
                                               const EvaluationOptions& options);
 
-/// The number of this rank's `rows` rows of the present batch that are not repeats.
-[[nodiscard]] std::int64_t counted_rows(const Accelerator& accelerator, std::int64_t rows);
+/// What the first batch of an evaluation set showed.
+struct EvaluationTrial {
+  bool has_labels = false;
+  /// What a function of all predictions gave for the batch, with the names of an evaluation;
+  /// nullopt if it was not called, or could not judge a single batch.
+  std::optional<LogValues> metrics = {};
+};
+
+/// Judges the first batch of `dataset` as run_evaluation() does, and tells no callback.
+/// `calls_function`: whether a function of all predictions is called too. [collective] Throws what
+/// the collator, the model or the metric throw. Random generators are left as they were.
+[[nodiscard]] EvaluationTrial try_evaluation(TrainerCore& core, const TrainerDataset& dataset,
+                                             bool calls_function);
 
 }  // namespace accelerate::detail

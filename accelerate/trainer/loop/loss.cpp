@@ -1,5 +1,6 @@
 #include "accelerate/trainer/loop/loss.h"
 
+#include <ATen/ops/lt.h>
 #include <ATen/ops/ne.h>
 #include <ATen/ops/sum.h>
 
@@ -10,6 +11,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/models/label_smoother.h"
 #include "accelerate/models/pre_trained_model.h"
+#include "accelerate/trainer/data/label_columns.h"
 #include "accelerate/trainer/prepared_model.h"
 
 namespace accelerate::detail {
@@ -17,15 +19,26 @@ namespace {
 
 constexpr std::int64_t kIgnored = -100;
 
+// Whether the model's loss is a mean over rows because it predicts a number.
+bool regresses(const TrainableModel& model) {
+  const auto* pretrained = model.pretrained();
+  return pretrained != nullptr && model.name().ends_with("ForSequenceClassification") &&
+         pretrained->config().num_labels() == 1;
+}
+
 // Whether the model divides its loss by num_items. A mean over rows does not depend on it.
 bool divides_by_items(const TrainableModel& model) {
   const auto names = model.input_names();
   if (std::ranges::find(names, "num_items_in_batch") == names.end()) return false;
-  const auto* pretrained = model.pretrained();
-  if (pretrained == nullptr) return true;
-  const bool regresses =
-      model.name().ends_with("ForSequenceClassification") && pretrained->config().num_labels() == 1;
-  return !regresses;
+  return !regresses(model);
+}
+
+// Returns how many rows have an answer within the text, which the loss of answers is a mean over.
+// Where beginnings and ends differ in that, returns the mean of both numbers.
+double answers_inside(const Inputs& batch) {
+  const std::int64_t tokens = batch["input_ids"].size(1);
+  const auto inside = [&](const char* name) { return batch[name].lt(tokens).sum().item<double>(); };
+  return (inside("start_positions") + inside("end_positions")) / 2;
 }
 
 bool is_causal(const std::string& name) {
@@ -40,9 +53,14 @@ BatchLoss::BatchLoss(const TrainerOptions& options, const TrainingArguments& arg
       label_smoothing_(args.label_smoothing_factor),
       averages_over_ranks_(args.average_tokens_across_devices),
       takes_num_items_(divides_by_items(model)),
+      is_over_labels_(options.compute_loss_func || args.label_smoothing_factor > 0 ||
+                      takes_num_items_ || (model.pretrained() != nullptr && !regresses(model))),
+      answers_questions_(model.pretrained() != nullptr && !compute_loss_func_ &&
+                         model.name().ends_with("ForQuestionAnswering")),
       shifts_labels_(is_causal(model.name())),
       num_processes_(num_processes),
-      model_name_(model.name()) {}
+      model_name_(model.name()),
+      how_to_name_labels_(how_to_name_labels(options.train_dataset, args, model)) {}
 
 bool BatchLoss::counts_items(const Inputs& batch) const {
   const at::Tensor labels = batch.get("labels");
@@ -55,6 +73,13 @@ std::int64_t BatchLoss::items(const Inputs& batch) const {
   const bool shifts = shifts_labels_ && !batch.contains("shift_labels") && labels.dim() > 0;
   if (shifts) labels = labels.narrow(-1, 1, labels.size(-1) - 1);
   return labels.ne(kIgnored).sum().item<std::int64_t>();
+}
+
+double BatchLoss::weight(const Inputs& batch, std::int64_t samples) const {
+  const at::Tensor labels = batch.get("labels");
+  if (answers_questions_ && batch.contains("start_positions")) return answers_inside(batch);
+  const bool are_classes = labels.defined() && !labels.is_floating_point();
+  return static_cast<double>(is_over_labels_ && are_classes ? items(batch) : samples);
 }
 
 LossOutput BatchLoss::operator()(PreparedModel& model, Inputs batch,
@@ -85,7 +110,7 @@ at::Tensor BatchLoss::loss_of(const ModelOutput& outputs, const at::Tensor& labe
   }
   if (!loss.defined() || loss.numel() != 1)
     throw UsageError(model_name_ + " returned no loss from " + join(batch.keys(), ", ") +
-                     ": give it labels, or compute_loss_func");
+                     ": give it labels, or compute_loss_func. " + how_to_name_labels_);
   return loss.reshape({});
 }
 

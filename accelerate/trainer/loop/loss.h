@@ -30,6 +30,10 @@ class BatchLoss {
   [[nodiscard]] bool counts_items(const Inputs& batch) const;
   /// The number of labels of `batch` that take part.
   [[nodiscard]] std::int64_t items(const Inputs& batch) const;
+  /// Returns how many things the loss of `batch`, which operator() computed with items(batch), is a
+  /// mean over: labels, or `samples` where each row has one loss. Means of batches, weighted by
+  /// this, are the mean of all batches together. docs/trainer.md#evaluation has a table.
+  [[nodiscard]] double weight(const Inputs& batch, std::int64_t samples) const;
 
   /// Runs the model and returns the loss with the outputs. `num_items`: {}, undefined if labels are
   /// not counted. Throws UsageError when there is no loss.
@@ -44,9 +48,11 @@ class BatchLoss {
   double label_smoothing_;
   bool averages_over_ranks_;
   bool takes_num_items_;  // The model divides its own loss by num_items.
+  bool is_over_labels_;   // The loss is a mean over labels, where they are classes.
+  bool answers_questions_;
   bool shifts_labels_;
   int num_processes_;
-  std::string model_name_;
+  std::string model_name_, how_to_name_labels_;
 };
 
 }  // namespace accelerate::detail
