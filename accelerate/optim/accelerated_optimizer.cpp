@@ -100,6 +100,7 @@ struct AcceleratedOptimizer::Core {
   std::unique_ptr<detail::FusedStep> fused;
   std::shared_ptr<Communicator> communicator = nullptr;
   bool step_was_skipped = false;
+  std::int64_t steps = 0;
   std::function<void()> clip = nullptr;  // See clip_before_steps.h.
   Models shown = {};                     // All models that it was told of.
   Models sharded = {};                   // Models whose parts it holds.
@@ -213,7 +214,9 @@ at::Tensor AcceleratedOptimizer::step(const Closure& closure) {
   if (core_->clip && !closure) core_->clip();
   core_->gradient_state->begin_step("none before optimizer.step()");
   const Closure clipped = core_->clipping(closure);
-  return core_->scales() ? core_->scaled_step(*this, clipped) : core_->step(clipped);
+  at::Tensor loss = core_->scales() ? core_->scaled_step(*this, clipped) : core_->step(clipped);
+  if (!core_->step_was_skipped) ++core_->steps;
+  return loss;
 }
 
 void AcceleratedOptimizer::set_mode(OptimizerMode mode) {
@@ -255,6 +258,10 @@ void AcceleratedOptimizer::add_param_group(const torch::optim::OptimizerParamGro
     get_logger("accelerate.optim").warning(detail::warning_of(tie, {}));
   }
   for_each_live(core_->shown, [&](const auto& model) { shard(model); });
+}
+
+std::int64_t AcceleratedOptimizer::step_count() const {
+  return core_->steps;
 }
 
 bool AcceleratedOptimizer::step_was_skipped() const {

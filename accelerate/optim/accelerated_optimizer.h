@@ -4,6 +4,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -60,6 +61,9 @@ class AcceleratedOptimizer {
   /// Clears the gradients. By default they become undefined.
   void zero_grad(bool set_to_none = true);
 
+  /// The number of steps that this process has made with it. Calls of step() that only accumulate,
+  /// and skipped steps, do not count.
+  [[nodiscard]] std::int64_t step_count() const;
   /// Whether the last step() was skipped because gradients were infinite or NaN.
   [[nodiscard]] bool step_was_skipped() const;
   /// Divides the gradients by the scale that the scaler gave the loss, once per step. [collective

@@ -149,6 +149,10 @@ std::vector<double> AcceleratedScheduler::get_last_lr() const {
   return core_->scheduler->get_last_lr();
 }
 
+std::int64_t AcceleratedScheduler::last_epoch() const {
+  return core_->scheduler->last_epoch();
+}
+
 SchedulerState AcceleratedScheduler::state_dict() const {
   return core_->scheduler->state_dict();
 }

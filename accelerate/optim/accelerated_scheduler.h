@@ -71,6 +71,8 @@ class AcceleratedScheduler {
 
   /// The rates that were set last, one per parameter group.
   [[nodiscard]] std::vector<double> get_last_lr() const;
+  /// The schedule's steps since its start, as many as step() has made: Python's `last_epoch`.
+  [[nodiscard]] std::int64_t last_epoch() const;
   /// The state of the user's schedule.
   [[nodiscard]] SchedulerState state_dict() const;
   void load_state_dict(const SchedulerState& state);

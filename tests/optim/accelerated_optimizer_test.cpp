@@ -83,8 +83,10 @@ TEST(AcceleratedOptimizer, StepsAndClearsOnlyWhenGradientsAreSynchronised) {
   optimizer.zero_grad();
   EXPECT_EQ(parameter[0].item<double>(), 1.0);
   EXPECT_TRUE(parameter.grad().defined());
+  EXPECT_EQ(optimizer.step_count(), 0);
   gradient_state->sync_gradients = true;
   optimizer.step();
+  EXPECT_EQ(optimizer.step_count(), 1);
   optimizer.zero_grad();
   EXPECT_EQ(parameter[0].item<double>(), 0.5);
   EXPECT_FALSE(parameter.grad().defined());
@@ -232,6 +234,7 @@ TEST(AcceleratedOptimizer, UnderAScalerStepsUnscaledAndSkipsOverflows) {
     }
     EXPECT_LE(testing::distance({ours}, {theirs}), 1e-6) << kind.name;
     EXPECT_EQ(scaled.scaler->get_scale(), 65536.0 / 4) << kind.name;
+    EXPECT_EQ(prepared.step_count(), 2) << kind.name;
   }
 }
 

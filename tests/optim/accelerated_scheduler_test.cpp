@@ -83,6 +83,7 @@ TEST_P(OnRanks, LambdaScheduleStepsWithItsOptimizer) {
       training.step();
       scheduler.step();
       EXPECT_EQ(scheduler.get_last_lr(), Numbers{tenths_less(first)});
+      EXPECT_EQ(scheduler.last_epoch(), first);
       training.step(true);
       EXPECT_TRUE(training.optimizer.step_was_skipped());
       scheduler.step();
