@@ -10,6 +10,7 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
@@ -102,9 +103,16 @@ BatchSizeSearch::BatchSizeSearch(BatchSizeOptions options)
 
 void BatchSizeSearch::start() {
   batch_size_ = options_.starting_batch_size;
-  if (batch_size_ > 0) return;
-  throw UsageError("find_executable_batch_size: starting_batch_size is " +
-                   std::to_string(batch_size_) + "; a number of samples from 1 up is allowed");
+  const auto refuse = [](const char* name, std::int64_t value, const std::string& allowed) {
+    throw UsageError("find_executable_batch_size: " + std::string(name) + " is " +
+                     std::to_string(value) + "; a number " + allowed + " is allowed");
+  };
+  if (batch_size_ < 1) refuse("starting_batch_size", batch_size_, "of samples from 1 up");
+  if (options_.max_batch_size < batch_size_) {
+    refuse("max_batch_size", options_.max_batch_size,
+           "from starting_batch_size, " + std::to_string(batch_size_) + ", up");
+  }
+  if (options_.upward_trials < 0) refuse("upward_trials", options_.upward_trials, "from 0 up");
 }
 
 BatchSizeSearch::Outcome BatchSizeSearch::try_once(
@@ -127,23 +135,63 @@ BatchSizeSearch::Outcome BatchSizeSearch::try_once(
 
 void BatchSizeSearch::run(const std::function<void(std::int64_t)>& attempt) {
   const auto meeting = meeting_of(*communicator_);
+  const std::string trials = options_.upward_trials == 0
+                                 ? ""
+                                 : ", upward trials " + std::to_string(options_.upward_trials) +
+                                       ", maximum " + std::to_string(options_.max_batch_size);
   require_agreement(*meeting, "find_executable_batch_size",
-                    "batch size " + std::to_string(batch_size_));
+                    "batch size " + std::to_string(batch_size_) + trials);
   tried_.clear();
   last_ = nullptr;
   clear_device_cache();
+  shrink(*meeting, attempt);
+  if (!looked_upwards_) look_upwards(*meeting, attempt);
+}
+
+void BatchSizeSearch::shrink(Communicator& meeting,
+                             const std::function<void(std::int64_t)>& attempt) {
   while (true) {
     if (batch_size_ == 0) throw_nothing_fits();
-    if (settle(*meeting, try_once(attempt))) return;
+    if (settle(meeting, try_once(attempt))) return;
     tried_.push_back(batch_size_);
+    too_large_ = batch_size_;
     const at::Tensor next = at::full({1}, next_size(batch_size_), at::kLong);
-    meeting->all_reduce(next, ReduceOp::min).wait();
+    meeting.all_reduce(next, ReduceOp::min).wait();
     get_logger("accelerate.batch_size")
         .info("batch size " + std::to_string(batch_size_) + " does not fit into memory; next is " +
               std::to_string(next.item<std::int64_t>()));
     batch_size_ = next.item<std::int64_t>();
     clear_device_cache();
   }
+}
+
+// All ranks know the same sizes that fitted and did not, so they try the same ones. Afterwards the
+// last attempt was one with the size that is kept.
+void BatchSizeSearch::look_upwards(Communicator& meeting,
+                                   const std::function<void(std::int64_t)>& attempt) {
+  bool fits = true;
+  for (int trials = options_.upward_trials; trials > 0 && larger_size() > batch_size_; --trials) {
+    clear_device_cache();
+    const std::int64_t best = std::exchange(batch_size_, larger_size());
+    fits = settle(meeting, try_once(attempt));
+    get_logger("accelerate.batch_size")
+        .info("batch size " + std::to_string(batch_size_) + (fits ? " fits" : " does not fit") +
+              " into memory; " + std::to_string(best) + " does");
+    if (!fits) too_large_ = std::exchange(batch_size_, best);
+  }
+  looked_upwards_ = true;
+  if (fits) return;
+  clear_device_cache();
+  shrink(meeting, attempt);
+}
+
+// Returns the size to try after the present one, which fits; the present one if there is none.
+std::int64_t BatchSizeSearch::larger_size() const {
+  const std::int64_t most = std::min(options_.max_batch_size, too_large_ - 1);
+  const bool all_fitted = too_large_ == std::numeric_limits<std::int64_t>::max();
+  if (batch_size_ >= most) return batch_size_;
+  if (all_fitted) return batch_size_ > most / 2 ? most : 2 * batch_size_;
+  return batch_size_ + (most - batch_size_ + 1) / 2;
 }
 
 // Returns true if the attempt succeeded on all ranks, false if another attempt is needed. Throws if

@@ -1,4 +1,5 @@
-// Finds the largest batch size that fits into memory by trying.
+// Finds a batch size that fits into memory by trying: the first one on the way down, or, with
+// upward_trials, the largest one.
 //
 //   auto train = find_executable_batch_size(accelerator, [&](std::int64_t batch_size) {
 //     Net net;                              // Everything that depends on the batch size,
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -37,6 +39,12 @@ struct BatchSizeOptions {
   /// Returns the size to try after one that did not fit. It must be smaller; 0 ends the search.
   /// Default: nine tenths, rounded down: 128, 115, 103, 92, …
   std::function<std::int64_t(std::int64_t)> reduce_batch_size_fn = {};
+  /// How many more sizes are tried after the first that fits, to find the largest: those halfway to
+  /// the smallest that did not fit, or, as long as all fitted, twice the size. Each is a call of the
+  /// function, so let it do a few steps only. Its last call has the size that is found. 0: none.
+  int upward_trials = 0;
+  /// No larger size is tried, such as the number of samples.
+  std::int64_t max_batch_size = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Whether `error`, or an error nested in it, says that memory ran out: c10::OutOfMemoryError,
@@ -47,13 +55,14 @@ namespace detail {
 /// The search without the types of the callable.
 class BatchSizeSearch {
  public:
-  /// Throws UsageError unless the starting size is at least 1. `communicator` must outlive the
-  /// search.
+  /// Throws UsageError for a size below 1, a maximum below the first size, or a negative number of
+  /// trials. `communicator` must outlive the search.
   BatchSizeSearch(Communicator& communicator, BatchSizeOptions options);
   /// Searches on this process alone.
   explicit BatchSizeSearch(BatchSizeOptions options);
 
-  /// Calls `attempt` with smaller and smaller sizes until it returns on all ranks. [collective]
+  /// Calls `attempt` with smaller and smaller sizes until it returns on all ranks, then with larger
+  /// ones if the options say so. [collective]
   void run(const std::function<void(std::int64_t)>& attempt);
   [[nodiscard]] std::int64_t batch_size() const { return batch_size_; }
 
@@ -62,6 +71,9 @@ class BatchSizeSearch {
   void start();
   [[nodiscard]] Outcome try_once(const std::function<void(std::int64_t)>& attempt);
   [[nodiscard]] bool settle(Communicator& meeting, const Outcome& mine);
+  void shrink(Communicator& meeting, const std::function<void(std::int64_t)>& attempt);
+  void look_upwards(Communicator& meeting, const std::function<void(std::int64_t)>& attempt);
+  [[nodiscard]] std::int64_t larger_size() const;
   [[nodiscard]] std::int64_t next_size(std::int64_t size) const;
   [[noreturn]] void throw_nothing_fits() const;
 
@@ -69,6 +81,8 @@ class BatchSizeSearch {
   Communicator* communicator_;
   BatchSizeOptions options_;
   std::int64_t batch_size_ = 0;
+  std::int64_t too_large_ = std::numeric_limits<std::int64_t>::max();  // The least that failed.
+  bool looked_upwards_ = false;
   std::vector<std::int64_t> tried_;
   std::exception_ptr last_;  // Why this rank's last attempt failed.
 };
@@ -81,8 +95,8 @@ class BatchSizeFinder {
   BatchSizeFinder(Fn fn, detail::BatchSizeSearch search)
       : fn_(std::move(fn)), search_(std::move(search)) {}
 
-  /// Returns what `fn` returns for the first size that fits on all ranks. A later call begins with
-  /// that size. [collective] Throws what `fn` throws unless memory ran out. Throws UsageError if
+  /// Returns what `fn` returns for the size that is found: the first that fits on all ranks, or the
+  /// largest within upward_trials. A later call begins with that size and looks no further up. [collective] Throws what `fn` throws unless memory ran out. Throws UsageError if
   /// not even one sample fits, CommError if `fn` failed on another rank or ranks began with
   /// different sizes.
   template <typename... Args>

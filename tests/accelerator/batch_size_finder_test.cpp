@@ -51,6 +51,48 @@ TEST(FindExecutableBatchSize, TakesTheUsersWayDown) {
   EXPECT_EQ(sizes_until(8, halves), (Sizes{128, 64, 32, 16, 8}));
 }
 
+// The searches of a table: what fits, from where, with how many trials, and what is tried.
+TEST(FindExecutableBatchSize, LooksUpwardsForTheLargestThatFits) {
+  struct Search {
+    std::int64_t fits;
+    BatchSizeOptions options;
+    Sizes tried;
+  };
+  const std::vector<Search> searches = {
+      {100, {.upward_trials = 10}, {128, 115, 103, 92, 97, 100, 101, 100}},
+      {100, {.upward_trials = 1}, {128, 115, 103, 92, 97}},
+      {102, {.upward_trials = 10}, {128, 115, 103, 92, 97, 100, 101, 102}},
+      {9, {.starting_batch_size = 2, .upward_trials = 10}, {2, 4, 8, 16, 12, 10, 9}},
+      {1000, {.starting_batch_size = 2, .upward_trials = 2}, {2, 4, 8}},
+      {1000, {.starting_batch_size = 6, .upward_trials = 9, .max_batch_size = 20}, {6, 12, 20}},
+      {8, {.starting_batch_size = 8, .upward_trials = 9, .max_batch_size = 8}, {8}},
+      {1, {.starting_batch_size = 1, .upward_trials = 9}, {1, 2, 1}},
+  };
+  for (const auto& search : searches) {
+    EXPECT_EQ(sizes_until(search.fits, search.options), search.tried) << search.fits;
+  }
+}
+
+TEST(FindExecutableBatchSize, LooksUpwardsOnAllRanksAlikeAndOnlyInTheFirstCall) {
+  run_ranks(2, [](Communicator& comm) {
+    Sizes tried;
+    auto search = find_executable_batch_size(comm,
+                                             [&](std::int64_t batch_size) {
+                                               tried.push_back(batch_size);
+                                               if (batch_size > 12 - 2 * comm.rank()) {
+                                                 run_out_of_memory();
+                                               }
+                                               comm.barrier();
+                                               return batch_size;
+                                             },
+                                             {.starting_batch_size = 8, .upward_trials = 9});
+    EXPECT_EQ(search(), 10);
+    EXPECT_EQ(tried, (Sizes{8, 16, 12, 10, 11, 10}));
+    EXPECT_EQ(search(), 10);
+    EXPECT_EQ(tried.size(), 7u);
+  });
+}
+
 TEST(FindExecutableBatchSize, PassesArgumentsOnAndReturnsTheResult) {
   auto search = find_executable_batch_size(
       [](std::int64_t batch_size, const std::string& name) {
@@ -124,6 +166,14 @@ TEST(FindExecutableBatchSize, RefusesWhatCannotBeSearched) {
   EXPECT_NE(kind_and_message_of([] {
               sizes_until(1, {.starting_batch_size = 0});
             }).find("starting_batch_size is 0; a number of samples from 1 up"),
+            std::string::npos);
+  EXPECT_NE(kind_and_message_of([] {
+              sizes_until(1, {.max_batch_size = 9});
+            }).find("max_batch_size is 9; a number from starting_batch_size, 128, up"),
+            std::string::npos);
+  EXPECT_NE(kind_and_message_of([] {
+              sizes_until(1, {.upward_trials = -1});
+            }).find("upward_trials is -1; a number from 0 up"),
             std::string::npos);
   EXPECT_NE(kind_and_message_of([&] {
               sizes_until(1, {.starting_batch_size = 2, .reduce_batch_size_fn = stays});
