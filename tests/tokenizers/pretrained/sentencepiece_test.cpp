@@ -206,6 +206,20 @@ TEST(SentencePieceFolder, KeepsItsRolesAndItsTextsWhenSaved) {
   }
 }
 
+TEST(Unigram, WithUnmatchedIdsThatNoTokenHasIsRefusedByPlace) {
+  for (const auto& [ids, part] :
+       {std::pair{testing::Json{9}, "which is the id of no token"},
+        std::pair{testing::Json("a"), ".model.unmatched is 'a'; allowed is a list"}}) {
+    const testing::Json model{{"type", "Unigram"},
+                              {"vocab", testing::Json::parse(R"([["<unk>", 0], ["a", -1]])")},
+                              {"unk_id", 0},
+                              {"unmatched", ids}};
+    const auto message =
+        message_of<ConfigError>([&] { (void)testing::open(testing::Json{{"model", model}}); });
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+}
+
 TEST(SentencePieceFolder, OfManyTokensOfUsersIsOpenedInNoTime) {
   std::string model = small_model(2);
   for (int i = 0; i < 20'000; ++i) model += piece("<user" + std::to_string(i) + ">", 0, 4);
