@@ -1,6 +1,7 @@
 #include "accelerate/models/auto_model.h"
 
 #include <ATen/Context.h>
+#include <ATen/ops/empty.h>
 
 #include <array>
 #include <map>
@@ -12,11 +13,13 @@
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/config/fsdp_readers.h"
+#include "accelerate/machine/memory.h"
 #include "accelerate/models/architectures/bert.h"
 #include "accelerate/models/architectures/distilbert.h"
 #include "accelerate/models/architectures/gpt2.h"
 #include "accelerate/models/architectures/llama.h"
 #include "accelerate/models/architectures/roberta.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/loading/fetch_model.h"
 #include "accelerate/models/loading/gguf_model.h"
 #include "accelerate/models/loading/load_weights.h"
@@ -150,7 +153,10 @@ void register_model(const std::string& model_type, Task task, MakeModel make) {
 namespace detail {
 
 std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedConfig& config) {
-  return maker_of(task, config)(config);
+  const MakeModel& make = maker_of(task, config);
+  const bool takes_memory = !at::empty({0}).is_meta();  // Not within init_empty_weights().
+  if (takes_memory) check_size(config, memory_bytes());
+  return make(config);
 }
 
 std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::string& name_or_folder,

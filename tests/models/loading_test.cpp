@@ -250,7 +250,7 @@ TEST_F(FromPretrained, RefusesConfigurationsThatContradictThemselves) {
   auto config = testing::small_bert_config();
   config.set("num_attention_heads", std::int64_t{3});
   expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_config(config); }),
-             "hidden_size is 16");
+             "'hidden_size' is 16");
   config.set("num_attention_heads", std::int64_t{2});
   config.set("hidden_act", std::string("golu"));
   expect_has(message_of<ConfigError>([&] { (void)AutoModel::from_config(config); }), "golu");

@@ -25,14 +25,17 @@ BertConfig read_bert(const PretrainedConfig& config, const detail::BertFamily& f
     if (config.get<bool>(key, false))
       throw ConfigError(config.name() + ": '" + key + "' is true; allowed is an encoder");
   }
+  detail::check_common_keys(config);
   const auto values = detail::read_config(config, family.defaults);
-  if (values.num_attention_heads < 1 || values.hidden_size % values.num_attention_heads != 0) {
-    throw ConfigError(config.name() + ": hidden_size is " + std::to_string(values.hidden_size) +
-                      ", which " + std::to_string(values.num_attention_heads) +
-                      " attention heads do not divide");
-  }
-  if (family.counts_behind_padding && !values.pad_token_id)
+  detail::check_activation(config, "hidden_act");
+  detail::check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",
+                               values.hidden_size});
+  detail::check_padding_row(config, values.pad_token_id, "vocab_size", values.vocab_size);
+  if (!family.counts_behind_padding) return values;
+  if (!values.pad_token_id)
     throw ConfigError(config.name() + ": there is no pad_token_id, behind which positions begin");
+  detail::check_padding_row(config, values.pad_token_id, "max_position_embeddings",
+                            values.max_position_embeddings);
   return values;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "accelerate/models/architectures/text_model.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/layers/activations.h"
 #include "accelerate/models/layers/linear.h"
 
@@ -36,20 +37,21 @@ struct BertConfig {
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
-    visit("vocab_size", self.vocab_size);
-    visit("hidden_size", self.hidden_size);
-    visit("num_hidden_layers", self.num_hidden_layers);
-    visit("num_attention_heads", self.num_attention_heads);
-    visit("intermediate_size", self.intermediate_size);
+    visit("vocab_size", self.vocab_size, detail::limits::kWords);
+    visit("hidden_size", self.hidden_size, detail::limits::kWidth);
+    visit("num_hidden_layers", self.num_hidden_layers, detail::limits::kLayers);
+    visit("num_attention_heads", self.num_attention_heads, detail::limits::kHeads);
+    visit("intermediate_size", self.intermediate_size, detail::limits::kInner);
     visit("hidden_act", self.hidden_act);
-    visit("hidden_dropout_prob", self.hidden_dropout_prob);
-    visit("attention_probs_dropout_prob", self.attention_probs_dropout_prob);
-    visit("max_position_embeddings", self.max_position_embeddings);
-    visit("type_vocab_size", self.type_vocab_size);
-    visit("initializer_range", self.initializer_range);
-    visit("layer_norm_eps", self.layer_norm_eps);
-    visit("pad_token_id", self.pad_token_id);
-    visit("classifier_dropout", self.classifier_dropout);
+    visit("hidden_dropout_prob", self.hidden_dropout_prob, detail::limits::kShare);
+    visit("attention_probs_dropout_prob", self.attention_probs_dropout_prob,
+          detail::limits::kShare);
+    visit("max_position_embeddings", self.max_position_embeddings, detail::limits::kWords);
+    visit("type_vocab_size", self.type_vocab_size, detail::limits::kWords);
+    visit("initializer_range", self.initializer_range, detail::limits::kDeviation);
+    visit("layer_norm_eps", self.layer_norm_eps, detail::limits::kEpsilon);
+    visit("pad_token_id", self.pad_token_id, detail::limits::kTokenId);
+    visit("classifier_dropout", self.classifier_dropout, detail::limits::kShare);
     visit("tie_word_embeddings", self.tie_word_embeddings);
   }
 };

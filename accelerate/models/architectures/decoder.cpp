@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/layers/dropout.h"
 #include "accelerate/models/losses.h"
 
@@ -22,6 +23,13 @@ bool ends_with_padding(const at::Tensor& mask, std::int64_t count) {
              .eq(0)
              .any()
              .item<bool>();
+}
+
+double dropout_of_head(const PretrainedConfig& config) {
+  constexpr double kUsual = 0.1;
+  for (const char* key : {"classifier_dropout", "hidden_dropout"})
+    if (config.json_of(key) != "null") return detail::value_in(config, key, detail::limits::kShare);
+  return kUsual;
 }
 
 }  // namespace
@@ -144,8 +152,7 @@ DecoderForTokenClassification::DecoderForTokenClassification(const std::string& 
                                                              const std::string& head_name)
     : DecoderWithHead(name, config, std::move(decoder), prefix),
       head(this->decoder().hidden_size(), config.num_labels()),
-      dropout_(
-          config.get<double>("classifier_dropout", config.get<double>("hidden_dropout", 0.1))) {
+      dropout_(dropout_of_head(config)) {
   register_module(head_name, head);
   post_init();
 }

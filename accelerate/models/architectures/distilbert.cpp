@@ -21,11 +21,11 @@ torch::nn::LayerNorm layer_norm(std::int64_t size) {
 }
 
 DistilBertConfig read_distilbert(const PretrainedConfig& config) {
+  detail::check_common_keys(config);
   const auto values = detail::read_config<DistilBertConfig>(config);
-  if (values.n_heads < 1 || values.dim % values.n_heads != 0) {
-    throw ConfigError(config.name() + ": dim is " + std::to_string(values.dim) + ", which " +
-                      std::to_string(values.n_heads) + " attention heads do not divide");
-  }
+  detail::check_activation(config, "activation");
+  detail::check_heads(config, {"n_heads", values.n_heads, "dim", values.dim});
+  detail::check_padding_row(config, values.pad_token_id, "vocab_size", values.vocab_size);
   return values;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "accelerate/models/architectures/text_model.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/layers/activations.h"
 #include "accelerate/models/layers/linear.h"
 
@@ -37,20 +38,20 @@ struct DistilBertConfig {
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
-    visit("vocab_size", self.vocab_size);
-    visit("max_position_embeddings", self.max_position_embeddings);
+    visit("vocab_size", self.vocab_size, detail::limits::kWords);
+    visit("max_position_embeddings", self.max_position_embeddings, detail::limits::kWords);
     visit("sinusoidal_pos_embds", self.sinusoidal_pos_embds);
-    visit("n_layers", self.n_layers);
-    visit("n_heads", self.n_heads);
-    visit("dim", self.dim);
-    visit("hidden_dim", self.hidden_dim);
-    visit("dropout", self.dropout);
-    visit("attention_dropout", self.attention_dropout);
+    visit("n_layers", self.n_layers, detail::limits::kLayers);
+    visit("n_heads", self.n_heads, detail::limits::kHeads);
+    visit("dim", self.dim, detail::limits::kWidth);
+    visit("hidden_dim", self.hidden_dim, detail::limits::kInner);
+    visit("dropout", self.dropout, detail::limits::kShare);
+    visit("attention_dropout", self.attention_dropout, detail::limits::kShare);
     visit("activation", self.activation);
-    visit("initializer_range", self.initializer_range);
-    visit("qa_dropout", self.qa_dropout);
-    visit("seq_classif_dropout", self.seq_classif_dropout);
-    visit("pad_token_id", self.pad_token_id);
+    visit("initializer_range", self.initializer_range, detail::limits::kDeviation);
+    visit("qa_dropout", self.qa_dropout, detail::limits::kShare);
+    visit("seq_classif_dropout", self.seq_classif_dropout, detail::limits::kShare);
+    visit("pad_token_id", self.pad_token_id, detail::limits::kTokenId);
     visit("tie_word_embeddings", self.tie_word_embeddings);
   }
 };

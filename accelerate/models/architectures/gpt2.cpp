@@ -24,11 +24,10 @@ Gpt2Config read_gpt2(const PretrainedConfig& config) {
                       ": 'add_cross_attention' is true; allowed is GPT-2 by itself");
   if (config.get<bool>("reorder_and_upcast_attn", false))
     throw ConfigError(config.name() + ": 'reorder_and_upcast_attn' is true; allowed is false");
+  detail::check_common_keys(config);
   const auto values = detail::read_config<Gpt2Config>(config);
-  if (values.n_head < 1 || values.n_embd % values.n_head != 0) {
-    throw ConfigError(config.name() + ": n_embd is " + std::to_string(values.n_embd) + ", which " +
-                      std::to_string(values.n_head) + " attention heads do not divide");
-  }
+  detail::check_activation(config, "activation_function");
+  detail::check_heads(config, {"n_head", values.n_head, "n_embd", values.n_embd});
   return values;
 }
 

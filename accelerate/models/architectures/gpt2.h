@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "accelerate/models/architectures/decoder.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/layers/activations.h"
 #include "accelerate/models/layers/linear.h"
 
@@ -37,18 +38,18 @@ struct Gpt2Config {
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
-    visit("vocab_size", self.vocab_size);
-    visit("n_positions", self.n_positions);
-    visit("n_embd", self.n_embd);
-    visit("n_layer", self.n_layer);
-    visit("n_head", self.n_head);
-    visit("n_inner", self.n_inner);
+    visit("vocab_size", self.vocab_size, detail::limits::kWords);
+    visit("n_positions", self.n_positions, detail::limits::kWords);
+    visit("n_embd", self.n_embd, detail::limits::kWidth);
+    visit("n_layer", self.n_layer, detail::limits::kLayers);
+    visit("n_head", self.n_head, detail::limits::kHeads);
+    visit("n_inner", self.n_inner, detail::limits::kInner);
     visit("activation_function", self.activation_function);
-    visit("resid_pdrop", self.resid_pdrop);
-    visit("embd_pdrop", self.embd_pdrop);
-    visit("attn_pdrop", self.attn_pdrop);
-    visit("layer_norm_epsilon", self.layer_norm_epsilon);
-    visit("initializer_range", self.initializer_range);
+    visit("resid_pdrop", self.resid_pdrop, detail::limits::kShare);
+    visit("embd_pdrop", self.embd_pdrop, detail::limits::kShare);
+    visit("attn_pdrop", self.attn_pdrop, detail::limits::kShare);
+    visit("layer_norm_epsilon", self.layer_norm_epsilon, detail::limits::kEpsilon);
+    visit("initializer_range", self.initializer_range, detail::limits::kDeviation);
     visit("scale_attn_weights", self.scale_attn_weights);
     visit("scale_attn_by_inverse_layer_idx", self.scale_attn_by_inverse_layer_idx);
     visit("tie_word_embeddings", self.tie_word_embeddings);

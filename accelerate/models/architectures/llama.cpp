@@ -46,28 +46,48 @@ LlamaConfig defaults_of(LlamaKind kind) {
   return config;
 }
 
+// Fills in the number of key heads and the size of a head.
+void read_heads(const PretrainedConfig& config, LlamaConfig& values) {
+  values.num_key_value_heads = values.num_key_value_heads.value_or(values.num_attention_heads);
+  if (values.num_attention_heads % *values.num_key_value_heads != 0) {
+    throw ConfigError(config.name() + ": 'num_key_value_heads' is " +
+                      std::to_string(*values.num_key_value_heads) + ", which does not divide " +
+                      std::to_string(values.num_attention_heads) +
+                      " attention heads ('num_attention_heads'); allowed is a divisor");
+  }
+  if (!values.head_dim) {
+    detail::check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",
+                                 values.hidden_size});
+    values.head_dim = values.hidden_size / values.num_attention_heads;
+  }
+  if (*values.head_dim % 2 == 0) return;
+  throw ConfigError(config.name() + ": 'head_dim', or else 'hidden_size' divided by " +
+                    "'num_attention_heads', is " + std::to_string(*values.head_dim) +
+                    "; allowed is an even number, as pairs are rotated");
+}
+
+void check_layer_types(const PretrainedConfig& config, const LlamaConfig& values) {
+  const auto& types = values.layer_types;
+  if (!types.empty() && static_cast<std::int64_t>(types.size()) != values.num_hidden_layers) {
+    throw ConfigError(config.name() + ": 'layer_types' has " + std::to_string(types.size()) +
+                      " entries; allowed are " + std::to_string(values.num_hidden_layers) +
+                      ", one for each of 'num_hidden_layers'");
+  }
+  for (const std::string& type : types) {
+    if (type == "full_attention" || type == "sliding_attention") continue;
+    throw ConfigError(config.name() + ": 'layer_types' has '" + type +
+                      "'; allowed are full_attention and sliding_attention");
+  }
+}
+
 LlamaConfig read_llama(const PretrainedConfig& config) {
   const LlamaKind kind = kind_of(config);
+  detail::check_common_keys(config);
   LlamaConfig values = detail::read_config(config, defaults_of(kind));
-  values.num_key_value_heads = values.num_key_value_heads.value_or(values.num_attention_heads);
-  if (values.num_attention_heads < 1 || *values.num_key_value_heads < 1 ||
-      values.num_attention_heads % *values.num_key_value_heads != 0) {
-    throw ConfigError(config.name() + ": " + std::to_string(*values.num_key_value_heads) +
-                      " key heads do not divide " + std::to_string(values.num_attention_heads) +
-                      " attention heads");
-  }
-  if (!values.head_dim && values.hidden_size % values.num_attention_heads != 0) {
-    throw ConfigError(config.name() + ": hidden_size is " + std::to_string(values.hidden_size) +
-                      ", which " + std::to_string(values.num_attention_heads) +
-                      " attention heads do not divide");
-  }
-  values.head_dim = values.head_dim.value_or(values.hidden_size / values.num_attention_heads);
-  if (!values.layer_types.empty() &&
-      static_cast<std::int64_t>(values.layer_types.size()) != values.num_hidden_layers) {
-    throw ConfigError(config.name() + ": 'layer_types' has " +
-                      std::to_string(values.layer_types.size()) + " entries for " +
-                      std::to_string(values.num_hidden_layers) + " layers");
-  }
+  detail::check_activation(config, "hidden_act");
+  detail::check_padding_row(config, values.pad_token_id, "vocab_size", values.vocab_size);
+  read_heads(config, values);
+  check_layer_types(config, values);
   if (kind != LlamaKind::llama) values.attention_bias = values.mlp_bias = false;
   if (kind == LlamaKind::llama || (kind == LlamaKind::qwen2 && !values.use_sliding_window))
     values.sliding_window.reset();
@@ -87,7 +107,7 @@ LlamaDecoderLayerImpl::LlamaDecoderLayerImpl(const LlamaConfig& config, LlamaKin
     : torch::nn::Module(class_prefix(kind) + "DecoderLayer"),
       index_(static_cast<std::size_t>(index)),
       head_dim_(*config.head_dim),
-      attention_dropout_(config.attention_dropout),
+      attention_dropout_(config.attention_dropout.value_or(0)),
       activation_(activation_of(config.hidden_act)),
       q_proj_(config.hidden_size, config.num_attention_heads * head_dim_,
               config.attention_bias || kind == LlamaKind::qwen2),

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "accelerate/models/architectures/decoder.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/layers/activations.h"
 #include "accelerate/models/layers/linear.h"
 #include "accelerate/models/layers/rms_norm.h"
@@ -39,7 +40,7 @@ struct LlamaConfig {
   bool tie_word_embeddings = false;
   bool attention_bias = false;  ///< Llama only.
   bool mlp_bias = false;        ///< Llama only.
-  double attention_dropout = 0;
+  std::optional<double> attention_dropout = 0;
   std::optional<std::int64_t> sliding_window = {};  ///< Mistral and Qwen 2 only.
   bool use_sliding_window = false;                  ///< Qwen 2 only: switches its window on.
   /// Qwen 2 only: the first layer with a window, if layer_types is empty.
@@ -49,25 +50,25 @@ struct LlamaConfig {
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
-    visit("vocab_size", self.vocab_size);
-    visit("hidden_size", self.hidden_size);
-    visit("intermediate_size", self.intermediate_size);
-    visit("num_hidden_layers", self.num_hidden_layers);
-    visit("num_attention_heads", self.num_attention_heads);
-    visit("num_key_value_heads", self.num_key_value_heads);
-    visit("head_dim", self.head_dim);
+    visit("vocab_size", self.vocab_size, detail::limits::kWords);
+    visit("hidden_size", self.hidden_size, detail::limits::kWidth);
+    visit("intermediate_size", self.intermediate_size, detail::limits::kInner);
+    visit("num_hidden_layers", self.num_hidden_layers, detail::limits::kLayers);
+    visit("num_attention_heads", self.num_attention_heads, detail::limits::kHeads);
+    visit("num_key_value_heads", self.num_key_value_heads, detail::limits::kHeads);
+    visit("head_dim", self.head_dim, detail::limits::kWidth);
     visit("hidden_act", self.hidden_act);
-    visit("max_position_embeddings", self.max_position_embeddings);
-    visit("initializer_range", self.initializer_range);
-    visit("rms_norm_eps", self.rms_norm_eps);
-    visit("pad_token_id", self.pad_token_id);
+    visit("max_position_embeddings", self.max_position_embeddings, detail::limits::kTokens);
+    visit("initializer_range", self.initializer_range, detail::limits::kDeviation);
+    visit("rms_norm_eps", self.rms_norm_eps, detail::limits::kEpsilon);
+    visit("pad_token_id", self.pad_token_id, detail::limits::kTokenId);
     visit("tie_word_embeddings", self.tie_word_embeddings);
     visit("attention_bias", self.attention_bias);
     visit("mlp_bias", self.mlp_bias);
-    visit("attention_dropout", self.attention_dropout);
-    visit("sliding_window", self.sliding_window);
+    visit("attention_dropout", self.attention_dropout, detail::limits::kShare);
+    visit("sliding_window", self.sliding_window, detail::limits::kTokens);
     visit("use_sliding_window", self.use_sliding_window);
-    visit("max_window_layers", self.max_window_layers);
+    visit("max_window_layers", self.max_window_layers, detail::limits::kIndex);
     visit("layer_types", self.layer_types);
   }
 };

@@ -1,45 +1,45 @@
-// Configurations of architectures: structs whose keys are listed once, for reading and writing.
+// Configurations of architectures: structs whose keys are listed once, with their limits.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/config/pretrained_config.h"
 
 namespace accelerate::detail {
 
-/// Reads the keys that `Config::visit(self, visit)` lists. Keys that config.json lacks keep their
-/// values in `config`.
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+/// Reads the keys that `Config::visit(self, visit)` lists. `visit` is called with a key, its field
+/// and, for numbers, the Range of values. Keys that config.json lacks keep their values in
+/// `config`. Throws ConfigError for a value of another type or outside its range, and, as
+/// Transformers does, for null where the field is not optional.
 template <typename Config>
 [[nodiscard]] Config read_config(const PretrainedConfig& values, Config config = {}) {
-  const auto read = [&]<typename T>(std::string_view key, T& field) {
-    field = values.get<T>(key, field);
-  };
-  const auto read_optional = [&]<typename T>(std::string_view key, std::optional<T>& field) {
-    if (values.contains(key)) field = values.get<T>(key);
-  };
-  Config::visit(config, [&](std::string_view key, auto& field) {
-    if constexpr (requires { field.has_value(); }) {
-      read_optional(key, field);
+  Config::visit(config, [&]<typename T, typename... Range>(std::string_view key, T& field,
+                                                           const Range&... range) {
+    const bool is_null = values.contains(key) && values.json_of(key) == "null";
+    if (!values.contains(key)) return;
+    if constexpr (kIsOptional<T>) {
+      if (is_null) return field.reset();
+      field = value_in(values, key, range...);
+    } else if constexpr (sizeof...(range) > 0) {
+      field = value_in(values, key, range...);
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      field = values.get<T>(key, field);
     } else {
-      read(key, field);
+      if (is_null) values.refuse(key, std::is_same_v<T, bool> ? "true or false" : "a text");
+      field = values.get<T>(key, field);
     }
   });
   return config;
-}
-
-/// Adds the keys to `values`; optional ones that are empty are left out.
-template <typename Config>
-void write_config(const Config& config, PretrainedConfig& values) {
-  Config::visit(config, [&](std::string_view key, const auto& field) {
-    if constexpr (requires { field.has_value(); }) {
-      if (field) values.set(key, *field);
-    } else {
-      values.set(key, field);
-    }
-  });
 }
 
 }  // namespace accelerate::detail

@@ -13,6 +13,8 @@
 namespace accelerate {
 namespace {
 
+constexpr std::int64_t kMostLabels = 1 << 24;
+
 constexpr DocumentLimits kLimits{.max_bytes = 16 << 20, .max_depth = 32};
 
 template <typename T>
@@ -108,17 +110,24 @@ const Node* PretrainedConfig::find(std::string_view key) const {
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-void PretrainedConfig::refuse(std::string_view key, const Node& found, const char* allowed) const {
-  throw ConfigError(name_ + ": '" + std::string(key) + "' is " + found.describe() +
-                    "; allowed is " + allowed);
+void PretrainedConfig::refuse(std::string_view key, const std::string& allowed) const {
+  const Node* found = values_.find(key);
+  const std::string value = found == nullptr   ? "missing"
+                            : found->is_null() ? "null"
+                                               : found->describe();
+  throw ConfigError(name_ + ": '" + std::string(key) + "' is " + value + "; allowed is " + allowed);
+}
+
+template <typename T>
+std::optional<T> PretrainedConfig::get_if(std::string_view key) const {
+  const Node* found = find(key);
+  return found == nullptr ? std::nullopt : Kind<T>::read(*found);
 }
 
 template <typename T>
 std::optional<T> PretrainedConfig::get(std::string_view key) const {
-  const Node* found = find(key);
-  if (found == nullptr) return std::nullopt;
-  auto value = Kind<T>::read(*found);
-  if (!value) refuse(key, *found, Kind<T>::allowed);
+  auto value = get_if<T>(key);
+  if (!value && find(key) != nullptr) refuse(key, Kind<T>::allowed);
   return value;
 }
 
@@ -133,7 +142,7 @@ std::string PretrainedConfig::json_of(std::string_view key) const {
 std::optional<PretrainedConfig> PretrainedConfig::section(std::string_view key) const {
   const Node* found = find(key);
   if (found == nullptr) return std::nullopt;
-  if (!found->is_map()) refuse(key, *found, "an object");
+  if (!found->is_map()) refuse(key, "an object");
   PretrainedConfig section;
   section.values_ = *found;
   section.name_ = name_ + ", " + std::string(key);
@@ -145,6 +154,10 @@ void PretrainedConfig::set(std::string_view key, const T& value) {
   put(key, Kind<T>::write(value));
 }
 
+template std::optional<std::int64_t> PretrainedConfig::get_if(std::string_view) const;
+template std::optional<double> PretrainedConfig::get_if(std::string_view) const;
+template std::optional<std::string> PretrainedConfig::get_if(std::string_view) const;
+template std::optional<std::vector<std::int64_t>> PretrainedConfig::get_if(std::string_view) const;
 template std::optional<bool> PretrainedConfig::get(std::string_view) const;
 template std::optional<std::int64_t> PretrainedConfig::get(std::string_view) const;
 template std::optional<double> PretrainedConfig::get(std::string_view) const;
@@ -180,8 +193,8 @@ std::vector<std::string> PretrainedConfig::architectures() const {
 
 std::vector<std::string> PretrainedConfig::labels() const {
   const Node* named = find("id2label");
-  if (named == nullptr) return numbered_labels(get<std::int64_t>("num_labels", 2));
-  if (!named->is_map()) refuse("id2label", *named, "an object of numbers and names");
+  if (named == nullptr) return numbered_labels(num_labels());
+  if (!named->is_map()) refuse("id2label", "an object of numbers and names");
   std::vector<std::optional<std::string>> labels(named->entries.size());
   for (const auto& [number, line, label] : named->entries) {
     const auto place = parse_int(number);
@@ -199,7 +212,12 @@ std::vector<std::string> PretrainedConfig::labels() const {
 }
 
 std::int64_t PretrainedConfig::num_labels() const {
-  return static_cast<std::int64_t>(labels().size());
+  const bool is_counted = find("id2label") == nullptr;
+  const std::int64_t count =
+      is_counted ? get<std::int64_t>("num_labels", 2) : static_cast<std::int64_t>(labels().size());
+  if (count >= 1 && count <= kMostLabels) return count;
+  refuse(is_counted ? "num_labels" : "id2label",
+         "a number of classes from 1 to " + std::to_string(kMostLabels));
 }
 
 void PretrainedConfig::set_labels(const std::vector<std::string>& labels) {

@@ -42,6 +42,9 @@ class PretrainedConfig {
   [[nodiscard]] T get(std::string_view key, T otherwise) const {
     return get<T>(key).value_or(std::move(otherwise));
   }
+  /// As get(), but nullopt too for a value of another type.
+  template <typename T>
+  [[nodiscard]] std::optional<T> get_if(std::string_view key) const;
   /// The value of `key` as JSON; "null" if there is none.
   [[nodiscard]] std::string json_of(std::string_view key) const;
   /// The object under `key`, such as "rope_parameters"; nullopt if there is none, or null. Throws
@@ -52,10 +55,14 @@ class PretrainedConfig {
   void set(std::string_view key, const T& value);
   void erase(std::string_view key);
 
+  /// Throws ConfigError: `key` has a value that is not allowed; says the value and `allowed`.
+  [[noreturn]] void refuse(std::string_view key, const std::string& allowed) const;
+
   /// The names of the classes in the order of their numbers: `id2label`, else LABEL_0 and so on.
   /// Throws ConfigError for numbers that are not 0 to n - 1.
   [[nodiscard]] std::vector<std::string> labels() const;
-  /// The number of classes; 2 if the file does not say.
+  /// The number of classes; 2 if the file does not say. Throws ConfigError, as labels(), and for
+  /// less than one.
   [[nodiscard]] std::int64_t num_labels() const;
   /// Writes `id2label` and `label2id`.
   void set_labels(const std::vector<std::string>& labels);
@@ -73,7 +80,6 @@ class PretrainedConfig {
 
  private:
   [[nodiscard]] const Node* find(std::string_view key) const;
-  [[noreturn]] void refuse(std::string_view key, const Node& found, const char* allowed) const;
   void put(std::string_view key, Node value);
 
   Node values_;

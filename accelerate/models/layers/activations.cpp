@@ -59,15 +59,26 @@ constexpr std::array<std::pair<std::string_view, Activation>, 9> kActivations{{
     {"sigmoid", sigmoid},
 }};
 
+std::string activation_names() {
+  std::string all;
+  for (const auto& [name, activation] : kActivations)
+    all += (all.empty() ? "" : ", ") + std::string(name);
+  return all;
+}
+
 }  // namespace
 
 Activation activation_of(const std::string& name) {
-  std::string allowed;
-  for (const auto& [known, activation] : kActivations) {
+  for (const auto& [known, activation] : kActivations)
     if (known == name) return activation;
-    allowed += (allowed.empty() ? "" : ", ") + std::string(known);
-  }
-  throw ConfigError("the activation '" + name + "' is unknown; allowed are " + allowed);
+  throw ConfigError("the activation '" + name + "' is unknown; allowed are " + activation_names());
+}
+
+void check_activation(const PretrainedConfig& values, std::string_view key) {
+  const auto given = values.get<std::string>(key);
+  const auto is_given = [&](const auto& known) { return known.first == *given; };
+  if (given && std::ranges::none_of(kActivations, is_given))
+    values.refuse(key, "one of " + activation_names());
 }
 
 }  // namespace accelerate::detail

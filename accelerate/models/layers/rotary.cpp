@@ -13,12 +13,21 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/models/config/limits.h"
 
 namespace accelerate::detail {
 namespace {
 
+constexpr Range<double> kTheta{1, 1e15}, kFactor{1e-6, 1e6}, kScale{0, 1e6}, kPositions{1, 1e12};
+
+// The value of `key`; `otherwise` if it is missing or null.
+double value_or(const PretrainedConfig& values, const char* key, const Range<double>& range,
+                double otherwise) {
+  return values.json_of(key) == "null" ? otherwise : value_in(values, key, range);
+}
+
 double required(const PretrainedConfig& values, const char* key, const std::string& type) {
-  if (const auto value = values.get<double>(key)) return *value;
+  if (values.json_of(key) != "null") return value_in(values, key, kFactor);
   throw ConfigError(values.name() + ": '" + key + "' is missing, which rope_type '" + type +
                     "' needs");
 }
@@ -31,11 +40,11 @@ double mscale_of(double factor, double mscale = 1) {
 
 Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions)
     : dim_(dim), max_positions_(max_positions) {
-  theta_ = config.get<double>("rope_theta", theta_);
+  theta_ = value_or(config, "rope_theta", kTheta, theta_);
   auto values = config.section("rope_parameters");
   if (!values) values = config.section("rope_scaling");
   if (!values) return;
-  theta_ = values->get<double>("rope_theta", theta_);
+  theta_ = value_or(*values, "rope_theta", kTheta, theta_);
   const auto type =
       values->get<std::string>("rope_type", values->get<std::string>("type", "default"));
   constexpr std::array<std::pair<std::string_view, Type>, 5> kTypes{{
@@ -50,15 +59,16 @@ Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t ma
     throw ConfigError(values->name() + ": rope_type is '" + type +
                       "'; allowed are default, linear, dynamic, yarn and llama3");
   }
-  if (values->get<double>("partial_rotary_factor",
-                          config.get<double>("partial_rotary_factor", 1)) != 1)
-    throw ConfigError(values->name() + ": partial_rotary_factor is not 1, which no model here has");
+  constexpr Range<double> kWhole{1, 1};  // No model here rotates a part of its heads.
+  (void)value_or(*values, "partial_rotary_factor", kWhole, 1);
+  (void)value_or(config, "partial_rotary_factor", kWhole, 1);
   type_ = found->second;
   if (type_ == Type::usual) return;
-  original_positions_ = config.get<double>(
-      "original_max_position_embeddings",
-      values->get<double>("original_max_position_embeddings", static_cast<double>(max_positions)));
-  if (type_ == Type::yarn && !values->get<double>("factor")) {
+  const char* const original = "original_max_position_embeddings";
+  original_positions_ =
+      value_or(config, original, kPositions,
+               value_or(*values, original, kPositions, static_cast<double>(max_positions)));
+  if (type_ == Type::yarn && values->json_of("factor") == "null") {
     factor_ = static_cast<double>(max_positions) / original_positions_;
   } else {
     factor_ = required(*values, "factor", type);
@@ -68,14 +78,14 @@ Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t ma
     high_freq_factor_ = required(*values, "high_freq_factor", type);
   }
   if (type_ == Type::yarn) {
-    const double mscale = values->get<double>("mscale", 0),
-                 all = values->get<double>("mscale_all_dim", 0);
+    const double mscale = value_or(*values, "mscale", kScale, 0),
+                 all = value_or(*values, "mscale_all_dim", kScale, 0);
     const double usual = mscale != 0 && all != 0
                              ? mscale_of(factor_, mscale) / mscale_of(factor_, all)
                              : mscale_of(factor_);
-    attention_factor_ = values->get<double>("attention_factor", usual);
+    attention_factor_ = value_or(*values, "attention_factor", kScale, usual);
     const auto unless_zero = [&](const char* key, double otherwise) {
-      const double value = values->get<double>(key, otherwise);
+      const double value = value_or(*values, key, kScale, otherwise);
       return value == 0 ? otherwise : value;
     };
     beta_fast_ = unless_zero("beta_fast", beta_fast_);
