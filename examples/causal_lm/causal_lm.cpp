@@ -3,7 +3,6 @@
 #include <accelerate/transformers.h>
 #include <torch/optim/adamw.h>
 
-#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -76,10 +75,6 @@ void run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  run(parse_options(argc, argv));
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "causal_lm: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return accelerate::run_main([&] { run(parse_options(argc, argv)); });
 }

@@ -5,8 +5,6 @@
 #include <accelerate/transformers.h>
 #include <torch/optim/adamw.h>
 
-#include <exception>
-
 #include "examples/nlp/options.h"
 #include "examples/nlp/sayings.h"
 
@@ -91,10 +89,6 @@ void run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  run(parse_options(argc, argv));
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "nlp_accelerated: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return accelerate::run_main([&] { run(parse_options(argc, argv)); });
 }

@@ -4,9 +4,6 @@
 // Every argument of TrainingArguments is a flag: trainer --help.
 #include <accelerate/trainer.h>
 
-#include <exception>
-#include <iostream>
-
 #include "examples/nlp/sayings.h"
 
 namespace {
@@ -46,7 +43,6 @@ void run(const Arguments& training_args, const ScriptArguments& script) {
       script.model, {.id2label = sayings::kTopics});
   const auto dataset = sayings::load(script.data, tokenizer);
   const DataCollatorWithPadding data_collator{.tokenizer = tokenizer};
-  const auto compute_metrics = std::make_shared<Accuracy>();
 
   Trainer trainer({.model = model,
                    .args = training_args,
@@ -54,7 +50,7 @@ void run(const Arguments& training_args, const ScriptArguments& script) {
                    .eval_dataset = dataset["test"],
                    .processing_class = tokenizer,
                    .data_collator = data_collator,
-                   .compute_metrics = compute_metrics});
+                   .compute_metrics = Accuracy()});
   trainer.train();
 
   const auto metrics = trainer.evaluate();
@@ -66,15 +62,10 @@ void run(const Arguments& training_args, const ScriptArguments& script) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  const auto [training_args, script] =
-      accelerate::parse_args<Arguments, ScriptArguments>(argc, argv);
-  run(training_args, script);
-  return 0;
-} catch (const accelerate::HelpRequested& help) {
-  std::cout << help.what();
-  return 0;
-} catch (const std::exception& error) {
-  std::cerr << "trainer: " << error.what() << "\n";
-  return 1;
+int main(int argc, char** argv) {
+  return accelerate::run_main([&] {
+    const auto [training_args, script] =
+        accelerate::parse_args<Arguments, ScriptArguments>(argc, argv);
+    run(training_args, script);
+  });
 }

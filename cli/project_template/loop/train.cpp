@@ -3,8 +3,6 @@
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -108,12 +106,7 @@ void train(const Options& options) {
 
 }  // namespace
 
+// run_main() says an error once, not once a process, and returns the exit code.
 int main(int argc, char** argv) {
-  try {
-    train(read_options(argc, argv));
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train: %s\n", error.what());
-    return 1;
-  }
+  return accelerate::run_main([&] { train(read_options(argc, argv)); });
 }
