@@ -72,6 +72,17 @@ TEST(Collators, NameTheColumnThatMakesNoTensor) {
              "'input_ids' has a list; allowed are lists of integers");
   expect_has(refusal(padding, {Row{{"input_ids", Numbers{1}}, {"text", "x"}}}),
              "'text' has a string, which cannot become a tensor");
+  expect_has(refusal(padding, {Row{{"input_ids", Numbers{1}}, {"label", "x"}}}),
+             "class_encode_column(\"label\")");
+  expect_has(refusal(default_data_collator, {Row{{"label", "x"}}}),
+             "class_encode_column(\"label\")");
+  const auto ragged_column = [](const char* name) {
+    return std::vector<Row>{Row{{"input_ids", Numbers{1}}, {name, Numbers{1}}},
+                            Row{{"input_ids", Numbers{1, 2}}, {name, Numbers{1, 2}}}};
+  };
+  expect_has(refusal(padding, ragged_column("labels")), "DataCollatorForTokenClassification");
+  expect_has(refusal(default_data_collator, ragged_column("attention_mask")),
+             "DataCollatorWithPadding pads it; a Trainer takes that where it has processing_class");
   expect_has(refusal(padding, {Row{{"input_ids", "x"}}}),
              "'input_ids' has a string; allowed are lists of integers");
   EXPECT_THROW((void)padding({Row{{"other", 1}}}), UsageError);
