@@ -51,6 +51,13 @@ void require_equal_updates(const std::vector<std::shared_ptr<detail::ModelCore>>
   for (const auto& model : models) model->parallel().require_equal_updates();
 }
 
+// Reads the states of loaders, and does nothing with them.
+void leave_loaders(TrainingState& training) {
+  for (StatePart& part : training.parts)
+    if (part.stem.starts_with("dataloader"))
+      part.check = [](const StateDict&) -> CheckedState { return {[] {}}; };
+}
+
 }  // namespace
 
 StatePart Accelerator::Impl::progress_part() {
@@ -137,7 +144,12 @@ std::filesystem::path Accelerator::load_state(const std::filesystem::path& input
                                               const LoadStateOptions& options) {
   return impl_->checkpointing.load(
       input_dir, options,
-      [this](const Manifest& manifest) { return impl_->training_state(manifest); }, communicator());
+      [&, this](const Manifest& manifest) {
+        TrainingState training = impl_->training_state(manifest);
+        if (!options.loaders) leave_loaders(training);
+        return training;
+      },
+      communicator());
 }
 
 void Accelerator::wait_for_save() {

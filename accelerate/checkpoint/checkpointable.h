@@ -41,6 +41,8 @@ struct LoadStateOptions {
   /// Loads models, and leaves optimizers, schedules, loaders, random generators and registered
   /// objects as they are.
   bool only_models = false;
+  /// If false, leaves loaders as they are: their epochs begin anew.
+  bool loaders = true;
 };
 
 /// Called with a checkpoint's folder.

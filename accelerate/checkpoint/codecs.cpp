@@ -105,7 +105,8 @@ StateDict to_state_dict(const LoaderState& state) {
           {"seed", std::bit_cast<std::int64_t>(state.seed)},
           {"total_batch_size", state.total_batch_size},
           {"dataset_length", state.dataset_length},
-          {"num_processes", state.num_processes}};
+          {"num_processes", state.num_processes},
+          {"offset", state.offset}};
 }
 
 LoaderState loader_state_of(const StateDict& state) {
@@ -115,7 +116,8 @@ LoaderState loader_state_of(const StateDict& state) {
           .seed = std::bit_cast<std::uint64_t>(state.at("seed").to<std::int64_t>()),
           .total_batch_size = count_at(state, "total_batch_size"),
           .dataset_length = count_at(state, "dataset_length", -1),
-          .num_processes = count_at(state, "num_processes", 1)};
+          .num_processes = count_at(state, "num_processes", 1),
+          .offset = state.find("offset") == nullptr ? 0 : count_at(state, "offset")};
 }
 
 std::int64_t count_of(const StateDict& value, const char* key) {

@@ -36,7 +36,9 @@ class BatchFeed {
 /// Where a pass begins.
 struct PassStart {
   std::int64_t epoch = 0;
-  std::size_t batch = 0;  ///< Leaves out the batches of the epoch before this one.
+  std::size_t batch = 0;  ///< Leaves out the batches of the pass before this one.
+  /// What of the epoch comes before the pass: samples, or batches of a batch sampler.
+  std::size_t offset = 0;
 };
 
 /// What the thread that has read a batch does to it next.

@@ -57,6 +57,10 @@ class Loader {
   /// when the dataset is iterable and has no size.
   [[nodiscard]] std::size_t size() const { return core_.plan.size(); }
 
+  /// The number of batches that the next pass gives on this rank: fewer than size() after
+  /// load_state_dict(). Throws as size().
+  [[nodiscard]] std::size_t batches_left() const { return core_.plan.batches_left(); }
+
   /// Samples that all ranks together consume in a step; 0 when a batch sampler decides.
   [[nodiscard]] std::int64_t total_batch_size() const { return core_.plan.total_batch_size(); }
 
@@ -76,8 +80,10 @@ class Loader {
   [[nodiscard]] LoaderState state_dict() const { return core_.plan.state(); }
   /// Makes the next pass continue after `state`, with the rest of its epoch, which may be empty.
   /// Samples before it are not read, except from an iterable dataset, which cannot seek. The number
-  /// of workers may differ. The number of ranks may differ if total_batch_size() is the same.
-  /// Throws CheckpointError when the state is of a loader with another total_batch_size or dataset.
+  /// of workers may differ. Where total_batch_size() differs, or, with a batch sampler, the number
+  /// of ranks, the pass goes on behind the samples that were consumed, in steps of this loader.
+  /// Throws CheckpointError when the dataset's length differs, and when one loader has a batch
+  /// sampler and the other has none.
   void load_state_dict(const LoaderState& state) { core_.plan.load(state); }
 
   /// Returns the dataset that the loader was made of, e.g. `loader.dataset<Sayings>()`. Throws

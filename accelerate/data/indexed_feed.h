@@ -53,7 +53,7 @@ class IndexedFeed final : public BatchFeed<Batch> {
       : ranks_(plan.shard().num_shards),
         drop_last_(plan.options().drop_last),
         epoch_(start.epoch),
-        batches_(plan.batches(start.epoch)),
+        batches_(plan.batches(start.epoch, start.offset)),
         next_(std::min(start.batch, batches_.size())),
         sources_(std::move(sources)),
         finish_(std::move(finish)) {

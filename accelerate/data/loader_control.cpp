@@ -12,7 +12,7 @@ void LoaderControl::set_epoch(std::int64_t epoch) {
 }
 
 std::int64_t LoaderControl::begin_pass() {
-  place_.batches = resumes_at();
+  place_ = {.epoch = place_.epoch, .batches = resumes_at(), .offset = offset()};
   resumes_ = false;
   passes_.push_back({.number = ++passes_begun_, .place = place_});
   return passes_begun_;
@@ -31,8 +31,8 @@ void LoaderControl::end_pass(std::int64_t pass) noexcept {
   passes_.erase(found);
 }
 
-void LoaderControl::resume(std::int64_t epoch, std::size_t batches) {
-  place_ = {.epoch = epoch, .batches = batches};
+void LoaderControl::resume(const Place& place) {
+  place_ = place;
   resumes_ = true;
 }
 

@@ -20,6 +20,9 @@ struct LoaderState {
   std::int64_t total_batch_size = 0;  ///< Samples in a step of all ranks; 0 with a batch sampler.
   std::int64_t dataset_length = -1;   ///< Samples of the dataset; -1: unknown.
   std::int64_t num_processes = 1;     ///< Ranks that shared the batches.
+  /// What of the epoch came before the first of `batches`: samples, or, with a batch sampler,
+  /// batches of all ranks. It is 0 unless the epoch went on with steps of another size.
+  std::int64_t offset = 0;
 
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
@@ -48,17 +51,20 @@ class LoaderControl {
 
   /// The number of batches of its epoch that the next pass leaves out.
   [[nodiscard]] std::size_t resumes_at() const { return resumes_ ? place_.batches : 0; }
+  /// What of its epoch comes before the next pass's first batch; see LoaderState::offset.
+  [[nodiscard]] std::size_t offset() const { return resumes_ ? place_.offset : 0; }
 
   /// A position in the data: `batches` of `epoch` have been handed out or left out.
   struct Place {
     std::int64_t epoch = 0;
     std::size_t batches = 0;
+    std::size_t offset = 0;  ///< See LoaderState::offset.
   };
   /// Returns the place of the newest pass under way. If no pass is under way, returns where the
   /// last one ended or the next one begins.
   [[nodiscard]] Place place() const { return passes_.empty() ? place_ : passes_.back().place; }
-  /// Makes the next pass go through `epoch` without its first `batches`.
-  void resume(std::int64_t epoch, std::size_t batches);
+  /// Makes the next pass go on from `place`.
+  void resume(const Place& place);
 
   // The functions below are called by a pass.
   /// Begins a pass, after its dataset was opened. Returns the number of the pass.

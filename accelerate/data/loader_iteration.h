@@ -60,7 +60,7 @@ struct LoaderCore {
           .drop_last = plan.options().drop_last,
           .functions = dispatch};
       settings.open = [plan = plan.undivided(), dataset = dataset, start](std::size_t from) {
-        return dataset->open(plan, {start.epoch, from}, {});
+        return dataset->open(plan, {start.epoch, from, start.offset}, {});
       };
       return std::make_unique<DispatchFeed<Batch>>(communicator, std::move(settings));
     } else {
@@ -76,7 +76,8 @@ class LoaderIteration {
  public:
   explicit LoaderIteration(LoaderCore<Batch> core) : core_(std::move(core)) {
     position_ = std::max(core_.plan.skipped(), control().resumes_at());
-    feed_ = core_.open({.epoch = control().epoch(), .batch = position_});
+    feed_ =
+        core_.open({.epoch = control().epoch(), .batch = position_, .offset = control().offset()});
     number_ = control().begin_pass();
     if (core_.gradient_state) core_.gradient_state->push(&progress_);
   }

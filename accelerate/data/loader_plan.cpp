@@ -37,19 +37,38 @@ void check_iterable(const DataLoaderOptions& options) {
   }
 }
 
+// Returns what a step of `state` consists of: samples, or batches of a batch sampler.
+std::int64_t step_units(const LoaderState& state) {
+  return state.total_batch_size == 0 ? state.num_processes : state.total_batch_size;
+}
+
 // Returns the number of steps in an epoch, or the largest that can be counted if it is unknown.
 std::int64_t most_batches(const LoaderState& loader) {
   const std::int64_t step = std::max<std::int64_t>(loader.total_batch_size, 1);
   if (loader.total_batch_size == 0 || loader.dataset_length < 0) {
-    return std::numeric_limits<std::int64_t>::max() / step;
+    return std::numeric_limits<std::int64_t>::max() / std::max(step, loader.num_processes) / 2;
   }
-  return (loader.dataset_length + step - 1) / step;
+  const std::int64_t samples = std::max<std::int64_t>(loader.dataset_length - loader.offset, 0);
+  return (samples + step - 1) / step;
 }
 
-[[noreturn]] void throw_other_loader(const char* what, std::int64_t theirs, std::int64_t ours) {
-  throw CheckpointError("the state is that of a loader whose " + std::string(what) + " is " +
+void check_dataset_length(std::int64_t theirs, std::int64_t ours) {
+  if (theirs == ours) return;
+  throw CheckpointError("the state is that of a loader whose dataset length is " +
                         std::to_string(theirs) + ", but this one's is " + std::to_string(ours) +
-                        "; the rest of the epoch is only defined for an equal loader.");
+                        "; the rest of an epoch is only defined for the same samples.");
+}
+
+// A batch sampler counts batches, whose samples only the sampler knows.
+void check_kind_of_steps(const LoaderState& theirs, const LoaderState& ours) {
+  if ((theirs.total_batch_size == 0) == (ours.total_batch_size == 0)) return;
+  const auto kind = [](const LoaderState& state) {
+    return std::string(state.total_batch_size == 0 ? "batches of a batch sampler"
+                                                   : "samples of batches of one size");
+  };
+  throw CheckpointError("the state counts " + kind(theirs) + ", but this loader counts " +
+                        kind(ours) + ": the rest of the epoch is not defined. Make the loader as " +
+                        "it was, or begin the epoch anew by set_epoch().");
 }
 
 }  // namespace
@@ -136,9 +155,9 @@ StepShape LoaderPlan::step_shape() const {
   return StepShape::of(1, {.num_shards = shard_.num_shards, .shard_index = shard_.shard_index});
 }
 
-BatchSamplerShard LoaderPlan::batches(std::int64_t epoch) const {
-  if (options_.batch_sampler) return {user_batches(epoch), shard()};
-  return uniform_batches(orders_->of(seed(), epoch));
+BatchSamplerShard LoaderPlan::batches(std::int64_t epoch, std::size_t offset) const {
+  if (options_.batch_sampler) return {user_batches(epoch, offset), shard()};
+  return uniform_batches(orders_->of(seed(), epoch).without_first(offset));
 }
 
 std::size_t LoaderPlan::known_samples() const {
@@ -169,6 +188,15 @@ std::size_t LoaderPlan::size() const {
   return all - std::min(all, skipped_);
 }
 
+std::size_t LoaderPlan::batches_left() const {
+  const std::size_t offset = control_->offset();
+  const std::size_t all =
+      options_.batch_sampler
+          ? batches(epoch(), offset).size()
+          : uniform_batches(SampleOrder(known_samples()).without_first(offset)).size();
+  return all - std::min(all, std::max(skipped_, control_->resumes_at()));
+}
+
 std::int64_t LoaderPlan::total_batch_size() const {
   if (options_.batch_sampler) return 0;
   return options_.batch_size * (shard_.split_batches ? 1 : shard_.num_shards);
@@ -195,10 +223,12 @@ LoaderState LoaderPlan::state() const {
   const auto batches = static_cast<std::int64_t>(place.batches);
   LoaderState state{.epoch = place.epoch,
                     .batches = batches,
-                    .samples = batches * total_batch_size(),
+                    .samples = 0,
                     .seed = seed(),
                     .total_batch_size = total_batch_size(),
-                    .num_processes = shard_.num_shards};
+                    .num_processes = shard_.num_shards,
+                    .offset = static_cast<std::int64_t>(place.offset)};
+  if (!options_.batch_sampler) state.samples = state.offset + batches * total_batch_size();
   if (dataset_.samples) {
     state.dataset_length = static_cast<std::int64_t>(*dataset_.samples);
     state.samples = std::min(state.samples, state.dataset_length);
@@ -207,37 +237,50 @@ LoaderState LoaderPlan::state() const {
 }
 
 void LoaderPlan::check(const LoaderState& state) const {
-  const LoaderState mine = this->state();
-  if (state.epoch < 0 || state.batches < 0) {
+  if (state.epoch < 0 || state.batches < 0 || state.offset < 0) {
     throw CheckpointError("the state of a loader counts " + std::to_string(state.epoch) +
-                          " epochs and " + std::to_string(state.batches) +
-                          " batches; both must be at least 0.");
+                          " epochs and " + std::to_string(state.batches) + " batches behind " +
+                          std::to_string(state.offset) + "; all must be at least 0.");
   }
-  if (state.total_batch_size != mine.total_batch_size) {
-    throw_other_loader("total_batch_size", state.total_batch_size, mine.total_batch_size);
+  if (state.total_batch_size < 0 || state.num_processes < 1) {
+    throw CheckpointError("the state of a loader has steps of " +
+                          std::to_string(state.total_batch_size) + " samples of " +
+                          std::to_string(state.num_processes) +
+                          " processes; allowed are 0 samples or more, and 1 process or more.");
   }
-  if (state.dataset_length != mine.dataset_length) {
-    throw_other_loader("dataset length", state.dataset_length, mine.dataset_length);
-  }
-  if (state.batches > most_batches(mine)) {
+  const LoaderState mine = this->state();
+  check_dataset_length(state.dataset_length, mine.dataset_length);
+  check_kind_of_steps(state, mine);
+  if (state.batches > most_batches(state)) {
     throw CheckpointError("the state of a loader says that " + std::to_string(state.batches) +
                           " batches of an epoch have been consumed, but there are at most " +
-                          std::to_string(most_batches(mine)) + ".");
+                          std::to_string(most_batches(state)) + ".");
   }
-  // With a fixed number of samples, steps are the same on any number of ranks.
-  if (mine.total_batch_size == 0 && state.num_processes != mine.num_processes) {
-    throw_other_loader("number of processes", state.num_processes, mine.num_processes);
-  }
+}
+
+// With a fixed number of samples, steps are the same on any number of ranks.
+bool LoaderPlan::has_steps_of(const LoaderState& state) const {
+  if (state.total_batch_size != total_batch_size()) return false;
+  return total_batch_size() != 0 || state.num_processes == shard_.num_shards;
 }
 
 void LoaderPlan::load(const LoaderState& state) const {
   check(state);
   *seed_ = state.seed;
-  control_->resume(state.epoch, static_cast<std::size_t>(state.batches));
+  LoaderControl::Place place{.epoch = state.epoch,
+                             .batches = static_cast<std::size_t>(state.batches),
+                             .offset = static_cast<std::size_t>(state.offset)};
+  if (!has_steps_of(state)) {
+    place.offset += place.batches * static_cast<std::size_t>(step_units(state));
+    place.batches = 0;
+  }
+  control_->resume(place);
 }
 
-BatchSampler LoaderPlan::user_batches(std::int64_t epoch) const {
+BatchSampler LoaderPlan::user_batches(std::int64_t epoch, std::size_t offset) const {
   BatchList batches = options_.batch_sampler(epoch);
+  batches.erase(batches.begin(),
+                batches.begin() + static_cast<std::ptrdiff_t>(std::min(offset, batches.size())));
   for (const Indices& batch : batches) {
     for (std::size_t index : batch) {
       if (index < known_samples()) continue;

@@ -56,9 +56,10 @@ class LoaderPlan {
   /// Returns the plan of a single process, for rank 0 when it reads for all ranks.
   [[nodiscard]] LoaderPlan undivided() const;
 
-  /// Returns this rank's batches of an epoch of a map-style dataset. Cost: drawing the permutation
-  /// when shuffled, unless the last call asked for the same seed and epoch.
-  [[nodiscard]] BatchSamplerShard batches(std::int64_t epoch) const;
+  /// Returns this rank's batches of an epoch of a map-style dataset, behind its first `offset`
+  /// samples, or behind its first `offset` batches with a batch sampler. Cost: drawing the
+  /// permutation when shuffled, unless the last call asked for the same seed and epoch.
+  [[nodiscard]] BatchSamplerShard batches(std::int64_t epoch, std::size_t offset = 0) const;
 
   /// Returns the samples of one rank and of all ranks in a step. With a batch sampler, counts
   /// batches.
@@ -71,6 +72,10 @@ class LoaderPlan {
   /// Costs nothing, except with a batch sampler, which has to be called. Throws DataError when the
   /// dataset has no size.
   [[nodiscard]] std::size_t size() const;
+
+  /// Returns the number of this rank's batches that the next pass gives. Costs and throws as
+  /// size().
+  [[nodiscard]] std::size_t batches_left() const;
 
   /// Samples that all ranks together consume in a step; 0 with a batch sampler.
   [[nodiscard]] std::int64_t total_batch_size() const;
@@ -86,7 +91,8 @@ class LoaderPlan {
 
   /// Returns the loader's position in the data.
   [[nodiscard]] LoaderState state() const;
-  /// Makes the next pass go on from `state`. Throws CheckpointError when `state` does not fit this
+  /// Makes the next pass go on from `state`. Where its steps were of another size, the pass goes on
+  /// behind the samples that they consumed. Throws CheckpointError when `state` does not fit this
   /// loader.
   void load(const LoaderState& state) const;
   /// Throws as load(), without changing anything.
@@ -107,7 +113,8 @@ class LoaderPlan {
   [[nodiscard]] std::function<std::optional<LoaderPlan>()> watch() const;
 
  private:
-  [[nodiscard]] BatchSampler user_batches(std::int64_t epoch) const;
+  [[nodiscard]] BatchSampler user_batches(std::int64_t epoch, std::size_t offset) const;
+  [[nodiscard]] bool has_steps_of(const LoaderState& state) const;
   [[nodiscard]] BatchSamplerShard uniform_batches(SampleOrder order) const;
 
   DatasetShape dataset_;

@@ -17,6 +17,13 @@ static_assert(sizeof(std::size_t) == sizeof(std::int64_t), "indices are shared w
 SampleOrder::SampleOrder(Indices indices)
     : size_(indices.size()), indices_(std::make_shared<const Indices>(std::move(indices))) {}
 
+SampleOrder SampleOrder::without_first(std::size_t count) const {
+  SampleOrder rest = *this;
+  rest.begin_ += std::min(count, size_);
+  rest.size_ -= std::min(count, size_);
+  return rest;
+}
+
 namespace {
 
 at::Generator generator_of(std::uint64_t seed) {

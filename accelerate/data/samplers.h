@@ -25,11 +25,14 @@ class SampleOrder {
   [[nodiscard]] std::size_t size() const { return size_; }
   /// Returns the index at `position`, which must be below size().
   [[nodiscard]] std::size_t operator[](std::size_t position) const {
-    return indices_ ? (*indices_)[position] : position;
+    return indices_ ? (*indices_)[begin_ + position] : begin_ + position;
   }
+  /// Returns the order without its first `count` indices. Copies no index.
+  [[nodiscard]] SampleOrder without_first(std::size_t count) const;
 
  private:
   std::size_t size_;
+  std::size_t begin_ = 0;
   std::shared_ptr<const Indices> indices_;
 };
 

@@ -33,6 +33,7 @@ class StreamFeed final : public BatchFeed<Batch> {
                 : shard_.even_batches ? 1
                                       : first_ + 1),
         epoch_(start.epoch),
+        to_leave_out_(start.offset),
         to_skip_(start.batch),
         stream_(std::move(stream)),
         finish_(std::move(finish)) {}
@@ -40,6 +41,7 @@ class StreamFeed final : public BatchFeed<Batch> {
   std::optional<Fed<Batch>> next() override {
     const c10::NoGradGuard no_grad;
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    leave_out();
     for (; to_skip_ > 0; --to_skip_) {
       if (!fill_step()) return std::nullopt;
       leave_step();
@@ -66,6 +68,18 @@ class StreamFeed final : public BatchFeed<Batch> {
       if (ended_) return;
       ++waiting_;
       ++read_;
+    }
+  }
+
+  // Reads what of the epoch comes before this pass, a step at a time.
+  void leave_out() {
+    while (to_leave_out_ > 0) {
+      fill(std::min(to_leave_out_, shape_.stride));
+      const std::size_t count = std::min(to_leave_out_, waiting_);
+      if (count == 0) return;
+      stream_->drop(count);
+      waiting_ -= count;
+      to_leave_out_ -= count;
     }
   }
 
@@ -129,7 +143,8 @@ class StreamFeed final : public BatchFeed<Batch> {
   std::size_t first_;   // This rank's first sample of a step.
   std::size_t needed_;  // A step with fewer samples has nothing for this rank.
   std::int64_t epoch_;
-  std::size_t to_skip_;
+  std::size_t to_leave_out_;  // Samples.
+  std::size_t to_skip_;       // Steps behind these samples.
   std::unique_ptr<SampleStream<Batch>> stream_;
   Finish<Batch> finish_;
   std::size_t waiting_ = 0;  // Samples in the window: this step's, and those read ahead of the next

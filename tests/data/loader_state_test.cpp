@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
 #include "accelerate/data/data_loader.h"
 #include "tests/data/numbers.h"
 #include "tests/data/streams.h"
@@ -148,6 +152,87 @@ TEST(LoaderState, FitsAnyNumberOfRanksWithTheSameStep) {
   }
 }
 
+// A loader of each kind: over rows, shuffled rows, a stream, and batches of the user's.
+std::vector<std::function<PreparedLoader<at::Tensor>(std::int64_t size, int rank, int ranks)>>
+loaders_of_22() {
+  const auto context = [](int rank, int ranks) {
+    return LoaderContext{.rank = rank,
+                         .world_size = ranks,
+                         .config = {.dispatch_batches = false, .even_batches = false}};
+  };
+  const auto batches = [](std::int64_t) {
+    BatchList list;
+    for (std::size_t i = 0; i < 22; i += 2) list.push_back({i, i + 1});
+    return list;
+  };
+  return {
+      [=](std::int64_t size, int rank, int ranks) {
+        return prepare_data_loader(make_data_loader(numbers(22), {.batch_size = size}),
+                                   context(rank, ranks));
+      },
+      [=](std::int64_t size, int rank, int ranks) {
+        return prepare_data_loader(
+            make_data_loader(numbers(22), {.batch_size = size, .shuffle = true, .data_seed = 3}),
+            context(rank, ranks));
+      },
+      [=](std::int64_t size, int rank, int ranks) {
+        return prepare_data_loader(make_data_loader(testing::EpochRange(22), {.batch_size = size}),
+                                   context(rank, ranks));
+      },
+      [=](std::int64_t, int rank, int ranks) {
+        return prepare_data_loader(make_data_loader(numbers(22), {.batch_sampler = batches}),
+                                   context(rank, ranks));
+      }};
+}
+
+// Reads until `samples` are consumed on all ranks together; returns them and the state.
+std::pair<Values, LoaderState> consume(const auto& make, std::int64_t size, int ranks, int steps) {
+  Values seen;
+  LoaderState state;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto [values, after] = interrupted(make(size, rank, ranks), steps);
+    seen = std::move(seen) + values;
+    state = after;
+  }
+  return {seen, state};
+}
+
+TEST(LoaderState, GoesOnBehindWhatWasConsumedInStepsOfAnotherSize) {
+  int kind = 0;
+  for (const auto& make : loaders_of_22()) {
+    SCOPED_TRACE("loader " + std::to_string(kind++));
+    auto whole = make(22, 0, 1);
+    Values all = read_all(whole);
+    std::ranges::sort(all);
+    for (const auto& [size, ranks] : {std::pair(3, 1), std::pair(2, 2), std::pair(5, 3)}) {
+      auto [seen, state] = consume(make, 2, 2, 2);
+      LoaderState twice;  // Stops again, in the rest.
+      for (int rank = 0; rank < ranks; ++rank) {
+        auto loader = make(size, rank, ranks);
+        loader.load_state_dict(state);
+        Values values;
+        std::tie(values, twice) = interrupted(loader, 1);
+        seen = std::move(seen) + values;
+      }
+      for (int rank = 0; rank < 2; ++rank) {
+        auto loader = make(4, rank, 2);
+        loader.load_state_dict(twice);
+        if (kind != 3) {
+          const std::size_t left = loader.batches_left();
+          auto counted = make(4, rank, 2);
+          counted.load_state_dict(twice);
+          std::size_t batches = 0;
+          for (auto& batch : counted) batches += batch.defined() ? 1 : 0;
+          EXPECT_EQ(left, batches);
+        }
+        seen = std::move(seen) + read_all(loader);
+      }
+      std::ranges::sort(seen);
+      EXPECT_EQ(seen, all) << size << " on " << ranks;
+    }
+  }
+}
+
 TEST(LoaderState, OfAnotherLoaderIsRefused) {
   const LoaderState good{.total_batch_size = 4, .dataset_length = 22};
   const auto changed = [&](auto change) {
@@ -156,7 +241,7 @@ TEST(LoaderState, OfAnotherLoaderIsRefused) {
     return state;
   };
   const std::vector<std::pair<LoaderState, std::string>> cases{
-      {changed([](auto& s) { s.total_batch_size = 8; }), "total_batch_size is 8"},
+      {changed([](auto& s) { s.total_batch_size = 0; }), "batches of a batch sampler"},
       {changed([](auto& s) { s.dataset_length = 23; }), "dataset length is 23"},
       {changed([](auto& s) { s.epoch = -1; }), "-1 epochs"},
       {changed([](auto& s) { s.batches = -5; }), "-5 batches"},
