@@ -53,6 +53,7 @@ ClusterConfig config_for(int num_gpus) {
   ConfigDefaultOptions options;
   options.num_gpus = num_gpus;
   ClusterConfig config = config_for_this_machine(options);
+  config.mixed_precision.reset();  // Nobody asked, so the program may say.
   if (num_gpus > 0) return config;
   config.distributed_type = DistributedType::MULTI_CPU;
   config.num_processes = 2;
