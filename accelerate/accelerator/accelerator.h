@@ -246,18 +246,24 @@ class Accelerator {
 
   // --- between ranks ----------------------------------------------------------------------------
   /// Concatenates the ranks' values along dim 0. [collective]
-  template <Nested T>
+  template <typename T>
   [[nodiscard]] T gather(T value) const {
-    return accelerate::gather(communicator(), verified("gather", std::move(value)));
+    if constexpr (detail::is_nested_or_explained<T>()) {
+      return accelerate::gather(communicator(), verified("gather", std::move(value)));
+    }
+    return value;
   }
   /// As gather, for what ranks computed from the present batch of the active loader. Every sample
   /// comes once, in the loader's order. Batches of the ranks may differ in size. Samples that were
   /// repeated to make batches equal are dropped. Vectors of non-tensors (strings) that stand beside
   /// tensors are gathered too. [collective over the ranks that have a batch]
-  template <Nested T>
+  template <typename T>
   [[nodiscard]] T gather_for_metrics(T value) const {
-    return detail::gather_once(communicator(), metrics_step(),
-                               verified("gather_for_metrics", std::move(value)));
+    if constexpr (detail::is_nested_or_explained<T>()) {
+      return detail::gather_once(communicator(), metrics_step(),
+                                 verified("gather_for_metrics", std::move(value)));
+    }
+    return value;
   }
   /// As gather_for_metrics, for one object per sample. Objects may be of any type that can be sent
   /// (accelerate/tensor/parcel.h), including tensors of any shape. With accelerate/comm/objects.h
@@ -275,24 +281,34 @@ class Accelerator {
     return gather_object_for_metrics(std::move(objects));
   }
   /// Returns, on all ranks, the ranks' values reduced by `op` element by element, times `scale`.
-  /// [collective]
-  template <Nested T>
+  /// [collective] Throws UsageError on all ranks for a mean of integers or bool; see
+  /// accelerate/comm/operations.h.
+  template <typename T>
   [[nodiscard]] T reduce(T value, ReduceOp op = ReduceOp::sum, double scale = 1.0) const {
-    return accelerate::reduce(communicator(), verified("reduce", std::move(value)), op, scale);
+    if constexpr (detail::is_nested_or_explained<T>()) {
+      return accelerate::reduce(communicator(), verified("reduce", std::move(value)), op, scale);
+    }
+    return value;
   }
   /// Returns the value of rank `from_process` on all ranks. The other ranks pass a value of the
   /// same shapes. [collective]
-  template <Nested T>
+  template <typename T>
   [[nodiscard]] T broadcast(T value, int from_process = 0) const {
-    return accelerate::broadcast(communicator(), verified("broadcast", std::move(value)),
-                                 from_process);
+    if constexpr (detail::is_nested_or_explained<T>()) {
+      return accelerate::broadcast(communicator(), verified("broadcast", std::move(value)),
+                                   from_process);
+    }
+    return value;
   }
   /// Pads every tensor along options.dim to the greatest size on any rank, so that it can be
   /// gathered. [collective]
-  template <Nested T>
+  template <typename T>
   [[nodiscard]] T pad_across_processes(T value, const PadOptions& options = {}) const {
-    return accelerate::pad_across_processes(
-        communicator(), verified("pad_across_processes", std::move(value)), options);
+    if constexpr (detail::is_nested_or_explained<T>()) {
+      return accelerate::pad_across_processes(
+          communicator(), verified("pad_across_processes", std::move(value)), options);
+    }
+    return value;
   }
   /// These are PartialState's; see accelerate/state/partial_state.h.
   template <typename T>

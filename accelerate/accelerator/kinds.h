@@ -27,6 +27,7 @@ class ReduceLROnPlateauScheduler;
 namespace accelerate {
 
 class LRScheduler;
+class SharedScheduler;
 
 namespace detail {
 
@@ -53,6 +54,8 @@ template <typename T>
 inline constexpr bool kIsSharedScheduler = false;
 template <typename T>
 inline constexpr bool kIsSharedScheduler<std::shared_ptr<T>> = kIsScheduler<T>;
+template <>
+inline constexpr bool kIsSharedScheduler<SharedScheduler> = true;
 
 template <typename T>
 inline constexpr bool kIsLoader = false;

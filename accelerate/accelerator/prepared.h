@@ -26,6 +26,12 @@ class OutputArchive;
 
 namespace accelerate {
 
+namespace detail {
+template <typename M, typename... Args>
+concept Takes =
+    requires(M& module, Args&&... args) { (*module).forward(std::forward<Args>(args)...); };
+}  // namespace detail
+
 /// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to a module on
 /// the stack: what prepare(net) returns for `Net net`, shared_ptr<NetImpl> or NetImpl. A handle:
 /// copies share the module, and a const one can be called too. Call it or its forward(), never the
@@ -46,21 +52,12 @@ class Prepared {
   /// inputs of a sharded model are cast to the type that it computes in.
   template <typename... Args>
   auto forward(Args&&... args) const {
-    detail::ModelCore& core = *this->core();
-    const auto run = [&](auto&&... inputs) {
-      return core.run_forward([&]() -> decltype(auto) {
-        return (*module_).forward(std::forward<decltype(inputs)>(inputs)...);
-      });
-    };
-    const auto run_cast = [&] {
-      return core.casts_inputs() ? run(core.input(std::forward<Args>(args))...)
-                                 : run(std::forward<Args>(args)...);
-    };
-    using Output = decltype(run_cast());
-    if constexpr (Nested<Output>) {
-      return core.casts_outputs() ? core.template output<Output>(run_cast()) : run_cast();
+    if constexpr (detail::Takes<M, Args...>) {
+      return forward_taken(std::forward<Args>(args)...);
     } else {
-      return run_cast();
+      static_assert(detail::kNoType<M, Args...>,
+                    "the module's forward does not take these arguments. A batch that is a pair or "
+                    "an Example goes in by its parts: model(batch.first), model(batch.data)");
     }
   }
   template <typename... Args>
@@ -111,6 +108,26 @@ class Prepared {
   }
 
  private:
+  template <typename... Args>
+  auto forward_taken(Args&&... args) const {
+    detail::ModelCore& core = *this->core();
+    const auto run = [&](auto&&... inputs) {
+      return core.run_forward([&]() -> decltype(auto) {
+        return (*module_).forward(std::forward<decltype(inputs)>(inputs)...);
+      });
+    };
+    const auto run_cast = [&] {
+      return core.casts_inputs() ? run(core.input(std::forward<Args>(args))...)
+                                 : run(std::forward<Args>(args)...);
+    };
+    using Output = decltype(run_cast());
+    if constexpr (Nested<Output>) {
+      return core.casts_outputs() ? core.template output<Output>(run_cast()) : run_cast();
+    } else {
+      return run_cast();
+    }
+  }
+
   mutable M module_;  // A handle, whatever M is: what it leads to is not a part of this.
   std::shared_ptr<detail::ModelCore> core_;
 };

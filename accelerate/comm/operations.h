@@ -54,7 +54,7 @@ template <Nested T, typename Transform>
 T transform_tensors(T value, Transform transform) {
   const Tensors results = transform(collect_tensors(value));
   std::size_t next = 0;
-  visit_tensors(value, [&](at::Tensor& tensor) { tensor = results[next++]; });
+  visit_tensors(value, TensorVisitor{[&](at::Tensor& tensor) { tensor = results[next++]; }});
   return value;
 }
 }  // namespace detail

@@ -8,11 +8,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <torch/optim/optimizer.h>
 
+#include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/optim/modal_optimizer.h"
 #include "accelerate/precision/grad_scaler.h"
@@ -93,6 +95,17 @@ class AcceleratedOptimizer {
   [[nodiscard]] torch::optim::OptimizerOptions& defaults() const { return optimizer().defaults(); }
   /// What the optimizer remembers of each parameter, by the parameter's TensorImpl.
   [[nodiscard]] decltype(auto) state() const { return optimizer().state(); }
+  /// Fails to compile where LibTorch wants an optimizer, with a sentence that says what to pass.
+  template <typename T>
+    requires std::is_same_v<T, torch::optim::Optimizer>
+  operator T&() const {  // NOLINT: implicit, so that it is found
+    static_assert(
+        detail::kNoType<T>,
+        "a prepared optimizer is no torch::optim::Optimizer: give schedules and functions "
+        "of LibTorch the optimizer behind it, torch::optim::StepLR(optimizer.optimizer(), "
+        "3), and step the prepared one");
+    return optimizer();
+  }
   /// The user's optimizer. Save it by torch::save(handle.optimizer(), path).
   [[nodiscard]] torch::optim::Optimizer& optimizer() const;
   /// The scaler given to the constructor; may be null.

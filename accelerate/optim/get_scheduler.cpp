@@ -290,8 +290,8 @@ void register_scheduler(const std::string& name, SchedulerFactory factory) {
   registered().factories.emplace_back(name, std::move(factory));
 }
 
-std::shared_ptr<LRScheduler> get_scheduler(std::string_view name, Optimizer& optimizer,
-                                           const SchedulerOptions& options) {
+SharedScheduler get_scheduler(std::string_view name, Optimizer& optimizer,
+                              const SchedulerOptions& options) {
   for (const Known& known : known_schedules()) {
     if (known.name == name) return make_known(known, optimizer, options);
   }

@@ -105,14 +105,15 @@ struct SchedulerOptions {
 /// cosine_with_min_lr, cosine_warmup_with_min_lr, warmup_stable_decay, greedy, or a registered
 /// name. Sets the rates of step 0. Throws ConfigError for an unknown name, and for an option that
 /// is missing, out of range or not taken by the schedule.
-[[nodiscard]] std::shared_ptr<LRScheduler> get_scheduler(std::string_view name,
-                                                         torch::optim::Optimizer& optimizer,
-                                                         const SchedulerOptions& options = {});
+[[nodiscard]] SharedScheduler get_scheduler(std::string_view name,
+                                            torch::optim::Optimizer& optimizer,
+                                            const SchedulerOptions& options = {});
 
-/// As above, for an optimizer that was prepared before.
-[[nodiscard]] inline std::shared_ptr<LRScheduler> get_scheduler(
-    std::string_view name, const AcceleratedOptimizer& optimizer,
-    const SchedulerOptions& options = {}) {
+/// As above, for an optimizer that was prepared before. Prepare the schedule too if it is to follow
+/// the optimizer's steps; else it advances in every step().
+[[nodiscard]] inline SharedScheduler get_scheduler(std::string_view name,
+                                                   const AcceleratedOptimizer& optimizer,
+                                                   const SchedulerOptions& options = {}) {
   return get_scheduler(name, optimizer.optimizer(), options);
 }
 

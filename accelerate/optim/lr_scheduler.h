@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include <torch/optim/optimizer.h>
@@ -124,6 +125,23 @@ class LRScheduler {
   std::vector<double> last_lrs_;
   std::int64_t last_epoch_ = -1;
   std::int64_t step_count_ = 0;  // Counts the start, too: last_epoch + 1 unless steps jumped.
+};
+
+/// What get_scheduler makes: a shared_ptr to a schedule, with the schedule's own methods by a dot
+/// too. So a loop reads alike, `lr_scheduler.step()`, whether the schedule is prepared or not. One
+/// that is not prepared advances in every step(), as in Python.
+class SharedScheduler : public std::shared_ptr<LRScheduler> {
+ public:
+  using std::shared_ptr<LRScheduler>::shared_ptr;
+  SharedScheduler(std::shared_ptr<LRScheduler> schedule)  // NOLINT: is one
+      : shared_ptr(std::move(schedule)) {}
+
+  void step() const { get()->step(); }
+  void step(double metric) const { get()->step(metric); }
+  [[nodiscard]] std::vector<double> get_last_lr() const { return get()->get_last_lr(); }
+  [[nodiscard]] std::int64_t last_epoch() const { return get()->last_epoch(); }
+  [[nodiscard]] SchedulerState state_dict() const { return get()->state_dict(); }
+  void load_state_dict(const SchedulerState& state) const { get()->load_state_dict(state); }
 };
 
 }  // namespace accelerate

@@ -19,8 +19,11 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "accelerate/base/never.h"
 
 namespace torch {
 template <typename Key, typename Value>
@@ -67,6 +70,12 @@ template <typename Key, Nested T, typename Fn>
 void visit_tensors(torch::OrderedDict<Key, T>& value, Fn&& fn);
 template <typename Data, typename Target, typename Fn>
 void visit_tensors(torch::data::Example<Data, Target>& value, Fn&& fn);
+
+// Fails to compile, with a sentence, for a value that is const or a temporary.
+template <typename T, typename Fn>
+  requires(!std::is_lvalue_reference_v<T> || std::is_const_v<std::remove_reference_t<T>>) &&
+          Nested<std::remove_cvref_t<T>>
+void visit_tensors(T&& value, Fn&& fn);
 
 namespace detail {
 // Skips parts of a tuple or pair that hold no tensor (a label string, an index).
@@ -115,11 +124,53 @@ void visit_tensors(torch::data::Example<Data, Target>& value, Fn&& fn) {
   if constexpr (requires { value.target; }) detail::visit_if_nested(value.target, fn);
 }
 
+template <typename T, typename Fn>
+  requires(!std::is_lvalue_reference_v<T> || std::is_const_v<std::remove_reference_t<T>>) &&
+          Nested<std::remove_cvref_t<T>>
+void visit_tensors(T&& /*value*/, Fn&& /*fn*/) {
+  static_assert(detail::kNoType<T>,
+                "visit_tensors changes tensors, so it takes neither a const value nor a temporary: "
+                "visit a copy, or call map_tensors(value, fn), which returns one");
+}
+
+namespace detail {
+// What visit_tensors is given: `fn`, and a sentence for a visit_tensors that takes its struct as
+// const and so has no tensors to change.
+template <typename Fn>
+struct TensorVisitor {
+  Fn fn;
+  void operator()(at::Tensor& tensor) const { fn(tensor); }
+  template <typename T>
+  void operator()(const T&) const {
+    static_assert(kNoType<T>,
+                  "a visit_tensors passes on what is no tensor that can be changed: declare it as "
+                  "`void visit_tensors(YourStruct& value, auto&& fn)`, without const, and call fn "
+                  "with members that are tensors");
+  }
+};
+template <typename Fn>
+TensorVisitor(Fn) -> TensorVisitor<Fn>;
+}  // namespace detail
+
+namespace detail {
+/// Whether T is Nested. If not, fails to compile with a sentence that says how a struct becomes it.
+template <typename T>
+consteval bool is_nested_or_explained() {
+  static_assert(
+      Nested<T>,
+      "this value holds no tensor that the library can see. A struct of yours needs a "
+      "function beside it: void visit_tensors(YourStruct& value, auto&& fn) { "
+      "fn(value.tensor); }. Or pass its tensors as a std::tuple; objects without tensors go "
+      "through gather_object or gather_object_for_metrics");
+  return Nested<T>;
+}
+}  // namespace detail
+
 /// Returns `value` with every tensor replaced by `fn(tensor)`. Local. Cost: one copy or move of the
 /// structure.
 template <Nested T, typename Fn>
 [[nodiscard]] T map_tensors(T value, Fn&& fn) {
-  visit_tensors(value, [&fn](at::Tensor& tensor) { tensor = fn(tensor); });
+  visit_tensors(value, detail::TensorVisitor{[&fn](at::Tensor& tensor) { tensor = fn(tensor); }});
   return value;
 }
 
@@ -127,7 +178,8 @@ template <Nested T, typename Fn>
 template <Nested T>
 [[nodiscard]] std::vector<at::Tensor> collect_tensors(T& value) {
   std::vector<at::Tensor> tensors;
-  visit_tensors(value, [&tensors](at::Tensor& tensor) { tensors.push_back(tensor); });
+  visit_tensors(
+      value, detail::TensorVisitor{[&tensors](at::Tensor& tensor) { tensors.push_back(tensor); }});
   return tensors;
 }
 

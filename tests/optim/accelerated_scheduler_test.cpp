@@ -252,6 +252,33 @@ TEST(AcceleratedScheduler, MayBeMadeForAPreparedOptimizer) {
   EXPECT_EQ(scheduler.get_last_lr(), Numbers{0.75});
 }
 
+// As in Python: only prepared schedules follow the optimizer. The rates of a schedule beside a bare
+// optimizer are compared with Python's elsewhere.
+TEST_P(OnRanks, AScheduleMadeAfterPrepareStepsAtEveryCallUnlessItIsPreparedToo) {
+  const SchedulerOptions options{.num_warmup_steps = 1, .num_training_steps = 5};
+  torch::nn::Linear other{2, 4};
+  torch::optim::AdamW bare(other->parameters(), torch::optim::AdamWOptions(4.0));
+  const auto of_bare = get_scheduler("linear", bare, options);
+  std::vector<Numbers> expected;
+  for (int i = 0; i < 4; ++i) {
+    of_bare.step();
+    expected.push_back(of_bare.get_last_lr());
+  }
+  run_ranks_shared(GetParam(), [&](const Group& group) {
+    ScheduledTraining training({.gradient_accumulation_steps = 2, .communicator = group}, 4.0);
+    auto lr_scheduler = get_scheduler("linear", training.optimizer, options);
+    for (const auto& rates : expected) {
+      auto window = training.accelerator.accumulate(training.model);
+      training.step();
+      lr_scheduler.step();
+      EXPECT_EQ(lr_scheduler.get_last_lr(), rates);
+      EXPECT_EQ(detail::group_rates(training.adamw), rates);
+    }
+    auto prepared = training.accelerator.prepare(lr_scheduler);
+    EXPECT_EQ(&prepared.scheduler(), lr_scheduler.get());
+  });
+}
+
 TEST(AcceleratedScheduler, PreparingAgainGivesTheSame) {
   ScheduledTraining training({.communicator = single_communicator()});
   auto shared = get_scheduler("constant", training.adamw);

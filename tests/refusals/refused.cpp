@@ -108,4 +108,44 @@ void misplaces_an_option() {
   (void)options;
 }
 
+using Pair = std::pair<torch::Tensor, torch::Tensor>;
+
+// says: A batch that is a pair or an Example goes in by its parts
+void hands_a_pair_to_a_model(accelerate::Accelerator& accelerator, Net& net, const Pair& batch) {
+  auto model = accelerator.prepare(net);
+  model(batch);
+}
+
+// says: visit_tensors changes tensors, so it takes neither a const value nor a temporary
+void visits_a_const_value(const std::vector<torch::Tensor>& batch) {
+  accelerate::visit_tensors(batch, [](torch::Tensor& tensor) { tensor.zero_(); });
+}
+
+struct ConstVisited {
+  torch::Tensor ids;
+};
+void visit_tensors(const ConstVisited& batch, auto&& fn) {
+  fn(batch.ids);
+}
+
+// says: declare it as `void visit_tensors(YourStruct& value, auto&& fn)`, without const
+void gathers_what_is_visited_as_const(accelerate::Accelerator& accelerator, ConstVisited& batch) {
+  (void)accelerator.gather(batch);
+}
+
+struct Scores {
+  double accuracy = 0;
+};
+
+// says: this value holds no tensor that the library can see
+void gathers_a_plain_struct(accelerate::Accelerator& accelerator, const Scores& scores) {
+  (void)accelerator.gather_for_metrics(scores);
+}
+
+// says: give schedules and functions of LibTorch the optimizer behind it
+void schedules_a_prepared_optimizer(accelerate::Accelerator& accelerator, torch::optim::SGD& sgd) {
+  auto optimizer = accelerator.prepare(sgd);
+  torch::optim::StepLR schedule(optimizer, 3);
+}
+
 }  // namespace
