@@ -75,6 +75,15 @@ TEST_F(LoadManyRows, OfCsvWhereverABatchOrWindowEnds) {
   }
 }
 
+TEST_F(LoadManyRows, OfCsvWhoseLinesEndByAReturn) {
+  std::string file = "text,n\r";
+  for (int i = 0; i < kRows; ++i) file += "words of some length," + std::to_string(i) + "\r";
+  const Dataset rows = load("csv", file);
+  ASSERT_EQ(rows.size(), static_cast<std::size_t>(kRows));
+  for (int i = 0; i < kRows; i += 7)
+    ASSERT_EQ(rows[static_cast<std::size_t>(i)]["n"], Value(i)) << i;
+}
+
 TEST_F(LoadManyRows, OfJsonWhateverKeysARowHas) {
   std::string file;
   for (int i = 0; i < kRows; ++i) {

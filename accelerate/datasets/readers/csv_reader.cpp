@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -15,46 +13,12 @@
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/datasets/readers/chunk_reader.h"
+#include "accelerate/datasets/readers/csv_numbers.h"
 #include "accelerate/datasets/readers/csv_records.h"
 #include "accelerate/datasets/storage/column_builder.h"
 
 namespace accelerate::detail {
 namespace {
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
-// Whether a text has no space around it and no plus sign, by its ends.
-bool is_bare(std::string_view text) {
-  return !text.empty() && (is_digit(text.front()) || text.front() == '-') && is_digit(text.back());
-}
-
-// A number may have spaces around it and a plus sign before it.
-std::string_view bare_number(std::string_view text) {
-  text = trim(text);
-  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
-  return text;
-}
-
-std::optional<std::int64_t> integer_of(std::string_view text) {
-  if (!is_bare(text)) text = bare_number(text);
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<double> number_of(std::string_view text) {
-  if (!is_bare(text)) text = bare_number(text);
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc::invalid_argument || end != text.data() + text.size()) return std::nullopt;
-  // Too large or too small: infinity or zero, as strtod returns.
-  if (error == std::errc::result_out_of_range)
-    return std::strtod(std::string(text).c_str(), nullptr);
-  return value;
-}
 
 std::optional<bool> boolean_of(std::string_view text) {
   if (text == "True" || text == "true" || text == "TRUE") return true;
@@ -70,9 +34,9 @@ bool is_text(std::string_view text) {
 bool fits(std::string_view text, Feature::Kind kind) {
   switch (kind) {
     case Feature::Kind::integer:
-      return integer_of(text).has_value();
+      return csv_integer(text).has_value();
     case Feature::Kind::floating:
-      return number_of(text).has_value();
+      return csv_float(text).has_value();
     case Feature::Kind::boolean:
       return boolean_of(text).has_value();
     default:
@@ -130,7 +94,7 @@ class CsvReader : public ChunkReader {
     if (batch_.size() == 0) return std::nullopt;
     Chunk chunk{.rows = batch_.size()};
     for (std::size_t i = 0; i < features_.size(); ++i) chunk.columns.push_back(column_of(i));
-    batch_.clear();
+    batch_.drop(batch_.size());
     return chunk;
   }
 
@@ -148,7 +112,7 @@ class CsvReader : public ChunkReader {
                         " columns, and .column_names has " + std::to_string(names_.size()));
       }
       for (std::size_t i = names_.size(); i < count; ++i) names_.emplace_back(batch_.field(0, i));
-      batch_.drop_first();
+      batch_.drop(1);
     }
     if (names_.empty() && !options_.csv.has_header) {
       throw UsageError(records_.file() +
@@ -222,6 +186,7 @@ class CsvReader : public ChunkReader {
         continue;
       }
       records_.go_back(*begin);
+      batch_.clear();
       columns_.reset();
       return std::nullopt;
     }
@@ -259,18 +224,18 @@ class CsvReader : public ChunkReader {
     return true;
   }
 
-  // Appends the next rows that are not plain, mostly one.
+  // Appends the next rows that are not plain, mostly one. The batch has no record before and after.
   bool append_others(RowColumns& columns) {
-    CsvBatch others;
-    while (records_.parse_some(others) && (others.size() == 0 || !records_.place())) {
+    while (records_.parse_some(batch_) && batch_.size() == 0) {
     }
     std::vector<std::string_view> fields;
-    for (std::size_t record = 0; record < others.size(); ++record) {
+    for (std::size_t record = 0; record < batch_.size(); ++record) {
       fields.clear();
-      for (std::size_t i = 0; i < others.fields(record); ++i)
-        fields.push_back(others.field(record, i));
+      for (std::size_t i = 0; i < batch_.fields(record); ++i)
+        fields.push_back(batch_.field(record, i));
       if (!append_row(columns, fields)) return false;
     }
+    batch_.drop(batch_.size());
     return true;
   }
 
@@ -320,7 +285,7 @@ class CsvReader : public ChunkReader {
       case Feature::Kind::integer:
         return append_label_or_integer(builder, feature, field);
       case Feature::Kind::floating:
-        return append_found(builder, number_of(field));
+        return append_found(builder, csv_float(field));
       case Feature::Kind::boolean:
         return append_found(builder, boolean_of(field));
       case Feature::Kind::string:
@@ -334,10 +299,10 @@ class CsvReader : public ChunkReader {
 
   static bool append_label_or_integer(ColumnBuilder& builder, const Feature& feature,
                                       std::string_view field) {
-    if (!feature.is_class_label()) return append_found(builder, integer_of(field));
+    if (!feature.is_class_label()) return append_found(builder, csv_integer(field));
     // A name may look like a number, so names come first.
     const auto name = feature.find_class(field);
-    const auto number = name ? name : integer_of(field);
+    const auto number = name ? name : csv_integer(field);
     const bool is_class =
         number && *number >= -1 && *number < static_cast<std::int64_t>(feature.names().size());
     if (is_class) builder.append(*number);

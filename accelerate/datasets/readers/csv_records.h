@@ -32,12 +32,12 @@ class CsvBatch {
     ends_.clear();
     records_.clear();
   }
-  /// Removes the first record.
-  void drop_first() {
-    const std::size_t fields = records_.front().end, bytes = fields == 0 ? 0 : ends_[fields - 1];
+  /// Removes the first `count` records. The fields of a record that has not ended stay.
+  void drop(std::size_t count) {
+    const std::size_t fields = first_field(count), bytes = fields == 0 ? 0 : ends_[fields - 1];
     text_.erase(0, bytes);
     ends_.erase(ends_.begin(), ends_.begin() + static_cast<std::ptrdiff_t>(fields));
-    records_.erase(records_.begin());
+    records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(count));
     for (std::size_t& end : ends_) end -= bytes;
     for (Record& record : records_) record.end -= fields;
   }

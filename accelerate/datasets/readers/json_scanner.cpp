@@ -1,6 +1,9 @@
 #include "accelerate/datasets/readers/json_scanner.h"
 
 #include <array>
+#include <bit>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -19,6 +22,30 @@ constexpr Bytes bytes_of(std::string_view wanted) {
 constexpr Bytes kInside = bytes_of("\"{}[]\n");     // What counts within an object or a list.
 constexpr Bytes kOutside = bytes_of("\"{}[]\n, ");  // What ends a value that is neither.
 constexpr Bytes kInString = bytes_of("\"\\\n");
+
+// A word whose bytes are all `byte`, and one whose highest bits tell which bytes of `word` are
+// zero. Only the lowest of them is sure.
+constexpr std::uint64_t all_bytes(char byte) {
+  return 0x0101010101010101U * static_cast<unsigned char>(byte);
+}
+constexpr std::uint64_t zero_bytes(std::uint64_t word) {
+  return (word - all_bytes('\x01')) & ~word & all_bytes('\x80');
+}
+
+// Returns the first place from `at` on that has a quote, a backslash or a line end; text.size() or
+// more if none has. Looks at eight bytes at a time, the first of which is the lowest.
+std::size_t place_in_string(std::string_view text, std::size_t at) {
+  static_assert(std::endian::native == std::endian::little);
+  for (std::uint64_t word = 0; at + sizeof(word) <= text.size(); at += sizeof(word)) {
+    std::memcpy(&word, text.data() + at, sizeof(word));
+    const std::uint64_t found = zero_bytes(word ^ all_bytes('"')) |
+                                zero_bytes(word ^ all_bytes('\\')) |
+                                zero_bytes(word ^ all_bytes('\n'));
+    if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found)) / 8;
+  }
+  while (at < text.size() && !kInString[static_cast<unsigned char>(text[at])]) ++at;
+  return at;
+}
 
 }  // namespace
 
@@ -97,11 +124,16 @@ bool JsonScanner::move_to(const Stops& stops) {
 
 void JsonScanner::skip_string() {
   const Place begin = place();
-  for (++at_; move_to(kInString); ++at_) {
-    const char c = text()[at_];
-    if (c == '"') return;
-    if (c == '\n') end_line();
-    if (c == '\\') ++at_;
+  for (++at_; has_more();) {
+    const std::string_view all = text();
+    std::size_t at = at_;
+    while ((at = place_in_string(all, at)) < all.size() && all[at] != '"') {
+      at_ = at;
+      if (all[at] == '\n') end_line();
+      at += all[at] == '\\' ? 2 : 1;
+    }
+    at_ = at;
+    if (at < all.size()) return;
   }
   throw DataError(described(begin) + ": a string is not closed");
 }
