@@ -9,7 +9,7 @@ import json
 import pathlib
 import random
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, models
 
 GOLDEN = pathlib.Path(__file__).with_suffix(".json")
 
@@ -76,11 +76,19 @@ def tokenizers():
         yield tied_unigram(seed)
 
 
+def made_of_lists(text_of_file):
+    """A Unigram as Transformers makes it in Python, whose JSON rounds scores to the nearest double; else None."""
+    model = json.loads(text_of_file)["model"]
+    if model["type"] != "Unigram":
+        return None
+    return Tokenizer(models.Unigram([tuple(pair) for pair in model["vocab"]], model["unk_id"], model["byte_fallback"]))
+
+
 def answers(text_of_file, texts):
-    tokenizer = Tokenizer.from_str(text_of_file)
+    tokenizer, nearest = Tokenizer.from_str(text_of_file), made_of_lists(text_of_file)
     ids = range(8)
     return {"file": text_of_file, "size": tokenizer.get_vocab_size(), "tokens": [tokenizer.id_to_token(id) for id in ids],
-            "texts": [[text, tokenizer.encode(text).ids] for text in texts],
+            "texts": [[text, *(each.encode(text).ids for each in (tokenizer, nearest) if each)] for text in texts],
             "decoded": tokenizer.decode([id for id in ids if tokenizer.id_to_token(id) is not None])}
 
 

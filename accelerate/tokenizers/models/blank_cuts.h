@@ -1,7 +1,8 @@
 // Where a text may be cut into parts that no token crosses, for models without a pre-tokenizer.
 #pragma once
 
-#include <cstdint>
+#include <array>
+#include <cstddef>
 #include <string_view>
 #include <unordered_set>
 
@@ -20,7 +21,9 @@ class BlankCuts {
   void join(std::string_view before, std::string_view behind) {
     if (!behind.starts_with(kBlank) || before.empty()) return;
     std::size_t end = before.size();
-    joined_.insert(previous_code_point(before, end));
+    const char32_t last = previous_code_point(before, end);
+    if (last < ascii_.size()) ascii_[last] = true;
+    joined_.insert(last);
   }
 
   /// Notes what the token `word` joins.
@@ -36,11 +39,13 @@ class BlankCuts {
       at = text.find(kBlank, at);
       if (at == std::string_view::npos) return text.size();
       std::size_t end = at;
-      if (!joined_.contains(previous_code_point(text, end))) return at;
+      const char32_t last = previous_code_point(text, end);
+      if (!(last < ascii_.size() ? ascii_[last] : joined_.contains(last))) return at;
     }
   }
 
  private:
+  std::array<bool, 128> ascii_{};
   std::unordered_set<char32_t> joined_;
 };
 

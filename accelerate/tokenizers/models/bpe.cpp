@@ -17,6 +17,7 @@ namespace {
 struct Caches : Scratch {
   WordCache texts, bytes;
   std::vector<Symbol> symbols;
+  RecentPairs pairs;
 };
 
 class Bpe : public Model {
@@ -35,6 +36,7 @@ class Bpe : public Model {
           "; dropout of merges is for training a model and is not supported. Set it to null");
     }
     read_vocabulary(json.at("vocab"), vocabulary_);
+    find_characters();
     find_bytes();
     has_cuts_ = prefix_.empty() && suffix_.empty() && vocabulary_.find(BlankCuts::kBlank) != kNoId;
     read_merges(json.at("merges"));
@@ -50,10 +52,11 @@ class Bpe : public Model {
       out.push_back({*id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
-    auto& [cache, of_bytes, symbols] = static_cast<Caches&>(scratch);
+    auto& caches = static_cast<Caches&>(scratch);
+    WordCache& cache = caches.texts;
     const auto merge_word = [&](std::string_view word, auto& to) {
-      read_symbols(word, symbols);
-      merge(symbols, to);
+      read_symbols(word, caches.symbols);
+      merge(caches, to);
       return true;
     };
     if (piece.size() <= WordCache::kLongest || !has_cuts_)
@@ -86,12 +89,12 @@ class Bpe : public Model {
       out.push_back({*id, 0, static_cast<std::uint32_t>(piece.size())});
       return;
     }
-    auto& [texts, cache, symbols] = static_cast<Caches&>(scratch);
-    cache.look_up(piece, out, [&](std::string_view word, auto& to) {
-      symbols.clear();
+    auto& caches = static_cast<Caches&>(scratch);
+    caches.bytes.look_up(piece, out, [&](std::string_view word, auto& to) {
+      caches.symbols.clear();
       for (const char byte : word)
-        symbols.push_back({letters_[static_cast<unsigned char>(byte)], 1});
-      merge(symbols, to);
+        caches.symbols.push_back({letters_[static_cast<unsigned char>(byte)], 1});
+      merge(caches, to);
       return true;
     });
   }
@@ -150,11 +153,20 @@ class Bpe : public Model {
                 ", which is not in the vocabulary");
   }
 
+  // Looks up the words of one character of up to three bytes.
+  void find_characters() {
+    const WordTable& words = vocabulary_.words();
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      const std::string_view word = words.word(i);
+      if (word.empty() || word.size() > 3 || word.size() != width_of(word[0])) continue;
+      std::size_t at = 0;
+      characters_[next_code_point(word, at)] = words.id(i);
+    }
+  }
+
   void find_bytes() {
     constexpr char kDigits[] = "0123456789ABCDEF";
     takes_bytes_ = prefix_.empty() && suffix_.empty();
-    for (unsigned c = 0; c < ascii_.size(); ++c)
-      ascii_[c] = vocabulary_.find(std::string(1, static_cast<char>(c)));
     for (unsigned byte = 0; byte < 256; ++byte) {
       letters_[byte] = vocabulary_.find(to_utf8(byte_letters()[byte]));
       fallback_[byte] =
@@ -218,8 +230,9 @@ class Bpe : public Model {
   }
 
   [[nodiscard]] std::uint32_t id_of_character(std::string_view text) const {
-    if (text.size() > 1) return vocabulary_.find(text);
-    return ascii_[static_cast<unsigned char>(text[0])];
+    if (text.size() > 3 || text.size() != width_of(text[0])) return vocabulary_.find(text);
+    std::size_t at = 0;
+    return characters_[next_code_point(text, at)];
   }
 
   bool append_bytes(std::string_view text, std::vector<Symbol>& symbols) const {
@@ -235,10 +248,10 @@ class Bpe : public Model {
     refuse_unknown(text, "its unknown token '" + unknown_text_ + "' is not in the vocabulary");
   }
 
-  void merge(std::vector<Symbol>& symbols, std::vector<PieceToken>& out) const {
-    merges_.apply(symbols);
+  void merge(Caches& caches, std::vector<PieceToken>& out) const {
+    merges_.apply(caches.symbols, caches.pairs);
     std::uint32_t begin = 0;
-    for (const auto [id, bytes] : symbols) {
+    for (const auto [id, bytes] : caches.symbols) {
       out.push_back({id, begin, begin + bytes});
       begin += bytes;
     }
@@ -248,7 +261,7 @@ class Bpe : public Model {
   bool fuses_unknown_, falls_back_, ignores_merges_;
   Merges merges_;
   std::array<std::uint32_t, 256> letters_{}, fallback_{};  // kNoId where there is none
-  std::array<std::uint32_t, 128> ascii_{};
+  std::vector<std::uint32_t> characters_ = std::vector<std::uint32_t>(0x10000, kNoId);
   bool takes_bytes_ = false, has_cuts_ = false;
   BlankCuts cuts_;
   WordTable byte_words_;  // The words that are spelled in letters for bytes, as bytes.

@@ -12,6 +12,19 @@ namespace {
 
 constexpr std::size_t kShort = 48;
 
+// Returns the least of the first `count` numbers, and of those up to the next multiple of four. One
+// chain of comparisons would wait for each before the next.
+std::uint64_t lowest_of(const std::array<std::uint64_t, kShort>& numbers, std::size_t count) {
+  std::uint64_t a = numbers[0], b = numbers[1], c = numbers[2], d = numbers[3];
+  for (std::size_t i = 4; i < count; i += 4) {
+    a = std::min(a, numbers[i]);
+    b = std::min(b, numbers[i + 1]);
+    c = std::min(c, numbers[i + 2]);
+    d = std::min(d, numbers[i + 3]);
+  }
+  return std::min(std::min(a, b), std::min(c, d));
+}
+
 struct Link {
   std::uint32_t before, behind;
 };
@@ -93,7 +106,6 @@ class LongWord {
 }  // namespace
 
 void Merges::reserve(std::size_t merges) {
-  pairs_.reserve(merges);
   grow(64 - std::countr_zero(std::bit_ceil(2 * std::max<std::size_t>(merges, 8))));
 }
 
@@ -101,45 +113,62 @@ void Merges::grow(int shift) {
   const auto before = std::exchange(slots_, std::vector<Slot>(std::size_t{1} << (64 - shift)));
   shift_ = shift;
   for (const Slot& slot : before) {
-    if (slot.rank != kNoId) slots_[slot_of(pairs_[slot.rank].left, pairs_[slot.rank].right)] = slot;
+    if (slot.key != kFree) slots_[slot_of(slot.key)] = slot;
   }
 }
 
 void Merges::add(std::uint32_t left, std::uint32_t right, Merge merge) {
   if (2 * (used_ + 1) > slots_.size()) grow(shift_ - 1);
-  Slot& slot = slots_[slot_of(left, right)];
-  if (slot.rank == kNoId) ++used_;
-  slot = {check_of(hash_of(left, right)), merge.rank};
-  if (merge.rank >= pairs_.size()) pairs_.resize(std::size_t{merge.rank} + 1);
-  pairs_[merge.rank] = {left, right, merge.id};
+  const std::uint64_t key = key_of(left, right);
+  Slot& slot = slots_[slot_of(key)];
+  if (slot.key == kFree) ++used_;
+  slot = {key, merge};
 }
 
-void Merges::apply(std::vector<Symbol>& symbols) const {
-  if (symbols.size() <= kShort) return apply_to_short(symbols);
+void Merges::apply(std::vector<Symbol>& symbols, RecentPairs& recent) const {
+  if (symbols.size() <= kShort) return apply_to_short(symbols, recent);
   LongWord(*this, symbols).merge_all();
 }
 
-void Merges::apply_to_short(std::vector<Symbol>& symbols) const {
-  std::array<Merge, kShort> next;  // What symbols i and i + 1 become.
-  std::size_t count = symbols.size();
-  const auto look_up = [&](std::size_t i) {
-    next[i] = i + 1 < count ? find(symbols[i].id, symbols[i + 1].id) : Merge{};
-  };
-  for (std::size_t i = 0; i < count; ++i) look_up(i);
-  while (count > 1) {
-    std::size_t best = 0;
-    for (std::size_t i = 1; i + 1 < count; ++i) {
-      if (next[i].rank < next[best].rank) best = i;
+// The symbols stay where they are, linked to their neighbours, and the lowest rank is searched for
+// without branches: to guess them wrong would cost more than the words are long.
+void Merges::apply_to_short(std::vector<Symbol>& symbols, RecentPairs& recent) const {
+  constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  const auto count = static_cast<std::uint8_t>(symbols.size());
+  // The rank of each symbol's merge with the next symbol, and the symbol's place.
+  std::array<std::uint64_t, kShort> next;
+  std::array<std::uint32_t, kShort> merged;
+  std::array<std::uint8_t, kShort + 1> before, behind;
+  const auto look_up = [&](std::uint8_t at) {
+    Merge merge;
+    if (behind[at] < count) {
+      const std::uint32_t left = symbols[at].id, right = symbols[behind[at]].id;
+      merge = recent.look_up(left, right, [&] { return find(left, right); });
     }
-    if (next[best].rank == kNoId) break;
-    symbols[best] = {next[best].id, symbols[best].bytes + symbols[best + 1].bytes};
-    std::copy(symbols.data() + best + 2, symbols.data() + count, symbols.data() + best + 1);
-    std::copy(next.data() + best + 2, next.data() + count, next.data() + best + 1);
-    --count;
-    look_up(best);
-    if (best > 0) look_up(best - 1);
+    next[at] = std::uint64_t{merge.rank} << 32 | at;
+    merged[at] = merge.id;
+  };
+  for (std::uint8_t i = 0; i < count; ++i) {
+    before[i] = static_cast<std::uint8_t>(i - 1);
+    behind[i] = static_cast<std::uint8_t>(i + 1);
+    look_up(i);
   }
-  symbols.resize(count);
+  for (std::size_t i = count; i % 4 != 0; ++i) next[i] = kNone;
+  while (count > 0) {
+    const std::uint64_t lowest = lowest_of(next, count);
+    if (lowest >> 32 == kNoId) break;
+    const auto at = static_cast<std::uint8_t>(lowest & 0xFF);
+    const std::uint8_t right = behind[at];
+    symbols[at] = {merged[at], symbols[at].bytes + symbols[right].bytes};
+    next[right] = kNone;
+    behind[at] = behind[right];
+    before[behind[at]] = at;
+    look_up(at);
+    if (at > 0) look_up(before[at]);
+  }
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < count; at = behind[at]) symbols[kept++] = symbols[at];
+  symbols.resize(kept);
 }
 
 }  // namespace accelerate::detail

@@ -20,51 +20,61 @@ struct Merge {
   std::uint32_t id = kNoId;
 };
 
+/// What was found of the pairs of tokens that were looked up last. Text repeats its pairs, and these
+/// 64 KiB stay near, where the table of all merges does not. For one thread at a time.
+class RecentPairs {
+ public:
+  /// Returns what is remembered of the pair, else remembers what `find()` returns.
+  template <typename Find>
+  Merge look_up(std::uint32_t left, std::uint32_t right, const Find& find) {
+    if (pairs_.empty()) pairs_.resize(std::size_t{1} << kBits);
+    const std::uint64_t key = std::uint64_t{left} << 32 | right;
+    Pair& pair = pairs_[key * 0x9E3779B97F4A7C15 >> (64 - kBits)];
+    if (pair.key != key) pair = {key, find()};
+    return pair.merge;
+  }
+
+ private:
+  static constexpr int kBits = 12;
+  struct Pair {
+    std::uint64_t key = ~std::uint64_t{0};
+    Merge merge;
+  };
+  std::vector<Pair> pairs_;
+};
+
 class Merges {
  public:
   void reserve(std::size_t merges);
   /// Adds a merge, in place of an earlier merge of the same two tokens.
   void add(std::uint32_t left, std::uint32_t right, Merge merge);
   [[nodiscard]] Merge find(std::uint32_t left, std::uint32_t right) const {
-    const std::uint32_t rank = slots_[slot_of(left, right)].rank;
-    return rank == kNoId ? Merge{} : Merge{rank, pairs_[rank].id};
+    return slots_[slot_of(key_of(left, right))].merge;
   }
 
   /// Merges neighbours until no merge applies: the lowest rank first, the leftmost of equal ranks.
   /// Cost: n² for words of up to 48 symbols, n·log n for longer ones.
-  void apply(std::vector<Symbol>& symbols) const;
+  void apply(std::vector<Symbol>& symbols, RecentPairs& recent) const;
 
  private:
-  // Most pairs have no merge. Slots are small, so that the table that tells so stays near.
   struct Slot {
-    std::uint32_t check = 0;
-    std::uint32_t rank = kNoId;  // kNoId: free.
+    std::uint64_t key = kFree;
+    Merge merge;
   };
-  struct Pair {
-    std::uint32_t left = kNoId, right = kNoId, id = kNoId;
-  };
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
-  [[nodiscard]] static std::uint64_t hash_of(std::uint32_t left, std::uint32_t right) {
-    return (std::uint64_t{left} << 32 | right) * 0x9E3779B97F4A7C15;
+  [[nodiscard]] static std::uint64_t key_of(std::uint32_t left, std::uint32_t right) {
+    return std::uint64_t{left} << 32 | right;
   }
-  [[nodiscard]] static std::uint32_t check_of(std::uint64_t hash) {
-    return static_cast<std::uint32_t>(hash >> 12);
-  }
-  // Returns where the pair is, or the free slot where it would be.
-  [[nodiscard]] std::size_t slot_of(std::uint32_t left, std::uint32_t right) const {
-    const std::uint64_t hash = hash_of(left, right);
-    for (std::size_t at = hash >> shift_;; at = (at + 1) & (slots_.size() - 1)) {
-      const Slot slot = slots_[at];
-      if (slot.rank == kNoId) return at;
-      if (slot.check != check_of(hash)) continue;
-      if (pairs_[slot.rank].left == left && pairs_[slot.rank].right == right) return at;
-    }
+  [[nodiscard]] std::size_t slot_of(std::uint64_t key) const {
+    std::size_t at = (key * 0x9E3779B97F4A7C15) >> shift_;
+    while (slots_[at].key != key && slots_[at].key != kFree) at = (at + 1) & (slots_.size() - 1);
+    return at;
   }
   void grow(int shift);
-  void apply_to_short(std::vector<Symbol>& symbols) const;
+  void apply_to_short(std::vector<Symbol>& symbols, RecentPairs& recent) const;
 
   std::vector<Slot> slots_ = std::vector<Slot>(16);
-  std::vector<Pair> pairs_;  // By rank.
   int shift_ = 60;
   std::size_t used_ = 0;
 };

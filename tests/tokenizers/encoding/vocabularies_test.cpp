@@ -47,10 +47,19 @@ TEST(Vocabularies, OfWordsThatComeTwiceAndOfEqualSumsWorkAsInTheOriginal) {
   }
 }
 
-TEST(ScoreRounding, MayBeTheNearest) {
-  const auto file = vocabularies_golden()["tokenizers"].back()["file"].get<std::string>();
-  const auto nearest = Tokenizer::from_text(file, "some/tokenizer.json", ScoreRounding::nearest);
-  EXPECT_EQ(nearest.to_text(), Tokenizer::from_text(file).to_text());
+// As AutoTokenizer has them of SentencePiece's files.
+TEST(Scores, MayBeRoundedToTheNearest) {
+  std::size_t others = 0;
+  for (const Json& row : vocabularies_golden()["tokenizers"]) {
+    const auto tokenizer = Tokenizer::from_text(row["file"].get<std::string>(), "tokenizer.json",
+                                                ScoreRounding::nearest);
+    for (const Json& text : row["texts"]) {
+      if (text.size() < 3) continue;
+      EXPECT_EQ(tokenizer.encode(text[0].get<std::string>()).ids, text[2].get<Ids>()) << text[0];
+      others += text[1] != text[2] ? 1 : 0;
+    }
+  }
+  EXPECT_GT(others, 0U);
 }
 
 }  // namespace
