@@ -5,6 +5,7 @@
 #include <ATen/ops/cross_entropy_loss.h>
 
 #include <cstdio>
+#include <set>
 #include <sstream>
 
 #include "accelerate/trainer/loop/evaluation.h"
@@ -97,6 +98,18 @@ LogValues judge_all(const EvalPrediction& given) {
           {"losses", static_cast<double>(given.losses.size(0))}};
 }
 
+// The same, batch by batch.
+struct JudgesBatches {
+  LogValues operator()(const EvalPrediction& given, bool is_last) const {
+    for (const auto& [name, value] : judge_all(given)) {
+      const double* before = sums->find(name);
+      sums->set(name, value + (before != nullptr ? *before : 0));
+    }
+    return is_last ? std::exchange(*sums, {}) : LogValues{};
+  }
+  std::shared_ptr<LogValues> sums = std::make_shared<LogValues>();
+};
+
 struct Kind {
   const char* name;
   Task task;
@@ -120,6 +133,8 @@ std::vector<Kind> kinds() {
       {"number", sequence_classification, "bert", 1, numbers, testing::pad_rows, Pearson()},
       {"tokens", token_classification, "bert", 3, labelled_tokens, pad_labels_too, Accuracy()},
       {"all", token_classification, "bert", 3, labelled_tokens, pad_labels_too, judge_all},
+      {"batches", token_classification, "bert", 3, labelled_tokens, pad_labels_too,
+       JudgesBatches()},
       {"loss", token_classification, "bert", 3, labelled_tokens, pad_labels_too, Accuracy(), false,
        sum_by_items},
       {"smooth",
@@ -145,6 +160,7 @@ struct Arrangement {
   std::function<void(TrainingArguments&)> change = [](TrainingArguments&) {};
   bool streams = false;
   bool deals = false;  ///< Rank 0 deals out batches, which flattened ones do not allow.
+  std::set<std::string> kinds = {};  ///< Empty: all.
 };
 
 const std::vector<Arrangement> kArrangements{
@@ -157,6 +173,10 @@ const std::vector<Arrangement> kArrangements{
     {.name = "split",
      .batch_sizes = {6},
      .change = [](TrainingArguments& args) { args.accelerator_config.split_batches = true; }},
+    {.name = "sharded",  // A rank without rows must take part in the others' forwards.
+     .batch_sizes = {3, 12},
+     .change = [](TrainingArguments& args) { args.fsdp = "full_shard"; },
+     .kinds = {"tokens", "flat"}},
     {.name = "stream", .streams = true, .deals = true},
     {.name = "stream_of_each_rank",
      .change = [](TrainingArguments& args) { args.accelerator_config.dispatch_batches = false; },
@@ -180,6 +200,7 @@ void evaluate(const TemporaryFolder& folder, const Kind& kind, const Arrangement
   auto args = quiet_arguments(folder.path());
   args.per_device_eval_batch_size = batch_size;
   args.label_smoothing_factor = kind.smoothing;
+  args.batch_eval_metrics = kind.metrics.batch_function() != nullptr;
   args.include_for_metrics = {"loss"};
   arrangement.change(args);
   const Dataset rows = kind.rows();
@@ -204,7 +225,8 @@ RANK_MAIN(evaluates_in_every_way) {
   for (const Kind& kind : kinds())
     for (const Arrangement& arrangement : kArrangements)
       for (const std::int64_t batch_size : arrangement.batch_sizes)
-        if (!kind.is_flattened || !arrangement.deals)
+        if ((!kind.is_flattened || !arrangement.deals) &&
+            (arrangement.kinds.empty() || arrangement.kinds.contains(kind.name)))
           evaluate(folder, kind, arrangement, batch_size);
   return 0;
 }
