@@ -184,6 +184,9 @@ class Interrupted(Examples):
                 out = self.folder / f"ended {launch}"
                 code, said = self.cut(launch, out, signal.SIGTERM, self.until_checkpoint(out, 3))
                 self.assertNotEqual(code, 0)
+                if launch == "one process":
+                    self.assertEqual(code, 128 + signal.SIGTERM)
+                self.assertEqual(said.count("SIGTERM stopped the training"), 1, said)
                 self.assertRegex(said, r"SIGTERM stopped the training at step \d+ of 16; .*checkpoint-\d+ is saved. Go on with")
                 self.goes_on(launch, out)
 

@@ -162,7 +162,9 @@ void TrainerHub::settle(Pending& pending) {
   try {
     (void)pending.done.get();
   } catch (const std::exception& error) {
-    hub_logger().warning("a push to " + repo_id_ + " failed: " + describe(error));
+    hub_logger().warning("a push to " + repo_id_ + " failed: " + describe(error) +
+                         ". Its checkpoint is complete in " + core_.args.output_dir +
+                         ", and the next push sends the model as it is then");
   }
   std::error_code ignored;
   std::filesystem::remove_all(pending.staging, ignored);
