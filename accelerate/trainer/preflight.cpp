@@ -105,11 +105,18 @@ void check_training_labels(const TrainerCore& core) {
                     how_to_name_labels(dataset, core.args, core.model));
 }
 
+// Returns how many neighbours a rank gets of a batch of `batch_size`.
+std::int64_t neighbours(const TrainerCore& core, std::int64_t batch_size) {
+  return core.accelerator.split_batches() ? batch_size / core.accelerator.num_processes()
+                                          : batch_size;
+}
+
 // In a random order any two rows may meet in a batch.
 std::int64_t neighbours_in_training(const TrainerCore& core) {
-  if (core.train_batch_size == 1) return 1;
+  const std::int64_t in_order = neighbours(core, core.train_batch_size);
+  if (in_order <= 1) return 1;
   const auto strategy = static_cast<SamplingStrategy>(core.args.train_sampling_strategy);
-  if (strategy == SamplingStrategy::sequential) return core.train_batch_size;
+  if (strategy == SamplingStrategy::sequential) return in_order;
   return strategy == SamplingStrategy::random && !core.args.max_tokens_per_batch
              ? std::numeric_limits<std::int64_t>::max()
              : 1;
@@ -184,9 +191,9 @@ void check_training(const TrainerCore& core) {
   check_evaluation(core);
   if (evaluates_in_training(core.args))
     for (const auto& [name, dataset] : core.options.eval_dataset.sets())
-      check_dataset(
-          core, dataset,
-          {.name = name_of_eval_set(name), .batch_size = core.args.per_device_eval_batch_size});
+      check_dataset(core, dataset,
+                    {.name = name_of_eval_set(name),
+                     .batch_size = neighbours(core, core.args.per_device_eval_batch_size)});
   if (core.options.train_dataset.rows() == nullptr && !core.options.train_dataset.size() &&
       core.args.max_steps <= 0)
     throw ConfigError(

@@ -56,7 +56,9 @@ void check_lengths(const Dataset& used, std::int64_t batch_size, const std::stri
   const Dataset first = used.slice(0, std::min(used.size(), kRowsLookedAt));
   const auto lengths = lengths_of(first, "input_ids", "input_ids");
   for (std::size_t i = 1; i < lengths.size(); ++i) {
-    if (i % static_cast<std::size_t>(batch_size) == 0 || lengths[i] == lengths[i - 1]) continue;
+    if (i % static_cast<std::size_t>(std::max<std::int64_t>(batch_size, 1)) == 0 ||
+        lengths[i] == lengths[i - 1])
+      continue;
     throw ConfigError(where + " has rows of " + std::to_string(lengths[i - 1]) + " and of " +
                       std::to_string(lengths[i]) +
                       " tokens, and nothing pads them: give the Trainer processing_class (the "
