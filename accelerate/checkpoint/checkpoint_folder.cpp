@@ -16,6 +16,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/byte_progress.h"
+#include "accelerate/checkpoint/python_state.h"
 #include "accelerate/comm/objects.h"
 
 namespace accelerate {
@@ -121,9 +122,15 @@ void remove_leftovers(FileSystem& files, const Path& directory) {
     if (is_temporary_name(name)) files.remove_tree(directory / name);
 }
 
+[[noreturn]] void refuse_to_lose(const Path& folder, const std::string& name) {
+  throw CheckpointError(folder.string() + " holds '" + name +
+                        "', which is not of its checkpoint and would be lost. Move it, or save "
+                        "elsewhere.");
+}
+
 }  // namespace
 
-void check_replaceable(FileSystem& files, const Path& folder) {
+void check_replaceable(FileSystem& files, const Path& folder, Replaces replaces) {
   const auto status = files.status(folder);
   if (status.kind == FileKind::none) return;
   if (status.kind != FileKind::directory)
@@ -131,6 +138,10 @@ void check_replaceable(FileSystem& files, const Path& folder) {
   const auto present = files.list(folder);
   if (present.empty()) return;
   std::set<std::string> known = {Manifest::kName};
+  std::string other;
+  if (replaces == Replaces::of_python_too && is_python_checkpoint_alone(files, folder, other))
+    return;
+  if (!other.empty()) refuse_to_lose(folder, other);
   try {
     for (const auto& file : read_manifest(files, folder).files) known.insert(file.name);
   } catch (const Error&) {
@@ -138,12 +149,8 @@ void check_replaceable(FileSystem& files, const Path& folder) {
                                         " is there already and is not a complete checkpoint, so "
                                         "it is not replaced. Remove it, or save elsewhere.");
   }
-  for (const auto& name : present) {
-    if (!known.contains(name))
-      throw CheckpointError(folder.string() + " holds '" + name +
-                            "', which is not of its checkpoint and would be lost. Move it, or save "
-                            "elsewhere.");
-  }
+  for (const auto& name : present)
+    if (!known.contains(name)) refuse_to_lose(folder, name);
 }
 
 namespace {
@@ -242,7 +249,8 @@ FaultSearch share_of(int rank, const std::vector<Report>& reports) {
 // The parts of a save that only the leader of a disk does.
 class PendingCheckpoint::Save {
  public:
-  Save(FileSystem& files, Path folder) : files_(files), folder_(std::move(folder)) {}
+  Save(FileSystem& files, Path folder, Replaces replaces)
+      : files_(files), folder_(std::move(folder)), replaces_(replaces) {}
   ~Save() {
     if (!temporary_.empty()) discard(files_, temporary_);
   }
@@ -254,7 +262,7 @@ class PendingCheckpoint::Save {
     create_directories_durably(files_, directory);
     lock_ = files_.lock(directory);
     remove_leftovers(files_, directory);
-    check_replaceable(files_, folder_);
+    check_replaceable(files_, folder_, replaces_);
     const Path temporary = temporary_in(directory);
     files_.create_directories(temporary);
     temporary_ = temporary;
@@ -306,6 +314,7 @@ class PendingCheckpoint::Save {
 
   FileSystem& files_;
   Path folder_;
+  Replaces replaces_;
   Path temporary_;
   std::unique_ptr<FolderLock> lock_;
 };
@@ -315,8 +324,10 @@ void on_all_ranks(Communicator& ranks, const std::function<void()>& phase) {
 }
 
 PendingCheckpoint::PendingCheckpoint(FileSystem& files, Communicator& ranks, const Path& folder,
-                                     int leader)
-    : leader_(leader), folder_(folder), save_(std::make_unique<Save>(files, folder)) {
+                                     const CheckpointDisk& disk)
+    : leader_(disk.leader),
+      folder_(folder),
+      save_(std::make_unique<Save>(files, folder, disk.replaces)) {
   saving(folder_, [&] {
     const auto reports = in_phase(ranks, [&](Report& mine) {
       if (ranks.rank() == leader_) save_->begin();
@@ -379,8 +390,23 @@ CheckedCheckpoint check_checkpoint(FileSystem& files, Communicator& ranks, const
   return checked;
 }
 
-void remove_checkpoint(FileSystem& files, const Path& folder) {
-  check_replaceable(files, folder);
+void restore_put_aside(FileSystem& files, const Path& directory) {
+  const std::string prefix = kReplaced;
+  for (const auto& name : files.list(directory)) {
+    if (!name.starts_with(prefix)) continue;
+    const Path folder = directory / name.substr(prefix.size());
+    if (files.status(folder).kind != FileKind::none) continue;
+    try {
+      check_replaceable(files, directory / name, Replaces::of_python_too);
+      files.rename(directory / name, folder);
+    } catch (const CheckpointError& error) {  // Its removal has begun.
+      get_logger("accelerate.checkpoint").debug("left out: " + describe(error));
+    }
+  }
+}
+
+void remove_checkpoint(FileSystem& files, const Path& folder, Replaces replaces) {
+  check_replaceable(files, folder, replaces);
   const Path temporary = temporary_in(folder.parent_path());
   files.rename(folder, temporary);
   files.remove_tree(temporary);

@@ -28,18 +28,27 @@ void on_all_ranks(Communicator& ranks, const std::function<void()>& phase);
 /// uses. See write_planned.
 using WriteFiles = std::function<std::vector<ManifestFile>(const std::filesystem::path& folder)>;
 
+/// Which folders a checkpoint may replace: checkpoints of this library, or those of Python's Trainer
+/// too.
+enum class Replaces { own, of_python_too };
+
+/// The disk that a checkpoint is written to.
+struct CheckpointDisk {
+  int leader = 0;  ///< The lowest of the ranks that share this rank's disk.
+  Replaces replaces = Replaces::own;
+};
+
 /// A checkpoint that is being written: a temporary sibling of `folder`, which gets that name when
 /// all ranks have written. If destroyed earlier, it removes the sibling and releases the lock. Its
 /// steps may run on different threads, one after the other. See save_checkpoint for `folder` and
 /// errors.
 class PendingCheckpoint {
  public:
-  /// Takes the lock, removes what a killed save left, and makes the sibling. [collective] `leader`
-  /// is the lowest of the ranks that share this rank's disk: 0 if all ranks share one. With several
-  /// disks each gets a checkpoint, complete on all of them or absent on all. `folder` may then
-  /// differ between disks.
+  /// Takes the lock, removes what a killed save left, and makes the sibling. [collective] With
+  /// several disks each gets a checkpoint, complete on all of them or absent on all. `folder` may
+  /// then differ between disks.
   PendingCheckpoint(FileSystem& files, Communicator& ranks, const std::filesystem::path& folder,
-                    int leader = 0);
+                    const CheckpointDisk& disk = {});
   ~PendingCheckpoint();
   PendingCheckpoint(PendingCheckpoint&&) = delete;
   PendingCheckpoint& operator=(PendingCheckpoint&&) = delete;
@@ -82,11 +91,17 @@ struct CheckedCheckpoint {
 
 /// Throws CheckpointError if `folder` holds anything else than one complete checkpoint, so that
 /// replacing or removing it would lose something.
-void check_replaceable(FileSystem& files, const std::filesystem::path& folder);
+void check_replaceable(FileSystem& files, const std::filesystem::path& folder,
+                       Replaces replaces = Replaces::own);
+
+/// Gives the checkpoints in `directory` their names back that a killed save put aside. The caller
+/// makes sure that nobody saves there meanwhile. Throws FileError.
+void restore_put_aside(FileSystem& files, const std::filesystem::path& directory);
 
 /// Removes the checkpoint `folder`, in one step as other processes see it. The next save beside it
 /// deletes what a killed removal leaves. Throws as check_replaceable does, and FileError.
-void remove_checkpoint(FileSystem& files, const std::filesystem::path& folder);
+void remove_checkpoint(FileSystem& files, const std::filesystem::path& folder,
+                       Replaces replaces = Replaces::own);
 
 struct NumberedCheckpoint {
   std::int64_t number = 0;

@@ -32,6 +32,8 @@ struct SaveStateOptions {
   /// Writes only models and what hooks write. No training can resume from such a folder; it is read
   /// with LoadStateOptions::only_models. Must be alike on all ranks.
   bool only_models = false;
+  /// Replaces a checkpoint of Python's Trainer too. If false, such a folder is an error.
+  bool over_python = false;
 };
 
 struct LoadStateOptions {

@@ -237,7 +237,10 @@ Path Checkpointing::save(const Path& output_dir, const SaveStateOptions& options
   if (options.only_models) training.parts.clear();
   if (config_.save_on_each_node) refuse_shards_on_several_disks(options, training);
   checkpoint_log().info("saving the state in " + folder.string());
-  const auto checkpoint = std::make_shared<PendingCheckpoint>(files(), ranks, folder, disk_leader_);
+  const auto checkpoint = std::make_shared<PendingCheckpoint>(
+      files(), ranks, folder,
+      CheckpointDisk{.leader = disk_leader_,
+                     .replaces = options.over_python ? Replaces::of_python_too : Replaces::own});
   auto planned = plan(*checkpoint, options, training, ranks);
   const auto number = iteration_;
   if (options.asynchronous) {
@@ -308,8 +311,9 @@ void Checkpointing::prune(std::int64_t saved) const {
     std::int64_t kept = 1;
     for (const auto& [number, folder] : numbered_checkpoints(files(), checkpoints())) {
       if (number > saved)
-        checkpoint_log().warning(folder.string() + " is there: load_state() takes it for newer than " +
-                         numbered(saved).filename().string());
+        checkpoint_log().warning(folder.string() +
+                                 " is there: load_state() takes it for newer than " +
+                                 numbered(saved).filename().string());
       if (number == saved || !may_be_removed(folder) || ++kept <= *config_.total_limit) continue;
       remove_checkpoint(files(), folder);
     }

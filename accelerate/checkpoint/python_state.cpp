@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <set>
@@ -253,6 +254,45 @@ void warn_of_loaders(const Path& folder, const TrainingState& training, const Na
   }
 }
 
+// Whether Python's Trainer, or a model or tokenizer that it saves, writes files of that name.
+bool is_name_of_python_trainer(const std::string& name) {
+  constexpr std::array kExact = {"trainer_state.json",
+                                 "training_args.bin",
+                                 "README.md",
+                                 "latest",
+                                 "zero_to_fp32.py",
+                                 "config.json",
+                                 "generation_config.json",
+                                 "adapter_config.json",
+                                 "tokenizer.json",
+                                 "tokenizer_config.json",
+                                 "special_tokens_map.json",
+                                 "added_tokens.json",
+                                 "vocab.json",
+                                 "vocab.txt",
+                                 "merges.txt",
+                                 "spiece.model",
+                                 "sentencepiece.bpe.model",
+                                 "tokenizer.model",
+                                 "chat_template.jinja",
+                                 "chat_template.json",
+                                 "preprocessor_config.json",
+                                 "processor_config.json",
+                                 "pytorch_model_fsdp_0"};
+  if (std::ranges::any_of(kExact, [&](const char* exact) { return name == exact; })) return true;
+  const auto is = [&](std::string_view begin, std::initializer_list<std::string_view> ends) {
+    return name.starts_with(begin) &&
+           std::ranges::any_of(ends, [&](std::string_view end) { return name.ends_with(end); });
+  };
+  return is("model", {".safetensors", ".safetensors.index.json"}) ||
+         is("adapter_model", {".safetensors", ".bin"}) ||
+         is("pytorch_model", {".bin", ".bin.index.json"}) ||
+         is("optimizer", {".pt", ".bin", "_0"}) || is("scheduler", {".pt", ".bin"}) ||
+         is("scaler", {".pt"}) || is("sampler", {".bin"}) || is("rng_state", {".pth"}) ||
+         is("random_states", {".pkl"}) || is("custom_checkpoint", {".pkl"}) ||
+         name.starts_with("global_step");
+}
+
 }  // namespace
 
 bool is_python_state(FileSystem& files, const Path& folder) {
@@ -264,6 +304,16 @@ bool is_python_state(FileSystem& files, const Path& folder) {
   // A checkpoint of ours that has lost its manifest is damaged, not one of Python's.
   return !names.contains(Manifest::kName) && !names.contains("accelerator.json") &&
          std::ranges::any_of(kTelling, [&](const char* name) { return names.contains(name); });
+}
+
+bool is_python_checkpoint_alone(FileSystem& files, const Path& folder, std::string& other) {
+  if (!is_python_state(files, folder)) return false;
+  const Names names = names_in(files, folder);
+  if (!names.contains("trainer_state.json")) return false;
+  const auto found = std::ranges::find_if_not(names, is_name_of_python_trainer);
+  if (found == names.end()) return true;
+  other = *found;
+  return false;
 }
 
 Manifest python_state_manifest(FileSystem& files, const Path& folder) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/checkpoint/training_state.h"
@@ -12,6 +13,13 @@ namespace accelerate {
 
 /// Whether `folder` has files of such a state, and no manifest.json.
 [[nodiscard]] bool is_python_state(FileSystem& files, const std::filesystem::path& folder);
+
+/// Whether `folder` is a checkpoint of Python's Trainer and holds nothing else: only files with the
+/// names that a Trainer, a model and a tokenizer write. `other`: set to the first name that is not
+/// such a name, if there is one.
+[[nodiscard]] bool is_python_checkpoint_alone(FileSystem& files,
+                                              const std::filesystem::path& folder,
+                                              std::string& other);
 
 /// Returns the content of `folder` as a manifest without sizes and checksums. The number of its
 /// ranks is the number of random states in the folder.

@@ -16,7 +16,6 @@
 #include "accelerate/base/text.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/tracking/memory.h"
-#include "accelerate/trainer/checkpoints/checkpoints.h"
 #include "accelerate/trainer/create_optimizer.h"
 #include "accelerate/trainer/data/label_columns.h"
 #include "accelerate/trainer/loop/model_size.h"
@@ -201,21 +200,12 @@ void check_training(const TrainerCore& core) {
         "number of optimizer steps");
 }
 
-void check_output_dir(const TrainerCore& core, const std::filesystem::path& resumed) {
+void make_output_dir(const TrainerCore& core) {
   std::error_code error;
   std::filesystem::create_directories(core.args.output_dir, error);
   if (error || ::access(core.args.output_dir.c_str(), W_OK) != 0)
     throw ConfigError("output_dir " + core.args.output_dir + " cannot be written into: " +
                       (error ? error.message() : "no permission") + ". Name another folder");
-  const auto found = step_checkpoints(core.args.output_dir);
-  const bool goes_on_here = !resumed.empty() && std::ranges::any_of(found, [&](const auto& one) {
-    return std::filesystem::equivalent(one.folder, resumed, error);
-  });
-  if (goes_on_here || found.empty()) return;
-  throw ConfigError("output_dir " + core.args.output_dir + " holds " +
-                    found.back().folder.filename().string() +
-                    " of another run: go on with it by resume_from_checkpoint = true, name "
-                    "another folder, or remove it");
 }
 
 std::unique_ptr<FolderLock> lock_output_dir(TrainerCore& core) {
@@ -245,6 +235,26 @@ std::string rate_curve(const std::vector<double>& rates, std::size_t width) {
   return curve;
 }
 
+std::string why_nothing_was_trained(const TrainerCore& core, const TrainingPlan& plan) {
+  const auto& args = core.args;
+  const std::int64_t step = core.state.global_step;
+  const std::string nothing = "nothing was trained: ";
+  if (step < plan.max_steps && core.control.should_training_stop)
+    return nothing + "the training ended at step " + std::to_string(step) + " of " +
+           std::to_string(plan.max_steps) +
+           " before it made one, because a callback stopped it or "
+           "the dataset gave no batch";
+  const bool by_steps = args.max_steps > 0;
+  char epochs[32];
+  std::snprintf(epochs, sizeof epochs, "%g", args.num_train_epochs);
+  return nothing + "the checkpoint has done " + std::to_string(step) +
+         " steps, and the training ends at step " + std::to_string(plan.max_steps) + " (" +
+         (by_steps ? "max_steps is " + std::to_string(args.max_steps)
+                   : std::string("num_train_epochs is ") + epochs + ", with " +
+                         std::to_string(plan.updates_per_epoch) + " steps an epoch") +
+         "). To train on, raise " + (by_steps ? "max_steps" : "num_train_epochs");
+}
+
 std::string describe_training(const TrainerCore& core, const TrainingPlan& plan) {
   const auto size = size_of(core.model);
   const auto& args = core.args;
@@ -257,8 +267,11 @@ std::string describe_training(const TrainerCore& core, const TrainingPlan& plan)
                     std::to_string(plan.accumulation) + " a step, " +
                     std::to_string(plan.total_batch_size) + " examples a step on " +
                     std::to_string(core.accelerator.num_processes()) + " processes");
-  line("steps", grouped_digits(plan.max_steps) + ", of which " +
-                    grouped_digits(warmup_steps(args, plan.max_steps)) + " warm up");
+  line("steps",
+       grouped_digits(plan.max_steps) + ", of which " +
+           grouped_digits(warmup_steps(args, plan.max_steps)) + " warm up" +
+           (core.state.global_step > 0 ? "; " + grouped_digits(core.state.global_step) + " are done"
+                                       : ""));
   line("learning rate",
        args.lr_scheduler_type + " " + rate_curve(planned_rates(core, plan.max_steps), 32));
   line("optimizer", std::string(args.optim.text()));

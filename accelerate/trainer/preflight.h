@@ -19,10 +19,8 @@ namespace accelerate::detail {
 /// Cost: one pass over the labels of a Dataset. Local.
 void check_training(const TrainerCore& core);
 
-/// Creates output_dir. Throws ConfigError when it cannot be written into, or when it holds
-/// checkpoints and `resumed` is not one of them. `resumed`: the checkpoint to go on from; empty if
-/// there is none. Local.
-void check_output_dir(const TrainerCore& core, const std::filesystem::path& resumed);
+/// Creates output_dir. Throws ConfigError when it cannot be written into. Local.
+void make_output_dir(const TrainerCore& core);
 
 /// Locks output_dir against other trainings while the returned object lives. Returns null on every
 /// rank but the main one. [collective] Throws ConfigError that says who trains there. While the
@@ -32,6 +30,10 @@ void check_output_dir(const TrainerCore& core, const std::filesystem::path& resu
 /// Describes the training to come in lines for a person: examples, steps, the schedule as a small
 /// curve, parameters, memory.
 [[nodiscard]] std::string describe_training(const TrainerCore& core, const TrainingPlan& plan);
+
+/// Says why a call of train() made no step, and what to change.
+[[nodiscard]] std::string why_nothing_was_trained(const TrainerCore& core,
+                                                  const TrainingPlan& plan);
 
 /// Draws the learning rates of all steps as one line of block characters, at most `width` of them.
 [[nodiscard]] std::string rate_curve(const std::vector<double>& rates, std::size_t width);

@@ -56,16 +56,11 @@ struct Trainer::Impl {
   TrainOutput train_with(std::int64_t batch_size, const CheckpointFolder& from);
   LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
 
-  /// The loader, and the plan of the training.
-  struct Prepared {
-    PreparedLoader<Inputs> loader;
-    detail::TrainingPlan plan;
-  };
-  Prepared prepare_training();
+  detail::TrainingData prepare_training();
   void prepare_optimizer(std::int64_t max_steps);
   void begin_state(const detail::TrainingPlan& plan);
   void remake_model();
-  TrainOutput run_loop(Prepared prepared, const std::optional<detail::Resumed>& resumed);
+  TrainOutput run_loop(detail::TrainingData data, const std::optional<detail::Resumed>& resumed);
   detail::LoopServices services();
   void leave(const std::string& reason, const LogValues& metrics);
   void leave_with_error() noexcept;
@@ -73,7 +68,7 @@ struct Trainer::Impl {
   void check_half_weights();
   [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
-                     double total_loss);
+                     double mean_loss);
   [[noreturn]] void interrupt(int signal);
   void save_model(const std::filesystem::path& folder);
 
@@ -101,9 +96,9 @@ Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
 
 // --- preparing -----------------------------------------------------------------------------------
 
-Trainer::Impl::Prepared Trainer::Impl::prepare_training() {
-  auto given = core.recipe().train_loader(core.options.train_dataset);
-  auto loader = core.prepare(given);
+detail::TrainingData Trainer::Impl::prepare_training() {
+  auto batches = core.recipe().epoch_batches(core.options.train_dataset);
+  auto loader = core.prepare(core.recipe().train_loader(core.options.train_dataset, batches));
   detail::PlanSizes sizes;
   const auto examples = core.options.train_dataset.size();
   if (examples) {
@@ -113,7 +108,9 @@ Trainer::Impl::Prepared Trainer::Impl::prepare_training() {
   const std::int64_t ranks =
       core.accelerator.split_batches() ? 1 : core.accelerator.num_processes();
   sizes.total_batch_size = core.train_batch_size * core.accumulation * ranks;
-  return {std::move(loader), detail::plan_training(core.args, core.accumulation, sizes)};
+  sizes.cut = core.recipe().cut();
+  auto plan = detail::plan_training(core.args, core.accumulation, sizes);
+  return {std::move(loader), std::move(batches), std::move(plan)};
 }
 
 void Trainer::Impl::prepare_optimizer(std::int64_t max_steps) {
@@ -144,11 +141,13 @@ void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
 // --- training ------------------------------------------------------------------------------------
 
 TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
-  const auto from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
   // All ranks have the same arguments and data, so all find the same mistakes.
   detail::check_training(core);
-  if (!has_trained) detail::check_output_dir(core, from.value_or(std::filesystem::path()));
+  detail::make_output_dir(core);
   const auto lock = detail::lock_output_dir(core);
+  checkpoints.settle();
+  const auto from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
+  if (!has_trained) checkpoints.begin_run(from);
   hub.make_repository();
   if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, from);
   TrainOutput output;
@@ -172,51 +171,57 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointF
   core.train_batch_size = batch_size;
   if (core.options.model_init && has_trained) remake_model();
   has_trained = true;
-  auto prepared = prepare_training();
-  prepare_optimizer(prepared.plan.max_steps);
+  auto data = prepare_training();
+  std::optional<detail::OpenedCheckpoint> opened;
+  if (from) opened = checkpoints.open(*from);
+  std::optional<detail::Resumed> resumed;
+  if (opened) resumed = detail::resume_place(*opened, data, core.args);
+  prepare_optimizer(data.plan.max_steps);
   check_half_weights();
   detail::try_evaluation(core);
-  begin_state(prepared.plan);
-  if (core.args.verify_resume) say(detail::verify_resume(core, prepared.plan, prepared.loader));
-  std::optional<detail::Resumed> resumed;
-  if (from) resumed = checkpoints.resume(*from, prepared.plan, prepared.loader);
-  core.state.max_steps = prepared.plan.max_steps;
-  core.state.num_train_epochs = prepared.plan.num_train_epochs;
+  begin_state(data.plan);
+  if (core.args.verify_resume) say(detail::verify_resume(core, data.plan, data.loader));
+  if (opened) checkpoints.load(*opened);
+  core.state.max_steps = data.plan.max_steps;
+  core.state.num_train_epochs = data.plan.num_train_epochs;
   detail::warn_if_never_evaluated(core);
-  say(detail::describe_training(core, prepared.plan));
-  return run_loop(std::move(prepared), resumed);
+  say(detail::describe_training(core, data.plan));
+  return run_loop(std::move(data), resumed);
 }
 
-TrainOutput Trainer::Impl::run_loop(Prepared prepared,
+TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
                                     const std::optional<detail::Resumed>& resumed) {
   const auto start = Clock::now();
   const auto first_step = core.state.global_step;
   core.is_training = true;
   std::optional<std::string> from;
   if (resumed) from = "checkpoint-" + std::to_string(first_step);
-  run_log->begin(core.event(), prepared.plan, from);
+  run_log->begin(core.event(), data.plan, from);
   return_freed_memory();  // From tokenizing and loading.
   int signal = 0;
-  double total_loss = 0;
+  double mean_loss = 0;
   try {
     core.call(&TrainerCallback::on_train_begin);
-    if (core.args.eval_on_start) (void)evaluate({}, "eval");
-    detail::TrainingLoop loop(core, prepared.plan, std::move(prepared.loader), services());
+    if (core.args.eval_on_start && !resumed) (void)evaluate({}, "eval");
+    detail::TrainingLoop loop(core, data.plan, std::move(data.loader), services());
     run_log->set_clock(&loop.clock());
-    loop.run(resumed.value_or(detail::Resumed{}));
+    loop.run(resumed.value_or(detail::Resumed{.steps = data.plan.epoch()}));
     signal = loop.stop_signal();
-    if (signal == 0) total_loss = loop.total_loss();
+    if (signal == 0) mean_loss = loop.mean_loss();
   } catch (...) {
     leave_with_error();
     throw;
   }
   if (signal != 0) interrupt(signal);
-  return finish(prepared.plan, detail::seconds_since(start), first_step, total_loss);
+  return finish(data.plan, detail::seconds_since(start), first_step, mean_loss);
 }
 
 detail::LoopServices Trainer::Impl::services() {
   return {.evaluate = [this] { return evaluate({}, "eval"); },
-          .save = [this] { hub.push_checkpoint(checkpoints.save()); },
+          .save =
+              [this](const detail::LoopRecord& record) {
+                hub.push_checkpoint(checkpoints.save(record));
+              },
           .explain_non_finite =
               [this](const Inputs* batch) {
                 const std::string text = detail::explain_non_finite(core, batch);
@@ -247,15 +252,15 @@ void Trainer::Impl::say(const std::string& text) const {
 }
 
 TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double seconds,
-                                  std::int64_t first_step, double total_loss) {
+                                  std::int64_t first_step, double mean_loss) {
   const auto steps = static_cast<double>(core.state.global_step - first_step);
-  TrainOutput output{.global_step = core.state.global_step,
-                     .training_loss = total_loss / std::max(steps, 0.001)};
+  if (steps == 0) trainer_logger().warning(detail::why_nothing_was_trained(core, plan));
+  TrainOutput output{.global_step = core.state.global_step, .training_loss = mean_loss};
   const double share = steps / static_cast<double>(std::max<std::int64_t>(plan.max_steps, 1));
   detail::add_speed(output.metrics, "train", seconds,
                     {.samples = plan.num_train_samples * share, .steps = steps});
   output.metrics.set("total_flos", core.state.total_flos);
-  output.metrics.set("train_loss", output.training_loss);
+  if (steps > 0 || !std::isnan(mean_loss)) output.metrics.set("train_loss", mean_loss);
   output.metrics = core.log(std::move(output.metrics));
   if (core.args.load_best_model_at_end) checkpoints.load_best();
   checkpoints.keep_best_alone();

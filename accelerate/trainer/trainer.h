@@ -34,8 +34,10 @@ class Accelerator;
 
 struct TrainOutput {
   std::int64_t global_step = 0;
-  double training_loss = 0;  ///< Mean loss over the steps of this call.
-  LogValues metrics = {};    ///< train_loss, train_runtime, train_samples_per_second, ….
+  /// Mean loss over the steps of this call, and of the calls before it that a signal cut short. NaN
+  /// if no step was made.
+  double training_loss = 0;
+  LogValues metrics = {};  ///< train_loss, train_runtime, train_samples_per_second, ….
 };
 
 struct PredictionOutput {

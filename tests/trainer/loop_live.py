@@ -264,8 +264,15 @@ def checkpoints_of(folder):
     return sorted((name for name in names if name.startswith("checkpoint-")), key=lambda name: int(name.split("-")[1]))
 
 
-def compare_states(differences, where, ours_folder, theirs_folder):
+def without_first_loss(history, step):
+    """Python forgets the losses before a checkpoint that no log had: its first mean behind `step` is one over fewer steps."""
+    next((entry for entry in history if entry["step"] > step and "loss" in entry), {}).pop("loss", None)
+
+
+def compare_states(differences, where, ours_folder, theirs_folder, going_on_from=None):
     ours, theirs = (read_json(os.path.join(folder, "trainer_state.json")) for folder in (ours_folder, theirs_folder))
+    for state in (ours, theirs) if going_on_from is not None else ():
+        without_first_loss(state["log_history"], going_on_from)
     trainer_callback.TrainerState.load_from_json(os.path.join(ours_folder, "trainer_state.json"))
     differences.history(where + " log_history", ours.pop("log_history"), theirs.pop("log_history"))
     callbacks = [state.pop("stateful_callbacks") for state in (ours, theirs)]
@@ -278,14 +285,14 @@ def compare_states(differences, where, ours_folder, theirs_folder):
     differences.values(where, ours, theirs)
 
 
-def compare_folders(differences, case, ours, theirs):
+def compare_folders(differences, case, ours, theirs, going_on_from=None):
     """Of two output_dirs: the checkpoints, their states and weights."""
     differences.same("checkpoints", checkpoints_of(ours), checkpoints_of(theirs))
     worst = 0.0
     for name in [name for name in checkpoints_of(theirs) if name in checkpoints_of(ours)] + [""]:
         a, b = os.path.join(ours, name), os.path.join(theirs, name)
         if os.path.exists(os.path.join(b, "trainer_state.json")):
-            compare_states(differences, f"trainer_state.json of {name or 'the run'}", a, b)
+            compare_states(differences, f"trainer_state.json of {name or 'the run'}", a, b, going_on_from)
         difference, tensor = weight_difference(os.path.join(a, "model.safetensors"), os.path.join(b, "model.safetensors"))
         worst = max(worst, difference)
         if difference > case.weights:
@@ -342,14 +349,28 @@ def go_on(place, case, spec, folders, step):
         differences = Differences(case)
         again = place.run_ours(dict(spec, arguments=spec["arguments"] | {"output_dir": folder}, resume=os.path.join(folder, name)), case.processes)
         lengths = [len(row["input_ids"]) for row in read_json(spec["predict"])] if "predict" in spec else []
-        if "error" in again or not case.extras.get("streams"):
+        made_up = take_made_up(again)
+        evaluates = case.arguments.get("eval_on_start")  # Python does that also where a training goes on.
+        as_python = not case.extras.get("streams") and made_up <= {"on_epoch_end"} and not evaluates
+        if "error" in again or as_python:
             compare_answers(differences, case, again, answer, lengths)
         if "error" not in again:
-            if not case.extras.get("streams"):
-                worst = max(worst, compare_folders(differences, case, folder, kept))
-            ends_as_uninterrupted(differences, case, folder, theirs, step)
+            if as_python:
+                worst = max(worst, compare_folders(differences, case, folder, kept, step if side == "ours" else None))
+            ends_as_uninterrupted(differences, case, folder, theirs, (step, side))
         found += [f"from {side} {name}: {difference}" for difference in differences]
     return found, worst
+
+
+def take_made_up(answer):
+    """Takes out what ours makes up before the first epoch: the end of an epoch whose last step the checkpoint is of. Python leaves that out."""
+    events = answer.get("events", [])
+    names = [name for name, _ in events]
+    if "on_train_begin" not in names or "on_epoch_begin" not in names:
+        return set()
+    begin, end = names.index("on_train_begin") + 1, names.index("on_epoch_begin")
+    del events[begin:end]
+    return set(names[begin:end])
 
 
 def copy_run(source, target, step):
@@ -360,14 +381,15 @@ def copy_run(source, target, step):
             shutil.copytree(os.path.join(source, name), os.path.join(target, name))
 
 
-def ends_as_uninterrupted(differences, case, ours, uninterrupted, step):
-    """A run that went on from `step` logs what one that did not stop logs, and ends with its weights."""
+def ends_as_uninterrupted(differences, case, ours, uninterrupted, place):
+    """A run that went on from a step logs what one that did not stop logs, and ends with its weights. `place`: the step, and whose checkpoint it is."""
+    step, side = place
     if case.arguments.get("ignore_data_skip"):
         return
     histories = [[entry for entry in read_json(os.path.join(folder, "trainer_state.json"))["log_history"][:-1] if entry["step"] > step]
                  for folder in (ours, uninterrupted)]
-    for history in histories:  # The first one is a mean over the steps since the training went on.
-        next((entry for entry in history if "loss" in entry), {}).pop("loss", None)
+    for history in histories if side != "ours" else ():
+        without_first_loss(history, step)
     differences.history("log_history of the run that did not stop", *histories)
     difference, tensor = weight_difference(os.path.join(ours, "model.safetensors"), os.path.join(uninterrupted, "model.safetensors"))
     if difference > 3 * case.weights:

@@ -188,9 +188,10 @@ ArgumentGroup saving_group() {
     key("load_best_model_at_end", &Args::load_best_model_at_end, "`train()` ends with the weights of the best checkpoint."),
     or_absent("metric_for_best_model", &Args::metric_for_best_model, "The metric that says which is the best, with or without `eval_`; `loss` with `load_best_model_at_end` and with schedules that watch a metric."),
     key("greater_is_better", &Args::greater_is_better, "Whether a great metric is good; unless its name ends in `loss`, when absent."),
+    key("overwrite_output_dir", &Args::overwrite_output_dir, "The checkpoints of an older run in `output_dir` go when the first one of this run is complete."),
     or_absent("resume_from_checkpoint", &Args::resume_from_checkpoint, "Where `train()` goes on: true for the newest checkpoint, or a folder."),
     key("ignore_data_skip", &Args::ignore_data_skip, "A resumed epoch begins anew instead of where it was left."),
-    key("restore_callback_states_from_checkpoint", &Args::restore_callback_states_from_checkpoint, "Callbacks get what they had saved."),
+    key("restore_callback_states_from_checkpoint", &Args::restore_callback_states_from_checkpoint, "Callbacks get the arguments that they had saved too, not their state alone."),
     key("verify_resume", &Args::verify_resume, "Trains the second half of a short run twice, once resumed, and compares."),
   }};
 }
@@ -260,7 +261,8 @@ const KeyTable<TrainingArguments>& argument_table() {
 
 bool is_of_this_library(const std::string& name) {
   static const std::vector<std::string> kOurs = {"fsdp_strategy", "warmup_ratio",
-                                                 "max_tokens_per_batch", "verify_resume"};
+                                                 "max_tokens_per_batch", "verify_resume",
+                                                 "overwrite_output_dir"};
   return std::ranges::find(kOurs, name) != kOurs.end();
 }
 

@@ -106,9 +106,10 @@ struct TrainingArguments {
   std::string metric_for_best_model = {};  ///< Default "loss" with load_best_model_at_end.
   /// Whether a greater metric is better; default: unless its name ends in "loss".
   std::optional<bool> greater_is_better = {};
+  bool overwrite_output_dir = false;         ///< A new run drops the checkpoints of an older one.
   ResumeOption resume_from_checkpoint = {};  ///< The checkpoint that train() goes on from.
   bool ignore_data_skip = false;  ///< A resumed epoch starts over, not where it was left.
-  bool restore_callback_states_from_checkpoint = false;  ///< Gives callbacks what they saved.
+  bool restore_callback_states_from_checkpoint = false;  ///< Gives callbacks saved arguments too.
 
   // Data.
   int dataloader_num_workers = 0;                      ///< Threads that make batches ahead.

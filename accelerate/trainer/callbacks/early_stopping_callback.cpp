@@ -1,6 +1,7 @@
 #include "accelerate/trainer/callbacks/early_stopping_callback.h"
 
 #include <cmath>
+#include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
@@ -31,6 +32,13 @@ void EarlyStoppingCallback::on_train_begin(TrainerEvent& event) {
     early_stopping_logger().warning(
         "EarlyStoppingCallback without load_best_model_at_end: the training ends with its last "
         "weights, not with the best ones");
+  if (std::exchange(goes_on_, false) && patience_counter_ >= options_.early_stopping_patience) {
+    early_stopping_logger().warning(
+        "EarlyStoppingCallback had ended the training at this checkpoint, after " +
+        std::to_string(patience_counter_) +
+        " evaluations in a row that were not better: to go on, raise early_stopping_patience");
+    event.control.should_training_stop = true;
+  }
 }
 
 void EarlyStoppingCallback::on_evaluate(TrainerEvent& event, const LogValues& metrics) {
@@ -66,6 +74,7 @@ void EarlyStoppingCallback::load_state(const Node& state) {
     options_.early_stopping_threshold = *threshold;
   if (const auto counter = read("attributes", "early_stopping_patience_counter"))
     patience_counter_ = static_cast<std::int64_t>(*counter);
+  goes_on_ = true;
 }
 
 }  // namespace accelerate

@@ -14,7 +14,8 @@ struct EarlyStoppingOptions {
 
 /// Stops a training when early_stopping_patience evaluations in a row did not improve the best
 /// metric_for_best_model. Throws ConfigError at the beginning of a training without that metric or
-/// without evaluations. Source: `EarlyStoppingCallback` of Transformers.
+/// without evaluations. A resumed training goes on counting, and does not begin where the patience
+/// of early_stopping_patience was at its end. Source: `EarlyStoppingCallback` of Transformers.
 class EarlyStoppingCallback final : public TrainerCallback {
  public:
   explicit EarlyStoppingCallback(EarlyStoppingOptions options = {}) : options_(options) {}
@@ -28,6 +29,7 @@ class EarlyStoppingCallback final : public TrainerCallback {
  private:
   EarlyStoppingOptions options_;
   std::int64_t patience_counter_ = 0;
+  bool goes_on_ = false;  // Whether the counter is of a checkpoint from which a training goes on.
 };
 
 }  // namespace accelerate

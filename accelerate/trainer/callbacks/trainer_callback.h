@@ -73,8 +73,8 @@ class TrainerCallback {
   // clang-format on
 
   /// Returns what the callback needs to go on, as {"args": {…}, "attributes": {…}}; a null node for
-  /// nothing. With restore_callback_states_from_checkpoint a resumed training hands it to
-  /// load_state().
+  /// nothing. A resumed training hands it to load_state() before on_train_begin(). "args" is empty
+  /// then, unless restore_callback_states_from_checkpoint is set.
   [[nodiscard]] virtual Node state() const { return {}; }
   virtual void load_state(const Node& state) { (void)state; }
 };

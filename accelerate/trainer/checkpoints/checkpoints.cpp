@@ -1,8 +1,9 @@
 #include "accelerate/trainer/checkpoints/checkpoints.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <array>
+#include <cstdio>
+#include <random>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -14,13 +15,13 @@
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/trainer/arguments/parse_args.h"
+#include "accelerate/trainer/loop/loop_record.h"
 
 namespace accelerate::detail {
 namespace {
 
 using Path = std::filesystem::path;
 
-constexpr const char* kPrefix = "checkpoint-";
 constexpr const char* kStateFile = "trainer_state.json";
 
 const Logger& checkpoints_logger() {
@@ -50,70 +51,78 @@ void warn_of_changes(const TrainerState& saved, const TrainerState& now) {
                                  join(changes, "; "));
 }
 
-bool is_replaceable(const Path& folder) {
+// Leaves out the arguments of callbacks: those of this program count.
+TrainerState without_arguments(TrainerState saved) {
+  for (auto& [name, state] : saved.stateful_callbacks) {
+    std::vector<Node*> nodes{&state};
+    for (Node& item : state.items) nodes.push_back(&item);
+    for (Node* node : nodes)
+      for (auto& [key, line, value] : node->entries)
+        if (key == "args") value = Node::map();
+  }
+  return saved;
+}
+
+// Returns why a checkpoint may not be replaced; "" if it may.
+std::string obstacle_to_replace(const Path& folder, Replaces replaces) {
   try {
-    check_replaceable(real_file_system(), folder);
-    return true;
-  } catch (const CheckpointError&) {
-    return false;
+    check_replaceable(real_file_system(), std::filesystem::absolute(folder), replaces);
+    return "";
+  } catch (const CheckpointError& error) {
+    return describe(error);
   }
 }
 
-// Folders of Python's Trainer, and folders that hold more than a checkpoint, are not replaced.
-// Throws now if the training would come to such a folder, because it would end there.
-void refuse_to_meet(const std::vector<StepCheckpoint>& all, std::int64_t step) {
-  for (const auto& one : all) {
-    if (one.step <= step || is_replaceable(std::filesystem::absolute(one.folder))) continue;
-    throw CheckpointError(one.folder.string() +
-                          " was not saved by this library, or holds other files, so it is not "
-                          "replaced, and the training goes on from step " +
-                          std::to_string(step) +
-                          ", before it: go on from the newest checkpoint, remove later ones, or " +
-                          "name another output_dir");
+constexpr const char* kOverwrite =
+    "drop them by overwrite_output_dir = true (--overwrite_output_dir)";
+
+// A checkpoint of Python's Trainer behind the one to go on from would end the training when it comes
+// to that step.
+void refuse_to_meet(const std::vector<StepCheckpoint>& later, std::int64_t step) {
+  for (const auto& one : later) {
+    const std::string obstacle = obstacle_to_replace(one.folder, Replaces::own);
+    if (obstacle.empty()) continue;
+    throw ConfigError("the training goes on from step " + std::to_string(step) + ", before " +
+                      one.folder.filename().string() + ", which this library did not save whole: " +
+                      obstacle + " Go on from the newest one by resume_from_checkpoint = true, " +
+                      kOverwrite + ", or name another output_dir");
   }
 }
 
-// A pass over a stream may be shorter than the plan, so `epoch` says which pass it was. Its
-// fraction counts micro-batches, as in the loop.
-Resumed place_of(const TrainerState& saved, const TrainingPlan& plan) {
-  const bool is_stream = plan.num_train_epochs == std::numeric_limits<std::int64_t>::max();
-  if (!is_stream)
-    return {.epoch = saved.global_step / plan.updates_per_epoch,
-            .updates = saved.global_step % plan.updates_per_epoch};
-  const double pass = std::floor(saved.epoch);
-  const auto batches =
-      std::llround((saved.epoch - pass) * static_cast<double>(saved.max_steps * plan.accumulation));
-  return {.epoch = static_cast<std::int64_t>(pass),
-          .updates = (batches + plan.accumulation - 1) / plan.accumulation};
+[[noreturn]] void refuse_older_run(const std::string& output_dir,
+                                   const std::vector<StepCheckpoint>& older) {
+  throw ConfigError("output_dir " + output_dir + " holds " +
+                    older.back().folder.filename().string() +
+                    " of another run: go on with it by resume_from_checkpoint = true "
+                    "(--resume_from_checkpoint true), or " +
+                    kOverwrite + " and begin anew, or name another folder");
 }
 
-// For a folder of Python's Trainer, which does not say where its loaders were.
-void skip_batches(PreparedLoader<Inputs>& loader, const Resumed& resumed,
-                  const TrainingPlan& plan) {
-  auto place = loader.state_dict();
-  place.epoch = resumed.epoch;
-  place.batches = resumed.updates * plan.accumulation;
-  place.samples = place.batches * place.total_batch_size;
-  loader.load_state_dict(place);
+// Their removal comes later, and must succeed then.
+void check_removable(const std::vector<StepCheckpoint>& older) {
+  for (const auto& one : older) {
+    const std::string obstacle = obstacle_to_replace(one.folder, Replaces::of_python_too);
+    if (!obstacle.empty())
+      throw ConfigError("overwrite_output_dir is set, and " + one.folder.string() +
+                        " cannot be dropped: " + obstacle);
+  }
+}
+
+std::string random_run_name() {
+  std::random_device random;
+  std::array<char, 17> digits{};
+  std::snprintf(digits.data(), digits.size(), "%08x%08x", random(), random());
+  return digits.data();
+}
+
+// Whether the folder is a checkpoint that was due, not one that only a signal asked for.
+bool is_candidate(const Path& folder) {
+  if (!std::filesystem::is_directory(folder)) return false;
+  const auto record = LoopRecord::read(folder);
+  return !record || !record->is_extra;
 }
 
 }  // namespace
-
-std::vector<StepCheckpoint> step_checkpoints(const Path& output_dir) {
-  std::vector<StepCheckpoint> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(output_dir, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    const std::string digits = name.substr(std::string(kPrefix).size());
-    const bool is_number = !digits.empty() && digits.find_first_not_of("0123456789") == digits.npos;
-    const auto step = is_number ? parse_int(digits) : std::nullopt;
-    if (step && std::filesystem::is_directory(entry.path(), error))
-      found.push_back({*step, entry.path()});
-  }
-  std::ranges::sort(found, {}, &StepCheckpoint::step);
-  return found;
-}
 
 std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all, std::int64_t limit,
                                          const Path& best) {
@@ -131,7 +140,7 @@ std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all, std::i
 }
 
 Path Checkpoints::folder_of(std::int64_t step) const {
-  return Path(core_.args.output_dir) / (kPrefix + std::to_string(step));
+  return Path(core_.args.output_dir) / (kStepPrefix + std::to_string(step));
 }
 
 bool Checkpoints::writes_here() const {
@@ -139,37 +148,70 @@ bool Checkpoints::writes_here() const {
                                       : core_.accelerator.is_main_process();
 }
 
-Path Checkpoints::save() {
+void Checkpoints::settle() const {
+  on_all_ranks(core_.accelerator.communicator(), [&] {
+    if (writes_here()) OlderRun::settle(core_.args.output_dir);
+  });
+}
+
+void Checkpoints::begin_run(const std::optional<Path>& from) {
+  const auto& args = core_.args;
+  auto older = step_checkpoints(args.output_dir);
+  const auto here = std::ranges::find_if(
+      older, [&](const auto& one) { return from && is_same(one.folder, *from); });
+  if (here != older.end()) {  // Earlier ones are of the same run.
+    const std::int64_t step = here->step;
+    older.erase(older.begin(), here + 1);
+    if (!args.overwrite_output_dir && args.save_strategy != SaveStrategy::no)
+      refuse_to_meet(older, step);
+  } else if (!older.empty() && !args.overwrite_output_dir) {
+    refuse_older_run(args.output_dir, older);
+  }
+  if (args.overwrite_output_dir) check_removable(older);
+  run_ = random_run_name();
+  on_all_ranks(core_.accelerator.communicator(), [&] {
+    if (writes_here() && args.overwrite_output_dir)
+      older_.note(args.output_dir, std::move(older), run_);
+  });
+}
+
+Path Checkpoints::save(LoopRecord record) {
   const Path folder = folder_of(core_.state.global_step);
-  note_best();
-  auto hook = core_.accelerator.register_save_state_pre_hook([this](const Path& temporary) {
-    if (writes_here()) write_files(temporary);
+  record.run = run_;
+  note_best(record);
+  auto hook = core_.accelerator.register_save_state_pre_hook([&, this](const Path& temporary) {
+    if (writes_here()) write_files(temporary, record);
   });
   try {
     core_.accelerator.save_state(
         folder, {.whole_models = true,
-                 .only_models = core_.args.save_only_model && !core_.control.was_interrupted});
+                 .only_models = core_.args.save_only_model && !core_.control.was_interrupted,
+                 .over_python = core_.args.overwrite_output_dir});
   } catch (...) {
     hook.remove();
     throw;
   }
   hook.remove();
+  older_.drop(core_.state.global_step);
   rotate();
   core_.call(&TrainerCallback::on_save, folder);
   return folder;
 }
 
-void Checkpoints::note_best() {
+// A checkpoint that only a signal asked for is no candidate: a run that did not stop would not have
+// it.
+void Checkpoints::note_best(const LoopRecord& record) {
   auto& state = core_.state;
   if (!state.best_global_step) return;
   const Path best = folder_of(*state.best_global_step);
-  if (*state.best_global_step == state.global_step || std::filesystem::is_directory(best))
-    state.best_model_checkpoint = best.string();
+  const bool is_now = *state.best_global_step == state.global_step;
+  if (is_now ? !record.is_extra : is_candidate(best)) state.best_model_checkpoint = best.string();
 }
 
-void Checkpoints::write_files(const Path& folder) const {
+void Checkpoints::write_files(const Path& folder, const LoopRecord& record) const {
   write_model_files(folder);
   write_file_atomically(real_file_system(), folder / kStateFile, saved_state().to_json());
+  record.write(folder);
 }
 
 TrainerState Checkpoints::saved_state() const {
@@ -234,31 +276,36 @@ std::optional<Path> Checkpoints::find(const ResumeOption& asked) const {
   return all.back().folder;
 }
 
-Resumed Checkpoints::resume(const Path& folder, const TrainingPlan& plan,
-                            PreparedLoader<Inputs>& loader) {
-  TrainerState saved;
+OpenedCheckpoint Checkpoints::open(const Path& folder) const {
+  OpenedCheckpoint opened{.folder = folder};
   on_all_ranks(core_.accelerator.communicator(), [&] {
     if (!std::filesystem::exists(folder / kStateFile))
       throw CheckpointError(folder.string() + " has no " + kStateFile +
                             ", so no Trainer saved it: give a folder checkpoint-<step>");
-    saved = TrainerState::load(folder / kStateFile);
+    opened.state = TrainerState::load(folder / kStateFile);
+    opened.record = LoopRecord::read(folder);
   });
   if (std::filesystem::exists(folder / "manifest.json") &&
       !std::filesystem::exists(folder / "accelerator.json"))
     throw CheckpointError(folder.string() +
                           " was saved with save_only_model and holds the weights alone: make the "
                           "model of it by from_pretrained(), and begin anew");
-  const bool of_python = is_python_state(real_file_system(), folder);
-  if (of_python)
+  opened.of_python = is_python_state(real_file_system(), folder);
+  if (opened.of_python)
     checkpoints_logger().warning(
         folder.string() +
         " is of Python's Trainer: weights, optimizer, schedule and state go on; its random states "
         "are pickled objects and are not read, so dropout draws other numbers");
-  if (core_.args.save_strategy != SaveStrategy::no)
-    refuse_to_meet(step_checkpoints(core_.args.output_dir), saved.global_step);
-  core_.accelerator.load_state(folder);
+  return opened;
+}
+
+void Checkpoints::load(const OpenedCheckpoint& opened) {
+  TrainerState saved = opened.state;
+  // The record says where the training's loader was.
+  core_.accelerator.load_state(opened.folder, {.loaders = !opened.record});
   warn_of_changes(saved, core_.state);
-  if (core_.args.restore_callback_states_from_checkpoint) core_.callbacks.load_from(saved);
+  core_.callbacks.load_from(
+      core_.args.restore_callback_states_from_checkpoint ? saved : without_arguments(saved));
   saved.logging_steps = core_.state.logging_steps;
   saved.eval_steps = core_.state.eval_steps;
   saved.save_steps = core_.state.save_steps;
@@ -269,10 +316,6 @@ Resumed Checkpoints::resume(const Path& folder, const TrainingPlan& plan,
     saved.best_model_checkpoint.clear();
   }
   core_.state = std::move(saved);
-  Resumed resumed = place_of(core_.state, plan);
-  if (core_.args.ignore_data_skip) resumed.updates = 0;
-  if (of_python && resumed.updates > 0) skip_batches(loader, resumed, plan);
-  return resumed;
 }
 
 void Checkpoints::load_best() {

@@ -9,19 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/trainer/checkpoints/older_run.h"
+#include "accelerate/trainer/checkpoints/resume_place.h"
 #include "accelerate/trainer/loop/training_loop.h"
 #include "accelerate/trainer/trainer_core.h"
 
 namespace accelerate::detail {
-
-/// A folder checkpoint-<step>.
-struct StepCheckpoint {
-  std::int64_t step = 0;
-  std::filesystem::path folder;
-};
-
-/// Returns the checkpoints of `output_dir`, lowest step first; none when the folder does not exist.
-[[nodiscard]] std::vector<StepCheckpoint> step_checkpoints(const std::filesystem::path& output_dir);
 
 /// Returns the checkpoints of `all` that are too many. The newest `limit` stay; `best` stays and
 /// counts as one of them. With a limit of 1 both `best` and the newest stay.
@@ -33,16 +26,25 @@ class Checkpoints {
  public:
   explicit Checkpoints(TrainerCore& core) : core_(core) {}
 
-  /// Saves a checkpoint of the present step and removes checkpoints beyond save_total_limit.
-  /// Returns its folder. [collective]
-  std::filesystem::path save();
+  /// Does what a killed training left to do in output_dir. [collective] Throws CheckpointError.
+  void settle() const;
+  /// Throws ConfigError when output_dir holds checkpoints of another run, and `from` is not one of
+  /// them. With overwrite_output_dir, throws it when such a checkpoint holds anything that is not of
+  /// a checkpoint; else they are dropped once this run has a checkpoint. `from`: the checkpoint to
+  /// go on from, if any. [collective]
+  void begin_run(const std::optional<std::filesystem::path>& from);
+  /// Saves a checkpoint of the present step, with `record`, and removes checkpoints beyond
+  /// save_total_limit. Returns its folder. [collective]
+  std::filesystem::path save(LoopRecord record);
   /// Returns the folder to go on from; nullopt: begin anew. Throws ConfigError when the newest
   /// checkpoint is asked for and there is none, and when a named folder does not exist.
   [[nodiscard]] std::optional<std::filesystem::path> find(const ResumeOption& asked) const;
-  /// Loads `folder` into the prepared objects and returns where to go on. [collective] Throws
+  /// Reads what `folder` says about its training, and loads nothing. [collective] Throws
   /// CheckpointError.
-  [[nodiscard]] Resumed resume(const std::filesystem::path& folder, const TrainingPlan& plan,
-                               PreparedLoader<Inputs>& loader);
+  [[nodiscard]] OpenedCheckpoint open(const std::filesystem::path& folder) const;
+  /// Loads a checkpoint into the prepared objects, the callbacks and the state, but for the place of
+  /// the training's loader. [collective] Throws CheckpointError.
+  void load(const OpenedCheckpoint& opened);
   /// Loads the weights of the best checkpoint, if there is one. [collective]
   void load_best();
   /// With save_total_limit 1, removes all checkpoints but the best one. Local.
@@ -56,12 +58,14 @@ class Checkpoints {
  private:
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
   [[nodiscard]] bool writes_here() const;
-  void write_files(const std::filesystem::path& folder) const;
-  void note_best();
+  void write_files(const std::filesystem::path& folder, const LoopRecord& record) const;
+  void note_best(const LoopRecord& record);
   void rotate();
   void remove(const StepCheckpoint& checkpoint);
 
   TrainerCore& core_;
+  std::string run_;  // Names this call of train() in its checkpoints.
+  OlderRun older_;
   std::set<std::int64_t> kept_;  // Steps whose folders could not be removed; each is reported once.
 };
 

@@ -9,8 +9,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/trainer/data/balanced_batches.h"
-#include "accelerate/trainer/data/batch_lists.h"
 
 namespace accelerate::detail {
 namespace {
@@ -123,42 +121,38 @@ DataCollator LoaderRecipe::collator() const {
   return default_data_collator;
 }
 
-// Returns a function that makes the batches of an epoch from the lengths of the rows.
-std::function<BatchList(std::int64_t)> LoaderRecipe::batch_lists(const Dataset& rows) const {
-  auto lengths = lengths_of(rows, args.length_column_name, "input_ids");
-  const auto strategy = static_cast<SamplingStrategy>(args.train_sampling_strategy);
-  // Neighbouring batches go to different ranks, and into one step.
-  const BalancedStep step{.batch_size = train_batch_size,
-                          .ranks = world_size,
-                          .accumulation = accumulation,
-                          .drop_last = args.dataloader_drop_last};
-  return [strategy, step, lengths = std::move(lengths), seed = args.data_seed.value_or(args.seed),
-          tokens = args.max_tokens_per_batch](std::int64_t epoch) {
-    const auto of_epoch = seed + static_cast<std::uint64_t>(epoch);
-    if (strategy == SamplingStrategy::batch_rebalance)
-      return balanced_batches(random_order(lengths.size(), of_epoch), lengths, step);
-    const Indices order = strategy == SamplingStrategy::group_by_length
-                              ? length_grouped(lengths, step.samples(), of_epoch)
-                          : strategy == SamplingStrategy::random
-                              ? random_order(lengths.size(), of_epoch)
-                              : given_order(lengths.size());
-    return tokens ? cut_by_tokens(order, lengths, *tokens)
-                  : cut_by_count(order, step.batch_size, step.drop_last);
-  };
+EpochCut LoaderRecipe::cut() const {
+  EpochCut cut{.strategy = std::string(args.train_sampling_strategy.text()),
+               .batch_size = train_batch_size,
+               .ranks = world_size,
+               .accumulation = accumulation,
+               .max_tokens = args.max_tokens_per_batch.value_or(0),
+               .drop_last = args.dataloader_drop_last,
+               .split_batches = args.accelerator_config.split_batches};
+  cut.order_samples = train_batch_size * world_size * accumulation;
+  return cut;
 }
 
-DataLoader<Inputs> LoaderRecipe::train_loader(const TrainerDataset& dataset) const {
-  auto options = common_options(args, train_batch_size);
-  options.data_seed = args.data_seed.value_or(args.seed);
+std::shared_ptr<EpochBatches> LoaderRecipe::epoch_batches(const TrainerDataset& dataset) const {
   const bool by_length = args.train_sampling_strategy == SamplingStrategy::group_by_length ||
                          args.train_sampling_strategy == SamplingStrategy::batch_rebalance;
-  if (by_length || args.max_tokens_per_batch) {
-    if (dataset.rows() == nullptr)
-      throw ConfigError(
-          "batches by length need a Dataset, whose lengths are known: for other datasets do not "
-          "set train_sampling_strategy and max_tokens_per_batch");
+  if (!by_length && !args.max_tokens_per_batch) return nullptr;
+  if (dataset.rows() == nullptr)
+    throw ConfigError(
+        "batches by length need a Dataset, whose lengths are known: for other datasets do not "
+        "set train_sampling_strategy and max_tokens_per_batch");
+  return std::make_shared<EpochBatches>(
+      lengths_of(*dataset.rows(), args.length_column_name, "input_ids"), cut(),
+      args.data_seed.value_or(args.seed));
+}
+
+DataLoader<Inputs> LoaderRecipe::train_loader(const TrainerDataset& dataset,
+                                              const std::shared_ptr<EpochBatches>& batches) const {
+  auto options = common_options(args, train_batch_size);
+  options.data_seed = args.data_seed.value_or(args.seed);
+  if (batches != nullptr) {
     options.batch_size = 1;
-    options.batch_sampler = batch_lists(*dataset.rows());
+    options.batch_sampler = [batches](std::int64_t epoch) { return batches->of(epoch); };
   } else {
     options.drop_last = args.dataloader_drop_last;
     options.shuffle =

@@ -1,13 +1,14 @@
 // Makes a Trainer's loaders from its datasets: columns, collator, order.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
 #include "accelerate/trainer/arguments/training_arguments.h"
+#include "accelerate/trainer/data/epoch_batches.h"
 #include "accelerate/trainer/data/trainer_dataset.h"
 #include "accelerate/trainer/trainable_model.h"
 
@@ -23,12 +24,18 @@ struct LoaderRecipe {
   int world_size = 1;
   std::int64_t accumulation = 1;  ///< Batches of a rank that make one step.
 
-  [[nodiscard]] DataLoader<Inputs> train_loader(const TrainerDataset& dataset) const;
+  /// Returns how an epoch is cut into batches.
+  [[nodiscard]] EpochCut cut() const;
+  /// Returns what makes the batches of epochs from the lengths of the rows; null where batches have
+  /// one size, or a dataset makes them. Throws ConfigError for a dataset without rows.
+  [[nodiscard]] std::shared_ptr<EpochBatches> epoch_batches(const TrainerDataset& dataset) const;
+  /// `batches`: as epoch_batches() returns them.
+  [[nodiscard]] DataLoader<Inputs> train_loader(const TrainerDataset& dataset,
+                                                const std::shared_ptr<EpochBatches>& batches) const;
   [[nodiscard]] DataLoader<Inputs> eval_loader(const TrainerDataset& dataset) const;
   [[nodiscard]] DataCollator collator() const;
 
  private:
-  [[nodiscard]] std::function<BatchList(std::int64_t)> batch_lists(const Dataset& rows) const;
   [[nodiscard]] DataLoader<Inputs> make_loader(const TrainerDataset& dataset,
                                                DataLoaderOptions options) const;
 };

@@ -29,9 +29,10 @@ const Logger& hub_logger() {
 
 // Whether a checkpoint's file belongs to the training and not to the model.
 bool is_of_training(const std::string& name) {
-  constexpr const char* kStems[] = {"optimizer",         "scheduler",     "dataloader", "scaler",
-                                    "accelerator",       "random_states", "gradients",  "manifest",
-                                    "custom_checkpoint", "trainer_state", "sampler"};
+  constexpr const char* kStems[] = {"optimizer",     "scheduler",     "dataloader",
+                                    "scaler",        "accelerator",   "random_states",
+                                    "gradients",     "manifest",      "custom_checkpoint",
+                                    "trainer_state", "training_loop", "sampler"};
   return std::ranges::any_of(kStems, [&](const char* stem) { return name.starts_with(stem); });
 }
 

@@ -5,9 +5,11 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sum.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -44,6 +46,7 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
       loader_(std::move(loader)),
       services_(std::move(services)),
       batch_loss_(core.options, core.args, core.model, core.accelerator.num_processes()),
+      first_step_(core.state.global_step),
       tokens_before_(core.state.num_input_tokens_seen),
       step_logged_(core.state.global_step),
       flops_per_token_(flops_per_token(core.model)) {}
@@ -51,14 +54,50 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
 void TrainingLoop::run(const Resumed& resumed) {
   const auto& step = core_.state.global_step;
   core_.optimizer->zero_grad();  // An interrupted training may have left some.
-  for (auto epoch = resumed.epoch; epoch < plan_.num_train_epochs && step < plan_.max_steps;
-       ++epoch) {
-    core_.control.should_epoch_stop = false;
-    core_.call(&TrainerCallback::on_epoch_begin);
-    run_epoch(epoch, epoch == resumed.epoch ? resumed.updates : 0);
-    if (core_.control.should_training_stop) break;
+  Resumed at = resumed;
+  if (resumed.record) {
+    take_up(*resumed.record);
+    if (resumed.inside) enter_epoch(resumed);
+    make_up(*resumed.record);
+    if (at.inside && record_.epoch_ended && record_.epoch_over)
+      at = {.epoch = at.epoch + 1, .steps = plan_.epoch()};
+  }
+  const auto stops = [&] { return core_.control.should_training_stop || stop_signal_ != 0; };
+  while (at.epoch < plan_.num_train_epochs && step < plan_.max_steps && !stops()) {
+    run_epoch(at);
+    at = {.epoch = at.epoch + 1, .steps = plan_.epoch()};
   }
   stop_late();
+}
+
+// With another number of ranks each gets an equal share of the losses.
+void TrainingLoop::take_up(const LoopRecord& record) {
+  record_ = record;
+  step_logged_ = record.step_logged;
+  const auto rank = static_cast<std::size_t>(core_.accelerator.process_index());
+  const auto ranks = static_cast<std::size_t>(core_.accelerator.num_processes());
+  const double sum = std::accumulate(record.losses.begin(), record.losses.end(), 0.0);
+  const auto saved_ranks = static_cast<double>(std::max<std::size_t>(record.losses.size(), 1));
+  loss_ = record.losses.size() == ranks ? record.losses[rank] : sum / saved_ranks;
+  total_loss_ = record.total_loss;
+  if (record.interrupted) {
+    loss_before_ = record.loss_before;
+    first_step_ = record.first_step;
+  } else {
+    loss_before_ = record.total_loss + sum / saved_ranks;
+  }
+  if (record.grad_norm) grad_norm_ = at::scalar_tensor(*record.grad_norm, at::kDouble);
+  learning_rate_ = record.learning_rate;
+}
+
+// Does what the step of the checkpoint asked for, and what follows the last step of an epoch.
+void TrainingLoop::make_up(const LoopRecord& record) {
+  auto& control = core_.control;
+  control.should_evaluate = record.evaluate_due;
+  control.should_save = record.save_due;
+  control.should_training_stop |= record.stop_due || core_.state.global_step >= plan_.max_steps;
+  log_save_evaluate();
+  if (!record.epoch_ended && (record.epoch_over || is_stopping())) end_epoch();
 }
 
 // A signal that came during the last step counts too.
@@ -66,8 +105,7 @@ void TrainingLoop::stop_late() {
   if (stop_signal_ != 0 ||
       !note_signal(core_.sum({static_cast<double>(signals_.received())}).front()))
     return;
-  store_flops();
-  services_.save();
+  save();
 }
 
 // `sum`: the sum of all ranks' signals. Returns whether any rank got a signal.
@@ -80,35 +118,60 @@ bool TrainingLoop::note_signal(double sum) {
   return sum > 0;
 }
 
-void TrainingLoop::run_epoch(std::int64_t epoch, std::int64_t updates_done) {
-  if (updates_done == 0) loader_.set_epoch(epoch);
-  auto update = updates_done;
+void TrainingLoop::enter_epoch(const Resumed& at) {
+  record_.epoch = at.epoch;
+  record_.updates = at.updates;
+  record_.cut = at.steps.cut;
+  record_.epoch_begin = at.steps.begin;
+}
+
+void TrainingLoop::begin_epoch(const Resumed& at) {
+  enter_epoch(at);
+  record_.epoch_over = record_.epoch_ended = false;
+  core_.control.should_epoch_stop = false;
+  core_.call(&TrainerCallback::on_epoch_begin);
+  if (!at.inside) loader_.set_epoch(at.epoch);
   clock_.restart();
+}
+
+void TrainingLoop::run_epoch(const Resumed& at) {
+  begin_epoch(at);
+  auto& updates = record_.updates;
   {
     auto batches = loader_.begin();
     bool begun = false;
-    for (; update < plan_.updates_per_epoch && !is_stopping(); ++update) {
-      const auto group = fetch(batches, plan_.batches_of(update), begun);
+    while (updates < at.steps.updates && !is_stopping()) {
+      const auto group = fetch(batches, at.steps.batches_of(updates), begun);
       if (group.empty()) break;
-      const auto done = update * plan_.accumulation + static_cast<std::int64_t>(group.size());
+      const auto done = updates * plan_.accumulation + static_cast<std::int64_t>(group.size());
       run_step(group);
-      end_step(static_cast<double>(epoch) +
-               static_cast<double>(done) / static_cast<double>(plan_.batches_per_epoch));
+      record_.epoch_over = ++updates == at.steps.updates;
+      end_step(static_cast<double>(at.epoch) + at.steps.share(done));
     }
     if (!is_stopping() && begun && batches != loader_.end()) ++batches;  // Ends the pass.
   }
-  if (update == 0 && !is_stopping()) {
-    loop_logger().warning("the training dataset gave no batch in epoch " + std::to_string(epoch) +
-                          ": the training ends at step " + std::to_string(core_.state.global_step) +
-                          " of " + std::to_string(plan_.max_steps));
+  if (stop_signal_ != 0) return;  // A resumed training ends the epoch.
+  if (updates == 0 && !is_stopping()) {
+    loop_logger().warning("the training dataset gave no batch in epoch " +
+                          std::to_string(at.epoch) + ": the training ends at step " +
+                          std::to_string(core_.state.global_step) + " of " +
+                          std::to_string(plan_.max_steps));
     core_.control.should_training_stop = true;
   }
+  end_epoch();
+}
+
+// A training that stops inside an epoch can go on there.
+void TrainingLoop::end_epoch() {
+  const auto& control = core_.control;
+  record_.epoch_over |= control.should_epoch_stop || !control.should_training_stop;
+  record_.epoch_ended = true;
   core_.call(&TrainerCallback::on_epoch_end);
   log_save_evaluate();
 }
 
 bool TrainingLoop::is_stopping() const {
-  return core_.control.should_epoch_stop || core_.control.should_training_stop;
+  return core_.control.should_epoch_stop || core_.control.should_training_stop || stop_signal_ != 0;
 }
 
 // A loader's position is the batch that it gave last, so the batch after the group is not fetched
@@ -217,29 +280,60 @@ void TrainingLoop::end_step(double epoch) {
   ++core_.state.global_step;
   core_.state.epoch = epoch;
   core_.call(&TrainerCallback::on_step_end);
-  if (stop_signal_ != 0) {
-    core_.control.should_save = true;
-    core_.control.should_training_stop = true;
-  }
   clock_.end_step();
   log_save_evaluate();
   clock_.restart();
 }
 
+// A process that is asked to end has no time for an evaluation. It saves, and the resumed training
+// makes up what record() says is due.
 void TrainingLoop::log_save_evaluate() {
   auto& control = core_.control;
   if (control.should_log && core_.state.global_step > step_logged_) log_losses();
   control.should_log = false;
-  const bool evaluates = std::exchange(control.should_evaluate, false);
-  if (evaluates && stop_signal_ == 0) {  // A process that is asked to end has no time for it.
+  if (stop_signal_ != 0) return save();
+  if (std::exchange(control.should_evaluate, false)) {
     const LogValues metrics = services_.evaluate();
     step_plateau(metrics);
     determine_best(metrics);
   }
-  if (!control.should_save) return;
+  if (control.should_save) save();
+}
+
+void TrainingLoop::save() {
   store_flops();
-  services_.save();  // Writes should_save as true, as Python does.
-  control.should_save = false;
+  const LoopRecord now = record();
+  core_.control.should_save = true;  // Is written as true, as Python does.
+  core_.control.should_evaluate = false;
+  services_.save(now);
+  core_.control.should_save = false;
+}
+
+// The record of the present step. [collective]
+LoopRecord TrainingLoop::record() {
+  const auto& control = core_.control;
+  LoopRecord now = record_;
+  now.epoch_over |= control.should_epoch_stop;
+  now.loader = loader_.state_dict();
+  now.updates_per_epoch = plan_.updates_per_epoch;
+  now.extra_steps = plan_.extra_steps;
+  now.interrupted = stop_signal_ != 0;
+  now.is_extra = now.interrupted && !control.should_save;
+  now.evaluate_due = now.interrupted && control.should_evaluate;
+  now.save_due = now.evaluate_due && control.should_save;
+  now.stop_due =
+      now.interrupted && control.should_training_stop && core_.state.global_step < plan_.max_steps;
+  std::vector<double> mine(static_cast<std::size_t>(core_.accelerator.num_processes()), 0.0);
+  mine[static_cast<std::size_t>(core_.accelerator.process_index())] = loss_;
+  now.losses = core_.sum(mine);
+  now.total_loss = total_loss_;
+  now.loss_before = loss_before_;
+  now.first_step = first_step_;
+  now.step_logged = step_logged_;
+  now.grad_norm.reset();
+  if (grad_norm_.defined()) now.grad_norm = grad_norm_.item<double>();
+  now.learning_rate = learning_rate_;
+  return now;
 }
 
 void TrainingLoop::log_losses() {
@@ -257,6 +351,12 @@ void TrainingLoop::log_losses() {
   loss_ = 0;
   step_logged_ = core_.state.global_step;
   core_.log(std::move(logs));
+}
+
+double TrainingLoop::mean_loss() {
+  const auto steps = core_.state.global_step - first_step_;
+  const double sum = total_loss() - loss_before_;
+  return steps > 0 ? sum / static_cast<double>(steps) : std::numeric_limits<double>::quiet_NaN();
 }
 
 double TrainingLoop::total_loss() {

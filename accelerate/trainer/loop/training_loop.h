@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "accelerate/trainer/loop/loop_record.h"
 #include "accelerate/trainer/loop/loss.h"
 #include "accelerate/trainer/loop/step_clock.h"
 #include "accelerate/trainer/loop/stop_signals.h"
@@ -19,8 +20,8 @@ namespace accelerate::detail {
 /// What the loop asks its owner to do.
 struct LoopServices {
   std::function<LogValues()> evaluate;
-  /// Saves a checkpoint of the present step.
-  std::function<void()> save;
+  /// Saves a checkpoint of the present step, and the record in it.
+  std::function<void(const LoopRecord& record)> save;
   /// Reports where non-finite values come from: from the loss of `batch`, or, with null, from
   /// gradients.
   std::function<void(const Inputs* batch)> explain_non_finite;
@@ -30,6 +31,9 @@ struct LoopServices {
 struct Resumed {
   std::int64_t epoch = 0;
   std::int64_t updates = 0;  ///< Steps of that epoch that are already done.
+  bool inside = false;       ///< Whether the loader stands inside that epoch, and goes on there.
+  EpochSteps steps = {};     ///< The steps of that epoch; the later ones are whole.
+  std::optional<LoopRecord> record = {};  ///< What the checkpoint said about the loop.
 };
 
 class TrainingLoop {
@@ -37,11 +41,13 @@ class TrainingLoop {
   TrainingLoop(TrainerCore& core, const TrainingPlan& plan, PreparedLoader<Inputs> loader,
                LoopServices services);
 
-  /// Trains until the plan is fulfilled or a callback stops it. [collective]
+  /// Trains until the plan is fulfilled or a callback stops it. Before the first step, does what
+  /// was due at the checkpoint and was left out by a signal. [collective]
   void run(const Resumed& resumed);
 
-  /// The ranks' mean loss, summed over the steps so far. [collective]
-  [[nodiscard]] double total_loss();
+  /// Returns the ranks' mean loss over the steps of this call of train(), and of the calls before
+  /// it that a signal cut short; NaN if there was no step. [collective]
+  [[nodiscard]] double mean_loss();
   /// The signal on which the ranks stopped; 0 if none.
   [[nodiscard]] int stop_signal() const { return stop_signal_; }
   [[nodiscard]] StepClock& clock() { return clock_; }
@@ -50,9 +56,14 @@ class TrainingLoop {
   using Batches = std::vector<Inputs>;
   using Iterator = LoaderIterator<Inputs>;
 
+  void take_up(const LoopRecord& record);
+  void make_up(const LoopRecord& record);
   void stop_late();
   [[nodiscard]] bool note_signal(double sum);
-  void run_epoch(std::int64_t epoch, std::int64_t updates_done);
+  void enter_epoch(const Resumed& at);
+  void begin_epoch(const Resumed& at);
+  void run_epoch(const Resumed& at);
+  void end_epoch();
   [[nodiscard]] bool is_stopping() const;
   [[nodiscard]] Batches fetch(Iterator& batches, std::int64_t count, bool& begun);
   void run_step(const Batches& batches);
@@ -65,7 +76,10 @@ class TrainingLoop {
   void check_gradients(const at::Tensor& norm);
   void end_step(double epoch);
   void log_save_evaluate();
+  void save();
+  [[nodiscard]] LoopRecord record();
   void log_losses();
+  [[nodiscard]] double total_loss();
   /// Adds the floating-point operations of all ranks since the last call to the state. [collective]
   void store_flops();
   void determine_best(const LogValues& metrics);
@@ -79,8 +93,11 @@ class TrainingLoop {
   StopSignals signals_;
   StepClock clock_;
   int stop_signal_ = 0;
-  double loss_ = 0;        // On this rank, since the last log.
-  double total_loss_ = 0;  // Mean over the ranks, up to the last log.
+  LoopRecord record_;            // Where the loop is. record() adds the rest.
+  double loss_ = 0;              // On this rank, since the last log.
+  double total_loss_ = 0;        // Mean over the ranks, up to the last log.
+  double loss_before_ = 0;       // The part of the total that mean_loss() leaves out.
+  std::int64_t first_step_ = 0;  // The steps that mean_loss() leaves out.
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t tokens_before_ = 0;  // Tokens seen before this call of train().
   std::int64_t step_logged_ = 0;

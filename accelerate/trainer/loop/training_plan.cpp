@@ -30,15 +30,16 @@ TrainingPlan plan_of_stream(const TrainingArguments& args, TrainingPlan plan) {
 
 }  // namespace
 
-std::int64_t TrainingPlan::batches_of(std::int64_t update) const {
-  if (update + 1 < updates_per_epoch) return accumulation;
-  const std::int64_t rest = batches_per_epoch % accumulation;
+std::int64_t EpochSteps::batches_of(std::int64_t update) const {
+  if (update + 1 < updates) return accumulation;
+  const std::int64_t rest = batches % accumulation;
   return rest == 0 ? accumulation : rest;
 }
 
 TrainingPlan plan_training(const TrainingArguments& args, std::int64_t accumulation,
                            const PlanSizes& sizes) {
-  TrainingPlan plan{.accumulation = accumulation, .total_batch_size = sizes.total_batch_size};
+  TrainingPlan plan{
+      .accumulation = accumulation, .total_batch_size = sizes.total_batch_size, .cut = sizes.cut};
   if (!sizes.batches) return plan_of_stream(args, plan);
   if (*sizes.batches == 0)
     throw ConfigError("the training dataset gives no batch: it has " +

@@ -2,11 +2,29 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "accelerate/trainer/arguments/training_arguments.h"
+#include "accelerate/trainer/data/epoch_batches.h"
 
 namespace accelerate::detail {
+
+/// The steps of one epoch, or of the rest of an epoch that goes on with other batches.
+struct EpochSteps {
+  std::int64_t updates = 0;       ///< Optimizer steps.
+  std::int64_t batches = 0;       ///< Micro-batches of one rank.
+  std::int64_t accumulation = 1;  ///< Micro-batches in a step.
+  double begin = 0;               ///< The share of the epoch that is done before the first step.
+  EpochCut cut = {};              ///< How its samples become batches.
+
+  /// The number of micro-batches in step `update`; the last step may have fewer.
+  [[nodiscard]] std::int64_t batches_of(std::int64_t update) const;
+  /// The share of the epoch that is done after `done` micro-batches.
+  [[nodiscard]] double share(std::int64_t done) const {
+    return begin + (1 - begin) * static_cast<double>(done) / static_cast<double>(batches);
+  }
+};
 
 /// The steps, passes and samples of a training. Source: `set_initial_training_values` of
 /// Transformers' Trainer.
@@ -19,15 +37,28 @@ struct TrainingPlan {
   std::int64_t total_batch_size = 0;   ///< Samples in a step, on all ranks.
   std::int64_t num_examples = 0;       ///< Samples in a pass, on all ranks.
   double num_train_samples = 0;        ///< Samples in the whole training.
+  /// Steps more, or less, than whole epochs of this plan have: some were made with other batches.
+  std::int64_t extra_steps = 0;
+  EpochCut cut = {};  ///< How the samples of an epoch become batches.
 
-  /// The number of micro-batches in step `update` of an epoch; the last step may have fewer.
-  [[nodiscard]] std::int64_t batches_of(std::int64_t update) const;
+  /// The steps of a whole epoch.
+  [[nodiscard]] EpochSteps epoch() const {
+    return {.updates = updates_per_epoch,
+            .batches = batches_per_epoch,
+            .accumulation = accumulation,
+            .cut = cut};
+  }
+  /// Whether a pass has an unknown number of batches.
+  [[nodiscard]] bool is_stream() const {
+    return num_train_epochs == std::numeric_limits<std::int64_t>::max();
+  }
 };
 
 struct PlanSizes {
   std::optional<std::int64_t> batches = {};  ///< Of one rank in a pass; unknown for some streams.
   std::int64_t examples = 0;                 ///< Samples of the dataset.
   std::int64_t total_batch_size = 0;
+  EpochCut cut = {};
 };
 
 /// Plans a training. Throws ConfigError when neither a number of steps nor the length of the data

@@ -97,7 +97,7 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
   accelerator.save_state(scope.folder("start"));
   int signal = 0;
   const auto run = [&](const Resumed& resumed) {
-    const auto save = [&] {
+    const auto save = [&](const LoopRecord&) {
       if (resumed.updates == 0) accelerator.save_state(scope.folder("middle"));
     };
     TrainingLoop loop(core, plan, loader,
@@ -105,12 +105,12 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
     loop.run(resumed);
     signal = loop.stop_signal();
   };
-  run({});
+  run({.steps = plan.epoch()});
   if (signal != 0) return end_by(signal);
   const auto expected = copies_of(core.prepared_model());
   accelerator.load_state(scope.folder("middle"));
   scope.restart(kMiddle);
-  run({.updates = kMiddle});
+  run({.updates = kMiddle, .inside = true, .steps = plan.epoch()});
   if (signal != 0) return end_by(signal);
   const std::size_t differs = first_difference(core.prepared_model(), expected);
   const double faults = core.sum({differs < expected.size() ? 1.0 : 0.0}).front();
