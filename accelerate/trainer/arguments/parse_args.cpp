@@ -11,6 +11,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/trainer/arguments/argument_table.h"
+#include "accelerate/trainer/arguments/removed_arguments.h"
 #include "accelerate/trainer/arguments/sections.h"
 
 namespace accelerate {
@@ -91,7 +92,10 @@ void take_value(const std::string& flag, const BoundArgument& argument, const No
 }
 
 [[noreturn]] void fail_unknown_flag(const std::string& flag, const ArgumentIndex& index) {
-  const auto near = nearest(underscored(std::string_view(flag).substr(2)), index.names());
+  const std::string name = underscored(std::string_view(flag).substr(2));
+  if (const auto removal = removal_of(name))
+    throw ConfigError("the flag '" + flag + "' " + *removal + ".");
+  const auto near = nearest(name, index.names());
   throw ConfigError("unknown flag '" + flag + "'." +
                     (near ? " Did you mean '--" + *near + "'?" : "") + " --help lists the flags.");
 }
@@ -116,6 +120,7 @@ class CommandLine {
     const std::string flag = word.substr(0, equals);
     const std::string name = underscored(std::string_view(flag).substr(2));
     if (const auto* argument = index_.find(name)) {
+      warn_of_old_name(name, argument->name);
       take_value(flag, *argument,
                  equals == std::string::npos ? value_after(flag, *argument)
                                              : node_of_word(word.substr(equals + 1)));
@@ -178,11 +183,13 @@ void read_arguments_map(const BoundArguments& bound, const Node& map, const std:
   const ArgumentIndex index(bound);
   std::set<const BoundArgument*> seen;
   for (const NodeEntry& entry : map.entries) {
-    const auto* argument = index.find(underscored(entry.key));
+    const std::string name = underscored(entry.key);
+    const auto* argument = index.find(name);
     if (argument == nullptr) {
+      if (const auto removal = removal_of(name))
+        fail_at(file, entry.line, "the argument '" + entry.key + "' " + *removal);
       fail_at(file, entry.line,
-              "unknown argument '" + entry.key + "'." +
-                  did_you_mean(underscored(entry.key), index.names()) +
+              "unknown argument '" + entry.key + "'." + did_you_mean(name, index.names()) +
                   " Correct the name or remove it");
     }
     if (!seen.insert(argument).second) {
@@ -190,6 +197,7 @@ void read_arguments_map(const BoundArguments& bound, const Node& map, const std:
               "'" + entry.key + "' is '" + argument->name +
                   "', which the file has already. Remove one of them");
     }
+    warn_of_old_name(name, argument->name);
     if (entry.value.is_null()) continue;
     std::string problem;
     try {
