@@ -66,6 +66,15 @@ std::string python_words(const std::string& text) {
   return join(words, ",");
 }
 
+// Returns the value of a key as the ranks are told it.
+std::string text_of_key(const Flag& flag, const std::string& text, const std::string& where) {
+  const bool takes_words = flag.kind == FlagKind::bits ||
+                           (flag.group == FlagGroup::megatron && flag.kind == FlagKind::text);
+  if (takes_words) return python_words(text);
+  if (flag.kind == FlagKind::choice) return text;  // The key may allow more than the flag does.
+  return checked_value(flag, text, where);
+}
+
 // Takes from the file what the command line left out. Flags and keys share their names, also at the
 // top level.
 void take_from_file(const LaunchRequest& request, LaunchSettings& settings) {
@@ -73,10 +82,7 @@ void take_from_file(const LaunchRequest& request, LaunchSettings& settings) {
     if (settings.has(flag.name) || !names_of_config_keys().contains(flag.name)) continue;
     const auto text = config_key_text(*request.config, flag.name);
     if (!text) continue;
-    const bool words = flag.kind == FlagKind::bits ||
-                       (flag.group == FlagGroup::megatron && flag.kind == FlagKind::text);
-    settings.values[flag.name] =
-        words ? python_words(*text) : checked_value(flag, *text, where(request, flag.name));
+    settings.values[flag.name] = text_of_key(flag, *text, where(request, flag.name));
   }
 }
 
@@ -177,8 +183,15 @@ bool is_harmless(const Flag& flag, const std::string& value) {
          (flag.name == "deepspeed_multinode_launcher" && lower(value) == "standard");
 }
 
+void tell_left_over(const std::vector<std::string>& names, const char* where_it_counts,
+                    LaunchSettings& settings) {
+  if (names.empty()) return;
+  settings.warnings.push_back(join(names, ", ") + (names.size() == 1 ? " has" : " have") +
+                              " no effect " + where_it_counts + ".");
+}
+
 void refuse_what_is_not_built(const LaunchRequest& request, LaunchSettings& settings) {
-  std::vector<std::string> idle_here;
+  std::vector<std::string> of_machines, of_tpus;
   for (const auto& flag : launch_flags()) {
     const std::string value = settings.text(flag.name);
     const bool refused =
@@ -186,7 +199,8 @@ void refuse_what_is_not_built(const LaunchRequest& request, LaunchSettings& sett
     if (!refused || is_default(flag, value)) continue;
     if (is_harmless(flag, value) && is_one_machine(settings)) continue;
     if (is_left_over(flag, request, settings)) {
-      idle_here.push_back(where(request, flag.name));
+      (flag.status == FlagStatus::later ? of_machines : of_tpus)
+          .push_back(where(request, flag.name));
       continue;
     }
     throw ConfigError(where(request, flag.name) + " is '" + settings.text(flag.name) + "'; " +
@@ -195,9 +209,8 @@ void refuse_what_is_not_built(const LaunchRequest& request, LaunchSettings& sett
                            : "this project serves CPUs and NVIDIA GPUs of your own machines, so "
                              "there is nothing it could do. Leave it out."));
   }
-  if (idle_here.empty()) return;
-  settings.warnings.push_back(join(idle_here, ", ") + (idle_here.size() == 1 ? " has" : " have") +
-                              " no effect on one machine without TPUs.");
+  tell_left_over(of_machines, "on one machine", settings);
+  tell_left_over(of_tpus, "without TPUs", settings);
 }
 
 // Returns an integer setting that must lie within `range`; nullopt when it has no value.

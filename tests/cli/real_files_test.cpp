@@ -72,8 +72,9 @@ const RealFile kFiles[] = {
     {"template_fp8_levels.yaml"},
     {"template_megatron.yaml"},
     {"template_multi_cpu.yaml",
-     "'mpirun_hostfile' in FILE has no effect on one machine|'mpirun_ccl' in FILE has no effect"},
+     "'mpirun_hostfile' in FILE has no effect on one machine.|'mpirun_ccl' in FILE has no effect"},
     {"template_compiled.yaml"},
+    {"template_compiled_quietly.yaml"},
     {"template_one_cpu.json"},
     {"old_fp16_key.yaml"},
     {"old_empty_sections.yaml"},
@@ -88,7 +89,7 @@ const RealFile kFiles[] = {
      "'fsdp_limit_all_gathers' (line 8)"},
     {"tpu_pod.yaml", "!distributed_type in FILE is XLA; this version launches on CPUs and NVIDIA"},
     {"tpu_left_over.yaml",
-     "'tpu_use_sudo' in FILE, 'downcast_bf16' in FILE have no effect on one machine without TPUs.|"
+     "'tpu_use_sudo' in FILE, 'downcast_bf16' in FILE have no effect without TPUs.|"
      "'tpu_name' in FILE, 'tpu_zone' in FILE have no effect here"},
     {"xpu.yaml", "!distributed_type in FILE is MULTI_XPU", "", kOldIntel},
     {"sagemaker.yaml", "!only Python programs can be launched", "",
