@@ -338,6 +338,7 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
                                 place ? std::optional(device()) : std::nullopt);
   prepared.share_losses(impl_->state.communicator());
   shard(prepared);
+  Impl::refuse_shards_of_others(optimizer);
   impl_->clip_steps_of(prepared);
   impl_->optimizers->push_back(prepared.core());
   return prepared;

@@ -53,6 +53,9 @@ struct Accelerator::Impl {
 
   /// Returns the live optimizers whose gradients must be unscaled before `parameters` are clipped.
   [[nodiscard]] Optimizers optimizers_of(const std::vector<at::Tensor>& parameters);
+  /// Throws UsageError for parameters that another Accelerator has sharded: a step would find
+  /// neither their values nor their gradients.
+  static void refuse_shards_of_others(torch::optim::Optimizer& optimizer);
 
   /// Returns the gradients that clipping `parameters` has to look at. First come the parameters
   /// that every rank has, then, for each group of ranks with shards, the parts that this rank has.

@@ -10,6 +10,7 @@
 #include "accelerate/optim/clip_before_steps.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/unscaled_clipping.h"
+#include "accelerate/tensor/compat/lent_storage.h"
 
 namespace accelerate {
 namespace {
@@ -353,6 +354,17 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
         .holders.push_back(engine.local_parameter(parameter));
   }
   return parts;
+}
+
+void Accelerator::Impl::refuse_shards_of_others(torch::optim::Optimizer& optimizer) {
+  for (const auto& group : optimizer.param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (compat::LentStorage::owner_of(parameter) == nullptr) continue;
+      throw UsageError(
+          "prepare() was given an optimizer of parameters that another Accelerator has sharded: "
+          "prepare a model and its optimizer with one Accelerator");
+    }
+  }
 }
 
 Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(

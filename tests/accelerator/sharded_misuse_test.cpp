@@ -193,6 +193,15 @@ TEST_P(ShardedMisuse, AModuleThatIsShardedAlreadyIsRefused) {
   });
 }
 
+TEST_P(ShardedMisuse, AnotherAcceleratorRefusesTheOptimizerOfAShardedModel) {
+  on_two_ranks([](Rank& rank) {
+    Accelerator second({.communicator = rank.model.core()->parallel().communicator()});
+    torch::optim::SGD sgd(rank.net->parameters(), 0.1);
+    expect_says(message_of<UsageError>([&] { (void)second.prepare(sgd); }),
+                {"another Accelerator has sharded", "with one Accelerator"});
+  });
+}
+
 TEST_P(ShardedMisuse, ValuesOfAModelThatIsGoneAreAnErrorNotACrash) {
   on_two_ranks([](Rank& rank) {
     rank.accelerator.wait_for_everyone();
