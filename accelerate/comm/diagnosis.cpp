@@ -43,6 +43,9 @@ bool is_about_a_connection(const std::string& reason) {
 }
 
 constexpr const char* kGaveUpWaiting = " gave up waiting in ";
+// If rank 0 hosts the store, each question would last as long as the timeout.
+constexpr const char* kNotAsked =
+    " The store was not asked about the peers, because rank 0, which may host it, is stopped.";
 constexpr const char* kNoStore =
     " The store, which rank 0 or its launcher hosts, does not answer: it has ended, has crashed or "
     "is stopped.";
@@ -183,6 +186,9 @@ void GroupDiagnosis::throw_if_given_up(const std::vector<int>& ranks) {
 std::string GroupDiagnosis::peer_sentences() noexcept {
   std::string text;
   try {
+    if (name_of(0).find(", which is stopped") != std::string::npos) {
+      return lost_processes() + kNotAsked;
+    }
     bool peer_gave_up = false;
     std::this_thread::sleep_for(kAnnouncementDelay);
     if (!has_store()) return text + lost_processes() + kNoStore;
@@ -303,7 +309,9 @@ void GroupDiagnosis::throw_timeout(const CallInGroup& call) {
   say_waiting(call);
   leave_note("timed out", call.what);  // Peers that lose their connection to us find out why.
   const std::string known = peer_sentences();
-  throw_late(call.what, known + (known.ends_with(kNoStore) ? "" : attendance(call)));
+  throw_late(
+      call.what,
+      known + (known.ends_with(kNoStore) || known.ends_with(kNotAsked) ? "" : attendance(call)));
 }
 
 void GroupDiagnosis::throw_timeout(const std::string& what, const std::string& known) {

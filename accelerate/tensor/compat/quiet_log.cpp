@@ -5,14 +5,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <mutex>
+#include <string>
 #include <typeinfo>
-#include <utility>
+
+#include "accelerate/base/logger.h"
 
 namespace accelerate::compat {
 namespace {
 
-constexpr int kWarnings = 1, kErrors = 2, kFatal = 3;  // GLOG's numbers of the levels.
+constexpr int kErrors = 2, kFatal = 3;  // GLOG's numbers of the levels.
 
 struct LogScopes {
   std::mutex mutex;
@@ -31,14 +34,16 @@ bool user_has_decided() {
   return decided;
 }
 
-// Logs a thread's own warnings whatever the level.
+// Hands a thread's own warnings to our log. Through LibTorch's, its level would have to be lowered for
+// a moment, in which the store's thread would log too.
 class OwnWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
-    const std::lock_guard lock(log_scopes().mutex);
-    const int level = std::exchange(FLAGS_caffe2_log_level, kWarnings);
-    WarningHandler::process(warning);
-    FLAGS_caffe2_log_level = level;
+    const auto& place = warning.source_location();
+    const std::string file = std::filesystem::path(place.file).filename().string();
+    get_logger("torch").warning(
+        warning.msg() + " (" + file + ":" + std::to_string(place.line) + ")",
+        {.main_process_only = false});
   }
 };
 

@@ -17,9 +17,9 @@ class QuietLog {
   QuietLog& operator=(const QuietLog&) = delete;
 };
 
-/// From now on LibTorch logs only errors, except the warnings (TORCH_WARN) of the calling thread. For
-/// the process that hosts a store: the store's thread logs a line for every byte that a stranger
-/// sends to its port. Does nothing where the user has set TORCH_CPP_LOG_LEVEL.
+/// From now on LibTorch logs only errors; warnings (TORCH_WARN) of the calling thread go to the logger
+/// "torch". For the process that hosts a store: the store's thread logs a line for every byte that a
+/// stranger sends to its port. Does nothing where the user has set TORCH_CPP_LOG_LEVEL.
 void silence_store();
 
 }  // namespace accelerate::compat
