@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <utility>
+
+#include "accelerate/base/suppressed_signal.h"
 
 namespace accelerate {
 
@@ -37,6 +40,7 @@ constexpr std::size_t kMostPerCall = std::size_t{1} << 30;
 }  // namespace
 
 int write_fully(int fd, std::string_view text) noexcept {
+  const SuppressedSignal file_may_not_grow(SIGXFSZ);
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), std::min(text.size(), kMostPerCall));
     if (n >= 0) {
@@ -52,6 +56,7 @@ int write_fully(int fd, std::string_view text) noexcept {
 }
 
 int write_fully_at(int fd, off_t offset, std::string_view text) noexcept {
+  const SuppressedSignal file_may_not_grow(SIGXFSZ);
   while (!text.empty()) {
     const ssize_t n = ::pwrite(fd, text.data(), std::min(text.size(), kMostPerCall), offset);
     if (n >= 0) {

@@ -1,5 +1,6 @@
 #include "accelerate/base/file_error.h"
 
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -9,7 +10,8 @@ namespace accelerate {
 namespace {
 
 std::string reason_of(int error_number) {
-  return std::error_code(error_number, std::generic_category()).message();
+  const std::string text = std::error_code(error_number, std::generic_category()).message();
+  return error_number == EFBIG ? text + " (the limit of `ulimit -f`, or of the file system)" : text;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <limits>
@@ -16,6 +17,7 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/lost_pages.h"
+#include "accelerate/base/suppressed_signal.h"
 
 namespace accelerate {
 namespace {
@@ -132,6 +134,7 @@ void RealFile::write_at(std::uint64_t offset_bytes, std::string_view bytes) {
 void RealFile::reserve(std::uint64_t size_bytes) {
   const off_t size = checked_offset(size_bytes, path_);
   if (size == 0) return;
+  const SuppressedSignal file_may_not_grow(SIGXFSZ);
   while (::fallocate(fd_.get(), 0, 0, size) != 0) {
     if (errno == EOPNOTSUPP) return lengthen(size);
     if (errno != EINTR)
@@ -143,6 +146,7 @@ void RealFile::lengthen(off_t size) {
   struct stat status{};
   if (::fstat(fd_.get(), &status) != 0) throw FileError("inspect", path_, errno);
   if (status.st_size >= size) return;
+  const SuppressedSignal file_may_not_grow(SIGXFSZ);
   while (::ftruncate(fd_.get(), size) != 0) {
     if (errno != EINTR) throw FileError("lengthen", path_, errno);
   }

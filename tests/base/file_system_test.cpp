@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <regex>
 #include <thread>
 
 #include "accelerate/base/descriptor.h"
+#include "tests/support/errors.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -216,6 +218,25 @@ TEST_F(RealFiles, ErrorsCarryPathNumberAndAPrintableSentence) {
         error.what(), std::regex("cannot open '.*/no\\?\\[2Jne': No such file or directory")))
         << error.what();
   }
+}
+
+// The kernel raises SIGXFSZ, which would end this process.
+TEST_F(RealFiles, ThatMayNotGrowAreAnErrorAndNoSignal) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{4096, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::vector<std::function<void(WritableFile&)>> ways = {
+      [](WritableFile& file) { file.write(std::string(10'000, 'x')); },
+      [](WritableFile& file) { file.write_at(8'000, "x"); },
+      [](WritableFile& file) { file.reserve(10'000); }};
+  std::vector<std::string> said;
+  for (const auto& way : ways) {
+    const auto file = files_.create(at(std::to_string(said.size())));
+    said.push_back(testing::message_of<FileError>([&] { way(*file); }));
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  for (const auto& text : said) EXPECT_NE(text.find("`ulimit -f`"), std::string::npos) << text;
 }
 
 TEST(Descriptor, WriteFullyWaitsForAFullNonBlockingPipe) {

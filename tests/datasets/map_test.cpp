@@ -2,7 +2,6 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <string>
@@ -179,14 +178,12 @@ TEST(NamedMap, SaysThatTheDiskIsFullAndLeavesNothing) {
   std::atomic<int> calls = 0;
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{4096, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const auto message = message_of<DataError>([&] {
     (void)numbers(10'000).map(Doubling{&calls}, {.name = "double", .cache_dir = folder.path()});
   });
   setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
   expect_has(message, "the rows cannot be kept in the cache of datasets");
   expect_has(message, "ACCELERATE_DATASETS_CACHE");
   EXPECT_EQ(files_in(folder.path()), 0U);
