@@ -13,13 +13,10 @@ bool is_shown(const HubOptions& options) {
 // Shortens a long name at its beginning, because its end says more.
 std::string label_of(const std::string& file) {
   constexpr std::size_t kMost = 40;
-  std::string name = safe_text(file);
-  while (display_width(name) > kMost) {
-    std::string_view rest = name;
-    (void)take_code_point(rest);
-    name = std::string(rest);
-  }
-  return name.size() < file.size() ? "…" + name : name;
+  const std::string name = safe_text(file);
+  std::string_view end = name;
+  while (display_width(end) > kMost) (void)take_code_point(end);
+  return (end.size() < name.size() ? "…" : "") + std::string(end);
 }
 
 }  // namespace
