@@ -1,6 +1,5 @@
 #include "accelerate/tokenizers/text/aligned_text.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -38,7 +37,9 @@ void AlignedText::append_origins(std::vector<Span>& to) const {
   for (std::size_t at = 0; at < view_.size();) {
     const std::size_t width = width_of(view_[at]);
     const std::uint32_t begin = first_byte_ + narrow(at);
-    for (std::size_t i = 0; i < width; ++i) *place++ = {begin, begin + narrow(width)};
+    const Span origin{begin, begin + narrow(width)};
+    *place++ = origin;
+    for (std::size_t i = 1; i < width; ++i) *place++ = origin;
     at += width;
   }
 }
@@ -129,11 +130,12 @@ void AlignedText::replace(const std::vector<Span>& matches, std::string_view con
   std::string text(size, '\0');
   std::vector<Span> origins(size);
   std::size_t done = 0, at = 0;
+  // Most parts between matches are short: a loop is quicker than two calls.
   const auto keep_until = [&](std::size_t end) {
-    std::copy(view_.begin() + narrow(done), view_.begin() + narrow(end), text.begin() + narrow(at));
-    std::copy(before.begin() + narrow(done), before.begin() + narrow(end),
-              origins.begin() + narrow(at));
-    at += end - done;
+    for (; done < end; ++done, ++at) {
+      text[at] = view_[done];
+      origins[at] = before[done];
+    }
   };
   for (const Span& match : matches) {
     keep_until(match.begin);
