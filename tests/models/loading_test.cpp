@@ -266,9 +266,16 @@ TEST_F(FromPretrained, SaysHowToGetAModelThatIsNotThere) {
 TEST_F(FromPretrained, OtherRanksThanTheFirstWaitForItsWeights) {
   const testing::ScopedEnv fsdp("ACCELERATE_USE_FSDP", "true"),
       efficient("FSDP_CPU_RAM_EFFICIENT_LOADING", "true");
+  const auto is_empty = [&] {
+    return AutoModel::from_pretrained(where())->parameters().front().is_meta();
+  };
   {
     const testing::ScopedEnv rank("RANK", "1");
-    EXPECT_TRUE(AutoModel::from_pretrained(where())->parameters().front().is_meta());
+    EXPECT_TRUE(is_empty());
+    const testing::ScopedEnv unasked("FSDP_CPU_RAM_EFFICIENT_LOADING", nullptr);
+    EXPECT_TRUE(is_empty());  // As the launcher's default is, which it does not export.
+    const testing::ScopedEnv refused("FSDP_CPU_RAM_EFFICIENT_LOADING", "false");
+    EXPECT_FALSE(is_empty());
   }
   const testing::ScopedEnv rank("RANK", "0");
   EXPECT_FALSE(AutoModel::from_pretrained(where())->parameters().front().is_meta());
