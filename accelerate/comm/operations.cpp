@@ -83,6 +83,10 @@ at::Tensor to_cpu(const at::Tensor& tensor) {
     throw UsageError("only dense tensors can be exchanged between ranks, and this one is " +
                      c10::str(tensor.layout()) + ": call to_dense() first");
   }
+  if (tensor.is_meta()) {
+    throw UsageError(describe_tensor(tensor) +
+                     " on the device meta has no values to exchange: give it some first");
+  }
   return tensor.detach().resolve_conj().resolve_neg().to(at::kCPU).contiguous();
 }
 

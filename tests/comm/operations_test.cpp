@@ -48,6 +48,7 @@ TEST(Operations, ConjugateAndNegativeViewsKeepTheirValues) {
     EXPECT_EQ(gather(comm, torch::imag(value.conj()))[0].item<float>(), -3.0F);
     EXPECT_THROW((void)comm.broadcast(value.conj(), 0), UsageError);
     EXPECT_THROW((void)gather(comm, torch::ones({2}).to_sparse()), UsageError);
+    EXPECT_THROW((void)reduce(comm, torch::ones({2}, at::kMeta)), UsageError);
   });
 }
 

@@ -361,6 +361,8 @@ TEST(Rendezvous, BadInputIsASentenceWithValueAndCure) {
     EXPECT_EQ(result.out.substr(0, result.out.find(':')), row.type) << result.out;
     EXPECT_TRUE(std::regex_search(result.out, std::regex(row.pattern))) << result.out;
     EXPECT_EQ(result.out.find("secret"), std::string::npos) << result.out;
+    EXPECT_EQ(result.err.find("frame #"), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find("[c10d]"), std::string::npos) << result.err;
   }
 }
 
