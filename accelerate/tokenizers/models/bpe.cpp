@@ -17,7 +17,6 @@ namespace {
 struct Caches : Scratch {
   WordCache texts, bytes;
   std::vector<Symbol> symbols;
-  RecentPairs pairs;
 };
 
 class Bpe : public Model {
@@ -56,7 +55,7 @@ class Bpe : public Model {
     WordCache& cache = caches.texts;
     const auto merge_word = [&](std::string_view word, auto& to) {
       read_symbols(word, caches.symbols);
-      merge(caches, to);
+      merge(caches.symbols, to);
       return true;
     };
     if (piece.size() <= WordCache::kLongest || !has_cuts_)
@@ -94,7 +93,7 @@ class Bpe : public Model {
       caches.symbols.clear();
       for (const char byte : word)
         caches.symbols.push_back({letters_[static_cast<unsigned char>(byte)], 1});
-      merge(caches, to);
+      merge(caches.symbols, to);
       return true;
     });
   }
@@ -248,10 +247,10 @@ class Bpe : public Model {
     refuse_unknown(text, "its unknown token '" + unknown_text_ + "' is not in the vocabulary");
   }
 
-  void merge(Caches& caches, std::vector<PieceToken>& out) const {
-    merges_.apply(caches.symbols, caches.pairs);
+  void merge(std::vector<Symbol>& symbols, std::vector<PieceToken>& out) const {
+    merges_.apply(symbols);
     std::uint32_t begin = 0;
-    for (const auto [id, bytes] : caches.symbols) {
+    for (const auto [id, bytes] : symbols) {
       out.push_back({id, begin, begin + bytes});
       begin += bytes;
     }

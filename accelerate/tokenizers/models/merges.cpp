@@ -125,14 +125,14 @@ void Merges::add(std::uint32_t left, std::uint32_t right, Merge merge) {
   slot = {key, merge};
 }
 
-void Merges::apply(std::vector<Symbol>& symbols, RecentPairs& recent) const {
-  if (symbols.size() <= kShort) return apply_to_short(symbols, recent);
+void Merges::apply(std::vector<Symbol>& symbols) const {
+  if (symbols.size() <= kShort) return apply_to_short(symbols);
   LongWord(*this, symbols).merge_all();
 }
 
 // The symbols stay where they are, linked to their neighbours, and the lowest rank is searched for
 // without branches: to guess them wrong would cost more than the words are long.
-void Merges::apply_to_short(std::vector<Symbol>& symbols, RecentPairs& recent) const {
+void Merges::apply_to_short(std::vector<Symbol>& symbols) const {
   constexpr std::uint64_t kNone = ~std::uint64_t{0};
   const auto count = static_cast<std::uint8_t>(symbols.size());
   // The rank of each symbol's merge with the next symbol, and the symbol's place.
@@ -140,11 +140,7 @@ void Merges::apply_to_short(std::vector<Symbol>& symbols, RecentPairs& recent) c
   std::array<std::uint32_t, kShort> merged;
   std::array<std::uint8_t, kShort + 1> before, behind;
   const auto look_up = [&](std::uint8_t at) {
-    Merge merge;
-    if (behind[at] < count) {
-      const std::uint32_t left = symbols[at].id, right = symbols[behind[at]].id;
-      merge = recent.look_up(left, right, [&] { return find(left, right); });
-    }
+    const Merge merge = behind[at] < count ? find(symbols[at].id, symbols[behind[at]].id) : Merge{};
     next[at] = std::uint64_t{merge.rank} << 32 | at;
     merged[at] = merge.id;
   };

@@ -20,29 +20,6 @@ struct Merge {
   std::uint32_t id = kNoId;
 };
 
-/// What was found of the pairs of tokens that were looked up last. Text repeats its pairs, and these
-/// 64 KiB stay near, where the table of all merges does not. For one thread at a time.
-class RecentPairs {
- public:
-  /// Returns what is remembered of the pair, else remembers what `find()` returns.
-  template <typename Find>
-  Merge look_up(std::uint32_t left, std::uint32_t right, const Find& find) {
-    if (pairs_.empty()) pairs_.resize(std::size_t{1} << kBits);
-    const std::uint64_t key = std::uint64_t{left} << 32 | right;
-    Pair& pair = pairs_[key * 0x9E3779B97F4A7C15 >> (64 - kBits)];
-    if (pair.key != key) pair = {key, find()};
-    return pair.merge;
-  }
-
- private:
-  static constexpr int kBits = 12;
-  struct Pair {
-    std::uint64_t key = ~std::uint64_t{0};
-    Merge merge;
-  };
-  std::vector<Pair> pairs_;
-};
-
 class Merges {
  public:
   void reserve(std::size_t merges);
@@ -54,7 +31,7 @@ class Merges {
 
   /// Merges neighbours until no merge applies: the lowest rank first, the leftmost of equal ranks.
   /// Cost: n² for words of up to 48 symbols, n·log n for longer ones.
-  void apply(std::vector<Symbol>& symbols, RecentPairs& recent) const;
+  void apply(std::vector<Symbol>& symbols) const;
 
  private:
   struct Slot {
@@ -72,7 +49,7 @@ class Merges {
     return at;
   }
   void grow(int shift);
-  void apply_to_short(std::vector<Symbol>& symbols, RecentPairs& recent) const;
+  void apply_to_short(std::vector<Symbol>& symbols) const;
 
   std::vector<Slot> slots_ = std::vector<Slot>(16);
   int shift_ = 60;
