@@ -5,6 +5,18 @@
 #include "accelerate/base/error.h"
 
 namespace accelerate::detail {
+namespace {
+
+// The repeated samples of a flattened batch lie between the others, or fill it.
+[[noreturn]] void refuse_flattened() {
+  throw UsageError(
+      "gather_for_metrics: some samples of this last batch are repeated so that every rank has a "
+      "batch. The batch is flattened (DataCollatorWithFlattening), so they cannot be cut off. "
+      "Prepare the loader with even_batches = false, pad instead, gather one object per sample, or "
+      "let a Trainer evaluate");
+}
+
+}  // namespace
 
 MetricsStep metrics_step(const GradientState& state, const Communicator& group) {
   MetricsStep step{.ranks = group.size()};
@@ -13,6 +25,7 @@ MetricsStep metrics_step(const GradientState& state, const Communicator& group) 
   step.ragged = progress->step_ranks > 0;
   if (step.ragged) step.ranks = progress->step_ranks;
   step.samples = progress->step_samples;
+  step.cannot_cut = step.samples >= 0 && progress->is_flattened;
   return step;
 }
 
@@ -21,6 +34,7 @@ at::Tensor with_rows(const at::Tensor& tensor) {
 }
 
 void join_rows_once(const std::vector<ColumnList>& values, const MetricsStep& step) {
+  if (step.cannot_cut) refuse_flattened();
   try {
     append_rows(values.front(), {values.begin() + 1, values.end()});
   } catch (const DataError&) {
@@ -34,6 +48,7 @@ void join_rows_once(const std::vector<ColumnList>& values, const MetricsStep& st
 
 Tensors gather_rows_once(Communicator& communicator, const MetricsStep& step,
                          const Tensors& tensors) {
+  if (step.cannot_cut) refuse_flattened();
   if (!step.ragged) {
     const Tensors all = gather(communicator, tensors);
     return step.samples >= 0 ? slice(all, 0, step.samples) : all;

@@ -19,6 +19,8 @@ struct MetricsStep {
   int ranks = 1;              ///< The number of ranks that have a batch.
   bool ragged = false;        ///< Whether their batches may differ in rows.
   std::int64_t samples = -1;  ///< Rows that are not repeats; −1 for all.
+  /// Whether rows are to be cut off, and the batch has none that could be.
+  bool cannot_cut = false;
 };
 [[nodiscard]] MetricsStep metrics_step(const GradientState& state, const Communicator& group);
 

@@ -112,6 +112,8 @@ class LoaderIteration {
     batch_.emplace(std::move(fed->batch));
     place(*fed);
     progress_ = fed->progress;
+    if constexpr (requires { batch_->is_flattened(); })
+      progress_.is_flattened = batch_->is_flattened();
     control().report(number_, ++position_);
     return true;
   }

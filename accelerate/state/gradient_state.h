@@ -36,6 +36,8 @@ struct LoaderProgress {
   /// Set when some ranks have no batch in this step or batch sizes may differ: the number of ranks,
   /// counted from rank 0, that have a batch. 0: all ranks have batches of one size.
   int step_ranks = 0;
+  /// Whether the present batch has no rows that could be cut off: DataCollatorWithFlattening.
+  bool is_flattened = false;
 };
 
 /// A stack of the loaders that are being iterated, innermost last, and the synchronisation switch.

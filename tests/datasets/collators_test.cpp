@@ -1,6 +1,7 @@
 // What collators refuse, and how their batches travel. tests/reference/collators_live.py compares
 // what they make with Transformers.
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -233,6 +234,31 @@ TEST(Flattening, CannotBeDispatchedOrSplit) {
   Inputs batch = collator({Row{{"input_ids", Numbers{1, 2}}}});
   expect_has(message_of<UsageError>([&] { (void)detail::slice_batch(batch, 0, 1); }),
              "dispatch_batches = false");
+}
+
+// Three rows for two ranks: one is repeated, and the one row of a batch has no place for a cut.
+TEST(Flattening, RowsThatWereRepeatedAreRefusedWhereTheyWouldBeCounted) {
+  run_ranks_shared(2, [&](const Group& group) {
+    for (const bool even : {true, false}) {
+      Accelerator accelerator({.dataloader_config = {.even_batches = even}, .communicator = group});
+      auto loader =
+          accelerator.prepare(make_data_loader(dataset(3).select_columns({"input_ids"}),
+                                               {.batch_size = 1}, DataCollatorWithFlattening{}));
+      std::int64_t rows = 0;
+      const auto count = [&] {
+        for (auto& batch : loader) {
+          rows += accelerator.gather_for_metrics(at::ones({1})).numel();
+          (void)batch;
+        }
+      };
+      if (even) {
+        expect_has(message_of<UsageError>(count), "even_batches = false");
+      } else {
+        count();
+        EXPECT_EQ(rows, group->rank() == 0 ? 3 : 2);
+      }
+    }
+  });
 }
 
 TEST(InputsTest, NamesWhatIsNotThere) {
