@@ -155,6 +155,10 @@ void Part::promise(std::optional<std::uint64_t> size_bytes) {
         std::string(*size_bytes > *promised_ ? "more than the " : "not all of the ") +
         size_text(*promised_) + " that it promised: it announces " + size_text(*size_bytes));
   }
+  if (*size_bytes < size_) {
+    throw WrongContent("the server announces " + size_text(*size_bytes) + " in all and has sent " +
+                       size_text(size_) + " already");
+  }
   promised_ = size_bytes;
   if (size_ == 0) digest_ = digest_of(source_.etag, promised_);
   check_room();
