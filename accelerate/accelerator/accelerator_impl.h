@@ -110,6 +110,9 @@ struct Accelerator::Impl {
   /// Arranges that steps of `optimizer` clip its gradients as the launcher's file asks, unless the
   /// loop clips itself.
   void clip_steps_of(const AcceleratedOptimizer& optimizer);
+  /// Optimizers may outlive this object, and what they are forgotten by: their steps then clip
+  /// nothing.
+  void stop_clipping();
   void clip_at_step(torch::optim::Optimizer& optimizer);
   /// Returns the parameters of live models whose values `optimizer` steps, whole or as this rank's
   /// parts, and those of its parameters that belong to no model.

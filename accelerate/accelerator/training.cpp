@@ -278,6 +278,10 @@ at::Tensor Accelerator::Impl::clip_grad_norm(const std::vector<at::Tensor>& para
 // Optimizers may live longer.
 Accelerator::Impl::~Impl() {
   gradient_state->at_first_step = nullptr;
+  stop_clipping();
+}
+
+void Accelerator::Impl::stop_clipping() {
   for (const auto& optimizer : live_optimizers()) detail::clip_before_steps(optimizer, nullptr);
 }
 
@@ -386,6 +390,7 @@ Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(
 
 void Accelerator::free_memory() {
   impl_->models.clear();
+  impl_->stop_clipping();
   impl_->optimizers->clear();
   impl_->schedulers.clear();
   impl_->loaders.clear();
