@@ -1,5 +1,7 @@
 #include "accelerate/trainer/preflight_evaluation.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -123,14 +125,19 @@ void check_labels(const TrainerCore& core, const std::string& set, const Trainer
 
 EvaluationTrial try_set(TrainerCore& core, const std::string& where, const TrainerDataset& dataset,
                         bool calls_function) {
+  const std::string why = "the first batch of " + where +
+                          " was judged before the training, to see whether evaluations will work, "
+                          "and it failed";
   try {
     return try_evaluation(core, dataset, calls_function);
   } catch (const CommError&) {
     throw;
   } catch (const Error&) {
-    throw_with_context<ConfigError>("the first batch of " + where +
-                                    " was judged before the training, to see whether evaluations "
-                                    "will work, and it failed");
+    throw_with_context<ConfigError>(why);
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {  // Such as a class that the model does not have.
+    throw ConfigError(why + ": " + error.what_without_backtrace());
   }
 }
 

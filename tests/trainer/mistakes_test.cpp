@@ -232,6 +232,14 @@ std::vector<Mistake> mistakes() {
              {Row{{"input_ids", std::vector<std::int64_t>{1, 2}}, {"label", "sport"}}});
        },
        "eval_dataset has strings in the column 'label'"},
+      {"a class of an evaluation set that the model lacks",
+       [](Options& o) {
+         o.args.eval_strategy = "epoch";
+         o.compute_metrics = Accuracy();
+         o.eval_dataset = Dataset::from_rows(
+             {Row{{"input_ids", std::vector<std::int64_t>{1, 2}}, {"label", std::int64_t{7}}}});
+       },
+       "eval_dataset"},
       {"nothing that pads", [](Options& o) { o.data_collator = {}; },
        "nothing pads them: give the Trainer processing_class"},
       {"optimizer argument",

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "accelerate/formats/manifest.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"
@@ -203,6 +204,40 @@ TEST(Resume, RefusesWhatHasNoMeaningAndBeginsTheEpochAnewWhereAsked) {
   EXPECT_EQ(train(numbered_training(args, seen, false), true).output.global_step, 2 + 3);
 }
 
+// A checkpoint of before training_loop.json was written, which counts steps alone.
+void forget_the_loop(const std::filesystem::path& checkpoint) {
+  Manifest manifest = read_manifest(real_file_system(), checkpoint);
+  std::erase_if(manifest.files, [](const auto& file) { return file.name == "training_loop.json"; });
+  std::filesystem::remove(checkpoint / "training_loop.json");
+  write_manifest(real_file_system(), checkpoint, manifest);
+}
+
+TEST(Resume, OfStepsAloneWithOtherBatchesGoesOnFromTheEndOfAnEpochOnly) {
+  const TemporaryFolder folder;
+  auto args = testing::quiet_arguments(folder.path());
+  args.num_train_epochs = 2;
+  args.save_strategy = "steps";
+  args.save_steps = 2;
+  Seen seen;
+  Trainer(numbered_training(args, seen, false)).train();  // 6 steps of 4 rows are an epoch.
+  for (const char* step : {"4", "6"})
+    forget_the_loop(folder.path() / (std::string("checkpoint-") + step));
+  args.save_strategy = "no";
+  args.per_device_train_batch_size = 8;
+  const auto resume = [&](const char* step) {
+    return train(numbered_training(args, seen, false),
+                 folder.path() / (std::string("checkpoint-") + step));
+  };
+  const auto message = message_of<CheckpointError>([&] { resume("4"); });
+  EXPECT_TRUE(says(message, "saved at step 4 inside an epoch")) << message;
+  EXPECT_EQ(resume("6").output.global_step, 6 + 3);
+  args.ignore_data_skip = true;
+  EXPECT_EQ(resume("4").output.global_step, 4 + 3 + 3);
+  args.ignore_data_skip = false;
+  args.per_device_train_batch_size = 4;
+  EXPECT_EQ(resume("4").output.global_step, 12);
+}
+
 TEST(Resume, SaysWhenAndWhyNothingIsLeftToTrain) {
   const TemporaryFolder folder;
   auto args = testing::quiet_arguments(folder.path());
@@ -296,6 +331,15 @@ TEST(Overwrite, LosesNoFileThatIsNotOfACheckpoint) {
       message_of<ConfigError>([&] { Trainer(testing::small_training(args)).train(); });
   EXPECT_TRUE(says(message, "notes.txt")) << message;
   EXPECT_TRUE(exists(folder.path() / "checkpoint-6" / "notes.txt"));
+}
+
+TEST(Overwrite, PassesOverANoteThatIsNotWhole) {
+  const TemporaryFolder folder;
+  auto args = testing::quiet_arguments(folder.path());
+  args.max_steps = 1;
+  std::ofstream(folder.path() / ".overwriting.json") << R"({"run": "a", "ol)";
+  EXPECT_EQ(train(testing::small_training(args), {}).output.global_step, 1);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / ".overwriting.json"));
 }
 
 // A process that is killed between its first checkpoint and the end of the removal.

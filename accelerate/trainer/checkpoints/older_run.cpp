@@ -51,10 +51,18 @@ void remove_all(const Path& output_dir, const std::vector<StepCheckpoint>& older
 }
 
 // A note that was not written by us, or not in whole, says nothing.
+Node read_note(const Path& output_dir) {
+  try {
+    return read_json(read_file(real_file_system(), note_in(output_dir), std::size_t{1} << 24),
+                     ".overwriting.json");
+  } catch (const ConfigError& error) {
+    older_run_logger().warning("a note is passed over: " + describe(error));
+    return {};
+  }
+}
+
 void settle_note(const Path& output_dir) {
-  const Node note =
-      read_json(read_file(real_file_system(), note_in(output_dir), std::size_t{1} << 24),
-                ".overwriting.json");
+  const Node note = read_note(output_dir);
   const Node* run = note.find("run");
   const Node* steps = note.find("older");
   std::vector<StepCheckpoint> older;

@@ -94,7 +94,7 @@ void report_change(const OpenedCheckpoint& saved, const TrainingData& data, cons
       " in epochs of " + std::to_string(data.plan.updates_per_epoch);
   if (at.inside)
     text += ". It goes on inside epoch " + std::to_string(at.epoch) + ", of which " +
-            std::to_string(at.steps.updates) + " steps are left";
+            std::to_string(at.steps.updates - at.updates) + " steps are left";
   text += ". It ends at step " + std::to_string(data.plan.max_steps) + " instead of " +
           std::to_string(saved.state.max_steps);
   get_logger("accelerate.trainer").warning(text);
@@ -135,6 +135,31 @@ Resumed place_by_steps(const TrainerState& saved, const TrainingPlan& plan) {
           .updates = (batches + plan.accumulation - 1) / plan.accumulation};
 }
 
+// Whether the folder's steps were as large as the plan's, as far as the epoch tells.
+bool has_steps_of(const TrainerState& saved, const TrainingPlan& plan) {
+  const double steps = saved.epoch * static_cast<double>(plan.updates_per_epoch);
+  return plan.is_stream() || std::abs(steps - static_cast<double>(saved.global_step)) < 1;
+}
+
+// Of a folder without a record, whose steps had another size: only an epoch's end is a place.
+Resumed place_by_epoch(const TrainerState& saved, TrainingPlan& plan,
+                       const TrainingArguments& args) {
+  constexpr double kRounding = 1e-6;
+  const double whole = std::round(saved.epoch);
+  const bool is_end = std::abs(saved.epoch - whole) < kRounding;
+  if (!is_end && !args.ignore_data_skip) {
+    throw CheckpointError(
+        "the checkpoint was saved at step " + std::to_string(saved.global_step) +
+        " inside an epoch, and does not say how many samples its steps had; the steps of this "
+        "training have another size. Go on with the batch size, the accumulation and the number of "
+        "processes that it had, from the end of an epoch, or begin the epoch anew by "
+        "ignore_data_skip");
+  }
+  Resumed at{.epoch = static_cast<std::int64_t>(is_end ? whole : std::floor(saved.epoch))};
+  count_steps(saved.global_step, at, plan, args);
+  return at;
+}
+
 // For a folder of Python's Trainer, which does not say where its loaders were.
 void skip_batches(PreparedLoader<Inputs>& loader, const Resumed& resumed,
                   const TrainingPlan& plan) {
@@ -149,7 +174,8 @@ void skip_batches(PreparedLoader<Inputs>& loader, const Resumed& resumed,
 Resumed resume_place(const OpenedCheckpoint& saved, TrainingData& data,
                      const TrainingArguments& args) {
   if (saved.record) return place_by_record(saved, data, args);
-  Resumed at = place_by_steps(saved.state, data.plan);
+  Resumed at = has_steps_of(saved.state, data.plan) ? place_by_steps(saved.state, data.plan)
+                                                    : place_by_epoch(saved.state, data.plan, args);
   at.steps = data.plan.epoch();
   if (args.ignore_data_skip) at.updates = 0;
   at.inside = at.updates > 0;
