@@ -139,7 +139,7 @@ void AlignedText::replace(const std::vector<Span>& matches, std::string_view con
   };
   for (const Span& match : matches) {
     keep_until(match.begin);
-    const Span origin = match.end > 0 ? before[match.end - 1] : Span{};
+    const Span origin = match.end > 0 ? before[match.end - 1] : Span{first_byte_, first_byte_};
     for (const char byte : content) {
       text[at] = byte;
       origins[at++] = origin;
