@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <set>
@@ -38,11 +39,13 @@ class AddressesOfPeers final : public c10d::PrefixStore {
       : PrefixStore("gloo", store), meeting_(options.times.meeting), look_(options.look) {}
 
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds&) override {
-    constexpr std::chrono::milliseconds kPoll{1};
+    constexpr std::chrono::milliseconds kLongest{50};  // Rank 0 answers all ranks by one thread.
+    std::chrono::milliseconds pause{1};
     while (!check(keys)) {
       if (meeting_.is_over()) throw CommError("a peer did not say where it listens");
       if (look_) look_();
-      std::this_thread::sleep_for(kPoll);
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kLongest);
     }
   }
 

@@ -49,6 +49,7 @@ def prepare(setting, say):
                                capture_output=True, text=True, env=os.environ, check=False)
         if asked.returncode != 0:
             raise BenchmarkError(asked.stderr.strip() or f"{script.name} ended with {asked.returncode}")
+    DATA.mkdir(parents=True, exist_ok=True)
     (DATA / "letter.txt").write_bytes(b"a" * 1_000_000 + b"\0")
 
 

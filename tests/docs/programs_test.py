@@ -22,7 +22,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BLOCK = re.compile(r"(?:<!-- given:(?P<given>.*?)-->\s*)?^```cpp\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
-FUNCTION = re.compile(r"^(?!for |if |while |switch )\w[^=;\n]*\([^;\n"[]*\)(?: try)? \{", re.MULTILINE)
+FUNCTION = re.compile(r'^(?!for |if |while |switch )\w[^=;\n\[]*\([^;\n"\[]*\)(?: try)? \{', re.MULTILINE)
 FRAGMENT_INCLUDES = ("#include <torch/torch.h>", "#include <accelerate/transformers.h>", "#include <iostream>")
 
 # What pages presume, by the names that they use. Nothing of this runs.
@@ -60,7 +60,9 @@ class Block:
         page, line = self.place.rsplit(":", 1)
         body = f'#line {int(line) + 1} "{page}"\n{code}\n'
         given = "\n".join(self.given)
-        if not self.definitions():
+        if self.definitions():
+            body = f"{given}\n{body}"
+        else:
             body = f'[[maybe_unused]] void block() {{\n#line 1 "given {self.place}"\n{given}\n{{\n{body}}}\n}}\n'
         return f"namespace block_{number} {{\nusing namespace accelerate;\n{body}}}\n"
 

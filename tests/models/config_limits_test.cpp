@@ -160,13 +160,13 @@ TEST(ConfigLimits, KeysOfRotaryEmbeddings) {
 }
 
 TEST(ConfigLimits, NamesTheLineOfANumberThatIsNone) {
-  for (const char* number : {"NaN", "Infinity", "-Infinity", "1e999", "-"}) {
-    const std::string text =
-        std::string(R"({"model_type": "bert", "hidden_dropout_prob": )") + number + "}";
-    const auto said =
-        message_of<ConfigError>([&] { (void)PretrainedConfig::from_json(text, "config.json"); });
-    expect_has(said, "config.json, line 1: this is not JSON near ");
-  }
+  const auto said_of_number = [](const std::string& number) {
+    const auto text = R"({"model_type": "bert", "hidden_dropout_prob": )" + number + "}";
+    return message_of<ConfigError>([&] { (void)PretrainedConfig::from_json(text, "config.json"); });
+  };
+  for (const char* number : {"NaN", "Infinity", "-Infinity", "-"})
+    expect_has(said_of_number(number), "config.json, line 1: this is not JSON near ");
+  expect_has(said_of_number("1e999"), "config.json, line 1: the number '1e999' is too large");
 }
 
 TEST(ConfigLimits, NothingIsAllocatedForAModelThatTheMachineCannotHold) {
