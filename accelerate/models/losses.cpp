@@ -59,6 +59,12 @@ at::Tensor sequence_classification_loss(const at::Tensor& logits, const at::Tens
   if (kind == "regression") {
     const at::Tensor wanted = classes == 1 ? targets.reshape({-1}) : targets;
     const at::Tensor found = classes == 1 ? logits.reshape({-1}) : logits;
+    if (found.sizes() != wanted.sizes()) {  // Broadcasting them would be another loss.
+      throw UsageError("labels of shape " + c10::str(labels.sizes()) +
+                       " were given for logits of shape " + c10::str(logits.sizes()) +
+                       "; a number for each logit is needed. Of a flattened batch, which is one "
+                       "row, there is one row of logits");
+    }
     return at::mse_loss(found, wanted.to(found.scalar_type()));
   }
   if (kind == "multi_label_classification") {

@@ -90,6 +90,12 @@ TEST(TextModel, KnowsItsLossesByTheirLabels) {
   const auto said = message_of<UsageError>(
       [&] { (void)model->forward(Inputs{{"input_ids", kIds}, {"labels", at::ones({2})}}); });
   expect_has(said, "shape of the logits");
+  config.set_num_labels(1);
+  const auto number = AutoModelForSequenceClassification::from_config(config);
+  expect_has(message_of<UsageError>([&] {
+               (void)number->forward(Inputs{{"input_ids", kIds}, {"labels", at::ones({3})}});
+             }),
+             "labels of shape [3] were given for logits of shape [2, 1]");
 }
 
 TEST(TextModel, FreezesByName) {
