@@ -204,6 +204,30 @@ TEST(Resume, RefusesWhatHasNoMeaningAndBeginsTheEpochAnewWhereAsked) {
   EXPECT_EQ(train(numbered_training(args, seen, false), true).output.global_step, 2 + 3);
 }
 
+TEST(Resume, DoesBehindItsFirstStepWhatACallbackAskedForAtTheBeginning) {
+  struct Asks final : TrainerCallback {
+    void on_train_begin(TrainerEvent& event) override { event.control.should_evaluate = true; }
+    void on_evaluate(TrainerEvent& event, const LogValues&) override {
+      steps.push_back(event.state.global_step);
+    }
+    std::vector<std::int64_t> steps;
+  };
+  const TemporaryFolder folder;
+  auto args = testing::quiet_arguments(folder.path());
+  args.save_strategy = "steps";
+  args.save_steps = 2;
+  std::vector<std::int64_t> steps;
+  for (const bool resumes : {false, true}) {
+    const auto asks = std::make_shared<Asks>();
+    auto options = testing::small_training(args);
+    options.callbacks = {asks};
+    if (!resumes) options.callbacks.push_back(std::make_shared<StopsBehind>(2));
+    train(std::move(options), resumes ? ResumeOption(true) : ResumeOption());
+    steps.insert(steps.end(), asks->steps.begin(), asks->steps.end());
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 3}));
+}
+
 // A checkpoint of before training_loop.json was written, which counts steps alone.
 void forget_the_loop(const std::filesystem::path& checkpoint) {
   Manifest manifest = read_manifest(real_file_system(), checkpoint);

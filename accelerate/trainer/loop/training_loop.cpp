@@ -93,11 +93,16 @@ void TrainingLoop::take_up(const LoopRecord& record) {
 // Does what the step of the checkpoint asked for, and what follows the last step of an epoch.
 void TrainingLoop::make_up(const LoopRecord& record) {
   auto& control = core_.control;
+  const TrainerControl asked = control;  // By callbacks in on_train_begin, for the first step.
+  control.should_log = false;
   control.should_evaluate = record.evaluate_due;
   control.should_save = record.save_due;
   control.should_training_stop |= record.stop_due || core_.state.global_step >= plan_.max_steps;
   log_save_evaluate();
   if (!record.epoch_ended && (record.epoch_over || is_stopping())) end_epoch();
+  control.should_log |= asked.should_log;
+  control.should_evaluate |= asked.should_evaluate;
+  control.should_save |= asked.should_save;
 }
 
 // A signal that came during the last step counts too.
