@@ -5,17 +5,15 @@ Writes accelerate/tokenizers/unicode/named_sets.cpp, with the set of every name 
 beside this script: patterns of one class, named or drawn at random, each with a checksum of what it matches.
 Usage: regex_sets.py [--check]. With --check nothing is written; exit status 1 if a file differs.
 """
-import argparse
 import pathlib
 import random
 import re
-import sys
 
 import numpy
 import tokenizers
 from tokenizers import Regex, decoders, pre_tokenizers
 
-from unicode_tables import EVERYTHING, HERE, LIMIT, TABLES, array, ask_graphemes, checksum
+from unicode_tables import EVERYTHING, HERE, LIMIT, TABLES, array, ask_graphemes, checksum, write_or_check
 
 SETS = TABLES.with_name("named_sets.cpp")
 GOLDEN = HERE / "regex_sets.txt"
@@ -161,21 +159,10 @@ def golden_text(sets):
     return "\n".join([*lines, ""])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare the files with the answers of today")
-    check = parser.parse_args().check
+def files():
     sets = ask_sets()
-    differs = False
-    for path, text in ((SETS, tables_text(sets)), (GOLDEN, golden_text(sets))):
-        if not check:
-            path.write_text(text, encoding="utf-8")
-            print(f"{path}: {len(text)} bytes")
-        elif path.read_text(encoding="utf-8") != text:
-            differs = True
-            print(f"{path} differs")
-    sys.exit(1 if differs else 0)
+    return [(SETS, tables_text(sets)), (GOLDEN, golden_text(sets))]
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(__doc__, files)

@@ -360,13 +360,13 @@ def golden_text(asked):
     return "\n".join([header, *checksum_rows(asked), *normal_form_rows(asked), ""])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def write_or_check(description, make_files):
+    """The command line of a script that writes files: `make_files()` returns the path and the text of each."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare the files with the answers of today")
     check = parser.parse_args().check
-    asked = ask_everything()
     differs = False
-    for path, text in ((TABLES, tables_text(asked)), (GOLDEN, golden_text(asked))):
+    for path, text in make_files():
         if not check:
             path.write_text(text, encoding="utf-8")
             print(f"{path}: {len(text)} bytes")
@@ -376,5 +376,10 @@ def main():
     sys.exit(1 if differs else 0)
 
 
+def files():
+    asked = ask_everything()
+    return [(TABLES, tables_text(asked)), (GOLDEN, golden_text(asked))]
+
+
 if __name__ == "__main__":
-    main()
+    write_or_check(__doc__, files)
