@@ -15,6 +15,9 @@ std::string sentence_of(const std::exception& error) {
 
 }  // namespace
 
+Error::Error(const std::string& message)
+    : std::runtime_error(detail::untrusted_text(message, std::string_view::npos)) {}
+
 std::string detail::current_causes() {
   constexpr std::string_view kBecause = "\n  because: ";
   try {

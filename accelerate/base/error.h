@@ -14,7 +14,9 @@ namespace accelerate {
 /// instead.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  /// what() is safe to print, whatever `message` quotes of files and servers: a question mark takes
+  /// the place of what steers a terminal, except line ends and tabs, and of bytes that are not UTF-8.
+  explicit Error(const std::string& message);
   /// The type's name as a user reads it, e.g. "ConfigError".
   [[nodiscard]] virtual std::string_view kind() const noexcept { return "Error"; }
 };

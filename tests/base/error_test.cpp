@@ -58,7 +58,7 @@ TEST(Error, StackTracesOfLibTorchAreLeftOut) {
   EXPECT_EQ(describe(error), "sizes differ");
 }
 
-TEST(Error, ADescriptionDoesNotSteerATerminal) {
+TEST(Error, AMessageDoesNotSteerATerminal) {
   try {
     try {
       throw DataError("the key 'a\x1b[2J\u202e' is unknown");
@@ -66,7 +66,21 @@ TEST(Error, ADescriptionDoesNotSteerATerminal) {
       throw_with_context<ConfigError>("cannot read \u2066");
     }
   } catch (const Error& error) {
-    EXPECT_EQ(describe(error), "cannot read ?\n  because: the key 'a?[2J?' is unknown");
+    const std::string shown = "cannot read ?\n  because: the key 'a?[2J?' is unknown";
+    EXPECT_EQ(describe(error), shown);
+    EXPECT_EQ(error.what(), shown);
+  }
+}
+
+TEST(Error, AForeignCauseDoesNotSteerATerminal) {
+  try {
+    try {
+      throw std::runtime_error("the file holds \x1b[2J\xff");
+    } catch (...) {
+      throw_with_context<ConfigError>("cannot read a.yaml");
+    }
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "cannot read a.yaml\n  because: the file holds ?[2J?");
   }
 }
 
