@@ -29,15 +29,15 @@ struct detail::GuardedRange {
 
 namespace {
 
-using Range = detail::GuardedRange;
+using GuardedPages = detail::GuardedRange;
 
 std::mutex range_mutex;  // Guards all members but the atomics.
-std::atomic<Range*> ranges = nullptr;
+std::atomic<GuardedPages*> guarded_pages = nullptr;
 std::uintptr_t page_bytes = 0;
 struct sigaction handler_before;
 
 bool replace_page(std::uintptr_t address) {
-  for (Range* range = ranges; range != nullptr; range = range->next) {
+  for (GuardedPages* range = guarded_pages; range != nullptr; range = range->next) {
     if (address < range->begin || address >= range->end) continue;
     range->lost = true;
     void* page = reinterpret_cast<void*>(address / page_bytes * page_bytes);
@@ -68,7 +68,7 @@ void on_bus_error(int signal, siginfo_t* info, void* context) {
 }
 
 // Whether the file ends before its mapping.
-bool is_shorter(const Range& range) {
+bool is_shorter(const GuardedPages& range) {
   struct stat status{};
   return ::fstat(range.file.get(), &status) == 0 &&
          static_cast<std::uintptr_t>(status.st_size) < range.end - range.begin;
@@ -84,12 +84,12 @@ void install_handler() {
 }
 
 // Returns a free range, else a new one. The caller holds the mutex.
-Range* free_range() {
-  for (Range* range = ranges; range != nullptr; range = range->next)
+GuardedPages* free_range() {
+  for (GuardedPages* range = guarded_pages; range != nullptr; range = range->next)
     if (!range->taken) return range;
-  auto* made = new Range;
-  made->next = ranges;
-  ranges = made;
+  auto* made = new GuardedPages;
+  made->next = guarded_pages;
+  guarded_pages = made;
   return made;
 }
 
@@ -119,9 +119,9 @@ PageGuard::~PageGuard() {
 }
 
 void check_for_lost_pages() {
-  if (ranges == nullptr) return;
+  if (guarded_pages == nullptr) return;
   const std::lock_guard lock(range_mutex);
-  for (Range* range = ranges; range != nullptr; range = range->next) {
+  for (GuardedPages* range = guarded_pages; range != nullptr; range = range->next) {
     if (!range->taken || (!range->lost && !is_shorter(*range))) continue;
     throw FileError("read", range->path,
                     "it was cut short, or its disk failed, while it was mapped. Everything read "
