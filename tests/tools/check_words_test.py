@@ -12,7 +12,8 @@ PAGES = [
     (f"{'One. ' * 9}\n{'Two. ' * 10}\n{LONG}\n", "20 sentences   5.0% over 25 words, longest 26 (line 3)", True),
     (f"One.\n```sh\n{LONG}\n```\n| {LONG} {WIDE} |\n<!-- {LONG}\n{WIDE} -->\n## {LONG}\n", "1 sentences   0.0%", True),
     (f"[One](https://x.y/{'z' * 90}). By e.g. `two`, or 1.5 of [three](t.md).\n", "2 sentences   0.0% over 25 words, longest 7 (", False),
-    ("- **Bold.** An item\n  of two lines\n- no full stop\n1. Third.\n", "4 sentences   0.0% over 25 words, longest 5 (line 1)", True),
+    ("- **Bold.** An item\n  of two lines\n- no full stop\n1. Third.\n", "4 sentences   0.0% over 25 words, longest 5", True),
+    ("**Bold.** An end.\n> A quote\n> in two lines.\n", "3 sentences   0.0% over 25 words, longest 5", True),
     (f"One.\n\n{WIDE}\n", "  3: 128 columns", False),
 ]
 
