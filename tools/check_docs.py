@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Checks the documentation: every relative link in a .md file leads to a file, and the difference that
-README.md shows between the two programs of examples/cv is their difference; each C++ name in the tables of
+examples/README.md shows between the two programs of examples/cv is their difference; each C++ name in the tables of
 docs/migrating_from_python.md comes with accelerate/accelerate.h.
 
-Exits 1 and names each fault. With --write puts the difference into README.md.
+Exits 1 and names each fault. With --write puts the difference into examples/README.md.
 """
 import difflib
 import pathlib
@@ -16,7 +16,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 # A C++ name in the right column of the tables of names. Commands are words with blanks, and do not match.
 NAME = re.compile(r"`([A-Za-z_]\w*)`")
 INCLUDE = re.compile(r'^#include "(accelerate/[^"]+)"', re.MULTILINE)
-# The difference stands between these two lines of README.md.
+# The difference stands between these two lines of examples/README.md.
 BEGIN, END = "<!-- examples/cv: begin -->", "<!-- examples/cv: end -->"
 
 
@@ -74,14 +74,14 @@ def with_difference(readme):
 
 
 def main():
-    readme = ROOT / "README.md"
+    readme = ROOT / "examples" / "README.md"
     text = readme.read_text(encoding="utf-8")
     if "--write" in sys.argv:
         readme.write_text(with_difference(text), encoding="utf-8")
         return 0
     faults = [*dead_links(), *unknown_names()]
     if with_difference(text) != text:
-        faults.append("README.md: the difference of examples/cv is out of date; run tools/check_docs.py --write")
+        faults.append("examples/README.md: the difference of examples/cv is out of date; run tools/check_docs.py --write")
     for fault in faults:
         print(fault)
     print(f"{len(pages())} pages checked, {len(faults)} faults")

@@ -22,7 +22,7 @@ void visit_arguments(ScriptArguments& script, Visit&& argument) {
   argument("data", script.data, "Folder with a file of sayings for each topic.");
 }
 
-/// The arguments of the README's example; flags change them.
+/// The arguments of the example in docs/trainer.md; flags change them.
 struct Arguments : TrainingArguments {
   Arguments()
       : TrainingArguments{.output_dir = "your-model",
