@@ -24,7 +24,7 @@
 namespace accelerate {
 
 struct TrainingArguments {
-  // First the fields of the README's example: designated initializers need their order.
+  // First the fields of the example in docs/trainer.md: designated initializers need this order.
   std::string output_dir = "trainer_output";     ///< Folder of checkpoints, results and the model.
   double learning_rate = 5e-5;                   ///< Greatest rate of the schedule.
   std::int64_t per_device_train_batch_size = 8;  ///< Samples in a batch of each rank.
