@@ -170,8 +170,9 @@ Dataset Dataset::map_rows(const std::function<Row(const Row&)>& function,
         for (const auto& [name, value] : result) columns.emplace_back(name, std::vector<Value>());
       }
       if (result.size() != columns.size())
-        throw DataError("a row gave " + std::to_string(result.size()) +
-                        " values, and the one before " + std::to_string(columns.size()));
+        throw DataError("row " + std::to_string(i) + " of the batch gave " +
+                        std::to_string(result.size()) + " columns, and its first row " +
+                        std::to_string(columns.size()) + "; give the same columns for each row");
       for (std::size_t column = 0; column < columns.size(); ++column) {
         auto& [name, values] = columns[column];
         const Value* value = result.find(name, column);

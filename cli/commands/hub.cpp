@@ -191,7 +191,7 @@ int run_download(DownloadCommandOptions options, std::ostream& out) {
 int run_upload(UploadCommandOptions options, std::ostream& out) {
   const HubOptions hub = hub_options(options.common);
   if (real_file_system().status(options.local_path).kind == FileKind::none)
-    throw FileError("upload", options.local_path, "there is nothing");
+    throw FileError("upload", options.local_path, "no such file or folder");
   const std::string id = owned_repo_id(options.common.repo_id, hub);
   create_repo(
       id, hub,

@@ -113,6 +113,11 @@ TEST(Map, SaysInWhichRowsAFunctionFailed) {
   };
   expect_has(message_of<DataError>([&] { (void)numbers(3000).map(adds, {.batch_size = 1500}); }),
              "'k', which is none of: n, m. Name all columns by {.features}");
+  const auto widens = [](const Row& row) {
+    return row["n"].integer() < 3 ? Row{{"m", 1}} : Row{{"m", 1}, {"k", 1}};
+  };
+  expect_has(message_of<DataError>([&] { (void)numbers(5).map(widens); }),
+             "row 3 of the batch gave 2 columns, and its first row 1");
   EXPECT_THROW((void)numbers(3).map(squared, {.batch_size = 0}), UsageError);
   EXPECT_THROW((void)numbers(3).map(squared, {.num_proc = 0}), UsageError);
 }

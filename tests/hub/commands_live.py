@@ -137,7 +137,7 @@ class Commands(unittest.TestCase):
         self.assertRegex(first, r"/tester/new/commit/[0-9a-f]{40}\n$")
         self.assertEqual(self.hub("upload", "new", files, "--token", TOKEN).stdout, f"nothing has changed since {first}")
         self.assertRegex(self.hub("upload", "new", files / "model.safetensors", "sub/x.bin", "--token", TOKEN, "--create-pr").stdout, "discussions/1")
-        self.assertRegex(self.hub("upload", "new", self.home / "none", "--token", TOKEN, code=1).stderr, "there is nothing")
+        self.assertRegex(self.hub("upload", "new", self.home / "none", "--token", TOKEN, code=1).stderr, "no such file or folder")
         self.assertRegex(self.hub("upload", "new", files, code=2).stderr, "accelerate hub login")
 
     def fault(self, match, **action):

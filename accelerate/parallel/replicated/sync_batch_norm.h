@@ -1,5 +1,4 @@
-// Batch normalisation over the batches of all ranks. Include it where models are defined; it needs
-// torch/nn.h, so accelerate.h does not include it. Source: torch.nn.SyncBatchNorm.
+// Batch normalisation over the batches of all ranks. Source: torch.nn.SyncBatchNorm.
 #pragma once
 
 #include <torch/nn/modules/batchnorm.h>
