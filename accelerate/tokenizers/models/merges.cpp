@@ -5,7 +5,10 @@
 #include <bit>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
+
+#include "accelerate/tokenizers/models/waiting_places.h"
 
 namespace accelerate::detail {
 namespace {
@@ -29,25 +32,6 @@ struct Link {
   std::uint32_t before, behind;
 };
 
-// The places of a word at which one merge may apply. The first `done` are past.
-struct Waiting {
-  std::vector<std::uint32_t> places;
-  std::size_t done = 0;
-  bool is_sorted = true;
-
-  void add(std::uint32_t place) {
-    is_sorted = is_sorted && (places.empty() || places.back() <= place);
-    places.push_back(place);
-  }
-  // Returns the leftmost place, and takes it out; kNoId if none is left.
-  std::uint32_t take() {
-    if (done == places.size()) return kNoId;
-    if (!is_sorted) std::sort(places.begin() + static_cast<std::ptrdiff_t>(done), places.end());
-    is_sorted = true;
-    return places[done++];
-  }
-};
-
 // A long word while its symbols are merged. Most merges of a word wait in long lists of one rank, so
 // lists by rank are quicker than one queue of all.
 class LongWord {
@@ -63,9 +47,9 @@ class LongWord {
     while (!by_rank_.empty()) {
       const auto lowest = by_rank_.begin();
       const std::uint32_t rank = lowest->first;
-      std::uint32_t at = 0;
-      while (by_rank_.begin() == lowest && (at = lowest->second.take()) != kNoId) merge(rank, at);
-      if (at == kNoId) by_rank_.erase(lowest);
+      std::optional<std::uint32_t> at = 0;
+      while (by_rank_.begin() == lowest && (at = lowest->second.take())) merge(rank, *at);
+      if (!at) by_rank_.erase(lowest);
     }
     std::size_t kept = 0;
     for (std::size_t i = 0; i < symbols_.size(); ++i) {
@@ -100,7 +84,7 @@ class LongWord {
   std::vector<Symbol>& symbols_;
   std::vector<Link> links_;
   std::vector<bool> is_gone_;
-  std::map<std::uint32_t, Waiting> by_rank_;
+  std::map<std::uint32_t, WaitingPlaces<std::uint32_t>> by_rank_;
 };
 
 }  // namespace
