@@ -7,7 +7,7 @@ if(NOT EXISTS "${live_python}") # The tests then say that they were skipped.
 endif()
 
 if(Python3_Interpreter_FOUND)
-  foreach(tool check_layers check_names check_words fetch_models gpu_check)
+  foreach(tool add_to_corpus check_layers check_names check_words fetch_models gpu_check)
     add_test(NAME tools.${tool} COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/tools/${tool}_test.py")
   endforeach()
   # Every public name of Python Accelerate, and what the migrating page says of it.

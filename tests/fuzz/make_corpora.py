@@ -2,7 +2,8 @@
 """Fills a folder with the first inputs of each fuzzer, taken from the goldens of tests/reference.
 
 Usage: make_corpora.py FOLDER
-Then `fuzz_<name> -set_cover_merge=1 tests/fuzz/corpus/<name> FOLDER/<name>` adds to the committed corpus what reaches new code.
+Then `fuzz_<name> -set_cover_merge=1 build/fuzz/tests/fuzz/corpus/<name> FOLDER/<name>` adds to the unpacked corpus what reaches new code, and
+`add_to_corpus.py <name> build/fuzz/tests/fuzz/corpus/<name>` adds that to the committed one.
 """
 import json
 import pathlib
