@@ -78,11 +78,11 @@ std::string read_file_start(const std::string& repo_id, const std::string& filen
   if (options.local_files_only)
     throw FileError("open", filename, "it is not in the cache, and local_files_only is set");
   detail::HubClient client(options);
-  for (int tries = 1;; ++tries) {
+  for (detail::Retries retries;;) {
     try {
       return fetched_start(client, subject, bytes);
     } catch (const NetworkError& error) {
-      if (!client.wait_for_retry(tries, error)) throw;
+      if (!client.wait_for_retry(retries, error)) throw;
     }
   }
 }

@@ -28,7 +28,7 @@ struct HubOptions {
   /// How often a request is repeated when the network or the hub fails.
   int max_retries = 5;
   /// The wait before the first retry. It doubles each time, up to eight times this value. If an
-  /// answer has Retry-After, that is used instead.
+  /// answer has Retry-After, that is used instead, for at most ten minutes in all a request.
   std::chrono::milliseconds retry_wait{1000};
 };
 

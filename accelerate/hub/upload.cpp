@@ -263,12 +263,12 @@ CommitInfo Commit::make() {
   // to the branch.
   if (options_.create_pr) store.revision.clear();
   detail::upload_large_files(client_, store, files_);
-  for (int tries = 1;; ++tries) {
+  for (detail::Retries retries;;) {
     try {
       return send();
     } catch (const NetworkError& error) {
       // A pull request is not retried: if its answer was lost, a second one would be opened.
-      if (options_.create_pr || !client_.wait_for_retry(tries, error)) throw;
+      if (options_.create_pr || !client_.wait_for_retry(retries, error)) throw;
       if (!was_made()) continue;
       CommitInfo info = newest();
       info.is_new = true;

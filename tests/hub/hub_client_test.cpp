@@ -129,6 +129,22 @@ TEST_F(HubClientTest, TriesAgainAsOftenAsAllowed) {
   EXPECT_EQ(asked_.size(), 2U);
 }
 
+TEST_F(HubClientTest, WaitsAsTheHubAsksButNoMoreThanTenMinutesForOneRequest) {
+  const auto asking = [](int status, int seconds) {
+    HttpResponse response = answer(status);
+    response.retry_after = std::chrono::seconds(seconds);
+    return response;
+  };
+  const HttpResponse limit = answer(429, {{"ratelimit", R"("api";r=0;t=599)"}});
+  for (const auto& second : {asking(503, 600), limit}) {
+    asked_.clear();
+    auto hub = client({asking(503, 1), second, answer(200)}, 5);
+    const auto message = message_of<HubError>([&] { hub.send({.url = "https://hub.test/a"}); });
+    EXPECT_TRUE(contains(message, " 600 s")) << message;
+    EXPECT_EQ(asked_.size(), 2U);
+  }
+}
+
 TEST_F(HubClientTest, DoesNotTryAgainWhatWillBeRefusedAgain) {
   for (const int status : {400, 401, 403, 404, 409, 412, 501, 505, 507, 511}) {
     asked_.clear();

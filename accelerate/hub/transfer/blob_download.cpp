@@ -298,7 +298,7 @@ void fetch_all(HubClient& client, const BlobSource& source, Part& part) {
   constexpr std::uint64_t kProgress = 1U << 20;
   bool is_second = false;
   std::uint64_t reached = part.size();
-  for (int tries = 1;;) {
+  for (Retries retries;;) {
     try {
       if (!part.is_whole()) fetch(client, source, part);
       part.check_whole();
@@ -307,12 +307,13 @@ void fetch_all(HubClient& client, const BlobSource& source, Part& part) {
       part.restart();
       if (std::exchange(is_second, true)) throw;
     } catch (const NetworkError& error) {
-      // The tries start over after progress. A byte a try would go on for years.
+      // The tries start over after progress, a byte of which a try would go on for years. What the
+      // hub asked to wait counts for the whole file.
       if (part.size() >= reached + kProgress) {
         reached = part.size();
-        tries = 1;
+        retries.made = 0;
       }
-      if (!client.wait_for_retry(tries++, error)) throw;
+      if (!client.wait_for_retry(retries, error)) throw;
     }
   }
 }

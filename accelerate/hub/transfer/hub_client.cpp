@@ -72,6 +72,15 @@ bool is_transient(const NetworkError& error) {
          is_passing_failure(refusal->status());
 }
 
+std::optional<std::chrono::seconds> asked_wait(const NetworkError& error) {
+  const auto* refusal = dynamic_cast<const HubError*>(&error);
+  return refusal != nullptr ? refusal->answer().retry_after : std::nullopt;
+}
+
+std::string seconds_text(std::chrono::milliseconds wait) {
+  return std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s";
+}
+
 void replace_all(std::string& text, const std::string& what) {
   constexpr const char* kHidden = "[token]";
   for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at))
@@ -177,26 +186,35 @@ HttpResponse HubClient::send_once(HttpRequest request, const HubCall& call) {
                             " redirects, the last from " + safe_text(without_query(request.url)));
 }
 
-bool HubClient::wait_for_retry(int tries, const NetworkError& error) {
+bool HubClient::wait_for_retry(Retries& retries, const NetworkError& error) {
   constexpr int kMostDoublings = 3;
-  if (tries > options_.max_retries || !is_transient(error)) return false;
-  std::chrono::milliseconds wait = options_.retry_wait * (1 << std::min(tries - 1, kMostDoublings));
-  const auto* refusal = dynamic_cast<const HubError*>(&error);
-  if (refusal != nullptr && refusal->answer().retry_after) wait = *refusal->answer().retry_after;
-  get_logger("accelerate.hub")
-      .warning(std::string(error.what()) + ". Tries again in " +
-               std::to_string(std::chrono::ceil<std::chrono::seconds>(wait).count()) + " s (" +
-               std::to_string(tries) + " of " + std::to_string(options_.max_retries) + ")");
+  constexpr std::chrono::seconds kMostAskedWait{600};
+  if (retries.made >= options_.max_retries || !is_transient(error)) return false;
+  const auto doublings = std::min(retries.made, kMostDoublings);
+  const auto asked = asked_wait(error);
+  const auto wait = asked ? *asked : options_.retry_wait * (1 << doublings);
+  const auto logger = get_logger("accelerate.hub");
+  retries.asked_wait += asked.value_or(std::chrono::seconds(0));
+  if (retries.asked_wait > kMostAskedWait) {
+    logger.warning("The hub asks to wait " + seconds_text(retries.asked_wait) +
+                   " in all for one request. At most " + seconds_text(kMostAskedWait) +
+                   " are waited, so the request is given up");
+    return false;
+  }
+  ++retries.made;
+  logger.warning(std::string(error.what()) + ". Tries again in " + seconds_text(wait) +
+                 (asked ? ", as the hub asks (" : " (") + std::to_string(retries.made) + " of " +
+                 std::to_string(options_.max_retries) + ")");
   std::this_thread::sleep_for(wait);
   return true;
 }
 
 HttpResponse HubClient::send(HttpRequest request, const HubCall& call) {
-  for (int tries = 1;; ++tries) {
+  for (Retries retries;;) {
     try {
       return send_once(request, call);
     } catch (const NetworkError& error) {
-      if (!call.retries || !wait_for_retry(tries, error)) throw;
+      if (!call.retries || !wait_for_retry(retries, error)) throw;
     }
   }
 }

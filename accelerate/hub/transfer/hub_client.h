@@ -27,6 +27,12 @@ struct HubCall {
   bool retries = true;  ///< Whether the request may be sent again.
 };
 
+/// What was done so far for a request that failed.
+struct Retries {
+  int made = 0;
+  std::chrono::seconds asked_wait{0};  ///< What was waited because the hub asked for it.
+};
+
 /// One connection to the hub. Threads: use it from one thread at a time; make one for each thread.
 class HubClient {
  public:
@@ -59,9 +65,10 @@ class HubClient {
   [[nodiscard]] bool has_token() const { return !token_.empty(); }
   [[nodiscard]] const HubOptions& options() const { return options_; }
 
-  /// Waits before retry number `tries`, from 1, of a request that failed with `error`. Returns
-  /// false, without a wait, if there were enough retries or another one cannot help.
-  bool wait_for_retry(int tries, const NetworkError& error);
+  /// Waits before the next retry of a request that failed with `error`, and counts it. Returns
+  /// false, without a wait, if there were enough retries, if another one cannot help, or if the hub
+  /// asks for more than ten minutes in all.
+  bool wait_for_retry(Retries& retries, const NetworkError& error);
 
  private:
   HttpResponse send_once(HttpRequest request, const HubCall& call);

@@ -53,6 +53,29 @@ HubReason reason_of(const HttpResponse& response, const HubSubject& subject) {
   return status >= 500 || status == 408 ? HubReason::server_failure : HubReason::other;
 }
 
+// Returns 56 seconds for a 429 with "ratelimit: "api";r=0;t=55", whose r is 0. Source:
+// huggingface_hub.
+std::optional<std::chrono::seconds> wait_of(const HttpResponse& response) {
+  const std::string limit = response.header("ratelimit").value_or("");
+  const auto number = [&](std::string_view key) -> std::optional<std::int64_t> {
+    const auto at = limit.find(key);
+    if (at == std::string::npos) return std::nullopt;
+    const auto from = at + key.size();
+    return parse_int(limit.substr(from, limit.find_first_not_of("0123456789", from) - from));
+  };
+  constexpr std::int64_t kMostSeconds = 600;
+  const auto wait = number(";t=");
+  if (response.status != 429 || number(";r=") != 0 || !wait) return response.retry_after;
+  return std::chrono::seconds(std::min(*wait + 1, kMostSeconds));
+}
+
+// Returns `before` and how long the hub asks to wait, or `otherwise` if it does not say.
+std::string asked_time(const HttpResponse& response, const std::string& before,
+                       const std::string& otherwise) {
+  const auto wait = wait_of(response);
+  return wait ? before + std::to_string(wait->count()) + " s" : otherwise;
+}
+
 std::string cure_of(HubReason reason, const HttpResponse& response, const HubSubject& subject,
                     bool has_token) {
   switch (reason) {
@@ -81,31 +104,15 @@ std::string cure_of(HubReason reason, const HttpResponse& response, const HubSub
       return response.status == 412 ? "Another commit came first: fetch it and try again"
                                     : "It exists already";
     case HubReason::rate_limited:
-      return "Too many requests were sent. Wait some minutes" +
+      return "Too many requests were sent. " + asked_time(response, "Wait ", "Wait some minutes") +
              (has_token ? std::string() : std::string(", or ") + kLogIn + " for a higher limit");
     case HubReason::server_failure:
-      return "The hub has a problem. Try again later";
+      return "The hub has a problem. " + asked_time(response, "Try again in ", "Try again later");
     case HubReason::bad_request:
       return "The hub does not take the request; what it says is the reason";
     default:
       return "Nothing can be done about it here";
   }
-}
-
-// Returns 56 seconds for a 429 with "ratelimit: "api";r=0;t=55", whose r is 0. Source:
-// huggingface_hub.
-std::optional<std::chrono::seconds> wait_of(const HttpResponse& response) {
-  const std::string limit = response.header("ratelimit").value_or("");
-  const auto number = [&](std::string_view key) -> std::optional<std::int64_t> {
-    const auto at = limit.find(key);
-    if (at == std::string::npos) return std::nullopt;
-    const auto from = at + key.size();
-    return parse_int(limit.substr(from, limit.find_first_not_of("0123456789", from) - from));
-  };
-  constexpr std::int64_t kMostSeconds = 600;
-  const auto wait = number(";t=");
-  if (response.status != 429 || number(";r=") != 0 || !wait) return response.retry_after;
-  return std::chrono::seconds(std::min(*wait + 1, kMostSeconds));
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ class Sender {
       sent += bytes;
       progress_.add(static_cast<std::int64_t>(bytes));
     };
-    for (int tries = 1;; ++tries) {
+    for (Retries retries;;) {
       try {
         const auto response = client_.send(request, {.retries = false});
         if (!request.file) progress_.add(static_cast<std::int64_t>(size));
@@ -189,7 +189,7 @@ class Sender {
       } catch (const NetworkError& error) {
         progress_.add(-static_cast<std::int64_t>(sent));
         sent = 0;
-        if (!client_.wait_for_retry(tries, error)) throw;
+        if (!client_.wait_for_retry(retries, error)) throw;
       }
     }
   }
