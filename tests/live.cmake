@@ -127,7 +127,9 @@ if(TARGET accelerate_transformers)
   if(TARGET accelerate_program)
     add_test(NAME trainer.live.loop COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/trainer/loop_live.py" $<TARGET_FILE:trainer_probe>
                                             --quick --launcher $<TARGET_FILE:accelerate_program>)
-    set_tests_properties(trainer.live.loop PROPERTIES TIMEOUT 900 COST 60 PROCESSORS 2 LABELS "trainer;live" SKIP_RETURN_CODE 77)
+    add_test(NAME trainer.live.evaluation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/trainer/evaluation_live.py"
+                                                  $<TARGET_FILE:trainer_probe> --launcher $<TARGET_FILE:accelerate_program>)
+    set_tests_properties(trainer.live.loop trainer.live.evaluation PROPERTIES TIMEOUT 900 COST 60 PROCESSORS 2 LABELS "trainer;live" SKIP_RETURN_CODE 77)
   endif()
 endif()
 

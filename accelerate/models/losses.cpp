@@ -45,14 +45,19 @@ at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
   return is_sum ? loss / num_items.to(loss.device()) : loss;
 }
 
+std::string classification_problem(const std::string& problem, std::int64_t classes,
+                                   const at::Tensor& labels) {
+  if (!problem.empty()) return problem;
+  if (classes == 1) return "regression";
+  return at::isIntegralType(labels.scalar_type(), /*includeBool=*/false)
+             ? "single_label_classification"
+             : "multi_label_classification";
+}
+
 at::Tensor sequence_classification_loss(const at::Tensor& logits, const at::Tensor& labels,
                                         const std::string& problem, const at::Tensor& num_items) {
   const std::int64_t classes = logits.size(-1);
-  const bool are_integers = at::isIntegralType(labels.scalar_type(), /*includeBool=*/false);
-  const std::string kind = !problem.empty() ? problem
-                           : classes == 1   ? "regression"
-                           : are_integers   ? "single_label_classification"
-                                            : "multi_label_classification";
+  const std::string kind = classification_problem(problem, classes, labels);
   const at::Tensor targets = labels.to(logits.device());
   if (kind == "single_label_classification")
     return cross_entropy(logits, targets.reshape({-1}), num_items);
@@ -79,15 +84,15 @@ at::Tensor sequence_classification_loss(const at::Tensor& logits, const at::Tens
                     "multi_label_classification");
 }
 
+at::Tensor position_loss(const at::Tensor& logits, const at::Tensor& positions) {
+  const std::int64_t outside = logits.size(1);
+  return cross_entropy(logits, positions.reshape({-1}).clamp(0, outside), {}, outside);
+}
+
 at::Tensor question_answering_loss(const at::Tensor& start_logits, const at::Tensor& end_logits,
                                    const at::Tensor& start_positions,
                                    const at::Tensor& end_positions) {
-  const std::int64_t outside = start_logits.size(1);
-  const auto places = [&](const at::Tensor& positions) {
-    return positions.reshape({-1}).clamp(0, outside);
-  };
-  return (cross_entropy(start_logits, places(start_positions), {}, outside) +
-          cross_entropy(end_logits, places(end_positions), {}, outside)) /
+  return (position_loss(start_logits, start_positions) + position_loss(end_logits, end_positions)) /
          2;
 }
 

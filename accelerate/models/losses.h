@@ -23,18 +23,27 @@ void check_labels(const at::Tensor& logits, const at::Tensor& labels,
                                        const at::Tensor& num_items = {},
                                        std::int64_t ignored = kIgnoredLabel);
 
-/// Returns the loss of a head that classifies rows. `problem`: regression,
-/// single_label_classification or multi_label_classification; if empty, it follows from the number
-/// of classes and the type of `labels`. logits: {B, C}; labels: {B}, or {B, C} for several labels
-/// or targets per row.
+/// Returns what a head that classifies rows solves: `problem` (regression,
+/// single_label_classification or multi_label_classification). If that is empty, it follows from
+/// the number of classes and the type of `labels`.
+[[nodiscard]] std::string classification_problem(const std::string& problem, std::int64_t classes,
+                                                 const at::Tensor& labels);
+
+/// Returns the loss of a head that classifies rows. `problem`: see classification_problem().
+/// logits: {B, C}; labels: {B}, or {B, C} for several labels or targets per row. `num_items`
+/// divides the loss of single labels alone.
 /// Source: `ForSequenceClassificationLoss`.
 [[nodiscard]] at::Tensor sequence_classification_loss(const at::Tensor& logits,
                                                       const at::Tensor& labels,
                                                       const std::string& problem,
                                                       const at::Tensor& num_items);
 
-/// Returns the mean of two losses: for where an answer starts, and for where it ends. logits:
-/// {B, T}; positions: {B} or {B, 1}. Positions beyond the text are ignored.
+/// Returns the mean cross-entropy, {}, of `positions`, {B} or {B, 1}, among the places of `logits`,
+/// {B, T}. Positions beyond the text are ignored; NaN if all are.
+[[nodiscard]] at::Tensor position_loss(const at::Tensor& logits, const at::Tensor& positions);
+
+/// Returns the mean of two losses: for where an answer starts, and for where it ends. See
+/// position_loss().
 /// Source: `ForQuestionAnsweringLoss`.
 [[nodiscard]] at::Tensor question_answering_loss(const at::Tensor& start_logits,
                                                  const at::Tensor& end_logits,

@@ -3,10 +3,14 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/masked_select.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/unflatten.h>
 
 #include <cstdio>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "accelerate/trainer/loop/evaluation.h"
 #include "accelerate/trainer/metrics/metrics.h"
@@ -23,52 +27,101 @@ using Ints = std::vector<std::int64_t>;
 
 constexpr std::size_t kRows = 11;
 
-// Rows of 3 to 7 tokens, of which 0 to 3 have a label.
-Dataset labelled_tokens() {
+// Rows of 3 to 7 tokens, to which `label` adds the labels of each row, given its number.
+Dataset rows_with(const std::function<void(Row&, std::int64_t)>& label) {
   std::vector<Row> rows;
   for (const Row& row : testing::small_rows(kRows)) {
-    Ints labels = row["input_ids"].integers();
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      labels[i] = i < rows.size() % 4 ? labels[i] % 3 : -100;
-    rows.push_back(Row{{"input_ids", row["input_ids"]},
-                       {"attention_mask", row["attention_mask"]},
-                       {"labels", labels}});
+    rows.push_back(Row{{"input_ids", row["input_ids"]}, {"attention_mask", row["attention_mask"]}});
+    label(rows.back(), static_cast<std::int64_t>(rows.size()) - 1);
   }
   return Dataset::from_rows(rows);
+}
+
+// Of each row 0 to 3 tokens have a label: whole batches have none.
+Dataset labelled_tokens() {
+  return rows_with([](Row& row, std::int64_t number) {
+    Ints labels = row["input_ids"].integers();
+    for (std::size_t i = 0; i < labels.size(); ++i)
+      labels[i] = std::cmp_less(i, number % 4) ? labels[i] % 3 : -100;
+    row.set("labels", labels);
+  });
 }
 
 Dataset texts() {
-  std::vector<Row> rows;
-  for (const Row& row : testing::small_rows(kRows))
-    rows.push_back(Row{{"input_ids", row["input_ids"]},
-                       {"attention_mask", row["attention_mask"]},
-                       {"labels", row["input_ids"]}});
-  return Dataset::from_rows(rows);
+  return rows_with([](Row& row, std::int64_t) { row.set("labels", row["input_ids"]); });
 }
 
 Dataset numbers() {
-  std::vector<Row> rows;
-  for (const Row& row : testing::small_rows(kRows))
-    rows.push_back(Row{{"input_ids", row["input_ids"]},
-                       {"attention_mask", row["attention_mask"]},
-                       {"label", static_cast<double>(row["input_ids"].integers()[0]) / 29}});
-  return Dataset::from_rows(rows);
+  return rows_with([](Row& row, std::int64_t) {
+    row.set("label", static_cast<double>(row["input_ids"].integers()[0]) / 29);
+  });
 }
 
-// The last rows' answers are beyond the text, where they have no loss. All rows have one length,
-// because padding takes part in the softmax over places, here and in Transformers.
-Dataset answers() {
-  std::vector<Row> rows;
-  for (const Row& row : testing::small_rows(kRows)) {
-    const std::int64_t place = rows.size() > 8 ? 11 : static_cast<std::int64_t>(rows.size() % 3);
+// Three numbers a row. -100 is one like others.
+Dataset several_numbers() {
+  return rows_with([](Row& row, std::int64_t number) {
+    row.set("labels", std::vector<double>{0.5 * static_cast<double>(number), 1, -100});
+  });
+}
+
+Dataset several_integers() {
+  return rows_with([](Row& row, std::int64_t number) {
+    row.set("labels", Ints{number, number % 2, number % 3 == 0 ? -100 : 7});
+  });
+}
+
+Dataset several_classes() {
+  return rows_with([](Row& row, std::int64_t number) {
+    row.set("labels", Ints{number % 2, number % 3 == 0 ? 1 : 0, 1});
+  });
+}
+
+// A class, or none.
+Dataset some_classes() {
+  return rows_with([](Row& row, std::int64_t number) {
+    row.set("labels", number % 3 == 1 ? std::int64_t{-100} : number % 2);
+  });
+}
+
+// Some beginnings, some ends and some of both are beyond the text, where they have no loss. All
+// rows have one length, because padding takes part in the softmax over places, here and in
+// Transformers.
+Dataset answers_but(std::int64_t ends_from) {
+  return rows_with([&](Row& row, std::int64_t number) {
     Ints ids = row["input_ids"].integers();
     ids.resize(5, 7);
-    rows.push_back(Row{{"input_ids", ids},
-                       {"attention_mask", Ints(5, 1)},
-                       {"start_positions", place},
-                       {"end_positions", place}});
+    row.set("input_ids", ids);
+    row.set("attention_mask", Ints(5, 1));
+    row.set("start_positions", number % 4 == 3 ? std::int64_t{11} : number % 3);
+    const bool ends_beyond = number % 3 == 1 || number >= ends_from;
+    row.set("end_positions", ends_beyond ? std::int64_t{5} : number % 5);
+  });
+}
+
+Dataset answers() {
+  return answers_but(9);
+}
+Dataset answers_without_ends() {
+  return answers_but(0);
+}
+
+// Two choices a row, all of 7 tokens: the text, and the text with another beginning.
+Inputs pair_choices(std::vector<Row> rows) {
+  std::vector<Row> choices;
+  Ints labels;
+  for (const Row& row : rows) {
+    labels.push_back(row["label"].integer());
+    Ints ids = row["input_ids"].integers(), mask = row["attention_mask"].integers();
+    ids.resize(7, 0);
+    mask.resize(7, 0);
+    choices.push_back(Row{{"input_ids", ids}, {"attention_mask", mask}});
+    ids.front() = 1;
+    choices.push_back(Row{{"input_ids", ids}, {"attention_mask", mask}});
   }
-  return Dataset::from_rows(rows);
+  Inputs batch = default_data_collator(std::move(choices));
+  for (auto& [name, tensor] : batch) tensor = tensor.unflatten(0, {-1, 2});
+  batch.set("labels", at::tensor(labels));
+  return batch;
 }
 
 Inputs pad_labels_too(std::vector<Row> rows) {
@@ -80,6 +133,19 @@ Inputs pad_labels_too(std::vector<Row> rows) {
     row.set("labels", labels);
   }
   return testing::pad_rows(std::move(rows));
+}
+
+// Each token has a number, but where it is -100.
+Inputs pad_numbers(std::vector<Row> rows) {
+  Inputs batch = pad_labels_too(std::move(rows));
+  batch.set("labels", batch["labels"].to(at::kFloat));
+  return batch;
+}
+
+at::Tensor square_by_items(const ModelOutput& outputs, const at::Tensor& labels,
+                           const at::Tensor& items) {
+  const at::Tensor kept = labels.ne(-100);
+  return (outputs.logits.select(-1, 0) - labels).square().masked_select(kept).sum() / items;
 }
 
 at::Tensor sum_by_items(const ModelOutput& outputs, const at::Tensor& labels,
@@ -112,15 +178,17 @@ struct JudgesBatches {
 
 struct Kind {
   const char* name;
-  Task task;
-  const char* model;
-  std::int64_t classes;
+  Task task = Task::sequence_classification;
+  const char* model = "bert";
+  std::int64_t classes = 2;
   std::function<Dataset()> rows;
-  DataCollator collator;
-  ComputeMetrics metrics;
+  DataCollator collator = testing::pad_rows;
+  ComputeMetrics metrics = {};
   bool is_flattened = false;
   ComputeLoss loss = {};
   double smoothing = 0;
+  const char* problem = nullptr;
+  bool only_even = false;  ///< Judged in the first arrangement alone.
 };
 
 std::vector<Kind> kinds() {
@@ -147,7 +215,51 @@ std::vector<Kind> kinds() {
        false,
        {},
        0.2},
-      {"answers", question_answering, "bert", 2, answers, testing::pad_rows, {}},
+      {.name = "smooth llama",
+       .task = causal_lm,
+       .model = "llama",
+       .rows = texts,
+       .collator = pad_labels_too,
+       .smoothing = 0.2,
+       .only_even = true},
+      {.name = "loss of numbers",
+       .task = token_classification,
+       .classes = 1,
+       .rows = labelled_tokens,
+       .collator = pad_numbers,
+       .loss = square_by_items,
+       .only_even = true},
+      {.name = "masked",
+       .task = masked_lm,
+       .rows = labelled_tokens,
+       .collator = pad_labels_too,
+       .only_even = true},
+      {.name = "choices",
+       .task = multiple_choice,
+       .rows = classes,
+       .collator = pair_choices,
+       .only_even = true},
+      {.name = "some classes", .rows = some_classes, .only_even = true},
+      {.name = "several numbers",
+       .classes = 3,
+       .rows = several_numbers,
+       .problem = "regression",
+       .only_even = true},
+      {.name = "several integers",
+       .classes = 3,
+       .rows = several_integers,
+       .problem = "regression",
+       .only_even = true},
+      {.name = "several classes",
+       .classes = 3,
+       .rows = several_classes,
+       .problem = "multi_label_classification",
+       .only_even = true},
+      {.name = "answers", .task = question_answering, .rows = answers},
+      {.name = "starts",
+       .task = question_answering,
+       .rows = answers_without_ends,
+       .only_even = true},
       {"padded", causal_lm, "llama", 2, texts, pad_labels_too, Perplexity()},
       {"flat", causal_lm, "llama", 2, texts, flat, Perplexity(), true},
       {"flat gpt2", causal_lm, "gpt2", 2, texts, flat, Perplexity(), true},
@@ -164,7 +276,7 @@ struct Arrangement {
 };
 
 const std::vector<Arrangement> kArrangements{
-    {.name = "even", .batch_sizes = {1, 3, 12}},
+    {.name = "even", .batch_sizes = {1, 3, 4, 8, 12}},
     {.name = "uneven",
      .change = [](TrainingArguments& args) { args.accelerator_config.even_batches = false; }},
     {.name = "drop_last",
@@ -197,6 +309,7 @@ void evaluate(const TemporaryFolder& folder, const Kind& kind, const Arrangement
   at::manual_seed(5);
   PretrainedConfig config = testing::small_config(kind.model);
   config.set_num_labels(kind.classes);
+  if (kind.problem != nullptr) config.set("problem_type", std::string(kind.problem));
   auto args = quiet_arguments(folder.path());
   args.per_device_eval_batch_size = batch_size;
   args.label_smoothing_factor = kind.smoothing;
@@ -226,6 +339,7 @@ RANK_MAIN(evaluates_in_every_way) {
     for (const Arrangement& arrangement : kArrangements)
       for (const std::int64_t batch_size : arrangement.batch_sizes)
         if ((!kind.is_flattened || !arrangement.deals) &&
+            (!kind.only_even || &arrangement == &kArrangements.front()) &&
             (arrangement.kinds.empty() || arrangement.kinds.contains(kind.name)))
           evaluate(folder, kind, arrangement, batch_size);
   return 0;

@@ -26,6 +26,11 @@ KINDS = {
     "masks": ("masked_lm", "language_modeling", "BertConfig", BERT),
     "gpt2": ("causal_lm", "language_modeling", "GPT2Config", GPT2),
     "llama": ("causal_lm", "language_modeling", "LlamaConfig", LLAMA),
+    "numbers": ("sequence_classification", "padding", "BertConfig", dict(BERT, num_labels=CLASSES, problem_type="regression")),
+    "flags": ("sequence_classification", "padding", "BertConfig", dict(BERT, num_labels=CLASSES)),
+    "few tokens": ("token_classification", "token_classification", "BertConfig", dict(BERT, num_labels=CLASSES)),
+    "few masks": ("masked_lm", "token_classification", "BertConfig", BERT),
+    "beyond": ("question_answering", "padding", "BertConfig", BERT),
 }
 AUTO_MODELS = {"sequence_classification": "AutoModelForSequenceClassification", "token_classification": "AutoModelForTokenClassification",
                "question_answering": "AutoModelForQuestionAnswering", "masked_lm": "AutoModelForMaskedLM", "causal_lm": "AutoModelForCausalLM"}
@@ -71,6 +76,16 @@ def make_rows(draw, kind, count):
         elif kind == "answers":
             start = draw.randrange(length)
             row |= {"start_positions": start, "end_positions": draw.randrange(start, length)}
+        elif kind == "numbers":
+            row["labels"] = [draw.uniform(-2, 2) for _ in range(CLASSES)]
+        elif kind == "flags":
+            row["labels"] = [float(draw.random() < 0.4) for _ in range(CLASSES)]
+        elif kind.startswith("few "):  # Many rows have none.
+            labelled = draw.choice([0, 0, 0.2, 0.9])
+            row["labels"] = [i % CLASSES if draw.random() < labelled else IGNORED for i in ids]
+        elif kind == "beyond":  # Answers of which either end, or both, are beyond the text.
+            ends = [VOCABULARY if draw.random() < 0.4 else draw.randrange(3) for _ in range(2)]
+            row |= dict(zip(("start_positions", "end_positions"), ends))
         rows.append(row)
     return rows
 

@@ -115,7 +115,7 @@ def python_trainer(spec, recorder):
     evaluation = spec["data"]["eval"]
     metrics = sums if spec.get("function_metrics") else scores(spec["metrics"]) if spec.get("metrics") else None
     kind = Stream if spec.get("streams") else Rows
-    trainer = MeanOfAll(
+    trainer = (transformers.Trainer if spec.get("whole") else MeanOfAll)(
         model=getattr(transformers, AUTO_MODELS[spec["task"]]).from_pretrained(spec["model"]), args=arguments, data_collator=python_collator(spec, tokenizer),
         train_dataset=kind(read_json(spec["data"]["train"])),
         eval_dataset={name: Rows(read_json(file)) for name, file in evaluation.items()} if isinstance(evaluation, dict) else Rows(read_json(evaluation)),

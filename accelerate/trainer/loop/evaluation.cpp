@@ -9,6 +9,7 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,8 +35,45 @@ std::vector<at::Tensor> predictions_of(const ModelOutput& output) {
 // What one batch gave on this rank.
 struct Judged {
   double loss = 0;
-  bool has_loss = false;
+  std::vector<LossPart> parts;  // Empty without labels.
   std::vector<at::Tensor> outputs, labels;
+  [[nodiscard]] bool has_loss() const { return !parts.empty(); }
+};
+
+// Sums over batches, for each part of the loss: its means times their weights, and the weights; of
+// all means, then of finite ones.
+class LossSums {
+ public:
+  // A batch in which nothing counts has a loss of 0 / 0, which is no part of the mean.
+  void add(const std::vector<LossPart>& parts) {
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto [mean, weight] = parts[i];
+      if (weight == 0) continue;
+      add(4 * i, mean * weight, weight);
+      if (std::isfinite(mean)) add(4 * i + 2, mean * weight, weight);
+    }
+  }
+  [[nodiscard]] const std::vector<double>& numbers() const { return numbers_; }
+
+  // Returns the average of the parts that something counts in; NaN if there are none. `numbers`:
+  // numbers() of all ranks. `filters`: without losses that are not finite, if any is finite.
+  static double mean(std::span<const double> numbers, bool filters) {
+    double sum = 0, parts = 0;
+    for (; numbers.size() >= 4; numbers = numbers.subspan(4)) {
+      if (numbers[1] == 0) continue;
+      sum += filters && numbers[3] > 0 ? numbers[2] / numbers[3] : numbers[0] / numbers[1];
+      ++parts;
+    }
+    return sum / parts;
+  }
+
+ private:
+  void add(std::size_t place, double loss, double weight) {
+    numbers_[place] += loss;
+    numbers_[place + 1] += weight;
+  }
+
+  std::vector<double> numbers_ = std::vector<double>(4 * BatchLoss::kMostParts);
 };
 
 class EvaluationRun {
@@ -56,10 +94,9 @@ class EvaluationRun {
   [[nodiscard]] EvaluationTrial attempt(const EvaluationStep& step, bool calls_function);
 
  private:
-  [[nodiscard]] Judged judge(const Inputs& batch);
+  [[nodiscard]] Judged judge(const EvaluationStep& step);
   [[nodiscard]] at::Tensor num_items(const Inputs& batch) const;
   [[nodiscard]] bool gathers() const;
-  void add_loss(const Judged& judged, const EvaluationStep& step);
   void judge_stream(const EvaluationStep& step, const Judged& judged);
   [[nodiscard]] GatheredBatch own_batch(const EvaluationStep& step, const Judged& judged) const;
   void gather(const EvaluationStep& step, const Judged& judged);
@@ -72,23 +109,23 @@ class EvaluationRun {
   std::shared_ptr<Metric> metric_;
   CollectedPredictions collected_;
   LogValues batch_metrics_;
-  double loss_ = 0, weight_ = 0;          // Of finite losses.
-  double all_loss_ = 0, all_weight_ = 0;  // Of all losses.
+  LossSums losses_;
   double samples_ = 0, labelled_ = 0;
   std::int64_t steps_ = 0;
 };
 
-Judged EvaluationRun::judge(const Inputs& batch) {
+Judged EvaluationRun::judge(const EvaluationStep& step) {
+  const Inputs& batch = step.batch;
   const bool has_labels = std::ranges::all_of(
       label_names_, [&](const std::string& name) { return batch.contains(name); });
   auto& model = core_.prepared_model();
   Judged judged;
   if (has_labels) {
     for (const auto& name : label_names_) judged.labels.push_back(batch[name]);
-    auto [loss, outputs] = batch_loss_(model, batch, num_items(batch));
-    judged.loss = loss.item<double>();
-    judged.has_loss = true;
-    judged.outputs = predictions_of(outputs);
+    const LossOutput computed = batch_loss_(model, batch, num_items(batch));
+    judged.loss = computed.loss.item<double>();
+    judged.parts = batch_loss_.parts(computed, batch, step.samples);
+    judged.outputs = predictions_of(computed.outputs);
   } else {
     judged.outputs = predictions_of(model(batch));
   }
@@ -113,24 +150,14 @@ bool EvaluationRun::gathers() const {
   return !core_.args.prediction_loss_only && (compute.function() || compute.batch_function());
 }
 
-// A batch without a label that counts has a loss of 0 / 0, which is no part of the mean.
-void EvaluationRun::add_loss(const Judged& judged, const EvaluationStep& step) {
-  if (!judged.has_loss || step.samples == 0) return;
-  labelled_ += static_cast<double>(step.samples);
-  const double weight = batch_loss_.weight(step.batch, step.samples);
-  if (weight == 0) return;
-  all_loss_ += judged.loss * weight;
-  all_weight_ += weight;
-  if (!std::isfinite(judged.loss)) return;
-  loss_ += judged.loss * weight;
-  weight_ += weight;
-}
-
 void EvaluationRun::add(const EvaluationStep& step) {
-  const Judged judged = judge(step.batch);
+  const Judged judged = judge(step);
   ++steps_;
   samples_ += static_cast<double>(step.samples);
-  add_loss(judged, step);
+  if (judged.has_loss() && step.samples > 0) {
+    labelled_ += static_cast<double>(step.samples);
+    losses_.add(judged.parts);
+  }
   judge_stream(step, judged);
   if (gathers()) gather(step, judged);
 }
@@ -143,7 +170,7 @@ void EvaluationRun::judge_stream(const EvaluationStep& step, const Judged& judge
 GatheredBatch EvaluationRun::own_batch(const EvaluationStep& step, const Judged& judged) const {
   GatheredBatch mine{.outputs = judged.outputs, .labels = judged.labels};
   if (collected_.wants_inputs()) mine.inputs = step.batch.get("input_ids");
-  if (collected_.wants_losses() && judged.has_loss)
+  if (collected_.wants_losses() && judged.has_loss())
     mine.losses = at::full({step.samples}, judged.loss,
                            at::TensorOptions(at::kFloat).device(core_.accelerator.device()));
   return step.samples == 0 ? without_rows(std::move(mine)) : mine;
@@ -160,11 +187,12 @@ void EvaluationRun::gather(const EvaluationStep& step, const Judged& judged) {
 }
 
 EvaluationResult EvaluationRun::result() {
-  const auto all = core_.sum({loss_, weight_, all_loss_, all_weight_, samples_, labelled_});
-  const bool filters = core_.args.logging_nan_inf_filter && all[1] > 0;
-  EvaluationResult result{.num_samples = static_cast<std::int64_t>(all[4]),
+  std::vector<double> mine{samples_, labelled_};
+  mine.insert(mine.end(), losses_.numbers().begin(), losses_.numbers().end());
+  const auto all = core_.sum(mine);
+  EvaluationResult result{.num_samples = static_cast<std::int64_t>(all[0]),
                           .num_steps = steps_,
-                          .has_labels = all[5] > 0};
+                          .has_labels = all[1] > 0};
   LogValues found = std::move(batch_metrics_);
   if (gathers()) result.prediction = collected_.take();
   const bool has_labels = !result.prediction.labels.empty() || !result.prediction.batches.empty();
@@ -174,7 +202,8 @@ EvaluationResult EvaluationRun::result() {
   } else if (compute.function() && !core_.args.prediction_loss_only && has_labels) {
     found = compute.function()(result.prediction);
   }
-  if (result.has_labels) found.set("loss", filters ? all[0] / all[1] : all[2] / all[3]);
+  if (result.has_labels)
+    found.set("loss", LossSums::mean(std::span(all).subspan(2), core_.args.logging_nan_inf_filter));
   result.metrics = with_prefix(found);
   return result;
 }
@@ -190,10 +219,10 @@ LogValues EvaluationRun::with_prefix(const LogValues& found) const {
 
 // A function may refuse so few rows, and judge the whole set.
 EvaluationTrial EvaluationRun::attempt(const EvaluationStep& step, bool calls_function) {
-  const Judged judged = judge(step.batch);
+  const Judged judged = judge(step);
   judge_stream(step, judged);
   if (metric_) metric_->reset();
-  EvaluationTrial trial{.has_labels = judged.has_loss};
+  EvaluationTrial trial{.has_labels = judged.has_loss()};
   const auto& function = core_.options.compute_metrics.function();
   if (!calls_function || !function || !trial.has_labels || step.samples == 0) return trial;
   collected_.add(own_batch(step, judged));

@@ -10,6 +10,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/models/label_smoother.h"
+#include "accelerate/models/losses.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/trainer/data/label_columns.h"
 #include "accelerate/trainer/prepared_model.h"
@@ -19,26 +20,19 @@ namespace {
 
 constexpr std::int64_t kIgnored = -100;
 
-// Whether the model's loss is a mean over rows because it predicts a number.
-bool regresses(const TrainableModel& model) {
-  const auto* pretrained = model.pretrained();
-  return pretrained != nullptr && model.name().ends_with("ForSequenceClassification") &&
-         pretrained->config().num_labels() == 1;
-}
-
-// Whether the model divides its loss by num_items. A mean over rows does not depend on it.
-bool divides_by_items(const TrainableModel& model) {
+bool takes(const TrainableModel& model, const char* input) {
   const auto names = model.input_names();
-  if (std::ranges::find(names, "num_items_in_batch") == names.end()) return false;
-  return !regresses(model);
+  return std::ranges::find(names, input) != names.end();
 }
 
-// Returns how many rows have an answer within the text, which the loss of answers is a mean over.
-// Where beginnings and ends differ in that, returns the mean of both numbers.
-double answers_inside(const Inputs& batch) {
-  const std::int64_t tokens = batch["input_ids"].size(1);
-  const auto inside = [&](const char* name) { return batch[name].lt(tokens).sum().item<double>(); };
-  return (inside("start_positions") + inside("end_positions")) / 2;
+bool is_pretrained_for(const TrainableModel& model, const char* task) {
+  return model.pretrained() != nullptr && model.name().ends_with(task);
+}
+
+// Returns the loss of places in a text, which is a mean over the places inside.
+LossPart part_of_places(const at::Tensor& logits, const at::Tensor& positions) {
+  return {.mean = position_loss(logits, positions).item<double>(),
+          .weight = positions.lt(logits.size(1)).sum().item<double>()};
 }
 
 bool is_causal(const std::string& name) {
@@ -52,20 +46,32 @@ BatchLoss::BatchLoss(const TrainerOptions& options, const TrainingArguments& arg
     : compute_loss_func_(options.compute_loss_func),
       label_smoothing_(args.label_smoothing_factor),
       averages_over_ranks_(args.average_tokens_across_devices),
-      takes_num_items_(divides_by_items(model)),
-      is_over_labels_(options.compute_loss_func || args.label_smoothing_factor > 0 ||
-                      takes_num_items_ || (model.pretrained() != nullptr && !regresses(model))),
-      answers_questions_(model.pretrained() != nullptr && !compute_loss_func_ &&
-                         model.name().ends_with("ForQuestionAnswering")),
+      takes_num_items_(takes(model, "num_items_in_batch")),
+      is_pretrained_(model.pretrained() != nullptr),
+      classifies_rows_(is_pretrained_for(model, "ForSequenceClassification")),
+      answers_questions_(!compute_loss_func_ && is_pretrained_for(model, "ForQuestionAnswering")),
       shifts_labels_(is_causal(model.name())),
       num_processes_(num_processes),
       model_name_(model.name()),
-      how_to_name_labels_(how_to_name_labels(options.train_dataset, args, model)) {}
+      how_to_name_labels_(how_to_name_labels(options.train_dataset, args, model)) {
+  if (!classifies_rows_) return;
+  const PretrainedConfig& config = model.pretrained()->config();
+  problem_ = config.get<std::string>("problem_type", "");
+  num_labels_ = config.num_labels();
+}
+
+// Whether the model's own loss is one of classes. Otherwise it is a mean over rows: of numbers, or
+// of several labels a row, which may be integers too.
+bool BatchLoss::is_over_labels(const at::Tensor& labels) const {
+  if (labels.is_floating_point()) return false;
+  if (!classifies_rows_) return is_pretrained_ || takes_num_items_;
+  return classification_problem(problem_, num_labels_, labels) == "single_label_classification";
+}
 
 bool BatchLoss::counts_items(const Inputs& batch) const {
   const at::Tensor labels = batch.get("labels");
   if (!labels.defined()) return false;
-  return compute_loss_func_ || (takes_num_items_ && !labels.is_floating_point());
+  return compute_loss_func_ || (takes_num_items_ && is_over_labels(labels));
 }
 
 std::int64_t BatchLoss::items(const Inputs& batch) const {
@@ -75,11 +81,20 @@ std::int64_t BatchLoss::items(const Inputs& batch) const {
   return labels.ne(kIgnored).sum().item<std::int64_t>();
 }
 
+std::vector<LossPart> BatchLoss::parts(const LossOutput& computed, const Inputs& batch,
+                                       std::int64_t samples) const {
+  const ModelOutput& outputs = computed.outputs;
+  if (!answers_questions_ || !batch.contains("start_positions"))
+    return {{.mean = computed.loss.item<double>(), .weight = weight(batch, samples)}};
+  return {part_of_places(outputs.start_logits, batch["start_positions"]),
+          part_of_places(outputs.end_logits, batch["end_positions"])};
+}
+
 double BatchLoss::weight(const Inputs& batch, std::int64_t samples) const {
   const at::Tensor labels = batch.get("labels");
-  if (answers_questions_ && batch.contains("start_positions")) return answers_inside(batch);
-  const bool are_classes = labels.defined() && !labels.is_floating_point();
-  return static_cast<double>(is_over_labels_ && are_classes ? items(batch) : samples);
+  const bool is_over_items =
+      labels.defined() && (compute_loss_func_ || label_smoothing_ > 0 || is_over_labels(labels));
+  return static_cast<double>(is_over_items ? items(batch) : samples);
 }
 
 LossOutput BatchLoss::operator()(PreparedModel& model, Inputs batch,
