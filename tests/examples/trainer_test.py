@@ -151,10 +151,10 @@ class Interrupted(Examples):
         try:
             when(process)
         finally:
-            if number == signal.SIGKILL:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
+            if number == signal.SIGTERM:
                 process.send_signal(number)
+            else:  # A terminal's Ctrl-C goes to all that run in it.
+                os.killpg(process.pid, number)
             said = process.communicate(timeout=LIMIT)[1]
         return process.returncode, said
 
@@ -189,6 +189,16 @@ class Interrupted(Examples):
                 self.assertEqual(said.count("SIGTERM stopped the training"), 1, said)
                 self.assertRegex(said, r"SIGTERM stopped the training at step \d+ of 16; .*checkpoint-\d+ is saved. Go on with")
                 self.goes_on(launch, out)
+
+    def test_ctrl_c_ends_with_one_sentence_and_its_code(self):
+        for launch in ("one process", "two processes"):
+            with self.subTest(launch=launch):
+                out = self.folder / f"ctrl c {launch}"
+                code, said = self.cut(launch, out, signal.SIGINT, self.until_checkpoint(out, 3))
+                self.assertEqual(code, 128 + signal.SIGINT, said)
+                self.assertEqual(said.count("SIGINT stopped the training at step"), 1, said)
+                for words in ("terminate called", "Exception raised from", "exit code", "CommError"):
+                    self.assertNotIn(words, said)
 
     def test_at_random_moments(self):
         seed = int(os.environ.get("ACCELERATE_RANDOM_SEED", random.randrange(1 << 30)))
