@@ -106,7 +106,16 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 }
 
 std::string count_of(std::size_t count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
+  std::string text = std::to_string(count) + " " + std::string(what);
+  if (count == 1) return text;
+  const auto ends_in = [&](const char* end) { return text.ends_with(end); };
+  const std::string_view vowels = "aeiou";
+  if (ends_in("y") && vowels.find(text[text.size() - 2]) == std::string_view::npos) {
+    text.back() = 'i';
+    return text + "es";
+  }
+  const std::array hissing{"s", "x", "z", "ch", "sh"};
+  return text + (std::ranges::any_of(hissing, ends_in) ? "es" : "s");
 }
 
 std::string shell_word(std::string_view word) {

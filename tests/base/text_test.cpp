@@ -36,6 +36,18 @@ TEST(Text, RangesJoinNeighbours) {
   EXPECT_EQ(ranges({}), "");
 }
 
+TEST(Text, CountOfKnowsThePluralsOfRegularNouns) {
+  const std::pair<const char*, const char*> rows[] = {
+      {"tensor", "2 tensors"},         {"repository", "2 repositories"}, {"key", "2 keys"},
+      {"batch", "2 batches"},          {"process", "2 processes"},       {"index", "2 indexes"},
+      {"model copy", "2 model copies"}};
+  for (const auto& [noun, two] : rows) {
+    EXPECT_EQ(count_of(1, noun), std::string("1 ") + noun);
+    EXPECT_EQ(count_of(2, noun), two);
+  }
+  EXPECT_EQ(count_of(0, "repository"), "0 repositories");
+}
+
 TEST(Text, FormatBytesIsUpstreamsTable) {
   EXPECT_EQ(format_bytes(433249280.0), "413.18 MB");
   EXPECT_EQ(format_bytes(90669056.0), "86.47 MB");
