@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/write_behind.h"
@@ -51,10 +52,6 @@ class ChecksummedFile {
   std::uint64_t size_bytes_ = 0;
 };
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 ManifestFile write_text(FileSystem& files, const std::filesystem::path& path,
                         const PlannedFile& planned, const ByteCounter& counter) {
   ChecksummedFile file(files, path, planned.text.size(), counter);
@@ -75,7 +72,7 @@ ManifestFile write_tensors(FileSystem& files, const std::filesystem::path& path,
   file.write(layout.header());
   for (const auto& spec : layout.tensors()) {
     for_each_piece(data_of(planned, *by_name.at(spec.name)),
-                   [&](std::span<const std::byte> bytes) { file.write(text_of(bytes)); });
+                   [&](std::span<const std::byte> bytes) { file.write(detail::byte_text(bytes)); });
   }
   return file.finish(planned.name);
 }

@@ -9,6 +9,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/http/url.h"
 #include "accelerate/hub/cache/python_paths.h"
+#include "accelerate/hub/transfer/digest.h"
 
 namespace accelerate {
 namespace {
@@ -42,8 +43,7 @@ std::string hub_endpoint() {
 namespace detail {
 
 bool is_commit(std::string_view text) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return text.size() == 40 && std::all_of(text.begin(), text.end(), is_digit);
+  return is_hex(text, 40);
 }
 
 void check_repo_id(const std::string& id) {

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
@@ -103,9 +104,7 @@ Tokenizer Tokenizer::from_text(std::string text, const std::string& name, ScoreR
 
 Tokenizer Tokenizer::from_file(const std::filesystem::path& file, ScoreRounding rounding) {
   const auto content = real_file_system().map(file);
-  const auto bytes = content->bytes();
-  return from_text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()),
-                   file.string(), rounding);
+  return from_text(std::string(detail::byte_text(content->bytes())), file.string(), rounding);
 }
 
 Encoding Tokenizer::Shared::tokenize(std::string_view text, const EncodeOptions& options) const {

@@ -4,16 +4,13 @@
 #include <memory>
 
 #include "accelerate/base/error.h"
+#include "accelerate/config/fsdp_strategy.h"
 #include "cli/commands/shared_options.h"
 
 namespace accelerate::cli {
 namespace {
 
 constexpr const char* kToFsdp2About = "Rewrite a configuration file of FSDP 1 for FSDP 2";
-
-bool reshards(ShardingStrategy strategy) {
-  return strategy == ShardingStrategy::FULL_SHARD || strategy == ShardingStrategy::HYBRID_SHARD;
-}
 
 // Says what of a strategy FSDP 2 cannot express by one boolean.
 std::vector<std::string> losses_of(ShardingStrategy strategy) {
@@ -66,7 +63,7 @@ std::vector<std::string> convert_to_fsdp2(FsdpConfig& fsdp) {
   std::vector<std::string> notes;
   if (const auto strategy = strategy_of(fsdp)) {
     notes = losses_of(*strategy);
-    fsdp.reshard_after_forward = reshards(*strategy);
+    fsdp.reshard_after_forward = detail::reshards_after_forward(*strategy);
     fsdp.sharding_strategy.reset();
   }
   leave_out(fsdp.backward_prefetch, "fsdp_backward_prefetch", notes);

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 
@@ -85,10 +86,7 @@ class Cursor {
   }
   std::uint32_t u32() { return static_cast<std::uint32_t>(number(4)); }
   std::uint64_t u64() { return number(8); }
-  std::string_view text() {
-    const auto taken = take(u64());
-    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
-  }
+  std::string_view text() { return detail::byte_text(take(u64())); }
   std::string name(const char* what) {
     const std::string_view found = text();
     if (!is_utf8(found)) refuse("the name of a " + std::string(what) + " is no UTF-8");

@@ -306,6 +306,12 @@ std::string tensor_label(std::string_view name) {
   return "tensor " + printable(name);
 }
 
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::vector<std::string> parts;
+  for (const std::int64_t size : shape) parts.push_back(std::to_string(size));
+  return "[" + join(parts, ", ") + "]";
+}
+
 SafetensorsHeader parse_safetensors_header(std::string_view json) {
   HeaderReader reader;
   nlohmann::json::sax_parse(json.begin(), json.end(), &reader);

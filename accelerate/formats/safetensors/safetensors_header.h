@@ -36,4 +36,7 @@ struct SafetensorsHeader {
 /// Returns "tensor 'encoder.weight'", safe to print and shortened if it is long.
 [[nodiscard]] std::string tensor_label(std::string_view name);
 
+/// Returns "[2, 3]".
+[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);
+
 }  // namespace accelerate::detail

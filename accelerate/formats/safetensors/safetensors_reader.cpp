@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
@@ -12,6 +13,7 @@ namespace {
 
 using detail::HeaderEntry;
 using detail::SafetensorsHeader;
+using detail::shape_text;
 using detail::tensor_label;
 
 constexpr std::size_t kLengthBytes = 8;
@@ -89,12 +91,6 @@ std::string_view without_padding(std::string_view header) {
   return json;
 }
 
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (const std::int64_t size : shape) parts.push_back(std::to_string(size));
-  return "[" + join(parts, ", ") + "]";
-}
-
 std::string offsets_text(const HeaderEntry& entry) {
   return "[" + std::to_string(entry.begin) + ", " + std::to_string(entry.end) + "]";
 }
@@ -145,18 +141,13 @@ void check_layout(std::vector<HeaderEntry>& entries, std::uint64_t data_bytes) {
   }
 }
 
-std::string_view text_of(const FileContent& content) {
-  const auto all = content.bytes();
-  return {reinterpret_cast<const char*>(all.data()), all.size()};
-}
-
 struct Checked {
   SafetensorsHeader header;
   std::span<const std::byte> data;
 };
 
 Checked check(const FileContent& content) {
-  const std::string_view text = header_text(text_of(content));
+  const std::string_view text = header_text(detail::byte_text(content.bytes()));
   Checked checked{detail::parse_safetensors_header(without_padding(text)),
                   content.bytes().subspan(kLengthBytes + text.size())};
   check_layout(checked.header.tensors, checked.data.size());

@@ -1,18 +1,13 @@
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/formats/safetensors/safetensors.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 
 namespace accelerate {
-namespace {
 
+using detail::byte_text;
 using detail::tensor_label;
-
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
-}  // namespace
 
 SafetensorsWriter::SafetensorsWriter(FileSystem& files, const std::filesystem::path& path,
                                      std::vector<TensorSpec> specs,
@@ -61,7 +56,7 @@ void SafetensorsFiller::write(std::size_t tensor, std::uint64_t offset_bytes,
                      std::to_string(offset_bytes) + " on were given");
   }
   try {
-    file_.write_at(layout_.offset_bytes(tensor) + offset_bytes, text_of(bytes));
+    file_.write_at(layout_.offset_bytes(tensor) + offset_bytes, byte_text(bytes));
   } catch (const FileError&) {
     throw_with_context<CheckpointError>("cannot save " + label());
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 
@@ -48,7 +49,7 @@ void TensorFile::append_tensor(const ByteSource& source, const ByteSink& seen) {
   source([&](std::span<const std::byte> piece) {
     given += piece.size();
     if (given > size) return;
-    append({reinterpret_cast<const char*>(piece.data()), piece.size()});
+    append(byte_text(piece));
     if (seen) seen(piece);
   });
   if (given != size) {

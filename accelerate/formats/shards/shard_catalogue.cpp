@@ -15,13 +15,8 @@
 namespace accelerate {
 namespace {
 
+using detail::shape_text;
 using detail::tensor_label;
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::vector<std::string> parts;
-  for (const std::int64_t size : shape) parts.push_back(std::to_string(size));
-  return "[" + join(parts, ", ") + "]";
-}
 
 // Gathers the pieces of all files, then makes tensors from them.
 class Assembly {

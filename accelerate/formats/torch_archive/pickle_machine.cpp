@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
@@ -402,7 +403,7 @@ Pickle read_pickle(std::span<const std::byte> bytes, std::span<const std::string
     refuse_pickle("has " + std::to_string(bytes.size()) + " bytes, at most " +
                   std::to_string(PickleLimits::kBytes) + " are allowed");
   }
-  return Machine({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, allowed).run();
+  return Machine(byte_text(bytes), allowed).run();
 }
 
 }  // namespace accelerate::detail

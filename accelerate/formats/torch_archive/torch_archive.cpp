@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/torch_convert.h"
@@ -50,10 +51,6 @@ constexpr std::string_view kSaveAgain =
       "it is no zip archive, as torch.save writes; if it is safetensors, name it so");
 }
 
-std::string_view text_of(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 // The entries of one archive, by their names inside its folder.
 class Records {
  public:
@@ -90,13 +87,13 @@ class Records {
 
 void check_byte_order(const Records& records) {
   const auto order = records.find("byteorder");
-  if (order && text_of(*order) != "little") {
+  if (order && detail::byte_text(*order) != "little") {
     throw CheckpointError("it was saved on a big-endian machine; save it again on another");
   }
 }
 
 TorchValue read(const FileContent& content) {
-  const std::string_view text = text_of(content.bytes());
+  const std::string_view text = detail::byte_text(content.bytes());
   if (!text.starts_with("PK\3\4")) refuse_impostor(text);
   const Records records(content.bytes());
   check_byte_order(records);

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/crc32.h"
 #include "accelerate/formats/torch_archive/pickle_writer.h"
 
@@ -17,10 +18,6 @@ using detail::ZipLayout;
 constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kBeforeStorages = {
     {{".format_version", "1"}, {".storage_alignment", "64"}, {"byteorder", "little"}}};
 constexpr std::pair<std::string_view, std::string_view> kVersion = {"version", "3\n"};
-
-std::string_view archived_text(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // All entries lie in one folder, which torch.save names after the file.
 ZipLayout layout_of(const std::string& folder, const std::vector<TensorSpec>& specs,
@@ -63,8 +60,9 @@ void TorchArchiveWriter::append_entry(std::string_view data) {
 void TorchArchiveWriter::append(const ByteSource& source) {
   std::uint32_t crc = 0;
   if (!file_.has_all()) file_.append(layout_.header(crcs_.size()));
-  file_.append_tensor(
-      source, [&](std::span<const std::byte> piece) { crc = crc32(archived_text(piece), crc); });
+  file_.append_tensor(source, [&](std::span<const std::byte> piece) {
+    crc = crc32(detail::byte_text(piece), crc);
+  });
   file_.append(layout_.trailer(crcs_.size(), crc));
   crcs_.push_back(crc);
   finish_if_complete();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
@@ -229,7 +230,7 @@ std::vector<RawEntry> read_entries(std::string_view file) {
 }  // namespace
 
 std::vector<ZipEntry> read_zip_directory(std::span<const std::byte> file) {
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const std::string_view text = byte_text(file);
   std::vector<RawEntry> raw = read_entries(text);
   check_apart(raw);
   std::vector<ZipEntry> entries;

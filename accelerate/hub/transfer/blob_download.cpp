@@ -38,9 +38,7 @@ constexpr std::size_t kSha256Digits = 64, kGitDigits = 40;
 constexpr std::uint64_t kMostUnannounced = 256U << 20;
 
 bool is_checksum(const std::string& etag) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return (etag.size() == kSha256Digits || etag.size() == kGitDigits) &&
-         std::ranges::all_of(etag, is_digit);
+  return is_hex(etag, kSha256Digits) || is_hex(etag, kGitDigits);
 }
 
 // Returns null for a name that is not a checksum. Git's checksum begins with the size, so the

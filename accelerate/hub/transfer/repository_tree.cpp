@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/hub/transfer/digest.h"
 #include "accelerate/hub/transfer/tree_entries.h"
 
 namespace accelerate::detail {
@@ -22,11 +23,6 @@ constexpr std::size_t kMostPages = 2'000;  // The hub lists a thousand files a p
 [[noreturn]] void throw_malformed_tree(const HubSubject& subject, const std::string& what) {
   throw NetworkError("the list of files of " + label_of(subject.id, subject.type) + " " + what +
                      ": the server is not a Hugging Face hub");
-}
-
-bool is_hex(std::string_view text, std::size_t digits) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return text.size() == digits && std::ranges::all_of(text, is_digit);
 }
 
 // Checks an entry of the hub's answer, so that no malformed text becomes a file's name.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
@@ -28,8 +29,7 @@ constexpr char kClipPattern[] =
 
 std::string read_text(const std::filesystem::path& file) {
   const auto content = real_file_system().map(file);
-  const auto bytes = content->bytes();
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text(byte_text(content->bytes()));
   if (!is_utf8(text)) throw ConfigError(file.string() + ": is not UTF-8");
   return text;
 }

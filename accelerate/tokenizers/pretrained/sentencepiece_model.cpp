@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
@@ -182,9 +183,7 @@ SentencePieceModel parse_sentencepiece(std::string_view bytes, const std::string
 
 SentencePieceModel read_sentencepiece(const std::filesystem::path& file) {
   const auto content = real_file_system().map(file);
-  const auto bytes = content->bytes();
-  return parse_sentencepiece({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                             file.string());
+  return parse_sentencepiece(byte_text(content->bytes()), file.string());
 }
 
 }  // namespace accelerate::detail

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/tokenizers/pretrained/json_text.h"
@@ -31,9 +32,7 @@ Source read_object(const std::filesystem::path& file) {
   Source source{Json::object(), file.string()};
   if (!std::filesystem::exists(file)) return source;
   const auto content = real_file_system().map(file);
-  const auto bytes = content->bytes();
-  source.values = parse_object({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                               source.file, "{\"key\": value, …}");
+  source.values = parse_object(byte_text(content->bytes()), source.file, "{\"key\": value, …}");
   return source;
 }
 
