@@ -3,6 +3,7 @@
 #include <ATen/ops/tensor.h>
 #include <torch/optim/optimizer.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "accelerate/base/error.h"
@@ -104,6 +105,7 @@ LogValues TrainerCore::log(LogValues logs) {
     logs.set("num_input_tokens_seen", static_cast<double>(state.num_input_tokens_seen));
   LogValues kept = logs;
   kept.set("step", static_cast<double>(state.global_step));
+  std::ranges::sort(kept, {}, &LogValues::value_type::first);
   state.log_history.push_back(std::move(kept));
   call(&TrainerCallback::on_log, logs);
   return logs;

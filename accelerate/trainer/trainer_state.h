@@ -50,7 +50,8 @@ struct TrainerState {
   std::int64_t num_train_epochs = 0;
   std::int64_t num_input_tokens_seen = 0;
   double total_flos = 0;
-  std::vector<LogValues> log_history = {};  ///< Each entry has "step".
+  /// Each entry has "step", and its names sorted, as in trainer_state.json.
+  std::vector<LogValues> log_history = {};
   std::optional<double> best_metric = {};
   std::optional<std::int64_t> best_global_step = {};
   std::string best_model_checkpoint = {};  ///< "" if there is none.

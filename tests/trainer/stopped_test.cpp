@@ -68,11 +68,10 @@ struct Left {
   std::int64_t best_step = 0, calls = 0;
 };
 
-// Sorted by name, as trainer_state.json has them; to the last bit.
+// To the last bit.
 std::vector<std::string> without_times(const std::vector<LogValues>& history) {
   std::vector<std::string> lines;
-  for (LogValues logs : history) {
-    std::ranges::sort(logs);
+  for (const LogValues& logs : history) {
     std::string& line = lines.emplace_back();
     for (const auto& [name, value] : logs)
       if (!name.ends_with("_runtime") && !name.ends_with("_per_second"))
