@@ -8,12 +8,14 @@
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/live_lines.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/base/untrusted_text.h"
 
 namespace accelerate::detail {
 namespace {
@@ -43,14 +45,10 @@ bool claims(const std::string& text) {
          errno != EADDRINUSE;  // Left open on purpose.
 }
 
-// Drops LibTorch's stack frames, and what could steer a terminal.
-std::string shown_text(std::string text) {
-  text.resize(std::min(text.size(), text.find("\nException raised from ")));
-  for (char& letter : text) {
-    const auto code = static_cast<unsigned char>(letter);
-    if ((code < 0x20 && letter != '\n' && letter != '\t') || code == 0x7f) letter = '?';
-  }
-  return text;
+// Drops LibTorch's stack frames, and what a terminal would obey.
+std::string shown_text(std::string_view text) {
+  return untrusted_text(text.substr(0, text.find("\nException raised from ")),
+                        std::string_view::npos);
 }
 
 // A rank that lost another one says so only if nobody ends it within a moment.

@@ -26,6 +26,7 @@
 #include "accelerate/trainer/loop/verify_resume.h"
 #include "accelerate/trainer/preflight.h"
 #include "accelerate/trainer/preflight_evaluation.h"
+#include "accelerate/trainer/say.h"
 #include "accelerate/trainer/trainer_core.h"
 
 namespace accelerate {
@@ -64,7 +65,6 @@ struct Trainer::Impl {
   detail::LoopServices services();
   void leave(const std::string& reason, const LogValues& metrics);
   void leave_with_error() noexcept;
-  void say(const std::string& text) const;
   void check_half_weights();
   [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
@@ -180,12 +180,13 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointF
   check_half_weights();
   detail::try_evaluation(core);
   begin_state(data.plan);
-  if (core.args.verify_resume) say(detail::verify_resume(core, data.plan, data.loader));
+  if (core.args.verify_resume)
+    detail::say(core.accelerator, detail::verify_resume(core, data.plan, data.loader));
   if (opened) checkpoints.load(*opened);
   core.state.max_steps = data.plan.max_steps;
   core.state.num_train_epochs = data.plan.num_train_epochs;
   detail::warn_if_never_evaluated(core);
-  say(detail::describe_training(core, data.plan));
+  detail::say(core.accelerator, detail::describe_training(core, data.plan));
   return run_loop(std::move(data), resumed);
 }
 
@@ -244,11 +245,6 @@ void Trainer::Impl::leave_with_error() noexcept {
   } catch (const std::exception& error) {
     trainer_logger().warning(error.what());
   }
-}
-
-// Prints once, on the main process.
-void Trainer::Impl::say(const std::string& text) const {
-  if (core.accelerator.is_main_process()) core.accelerator.print(text);
 }
 
 TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double seconds,
@@ -366,8 +362,7 @@ void Trainer::log(LogValues logs) {
 }
 
 void Trainer::log_metrics(const std::string& split, const LogValues& metrics) const {
-  if (impl_->core.accelerator.is_main_process())
-    impl_->core.accelerator.print(detail::metrics_table(split, metrics));
+  detail::say(impl_->core.accelerator, detail::metrics_table(split, metrics));
 }
 
 void Trainer::save_metrics(const std::string& split, const LogValues& metrics,

@@ -4,8 +4,6 @@
 #include <accelerate/accelerate.h>
 #include <torch/torch.h>
 
-#include <cstdio>
-#include <exception>
 #include <string>
 
 #include "examples/cv/fashion_mnist.h"
@@ -65,10 +63,6 @@ void run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  run(parse_options(argc, argv));
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "cv_accelerated: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return accelerate::run_main([&] { run(parse_options(argc, argv)); });
 }

@@ -2,13 +2,12 @@
 // to. Needs no LibTorch.
 //
 // usage: text NAME_OR_FOLDER [LINE]    Without LINE: every line of standard input.
-#include <cstdio>
-#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "accelerate/base/run_main.h"
 #include "accelerate/base/table.h"
 #include "accelerate/base/terminal.h"
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
@@ -65,10 +64,6 @@ void run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  run(argc, argv);
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "text: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return accelerate::run_main([&] { run(argc, argv); });
 }

@@ -1,8 +1,8 @@
 // Continues a text, and prints the words as they come:
 //   text_generation --model models/smollm2 --prompt "The sea is" --do_sample 1 --temperature 0.8
+#include <accelerate/base/run_main.h>
 #include <accelerate/transformers.h>
 
-#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -76,10 +76,6 @@ void run(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  run(parse_options(argc, argv));
-  return 0;
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "text_generation: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return accelerate::run_main([&] { run(parse_options(argc, argv)); });
 }

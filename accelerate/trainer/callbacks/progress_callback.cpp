@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "accelerate/accelerator/accelerator.h"
+#include "accelerate/trainer/say.h"
 
 namespace accelerate {
 namespace {
@@ -33,7 +33,7 @@ std::string log_line(const TrainerState& state, const LogValues& logs) {
 }
 
 void PrinterCallback::on_log(TrainerEvent& event, const LogValues& logs) {
-  if (event.state.is_world_process_zero) event.accelerator.print(log_line(event.state, logs));
+  detail::say(event.accelerator, log_line(event.state, logs));
 }
 
 void ProgressCallback::on_train_begin(TrainerEvent& event) {
