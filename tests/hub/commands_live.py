@@ -160,6 +160,14 @@ class Commands(unittest.TestCase):
                 self.assertTrue(shown.strip())
                 self.assertEqual([c for c in shown if c != "\n" and (ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u2028\u200f")], [], shown)
 
+    def test_no_name_in_the_cache_steers_the_terminal(self):
+        self.hub("download", "acme/model")
+        refs = self.home / "hub" / "models--acme--model" / "refs"
+        (refs / "v\x1b[31m\u202ed").write_text((refs / "main").read_text(encoding="utf-8"), encoding="utf-8")
+        shown = self.hub("cache", "--revisions").stdout
+        self.assertRegex(shown, r"v\?\[31m\?d")
+        self.assertNotRegex(shown, "[\x1b\u202e]")
+
     def test_cache_lists_and_removes_as_python(self):
         self.hub("download", "acme/model")
         self.hub("download", "acme/rows", "--repo-type", "dataset")

@@ -258,6 +258,14 @@ def check_parts(probe, home, files):
         hub.fault(STORE, 1, status=206, headers={"Content-Range": f"bytes 0-9/{len(content)}"}, body="0123456789")
         expect(cache.run(**ONCE))
         cache.check_whole()
+        # A total below what came already: begun anew, instead of written beyond it.
+        shutil.rmtree(cache.folder, ignore_errors=True)
+        blob.parent.mkdir(parents=True)
+        blob.with_name(blob.name + ".incomplete").write_bytes(content[:1000])
+        hub.fault("HEAD", 1, no_length=True)
+        hub.fault(STORE, 1, status=206, headers={"Content-Range": "bytes 1000-1009/50"}, body="0123456789")
+        expect(cache.run(**ONCE))
+        cache.check_whole()
         # A range that the server does not know, and one that it answers with all.
         for action in ({"status": 416}, {"status": 200, "body": base64.b64encode(b"x").decode()}):
             shutil.rmtree(cache.folder, ignore_errors=True)
