@@ -91,6 +91,13 @@ TEST(FindExecutableBatchSize, LooksUpwardsOnAllRanksAlikeAndOnlyInTheFirstCall) 
     EXPECT_EQ(search(), 10);
     EXPECT_EQ(tried.size(), 7u);
   });
+  // Also where a larger size may be left.
+  Sizes tried;
+  auto search = find_executable_batch_size([&](std::int64_t size) { tried.push_back(size); },
+                                           {.starting_batch_size = 2, .upward_trials = 2});
+  search();
+  search();
+  EXPECT_EQ(tried, (Sizes{2, 4, 8, 8}));
 }
 
 TEST(FindExecutableBatchSize, PassesArgumentsOnAndReturnsTheResult) {

@@ -235,6 +235,9 @@ TEST_F(RealFiles, ThatMayNotGrowAreAnErrorAndNoSignal) {
     const auto file = files_.create(at(std::to_string(said.size())));
     said.push_back(testing::message_of<FileError>([&] { way(*file); }));
   }
+  const auto appended = files_.append(at("log"), 0);
+  said.push_back(
+      testing::message_of<FileError>([&] { appended->write(std::string(10'000, 'x')); }));
   setrlimit(RLIMIT_FSIZE, &before);
   for (const auto& text : said) EXPECT_NE(text.find("`ulimit -f`"), std::string::npos) << text;
 }

@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "accelerate/base/error.h"
@@ -102,7 +104,10 @@ TEST(RunMain, SaysOnceWhatAllRanksSay) {
 // A launcher has the time between to end the ranks that are left.
 TEST(RunMain, SaysTheCauseBeforeItsConsequences) {
   const auto ended = run(2, [](int rank) {
-    if (rank == 1) throw DataError("row 7 is broken");
+    if (rank == 1) {  // Later, so that the order of the lines is no chance.
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      throw DataError("row 7 is broken");
+    }
     throw CommError("rank 1 is gone");
   });
   EXPECT_EQ(count(ended.said, "row 7 is broken"), 1U) << ended.said;

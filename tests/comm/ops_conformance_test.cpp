@@ -164,6 +164,8 @@ TEST(OpsDisagree, EveryRankLearnsTheOperationAndAllShapes) {
          {"rank 0: broadcast_object from rank 0", "rank 1: broadcast_object from rank 1"}},
     };
     for (const auto& one : cases) expect_parts(kind_and_message_of(one.call), one.parts);
+    const std::string of_types = kind_and_message_of([&] { (void)gather(comm, types); });
+    EXPECT_EQ(of_types.find("pad_across_processes"), std::string::npos) << of_types;
     EXPECT_EQ(gather(comm, torch::ones({1})).size(0), 2) << "the group works afterwards";
   });
 }
