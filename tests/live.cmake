@@ -74,11 +74,13 @@ endif()
 if(TARGET accelerate_transformers)
   add_test(NAME datasets.golden COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/reference/datasets_golden.py"
                                         $<TARGET_FILE:dataset_probe>)
+  add_test(NAME datasets.golden.files COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/reference/datasets_golden.py"
+                                              $<TARGET_FILE:dataset_probe> "${PROJECT_SOURCE_DIR}/tests/reference/dataset_files.json")
   add_test(NAME datasets.live.collators COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/collators_live.py"
                                                 $<TARGET_FILE:collator_probe>)
   add_test(NAME datasets.live.parquet COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/datasets/parquet_live.py"
                                               $<TARGET_FILE:dataset_probe>)
-  set_tests_properties(datasets.golden datasets.live.collators datasets.live.parquet PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
+  set_tests_properties(datasets.golden datasets.golden.files datasets.live.collators datasets.live.parquet PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
 
 # Questions that write a configuration.

@@ -98,7 +98,8 @@ TEST_F(LoadDataset, SaysWhereCsvIsDamaged) {
              "data, line 2, column 2: a quote that opens in this row is not closed");
   expect_has(fault("csv", "a,b\n1,\"2\n\n3\"\n\n4\n"), "data, line 6: the row has 1 fields");
   expect_has(fault("csv", "a,b\n\"1\",2\"3\n"), "line 2, column 2: a quote stands where none may");
-  expect_has(fault("csv", "a,b\n\"1\"2,3\n"), "line 2, column 1: a quote stands where none may");
+  expect_has(fault("csv", "a,b\r\"1\r\r\"2,3\r"),
+             "line 4, column 1: a quote stands where none may. A");
   expect_has(fault("csv", "a\n\xff\n"), "line 2, column 1: 'a' is not UTF-8");
   expect_has(fault("csv", "\xff\n1\n"), "its name is not UTF-8");
   expect_has(fault("csv", ""), "the file is empty; a CSV file begins with a header");

@@ -3,7 +3,7 @@
 
 usage: datasets_golden.py PROBE [FILE]
 
-FILE: questions and answers (tests/reference/datasets_golden.json). Exits 1 and prints the first differences.
+FILE: questions and answers (tests/reference/datasets_golden.json; dataset_files.json has hand-written files). Exits 1 and prints the first differences.
 """
 import json
 import pathlib
@@ -42,7 +42,7 @@ def main():
         probe.stdin.close()
         probe.wait()
     print(f"{len(questions)} answers compared, {faults} differ")
-    return 1 if faults or len(questions) < 50 else 0
+    return 1 if faults or not questions else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,16 @@ namespace {
 // A longer record is libcsv's, so that the window does not have to hold it.
 constexpr std::size_t kLongestPlainRecord = 1 << 20;
 
+// Returns how many of '\n', "\r\n" and '\r' are in `text`.
+std::size_t line_ends(std::string_view text) {
+  std::size_t count = 0;
+  for (auto end = text.find('\n'); end != std::string_view::npos; end = text.find('\n', end + 1))
+    ++count;
+  for (auto end = text.find('\r'); end != std::string_view::npos; end = text.find('\r', end + 1))
+    count += text.substr(end + 1).starts_with('\n') ? 0 : 1;
+  return count;
+}
+
 }  // namespace
 
 CsvRecords::CsvRecords(const std::filesystem::path& file, const CsvOptions& options)
@@ -43,18 +53,33 @@ bool CsvRecords::parse_some(CsvBatch& batch) {
     batch.end_record(record_line_);
     return true;
   }
-  // What is asked of a whole line, such as whether it is blank, needs the line in the window.
-  while (begins_record && window_.text().find('\n') == std::string_view::npos &&
-         window_.text().size() <= kLongestPlainRecord && window_.grow()) {
-  }
-  if (window_.text().empty() && !window_.grow()) {
+  const Line line = next_line();
+  if (line.size == 0) {
     is_done_ = true;
     if (csv_fini(&parser_, take_field, take_record, this) != 0)
       refuse(record_line_, "a quote that opens in this row is not closed");
     return true;
   }
-  parse_line(begins_record);
+  parse_line(line, begins_record);
   return true;
+}
+
+// Grows the window until it has the line with its end. A longer line than a plain record, which may
+// be of any size, comes in pieces.
+CsvRecords::Line CsvRecords::next_line() {
+  for (std::size_t searched = 0;;) {
+    const std::string_view text = window_.text();
+    const std::size_t end = text.find_first_of("\r\n", searched);
+    // Whether '\n' follows a '\r' shows in the next bytes.
+    if (end < text.size() && (text[end] == '\n' || end + 1 < text.size())) {
+      const bool is_pair = text[end] == '\r' && text[end + 1] == '\n';
+      return {.size = end + (is_pair ? 2 : 1), .is_whole = true, .has_end = true};
+    }
+    searched = std::min(end, text.size());
+    if (text.size() > kLongestPlainRecord) return {.size = text.size()};
+    if (window_.grow()) continue;
+    return {.size = text.size(), .is_whole = true, .has_end = end < text.size()};
+  }
 }
 
 const std::vector<std::string_view>* CsvRecords::plain_record() {
@@ -124,35 +149,32 @@ CsvRecords::Found CsvRecords::take_quoted(std::string_view text, std::size_t& at
     from = at + 2;
   }
   const std::string_view all = text.substr(begin, at - begin);
-  for (auto end = all.find('\n'); end != std::string_view::npos; end = all.find('\n', end + 1))
-    ++record_lines_;
+  record_lines_ += line_ends(all);
   fields_.push_back(unquoted == nullptr ? all : *unquoted);
   ++at;
   return Found::record;
 }
 
-void CsvRecords::parse_line(bool begins_record) {
-  const std::string_view text = window_.text();
-  const std::size_t end = text.find('\n');
-  const std::size_t size = end == std::string_view::npos ? text.size() : end + 1;
-  const std::string_view line = text.substr(0, size);
+void CsvRecords::parse_line(const Line& line, bool begins_record) {
+  const std::string_view text = window_.text().substr(0, line.size);
+  const bool is_record = begins_record && line.is_whole;
   // As pandas: a blank line is not a record, and quotes that do not begin a field are text.
-  if (begins_record && end != std::string_view::npos && is_blank(line)) {
-    window_.leave(size);
-    ++line_;
-    return;
+  if (!is_record || !is_blank(text)) {
+    if (is_record && has_quotes_as_text(text)) csv_set_opts(&parser_, CSV_STRICT_FINI);
+    const std::size_t parsed =
+        csv_parse(&parser_, text.data(), text.size(), take_field, take_record, this);
+    if (parsed != text.size()) refuse_quote();
+    csv_set_opts(&parser_, CSV_STRICT | CSV_STRICT_FINI);
   }
-  const bool has_text_quotes = begins_record && has_quotes_as_text(line);
-  if (has_text_quotes) csv_set_opts(&parser_, CSV_STRICT_FINI);
-  if (csv_parse(&parser_, text.data(), size, take_field, take_record, this) != size) {
-    refuse(line_, std::string("a quote stands where none may: ") +
-                      csv_strerror(csv_error(&parser_)) +
-                      ". A field with quotes in it stands in quotes, each quote twice; if quotes "
-                      "mean nothing in this file, give .csv.quote = '\\0'");
-  }
-  if (has_text_quotes) csv_set_opts(&parser_, CSV_STRICT | CSV_STRICT_FINI);
-  window_.leave(size);
-  if (end != std::string_view::npos) ++line_;
+  window_.leave(line.size);
+  if (line.has_end) ++line_;
+}
+
+void CsvRecords::refuse_quote() {
+  if (csv_error(&parser_) != CSV_EPARSE) throw std::bad_alloc();
+  refuse(line_,
+         "a quote stands where none may. A field with quotes in it stands in quotes, each quote "
+         "twice; if quotes mean nothing in this file, give .csv.quote = '\\0'");
 }
 
 bool CsvRecords::is_blank(std::string_view line) const {
@@ -161,24 +183,23 @@ bool CsvRecords::is_blank(std::string_view line) const {
   });
 }
 
-// Whether a whole line has quotes, but none at the beginning of a field.
+// Whether a line has quotes, but none at the beginning of a field.
 bool CsvRecords::has_quotes_as_text(std::string_view line) const {
   std::size_t place = line.find(quote_);
-  if (place == std::string_view::npos || !line.ends_with('\n')) return false;
+  if (place == std::string_view::npos) return false;
   for (; place != std::string_view::npos; place = line.find(quote_, place + 1)) {
-    if (place == 0 || line[place - 1] == delimiter_ || line[place - 1] == '\r') return false;
+    if (place == 0 || line[place - 1] == delimiter_) return false;
   }
   return true;
 }
 
 void CsvRecords::skip_line() {
-  std::size_t end = 0;
-  while ((end = window_.text().find('\n')) == std::string_view::npos) {
-    window_.leave(window_.text().size());
-    if (!window_.grow()) return;
-  }
-  window_.leave(end + 1);
-  ++line_;
+  Line line;
+  do {
+    line = next_line();
+    window_.leave(line.size);
+  } while (!line.is_whole);
+  if (line.has_end) ++line_;
 }
 
 void CsvRecords::check(const CsvOptions& options) {

@@ -104,16 +104,23 @@ class CsvRecords {
 
  private:
   enum class Found { record, nothing_plain, end_of_window };
+  // A line at the beginning of the window, or the first bytes of a very long one.
+  struct Line {
+    std::size_t size = 0;  ///< With its end. 0: the file has no more bytes.
+    bool is_whole = false, has_end = false;
+  };
 
   [[nodiscard]] bool is_between_records() const { return parser_.pstate == between_records_; }
   void set_up_parser();
   Found split_record(std::string_view text);
   Found take_quoted(std::string_view text, std::size_t& at);
-  void parse_line(bool begins_record);
+  [[nodiscard]] Line next_line();
+  void parse_line(const Line& line, bool begins_record);
   [[nodiscard]] bool is_blank(std::string_view line) const;
   [[nodiscard]] bool has_quotes_as_text(std::string_view line) const;
   void skip_line();
   static void check(const CsvOptions& options);
+  [[noreturn]] void refuse_quote();
   [[noreturn]] void refuse(std::size_t line, const std::string& what) const;
   static void take_field(void* bytes, std::size_t size, void* self);
   static void take_record(int, void* self);
