@@ -188,7 +188,17 @@ TEST_F(LoadDataset, SaysWhereJsonIsDamaged) {
   expect_has(fault("json", "{\"a\": {\"b\": 1}}"), "'a' is an object");
   expect_has(fault("json", "{\"a\": 1}\n{\"a\": \"x\"}"),
              "line 2, column 1: 'a' is a string, and was int64 before");
-  expect_has(fault("json", "{\"a\": 18446744073709551615}"), "more than 63 bits");
+  // 2^63, -2^63 - 1 and 2^64 fit into no integer, 1e999 fits into no float.
+  for (const std::string number :
+       {"9223372036854775808", "-9223372036854775809", "18446744073709551616", "1e999", "-1e999"}) {
+    const std::string what =
+        number + (number.ends_with("e999") ? ", which is too large for a float of 64 bits"
+                                           : ", an integer of more than 63 bits; give it as a");
+    expect_has(fault("json", "{\"b\": 1e9, \"a\": " + number + "}"), "'a' is " + what);
+    LoadDatasetOptions below{.json = {.field = "rows"}};
+    expect_has(fault("json", "{\"rows\": [{\"a\": " + number + "}]}", below), "'a' is " + what);
+  }
+  expect_has(fault("json", "{\"a\": 1e}"), "is not valid JSON");
   expect_has(
       fault("json", "{\"a\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
       "line 1");

@@ -13,6 +13,7 @@
 #include "accelerate/datasets/readers/file_window.h"
 #include "accelerate/datasets/readers/growing_columns.h"
 #include "accelerate/datasets/readers/json_columns.h"
+#include "accelerate/datasets/readers/json_numbers.h"
 #include "accelerate/datasets/readers/json_scanner.h"
 
 namespace accelerate::detail {
@@ -55,8 +56,8 @@ class JsonReader : public ChunkReader {
     if (window.text().starts_with(kByteOrderMark)) window.leave(kByteOrderMark.size());
     const simdjson::padded_string text(window.text());
     Element rows;
-    if (checked(parser_.parse(text), file_ + ", line 1, column 1").at_key(field).get(rows) !=
-        simdjson::SUCCESS) {
+    const Element whole = checked(parser_.parse(text), file_ + ", line 1, column 1", window.text());
+    if (whole.at_key(field).get(rows) != simdjson::SUCCESS) {
       throw DataError(file_ + ": there is no '" + field + "' in its object");
     }
     return simdjson::minify(rows);
@@ -94,8 +95,13 @@ class JsonReader : public ChunkReader {
 
   // The bytes behind a text are the next row, or the padding.
   simdjson::simdjson_result<Element> parsed_row(std::size_t row) {
+    const std::string_view text = text_of_row(row);
+    return parser_.parse(text.data(), text.size(), /*realloc_if_needed=*/false);
+  }
+
+  [[nodiscard]] std::string_view text_of_row(std::size_t row) const {
     const std::size_t begin = row == 0 ? 0 : ends_[row - 1];
-    return parser_.parse(batch_.data() + begin, ends_[row] - begin, /*realloc_if_needed=*/false);
+    return std::string_view(batch_).substr(begin, ends_[row] - begin);
   }
 
   // Returns nullopt if a row has something unusual.
@@ -114,7 +120,7 @@ class JsonReader : public ChunkReader {
   std::vector<Row> rows_of_batch() {
     std::vector<Row> rows;
     for (row_ = 0; row_ < ends_.size(); ++row_)
-      rows.push_back(row_of(checked(parsed_row(row_), place())));
+      rows.push_back(row_of(checked(parsed_row(row_), place(), text_of_row(row_))));
     return rows;
   }
 
@@ -127,12 +133,15 @@ class JsonReader : public ChunkReader {
   // Where the row is that rows_of_batch() reads.
   [[nodiscard]] std::string place() const { return scanner_.described(places_[row_]); }
 
-  static Element checked(simdjson::simdjson_result<Element> result, const std::string& place) {
+  static Element checked(simdjson::simdjson_result<Element> result, const std::string& place,
+                         std::string_view text) {
     Element element;
     const auto error = std::move(result).get(element);
-    if (error != simdjson::SUCCESS)
-      throw DataError(place + ": is not valid JSON: " + simdjson::error_message(error));
-    return element;
+    if (error == simdjson::SUCCESS) return element;
+    const auto number =
+        error == simdjson::NUMBER_ERROR ? too_large_number(text) : std::optional<std::string>();
+    if (number) throw DataError(place + ": " + *number);
+    throw DataError(place + ": is not valid JSON: " + simdjson::error_message(error));
   }
 
   Row row_of(const Element& element) {
@@ -166,8 +175,9 @@ class JsonReader : public ChunkReader {
       case ARRAY:
         return list_of(element, key, depth);
       case UINT64:
-        throw DataError(place() + ": '" + untrusted_line(key) +
-                        "' is an integer of more than 63 bits; give it as a float or a string");
+        throw DataError(
+            place() + ": " +
+            too_large_integer(key, std::to_string(element.get_uint64().value_unsafe())));
       case OBJECT:
         break;
     }
