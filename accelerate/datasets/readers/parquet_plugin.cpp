@@ -8,6 +8,9 @@
 #include <parquet/arrow/reader.h>
 #include <parquet/exception.h>
 
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -48,6 +51,18 @@ void append_numbers(const arrow::Array& array, ColumnBuilder& builder) {
   });
 }
 
+// Converts a float of 16 bits: a sign, 5 bits of exponent, 10 bits of mantissa. Source: IEEE 754.
+double number_of_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+  double size = std::ldexp(mantissa + 1024, exponent - 25);
+  if (exponent == 0) size = std::ldexp(mantissa, -24);
+  if (exponent == 31) {
+    size = mantissa == 0 ? std::numeric_limits<double>::infinity()
+                         : std::numeric_limits<double>::quiet_NaN();
+  }
+  return bits >> 15 == 0 ? size : -size;
+}
+
 template <typename Array>
 void append_strings(const arrow::Array& array, ColumnBuilder& builder) {
   const auto& typed = static_cast<const Array&>(array);
@@ -78,6 +93,7 @@ std::optional<Feature> feature_of_type(const arrow::DataType& type) {
     case Type::UINT32:
     case Type::UINT64:
       return Feature::integer();
+    case Type::HALF_FLOAT:
     case Type::FLOAT:
     case Type::DOUBLE:
       return Feature::floating();
@@ -267,6 +283,10 @@ class ParquetReader : public ChunkReader {
       case Type::UINT64:
         check_fits(static_cast<const arrow::UInt64Array&>(array));
         return append_integers<arrow::UInt64Array>(array, builder);
+      case Type::HALF_FLOAT:
+        return append_values<arrow::HalfFloatArray>(
+            array, builder,
+            [](const auto& typed, std::int64_t i) { return number_of_half(typed.Value(i)); });
       case Type::FLOAT:
         return append_numbers<arrow::FloatArray>(array, builder);
       case Type::DOUBLE:
