@@ -303,8 +303,10 @@ void Dataset::set_format(const std::vector<std::string>& columns) & {
 Dataset Dataset::class_encode_column(std::string_view name) const {
   const Kind kind = feature(name).kind();
   if (kind == Kind::floating || kind == Kind::list || feature(name).is_class_label()) {
-    throw UsageError("the column '" + std::string(name) + "' has " + feature(name).description() +
-                     "; allowed are strings, integers and booleans");
+    throw UsageError(
+        "the column '" + std::string(name) + "' has " + feature(name).description() +
+        "; allowed are strings, integers and booleans" +
+        (kind == Kind::floating ? ". Convert the floats to integers by map() first" : ""));
   }
   const auto word_of = [&](const Value& value) -> std::string {
     if (kind == Kind::string) return value.text();

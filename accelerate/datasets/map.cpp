@@ -4,6 +4,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/datasets/called_on_row.h"
 #include "accelerate/datasets/dataset.h"
 #include "accelerate/datasets/in_order.h"
 #include "accelerate/datasets/names.h"
@@ -13,7 +14,8 @@
 namespace accelerate {
 namespace {
 
-using BatchFunction = std::function<RowBatch(const RowBatch&)>;
+// `first_row`: the number of the first row of the batch in the dataset.
+using BatchFunction = std::function<RowBatch(const RowBatch&, std::size_t first_row)>;
 
 // Returns the columns of `batch` that stay, and the columns of the function's result.
 RowBatch updated(const RowBatch& batch, const RowBatch& result,
@@ -94,7 +96,8 @@ class Collector {
     try {
       for (std::size_t i = 0; i < found->column.size(); ++i) builder.append(found->column.at(i));
     } catch (const DataError& error) {
-      throw DataError("column '" + name + "': " + error.what() + ". Name the types by {.features}");
+      throw DataError("column '" + name + "': " + error.what() +
+                      ". Convert the values in the function, or name other types by {.features}");
     }
     return builder.finish();
   }
@@ -129,7 +132,7 @@ std::shared_ptr<const detail::Table> computed(const Dataset& dataset, const Batc
     const std::size_t begin = i * rows, end = std::min(begin + rows, dataset.size());
     try {
       const RowBatch batch = dataset.batch(begin, end);
-      return updated(batch, function(batch), options.remove_columns);
+      return updated(batch, function(batch, begin), options.remove_columns);
     } catch (const Error& error) {
       throw_with_context<DataError>("the function of map() failed in rows " +
                                     std::to_string(begin) + " to " + std::to_string(end - 1));
@@ -156,16 +159,18 @@ Dataset mapped(const Dataset& dataset, const BatchFunction& function, const MapO
 
 }  // namespace
 
-Dataset Dataset::map_batches(const BatchFunction& function, const MapOptions& options) const {
-  return mapped(*this, function, options, "batches");
+Dataset Dataset::map_batches(const std::function<RowBatch(const RowBatch&)>& function,
+                             const MapOptions& options) const {
+  const auto of_batch = [&](const RowBatch& batch, std::size_t) { return function(batch); };
+  return mapped(*this, of_batch, options, "batches");
 }
 
 Dataset Dataset::map_rows(const std::function<Row(const Row&)>& function,
                           const MapOptions& options) const {
-  const auto of_batch = [&](const RowBatch& batch) {
+  const auto of_batch = [&](const RowBatch& batch, std::size_t first_row) {
     std::vector<std::pair<std::string, std::vector<Value>>> columns;
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      const Row result = function(batch.row(i));
+      const Row result = detail::called_on_row(function, batch.row(i), first_row + i);
       if (i == 0) {
         for (const auto& [name, value] : result) columns.emplace_back(name, std::vector<Value>());
       }
@@ -195,7 +200,7 @@ Dataset Dataset::filter(const std::function<bool(const Row&)>& keeps, std::size_
   const auto kept_of = [&](std::size_t part) {
     std::vector<std::uint64_t> kept;
     for (std::size_t i = part * kRows; i < std::min((part + 1) * kRows, size()); ++i) {
-      if (keeps(all[i])) kept.push_back(i);
+      if (detail::called_on_row(keeps, all[i], i)) kept.push_back(i);
     }
     return kept;
   };

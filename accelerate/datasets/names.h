@@ -11,6 +11,10 @@ namespace accelerate::detail {
 [[nodiscard]] std::string no_such(std::string_view kind, std::string_view name,
                                   const std::vector<std::string>& names);
 
+/// Returns a sentence for a file of one column whose name looks like several: which delimiter to
+/// give. Returns "" otherwise.
+[[nodiscard]] std::string delimiter_hint(const std::vector<std::string>& columns);
+
 /// Returns the first member of each pair, e.g. the names of columns.
 template <typename Pairs>
 [[nodiscard]] std::vector<std::string> names_of(const Pairs& pairs) {

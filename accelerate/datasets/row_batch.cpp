@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "accelerate/base/error.h"
+#include "accelerate/datasets/cell_error.h"
 #include "accelerate/datasets/names.h"
 #include "accelerate/datasets/storage/column_builder.h"
 
@@ -19,13 +20,15 @@ std::vector<T> copied(const RowBatch::NamedColumn& named, std::initializer_list<
   const bool is_right = std::ranges::find(kinds, named.column.kind()) != kinds.end();
   if (!is_right)
     throw UsageError("the column '" + named.name + "' has " + named.feature.description() +
-                     ", and is read as another type");
+                     ", and is read as another type. values() reads any type");
   std::vector<T> values;
   values.reserve(named.column.size());
   for (std::size_t i = 0; i < named.column.size(); ++i) {
     if (named.column.is_missing(i)) {
       throw UsageError("the column '" + named.name + "' has a missing value in row " +
-                       std::to_string(i) + " of the batch; read it by values()");
+                       std::to_string(i) +
+                       " of the batch. Leave out rows without a value by filter(), or "
+                       "read the column by values() and fill the value in");
     }
     values.push_back(get(i));
   }
@@ -36,8 +39,13 @@ template <typename T, typename Get>
 std::vector<std::vector<T>> copied_lists(const RowBatch::NamedColumn& named, Get get) {
   return copied<std::vector<T>>(named, {Kind::list}, [&](std::size_t row) {
     std::vector<T> entries;
-    for (const Value& entry : named.column.at(row).list())
-      entries.push_back(std::invoke(get, entry));
+    try {
+      for (const Value& entry : named.column.at(row).list())
+        entries.push_back(std::invoke(get, entry));
+    } catch (const detail::CellError& error) {
+      throw UsageError("the column '" + named.name + "', in the list in row " +
+                       std::to_string(row) + " of the batch: " + error.what());
+    }
     return entries;
   });
 }

@@ -1,6 +1,7 @@
 #include "accelerate/datasets/value.h"
 
 #include "accelerate/base/error.h"
+#include "accelerate/datasets/cell_error.h"
 
 namespace accelerate {
 namespace {
@@ -18,10 +19,25 @@ struct Describe {
   std::string operator()(const Value::List&) const { return "a list"; }
 };
 
+// Returns what to do about `value` where a value of type T is allowed.
+template <typename T>
+std::string cure_of(const Value& value) {
+  constexpr bool wants_integer = std::is_same_v<T, std::int64_t>;
+  if (value.is_missing())
+    return ". Leave out rows without a value by filter(), or fill the value in: is_missing() tells";
+  if (wants_integer && value.holds<double>())
+    return ". Read it by number(); for classes, convert it to an integer, then call "
+           "class_encode_column()";
+  if (wants_integer && (value.holds<std::string>() || value.holds<bool>()))
+    return ". class_encode_column() numbers the values of a column";
+  return ". Read it by the function of its own type";
+}
+
 template <typename T>
 const T& get(const Value& value, const auto& data, const char* allowed) {
   if (const T* found = std::get_if<T>(&data)) return *found;
-  throw UsageError(value.description() + " is there; allowed is " + allowed);
+  throw detail::CellError(
+      value, value.description() + " is there; allowed is " + allowed + cure_of<T>(value));
 }
 
 }  // namespace
@@ -78,7 +94,8 @@ Value::List Value::list() const {
       for (const auto& entry : data) list.emplace_back(static_cast<typename T::value_type>(entry));
       return list;
     } else {
-      throw UsageError(description() + " is there; allowed is a list");
+      throw detail::CellError(
+          *this, description() + " is there; allowed is a list" + cure_of<List>(*this));
     }
   });
 }

@@ -73,6 +73,8 @@ TEST(Collators, NameTheColumnThatMakesNoTensor) {
              "'input_ids' has a list; allowed are lists of integers");
   expect_has(refusal(padding, {Row{{"input_ids", Numbers{1}}, {"text", "x"}}}),
              "'text' has a string, which cannot become a tensor");
+  expect_has(refusal(default_data_collator, {Row{{"x", 1.5}}, Row{{"x", Value()}}}),
+             "'x' has nothing, which cannot become a tensor. Leave out rows without a value");
   expect_has(refusal(padding, {Row{{"input_ids", Numbers{1}}, {"label", "x"}}}),
              "class_encode_column(\"label\")");
   expect_has(refusal(default_data_collator, {Row{{"label", "x"}}}),

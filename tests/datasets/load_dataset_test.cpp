@@ -104,6 +104,9 @@ TEST_F(LoadDataset, SaysWhereCsvIsDamaged) {
   expect_has(fault("csv", "\xff\n1\n"), "its name is not UTF-8");
   expect_has(fault("csv", ""), "the file is empty; a CSV file begins with a header");
   expect_has(fault("csv", "a,b,a\n1,2,3\n"), "column 3: 'a' is the name of a column before it too");
+  expect_has(message_of<UsageError>([&] { (void)load("csv", "a;b\n1;2\n").column("b"); }),
+             "has ';' in its name. If it separates columns of CSV, give it as .csv.delimiter");
+  expect_has(fault("csv", "a\tb\n1,5\t2,5\n"), "The only column has '\\t' in its name");
   std::string long_file = "n\n";
   for (int i = 0; i < 10'000; ++i) long_file += "1\n";
   expect_has(fault("csv", long_file + "word\n"),

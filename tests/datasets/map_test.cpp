@@ -9,6 +9,7 @@
 
 #include "accelerate/datasets/dataset.h"
 #include "accelerate/datasets/dataset_dict.h"
+#include "accelerate/datasets/iterable_dataset.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
 #include "tests/support/support.h"
@@ -120,6 +121,39 @@ TEST(Map, SaysInWhichRowsAFunctionFailed) {
              "row 3 of the batch gave 2 columns, and its first row 1");
   EXPECT_THROW((void)numbers(3).map(squared, {.batch_size = 0}), UsageError);
   EXPECT_THROW((void)numbers(3).map(squared, {.num_proc = 0}), UsageError);
+}
+
+TEST(Map, SaysWhichCellHasAnotherType) {
+  const Dataset rows = Dataset::from_rows({{{"n", 1}, {"x", 0.5}, {"l", Value::List{"a"}}},
+                                           {{"n", Value()}, {"x", 1.5}, {"l", Value::List{}}},
+                                           {{"n", 2}, {"x", 2.5}, {"l", Value::List{Value()}}}});
+  const auto read_n = [](const Row& row) { return Row{{"m", row["n"].integer()}}; };
+  const auto read_x = [](const Row& row) { return row["x"].integer() > 0; };
+  const std::string missing =
+      "row 1, column 'n': nothing is there; allowed is an integer. Leave out";
+  const std::string floating =
+      "row 0, column 'x': a float is there; allowed is an integer. Read it";
+  expect_has(message_of<DataError>([&] { (void)rows.map(read_n, {.batch_size = 1}); }), missing);
+  expect_has(message_of<UsageError>([&] { (void)rows.filter(read_x); }), floating);
+  const IterableDataset stream([&](std::size_t) -> IterableDataset::Next {
+    return [&, i = std::size_t{0}]() mutable -> std::optional<Row> {
+      return i == rows.size() ? std::nullopt : std::optional(rows[i++]);
+    };
+  });
+  expect_has(message_of<UsageError>([&] {
+               for (const Row& row : stream.map(read_n)) (void)row;
+             }),
+             missing);
+  expect_has(message_of<UsageError>([&] {
+               for (const Row& row : stream.filter(read_x)) (void)row;
+             }),
+             floating);
+  const RowBatch batch = rows.batch(0, 3);
+  expect_has(message_of<UsageError>([&] { (void)batch.integers("n"); }), "filter()");
+  expect_has(message_of<UsageError>([&] { (void)batch.text_lists("l"); }),
+             "the column 'l', in the list in row 2 of the batch: nothing is there");
+  expect_has(message_of<UsageError>([&] { (void)rows.class_encode_column("x"); }),
+             "by map() first");
 }
 
 TEST(NamedMap, IsKeptOnDiskUnderContentOptionsAndName) {

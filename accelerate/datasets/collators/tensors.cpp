@@ -25,9 +25,11 @@ bool is_label(std::string_view name) {
 
 [[noreturn]] void refuse(std::string_view name, const Value& value) {
   const std::string quoted = "\"" + std::string(name) + "\"";
-  const std::string cure = value.holds<std::string>() && is_label(name)
-                               ? "Make it class labels by class_encode_column(" + quoted + ")"
-                               : "Leave the column out by remove_columns or set_format";
+  std::string cure = "Leave the column out by remove_columns or set_format";
+  if (value.holds<std::string>() && is_label(name))
+    cure = "Make it class labels by class_encode_column(" + quoted + ")";
+  if (value.is_missing())
+    cure = "Leave out rows without a value by filter(), or fill the value in by map()";
   throw UsageError("the column '" + std::string(name) + "' has " + value.description() +
                    ", which cannot become a tensor. " + cure);
 }

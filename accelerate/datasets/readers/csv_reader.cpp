@@ -12,6 +12,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/datasets/names.h"
 #include "accelerate/datasets/readers/chunk_reader.h"
 #include "accelerate/datasets/readers/csv_numbers.h"
 #include "accelerate/datasets/readers/csv_records.h"
@@ -152,7 +153,8 @@ class CsvReader : public ChunkReader {
     for (const std::string& name : names_)
       found += (found.empty() ? "" : ", ") + untrusted_line(name);
     throw DataError(records_.file() + ": the columns are " + found +
-                    ", but .features or the previous file has " + described(features_));
+                    ", but .features or the previous file has " + described(features_) + "." +
+                    delimiter_hint(names_));
   }
 
   // Fills the batch. It is empty, or already holds records from the line of the header.
@@ -169,7 +171,8 @@ class CsvReader : public ChunkReader {
     const std::size_t count = batch_.fields(record);
     if (count == names_.size()) return;
     throw DataError(place_of(record) + ": the row has " + std::to_string(count) +
-                    " fields, and the header has " + std::to_string(names_.size()));
+                    " fields, and the header has " + std::to_string(names_.size()) + "." +
+                    delimiter_hint(names_));
   }
 
   // Reads the next rows without a copy of their text. Returns nullopt, and goes back, when there is
