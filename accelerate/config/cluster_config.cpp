@@ -159,6 +159,17 @@ void check_environment(const Node& root, const std::string& file) {
           "can be launched; allowed here is LOCAL_MACHINE");
 }
 
+// Versions 1.3 to 1.7 of the original had a type of its own for tensor parallelism. To take another
+// type instead would train in another way.
+void refuse_tensor_parallelism(const Node& root, const std::string& file) {
+  const Node* type = root.find("distributed_type");
+  if (type == nullptr || !type->is_scalar() || lower(type->text) != "tp") return;
+  fail_at(file, type->line,
+          "'distributed_type' is 'TP', which older versions had for tensor parallelism. Newer ones "
+          "have 'tp_size' in 'parallelism_config', for Python programs. Write MULTI_GPU to train "
+          "with a whole model on each GPU, or FSDP to shard it");
+}
+
 ClusterConfig read_cluster_config(Node root, const std::string& file,
                                   std::vector<RetiredKey>& retired) {
   if (root.is_null()) fail_at(file, 0, "the file holds no keys. `accelerate config` writes one");
@@ -169,13 +180,13 @@ ClusterConfig read_cluster_config(Node root, const std::string& file,
                 "'distributed_type: NO'");
   }
   check_environment(root, file);
+  refuse_tensor_parallelism(root, file);
   retired = detail::take_retired_keys(root);
   translate_fp16(root, file);
   translate_dynamo_backend(root, file);
   ClusterConfig config;
   for (const NodeEntry& entry : root.entries) read_top_level(config, entry, file);
-  const Node* type = root.find("distributed_type");
-  if (type == nullptr || type->is_null()) {
+  if (root.find("distributed_type") == nullptr) {  // Null means NO, as for Python's launcher.
     fail_at(file, 0,
             "the key 'distributed_type' is missing; it must be one of " +
                 join(enum_names<DistributedType>(), ", "));

@@ -25,6 +25,8 @@ constexpr Retired kRetired[] = {
     {"", "use_mps_device", "was for Apple's GPUs"},
     {"", "fp16_opt_level", "was for Apex"},
     {"", "tpu_cluster", "was for TPUs"},
+    {"", "tp_config",
+     "was for tensor parallelism, which newer versions call 'tp_size' in 'parallelism_config'"},
     {"", "additional_args", kOfSageMaker},
     {"", "base_job_name", kOfSageMaker},
     {"", "ec2_instance_type", kOfSageMaker},
@@ -56,15 +58,42 @@ void take_from(Node& map, const std::string& section, std::vector<RetiredKey>& t
   });
 }
 
-// Older versions had a type of their own for Apple's GPUs, which one process uses.
-void take_type_of_apple(Node& root, std::vector<RetiredKey>& taken) {
-  for (NodeEntry& entry : root.entries) {
-    const bool is_apple = entry.key == "distributed_type" && entry.value.is_scalar() &&
-                          lower(entry.value.text) == "mps";
-    if (!is_apple) continue;
-    taken.push_back({"distributed_type: MPS", entry.line, "was for Apple's GPUs"});
-    entry.value = Node::string("NO");
-  }
+struct RetiredWord {
+  const char* section;  // "" at the top level.
+  const char* key;
+  const char* word;
+  const char* purpose;
+  const char* today;  // The word that is read instead; "" reads the key as absent.
+};
+
+constexpr const char* kOfOldCompilers = "was for a compiler that PyTorch no longer has";
+
+// Words that newer versions refuse. Source: the enumerations of Hugging Face Accelerate since 0.13.
+constexpr RetiredWord kRetiredWords[] = {
+    {"", "distributed_type", "MPS", "was for Apple's GPUs", "NO"},
+    {"dynamo_config", "dynamo_backend", "NVFUSER", kOfOldCompilers, ""},
+    {"dynamo_config", "dynamo_backend", "AOT_NVFUSER", kOfOldCompilers, ""},
+    {"dynamo_config", "dynamo_backend", "AOT_CUDAGRAPHS", kOfOldCompilers, ""},
+    {"dynamo_config", "dynamo_backend", "IPEX", "was for Intel's extension of PyTorch", ""},
+};
+
+// Before 0.15 `dynamo_backend` stood at the top level. In its section it may lack the prefix.
+bool is_at(const RetiredWord& word, const std::string& section, const std::string& key) {
+  if (key == word.key) return section == word.section || section.empty();
+  return section == word.section && section == "dynamo_config" && "dynamo_" + key == word.key;
+}
+
+void take_words_from(Node& map, const std::string& section, std::vector<RetiredKey>& taken) {
+  std::erase_if(map.entries, [&](NodeEntry& entry) {
+    const auto found = std::ranges::find_if(kRetiredWords, [&](const RetiredWord& word) {
+      return is_at(word, section, entry.key) && entry.value.is_scalar() &&
+             lower(entry.value.text) == lower(word.word);
+    });
+    if (found == std::end(kRetiredWords)) return false;
+    taken.push_back({entry.key + ": " + found->word, entry.line, found->purpose});
+    entry.value = Node::string(found->today);
+    return entry.value.text.empty();
+  });
 }
 
 }  // namespace
@@ -75,10 +104,13 @@ std::string describe(const RetiredKey& key) {
 
 std::vector<RetiredKey> detail::take_retired_keys(Node& root) {
   std::vector<RetiredKey> taken;
-  take_type_of_apple(root, taken);
-  take_from(root, "", taken);
+  const auto take = [&](Node& map, const std::string& section) {
+    take_from(map, section, taken);
+    take_words_from(map, section, taken);
+  };
+  take(root, "");
   for (NodeEntry& entry : root.entries)
-    if (entry.value.is_map()) take_from(entry.value, entry.key, taken);
+    if (entry.value.is_map()) take(entry.value, entry.key);
   std::ranges::stable_sort(taken, {}, &RetiredKey::line);
   return taken;
 }

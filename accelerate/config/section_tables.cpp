@@ -43,7 +43,7 @@ const KeyTable<ClusterConfig>& cluster_table() {
     key("num_processes", &C::num_processes, "Ranks on all machines together; -1 leaves it to the command line.", {.min = -1, .not_zero = true}),
     key("machine_rank", &C::machine_rank, "Index of this machine.", {.min = 0}),
     key("num_machines", &C::num_machines, "Number of machines.", kAtLeastOne),
-    key("gpu_ids", &C::gpu_ids, "GPUs of this machine, 'all' or a comma list."),
+    key("gpu_ids", &C::gpu_ids, "GPUs of this machine, 'all' or a comma list.", {.is_comma_list = true}),
     key("main_process_ip", &C::main_process_ip, "Address of the machine of rank 0."),
     key("main_process_port", &C::main_process_port, "Port on which the ranks meet; 0 takes a free one.", {.min = 0, .max = 65535}),
     key("rdzv_backend", &C::rdzv_backend, "How machines find each other: static, c10d, …"),
@@ -71,7 +71,7 @@ const KeyTable<FsdpConfig>& fsdp_table() {
     key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", {.choices = enum_names<ShardingStrategy>(), .flag = KeyFlag{text, "true"}}),
     key("fsdp_offload_params", &C::offload_params, "Keep parameters and gradients in CPU memory.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_auto_wrap_policy", &C::auto_wrap_policy, "How layers are grouped into units.", {.flag = KeyFlag{text}}),
-    key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_layer_cls_to_wrap, "Classes that are a unit each, separated by commas.", {.flag = KeyFlag{text, "", "FSDP_TRANSFORMER_CLS_TO_WRAP"}}),
+    key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_layer_cls_to_wrap, "Classes that are a unit each, separated by commas.", {.is_comma_list = true, .flag = KeyFlag{text, "", "FSDP_TRANSFORMER_CLS_TO_WRAP"}}),
     key("fsdp_min_num_params", &C::min_num_params, "Smallest unit of SIZE_BASED_WRAP, in parameters.", {.min = 0, .flag = KeyFlag{integer, "100000000"}}),
     key("fsdp_backward_prefetch", &C::backward_prefetch, "When the next unit is gathered in the backward pass.", {.aliases = {"fsdp_backward_prefetch_policy"}, .synonyms = {{"1", "BACKWARD_PRE"}, {"2", "BACKWARD_POST"}}, .flag = KeyFlag{text}}),
     key("fsdp_state_dict_type", &C::state_dict_type, "Form of saved state.", {.synonyms = {{"1", "FULL_STATE_DICT"}, {"2", "LOCAL_STATE_DICT"}, {"3", "SHARDED_STATE_DICT"}}, .flag = KeyFlag{text}}),
@@ -103,7 +103,7 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
     key("deepspeed_exclusion_filter", &C::deepspeed_exclusion_filter, "Machines to leave out.", {.flag = KeyFlag{text, "", "", later}}),
     key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Machines to use.", {.flag = KeyFlag{text, "", "", later}}),
     key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "Program that starts ranks on other machines.", {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}, .flag = KeyFlag{text, "", "", later}}),
-    key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
+    key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.is_comma_list = true, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
   }};
   return kTable;
 }
@@ -185,6 +185,7 @@ const KeyTable<DynamoConfig>& dynamo_table() {
     key("dynamo_backend", &C::backend, "Compiler of a Python program that uses torch.compile.",
         {.choices = {"NO", "EAGER", "AOT_EAGER", "INDUCTOR", "AOT_TS_NVFUSER", "NVPRIMS_NVFUSER", "CUDAGRAPHS", "OFI", "FX2TRT",
                      "ONNXRT", "TENSORRT", "AOT_TORCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE", "TVM", "HPU_BACKEND", "NEURON"},
+         .synonyms = {{"TORHCHXLA_TRACE_ONCE", "TORCHXLA_TRACE_ONCE"}},  // Upstream's questions spell it so.
          .flag = KeyFlag{.kind = choice, .variable = "ACCELERATE_DYNAMO_BACKEND", .choices = kDynamoBackends}}),
     key("dynamo_mode", &C::mode, "Mode of that compiler.", {.choices = {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"},
          .flag = KeyFlag{.kind = choice, .fallback = "default", .variable = "ACCELERATE_DYNAMO_MODE", .choices = kDynamoModes}}),

@@ -29,6 +29,7 @@ struct KeyRules {
   std::optional<std::int64_t> max{};   ///< Largest integer.
   bool not_zero = false;               ///< Zero is refused although it lies within the range.
   bool may_be_auto = false;            ///< "auto" is read as an absent key.
+  bool is_comma_list = false;          ///< A list of texts is read as the texts joined by commas.
   /// Maps words of old files, and words that PyYAML turned into booleans, to the words they stand
   /// for.
   std::vector<std::pair<std::string, std::string>> synonyms{};
@@ -118,13 +119,25 @@ struct KeyValue<std::string> {
   static constexpr const char* type = "text";
   static std::vector<std::string> choices(const KeyRules& rules) { return rules.choices; }
   static std::string allowed(const KeyRules& rules) {
+    if (rules.is_comma_list) return "a text such as 'A,B', or a list of texts";
     return rules.choices.empty() ? "a text" : "one of " + join(rules.choices, ", ");
   }
   static std::optional<std::string> read(const Node& node, const KeyRules& rules) {
+    if (rules.is_comma_list && node.is_sequence()) return joined(node);
     if (!node.is_scalar() || !is_choice(node.text, rules.choices)) return std::nullopt;
     return node.text;
   }
   static Node write(const std::string& value) { return Node::string(value); }
+
+ private:
+  static std::optional<std::string> joined(const Node& list) {
+    std::vector<std::string> texts;
+    for (const Node& item : list.items) {
+      if (!item.is_scalar() || item.is_null()) return std::nullopt;
+      texts.push_back(item.text);
+    }
+    return join(texts, ",");
+  }
 };
 
 template <>

@@ -20,8 +20,9 @@ std::vector<std::string> losses_of(ShardingStrategy strategy) {
       strategy == ShardingStrategy::HYBRID_SHARD_ZERO2)
     return {
         std::string(to_string(strategy)) +
-        ": say in parallelism_config how many processes replicate (dp_replicate_size) and shard "
-        "(dp_shard_size)"};
+        ": for a native program set ACCELERATE_FSDP_SHARD_GROUP_SIZE to the processes of a group, "
+        "which shard together; for a Python program say in parallelism_config how many processes "
+        "replicate (dp_replicate_size) and shard (dp_shard_size)"};
   return {};
 }
 

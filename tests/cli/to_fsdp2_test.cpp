@@ -29,7 +29,8 @@ TEST(ToFsdp2, TurnsAStrategyIntoATruth) {
        {Strategy{"FULL_SHARD", true, ""}, Strategy{"SHARD_GRAD_OP", false, ""},
         Strategy{"NO_SHARD", false, "always shards"},
         Strategy{"HYBRID_SHARD", true, "dp_replicate_size"},
-        Strategy{"HYBRID_SHARD_ZERO2", false, "dp_replicate_size"}}) {
+        Strategy{"HYBRID_SHARD_ZERO2", false,
+                 "native program set ACCELERATE_FSDP_SHARD_GROUP_SIZE"}}) {
     for (const char* key : {"fsdp_sharding_strategy", "fsdp_reshard_after_forward"}) {
       ClusterConfig config;
       set_config_key(config, key, word, key);

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
+#include "accelerate/config/retired_keys.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
 #include "tests/support/files.h"
@@ -124,7 +125,32 @@ TEST(ClusterConfig, OldKeysAreTranslated) {
   EXPECT_EQ(parse("distributed_type: TPU\n").distributed_type, DistributedType::XLA);
 }
 
+TEST(ClusterConfig, ListsAreCommaTextsWhereTheseAreMeant) {
+  const ClusterConfig config = parse(
+      "distributed_type: FSDP\ngpu_ids: [0, 1]\n"
+      "fsdp_config: {fsdp_transformer_layer_cls_to_wrap: [A, B]}\n"
+      "deepspeed_config: {deepspeed_moe_layer_cls_names: [C]}\n");
+  EXPECT_EQ(config.gpu_ids, "0,1");
+  EXPECT_EQ(config.fsdp_config.transformer_layer_cls_to_wrap, "A,B");
+  EXPECT_EQ(config.deepspeed_config.deepspeed_moe_layer_cls_names, "C");
+}
+
+TEST(ClusterConfig, CompilersOfOldVersionsAreRetired) {
+  for (const std::string word : {"NVFUSER", "AOT_NVFUSER", "aot_cudagraphs", "IPEX"}) {
+    for (const std::string& text :
+         {"dynamo_backend: " + word + "\n", "dynamo_config: {dynamo_backend: " + word + "}\n",
+          "dynamo_config: {backend: " + word + "}\n"}) {
+      std::vector<RetiredKey> retired;
+      const auto config = parse_cluster_config("distributed_type: NO\n" + text, "my.yaml", retired);
+      EXPECT_EQ(config.dynamo_config, DynamoConfig{}) << text;
+      ASSERT_EQ(retired.size(), 1u) << text;
+      EXPECT_NE(describe(retired[0]).find("(line 2) was for"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(ClusterConfig, AbsentKeysTakeTheirDefaults) {
+  EXPECT_EQ(parse("distributed_type:\n").distributed_type, DistributedType::NO);
   const ClusterConfig config = parse("distributed_type: MULTI_CPU\n");
   EXPECT_EQ(config.num_processes, -1);
   EXPECT_FALSE(config.use_cpu);
@@ -209,7 +235,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadConfig{"AWord", "hello\n", "line 1|'hello'"},
         BadConfig{"NoDistributedType", "num_processes: 2\n",
                   "'distributed_type' is missing|NO, MULTI_CPU"},
-        BadConfig{"NullDistributedType", "distributed_type:\n", "'distributed_type' is missing"},
+        BadConfig{"TensorParallelism", "num_processes: 2\ndistributed_type: TP\n",
+                  "line 2|older versions had for tensor parallelism|parallelism_config|MULTI_GPU"},
+        BadConfig{"ListOfNothing", "distributed_type: NO\ngpu_ids: [0, null]\n",
+                  "'gpu_ids' is a list|a text such as 'A,B'"},
         BadConfig{"UnknownDistributedType", "distributed_type: MULTI_GPUS\n",
                   "line 1|'MULTI_GPUS'|MULTI_GPU, MULTI_NPU|Did you mean 'MULTI_GPU'?"},
         BadConfig{"SageMaker", "compute_environment: AMAZON_SAGEMAKER\nec2_instance_type: x\n",
