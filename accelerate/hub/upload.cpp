@@ -152,6 +152,12 @@ std::string url_in(const Answer& answer, const char* key) {
   return detail::origin_of(text) ? detail::url_escape(text, ":/?#[]@!$&'()*+,;=%") : "";
 }
 
+// The hub has answered, but not with a commit. To send the commit again could make it twice.
+class NoCommitNamed : public NetworkError {
+ public:
+  using NetworkError::NetworkError;
+};
+
 // Makes one commit.
 class Commit {
  public:
@@ -250,8 +256,8 @@ CommitInfo Commit::send() {
                   .pr_url = options_.create_pr ? url_in(answer, "pullRequestUrl") : ""};
   if (info.commit_url.empty()) info.commit_url = url_of(info.oid);
   if (!detail::is_commit(info.oid))
-    throw NetworkError("the answer to the commit names no commit: check at " + client_.endpoint() +
-                       "/" + subject_.id + " whether it was made");
+    throw NoCommitNamed("the answer to the commit names no commit: check at " + client_.endpoint() +
+                        "/" + subject_.id + " whether it was made");
   return info;
 }
 
@@ -268,8 +274,13 @@ CommitInfo Commit::make() {
       return send();
     } catch (const NetworkError& error) {
       // A pull request is not retried: if its answer was lost, a second one would be opened.
-      if (options_.create_pr || !client_.wait_for_retry(retries, error)) throw;
-      if (!was_made()) continue;
+      if (options_.create_pr) throw;
+      const bool is_answered = dynamic_cast<const NoCommitNamed*>(&error) != nullptr;
+      if (!is_answered && !client_.wait_for_retry(retries, error)) throw;
+      if (!was_made()) {
+        if (is_answered) throw;
+        continue;
+      }
       CommitInfo info = newest();
       info.is_new = true;
       return info;

@@ -33,6 +33,12 @@ class WrongContent : public NetworkError {
   using NetworkError::NetworkError;
 };
 
+// The server cannot continue where the part ends. It may still send the whole content.
+class WrongRange : public NetworkError {
+ public:
+  using NetworkError::NetworkError;
+};
+
 constexpr std::size_t kSha256Digits = 64, kGitDigits = 40;
 // The limit where nobody says how long the content is: files of Git are smaller.
 constexpr std::uint64_t kMostUnannounced = 256U << 20;
@@ -256,7 +262,7 @@ void begin_answer(Part& part, const BlobSource& source, const HttpResponse& head
   if (head.status == 200 && part.size() > 0) {
     part.restart();  // The server does not support ranges and starts over.
   } else if (head.status == 206 && range_of(head).start != part.size()) {
-    throw WrongContent("the server sends a different range than requested");
+    throw WrongRange("the server sends a different range than requested");
   }
   part.promise(stated_size(head));
   if (part.has_promise() || is_checksum(source.etag)) return;
@@ -287,20 +293,23 @@ void fetch(HubClient& client, const BlobSource& source, Part& part) {
   } catch (const HubError& error) {
     constexpr int kRangeNotSatisfiable = 416;
     if (error.status() != kRangeNotSatisfiable) throw;
-    throw WrongContent(error.what());
+    throw WrongRange(error.what());
   }
 }
 
 // Repeats fetch() until the part is whole.
 void fetch_all(HubClient& client, const BlobSource& source, Part& part) {
   constexpr std::uint64_t kProgress = 1U << 20;
-  bool is_second = false;
+  bool is_second = false, has_ranges = true;
   std::uint64_t reached = part.size();
   for (Retries retries;;) {
     try {
+      if (!has_ranges) part.restart();  // So that fetch() asks for no range.
       if (!part.is_whole()) fetch(client, source, part);
       part.check_whole();
       return;
+    } catch (const WrongRange&) {
+      if (!std::exchange(has_ranges, false)) throw;
     } catch (const WrongContent&) {
       part.restart();
       if (std::exchange(is_second, true)) throw;

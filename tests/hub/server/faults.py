@@ -7,6 +7,7 @@ body_length, address, status (null when nothing was answered), and fault (null o
 POST /_fault {"match": REGEX, "times": N, "action": ACTION} changes the answers to the next N requests whose
 "METHOD path?query" the expression is found in. DELETE /_fault forgets all faults. An action has one or more of:
 
+  of_ranges: true      is for requests with a Range alone
   delay_s: X           waits before it handles the request
   drop: true           closes without handling the request and without an answer
   lose_answer: true    handles the request, then closes without the answer
@@ -55,7 +56,8 @@ class Faults:
         line = f"{request.method} {request.target}"
         with self._lock:
             for fault in self._faults:
-                if fault[2] > 0 and fault[0].search(line):
+                is_meant = "range" in request.headers or not fault[1].get("of_ranges")
+                if fault[2] > 0 and is_meant and fault[0].search(line):
                     fault[2] -= 1
                     return fault[1]
         return {}
