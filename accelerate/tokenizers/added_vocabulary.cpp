@@ -83,7 +83,7 @@ std::vector<Found> AddedVocabulary::cut(std::string_view text, const TokenSearch
 }
 
 // Adds the white space that the token includes to `range`. False if the token is a single_word that
-// touches a word here.
+// touches a word here, or if the token before it took all of its text as white space.
 bool AddedVocabulary::extend(std::string_view text, std::uint32_t id, std::uint32_t done,
                              Span& range) const {
   const AddedToken& token = by_id_.at(id);
@@ -95,7 +95,7 @@ bool AddedVocabulary::extend(std::string_view text, std::uint32_t id, std::uint3
   }
   if (token.lstrip) range.begin = std::max(begin_of_space(text, range.begin), done);
   if (token.rstrip) range.end = end_of_space(text, range.end);
-  return true;
+  return range.begin < range.end;
 }
 
 std::uint32_t AddedVocabulary::find(std::string_view content) const {

@@ -3,12 +3,13 @@
 
 Usage: encodings_golden.py
 """
+import itertools
 import json
 import pathlib
 import tempfile
 
 import transformers
-from tokenizers import AddedToken, Tokenizer
+from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 BERT_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "fox", "jump", "##s", "##ed", "over", "lazy", "dog", "cafe", "a",
               "##b", ",", ".", "!", "'", "it", "s", "1", "##2", "你", "好", "naive"]
@@ -155,6 +156,40 @@ def additions(data):
         for text in ADDED_TEXTS]}
 
 
+def beginnings():
+    """Metaspace(first) behind normalizers that drop the first characters, and behind other tokens."""
+    words = [["<unk>", 0.0]] + [[letter, -3.0] for letter in "▁abt é"] + [["▁a", -1.0], ["ab", -2.0]]
+    atoms = ["a", "b ", " ", "  ", "\x07", "\u0301", "<s>", "tok", "é"]
+    texts = ["".join(row) for count in (1, 2, 3) for row in itertools.product(atoms, repeat=count)][::5]
+    strip_accents = normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()])
+    for normalizer in (None, normalizers.Strip(), normalizers.Replace("a", ""), normalizers.BertNormalizer(), strip_accents, normalizers.Nmt()):
+        tokenizer = Tokenizer(models.Unigram([tuple(word) for word in words], 0, False))
+        if normalizer is not None:
+            tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        tokenizer.add_special_tokens(["<s>"])
+        tokenizer.add_tokens([AddedToken("tok", normalized=True)])
+        yield tokenizer, texts
+
+
+def white_tokens():
+    """Added tokens of white space that take the white space around them, too."""
+    texts = ["".join(row) for count in (1, 2, 3) for row in itertools.product(["a", " ", "  ", "\n", "\n\n", "<a>", "\t"], repeat=count)][::5]
+    for content in ("  ", "\n\n"):
+        for left, right in ((True, True), (True, False), (False, True)):
+            tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(["<unk>", "a", " "])}, "<unk>"))
+            tokenizer.pre_tokenizer = pre_tokenizers.Split(" ", "isolated")
+            tokenizer.add_tokens([AddedToken(content, lstrip=left, rstrip=right, normalized=False)])
+            yield tokenizer, texts + ["    ", "a    b", "\n\n\n\n", "      a\n\n\n\n "]
+
+
+def placed(made):
+    for tokenizer, texts in made():
+        rows = [(text, tokenizer.encode(text)) for text in texts]
+        yield {"json": json.loads(tokenizer.to_str()),
+               "rows": [[text, row.ids, [list(pair) for pair in row.offsets]] for text, row in rows]}
+
+
 CALLS = [
     {"text": "the fox"}, {"text": ["the fox jumps", "dog"], "padding": True}, {"text": ["the fox jumps", "dog"], "padding": "longest"},
     {"text": ["the fox jumps over", "dog"], "padding": "max_length", "max_length": 8, "truncation": True},
@@ -216,10 +251,11 @@ def main():
         made[make.__name__] = {"json": data, "encodings": list(encodings(tokenizer)), "additions": additions(data)}
         if make in (bert, unigram):
             made[make.__name__].update(truncations=list(truncations(tokenizer)), paddings=list(paddings(tokenizer)))
-    golden = {"tokenizers": made, "pretrained": dict(pretrained())}
+    golden = {"tokenizers": made, "placed": {make.__name__: list(placed(make)) for make in (beginnings, white_tokens)},
+              "pretrained": dict(pretrained())}
     text = json.dumps(golden, ensure_ascii=False, separators=(",", ":"))
     # A line for each row, so that a change shows which.
-    text = text.replace(',{"text"', ',\n{"text"')
+    text = text.replace(',{"text"', ',\n{"text"').replace('"rows":[[', '"rows":[\n[').replace(']]],["', ']]],\n["').replace(',[]],["', ',[]],\n["')
     pathlib.Path(__file__).with_suffix(".json").write_text(text + "\n", encoding="utf-8")
 
 

@@ -29,7 +29,7 @@ class Metaspace : public PreTokenizer {
     for (const Span& range : pieces.ranges) {
       const std::string_view piece = pieces.view(range);
       writer.begin_piece();
-      if (prepends(pieces, range) && piece[0] != ' ' && !piece.starts_with(letter))
+      if (prepends(writer.begins_input(range)) && piece[0] != ' ' && !piece.starts_with(letter))
         writer.put(letter, range.begin);
       for (std::size_t at = 0; at < piece.size();) {
         const std::size_t blank = std::min(piece.find(' ', at), piece.size());
@@ -43,10 +43,8 @@ class Metaspace : public PreTokenizer {
     writer.finish();
   }
 
-  [[nodiscard]] bool prepends(const Pieces& pieces, const Span& range) const {
-    if (options_.prepend == PrependScheme::first) {
-      return pieces.text.origin(range.begin, range.end).begin == 0;
-    }
+  [[nodiscard]] bool prepends(bool begins_input) const {
+    if (options_.prepend == PrependScheme::first) return begins_input;
     return options_.prepend == PrependScheme::always;
   }
 

@@ -10,7 +10,8 @@
 
 namespace accelerate::detail {
 
-/// Collects the new text piece by piece; finish() puts it in the place of the old text.
+/// Collects the new text piece by piece; finish() puts it in the place of the old text. Until then
+/// the pieces have a view() but no origins.
 class PieceWriter {
  public:
   explicit PieceWriter(Pieces& pieces) : pieces_(pieces), before_(pieces.text.take_origins()) {
@@ -20,6 +21,11 @@ class PieceWriter {
     ranges_.reserve(pieces.ranges.size());
   }
 
+  /// Whether this piece of the old text comes from the beginning of the whole input. A piece behind
+  /// another token does not, nor does one whose first characters the normalizer dropped.
+  [[nodiscard]] bool begins_input(const Span& range) const {
+    return before_[range.begin].begin == 0;
+  }
   void begin_piece() { begin_ = static_cast<std::uint32_t>(text_.size()); }
   /// Appends `content`, which comes from byte `at` of the old text.
   void put(std::string_view content, std::size_t at) {

@@ -82,7 +82,7 @@ void AlignedText::transform(const std::vector<Change>& changes, std::size_t remo
   skip(removed_first);
   for (const auto [c, change] : changes) {
     const std::size_t place = change > 0 ? at - 1 : at;
-    const Span origin = place < before.size() ? before[place] : Span{};
+    const Span origin = place < before.size() ? before[place] : Span{first_byte_, first_byte_};
     if (change <= 0) skip(1 + static_cast<std::size_t>(-change));
     append_utf8(text, c);
     origins.insert(origins.end(), width_of(c), origin);

@@ -183,5 +183,22 @@ TEST_P(CuttingGolden, BatchesArePaddedAsInPython) {
 INSTANTIATE_TEST_SUITE_P(Kinds, CuttingGolden, ::testing::Values("bert", "unigram"),
                          [](const auto& kind) { return std::string(kind.param); });
 
+// Where a text begins, and which white space belongs to a token, for many short texts.
+class PlacedGolden : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PlacedGolden, IdsAndOffsetsAreThoseOfPython) {
+  for (const Json& kind : encodings_golden()["placed"][GetParam()]) {
+    const Tokenizer tokenizer = testing::open(kind["json"]);
+    for (const Json& row : kind["rows"]) {
+      const Encoding encoding = tokenizer.encode(row[0].get<std::string>());
+      EXPECT_EQ(Json({encoding.ids, json_of(encoding.offsets)}), Json({row[1], row[2]}))
+          << row[0] << " by " << kind["json"]["normalizer"];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PlacedGolden, ::testing::Values("beginnings", "white_tokens"),
+                         [](const auto& kind) { return std::string(kind.param); });
+
 }  // namespace
 }  // namespace accelerate
