@@ -3,6 +3,7 @@
 
 Usage: encodings_golden.py
 """
+import contextlib
 import itertools
 import json
 import pathlib
@@ -216,6 +217,55 @@ def folders():
                              "tokenizer_config.json": json.dumps(config | {"model_max_length": int(1e30), "padding_side": "left"})}
 
 
+def named_tokens():
+    """tokenizer_config.json and special_tokens_map.json that give special tokens names of the model's own."""
+    names = {"image_token": "fox", "think": "<think>"}
+    marked = {"__type": "AddedToken", "content": "<b>", "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    older = {"added_tokens_decoder": {"5": {"content": "the", "special": True}}}
+    yield {"extra_special_tokens": names}, None
+    yield {"extra_special_tokens": {"zoom": "<z>", "audio_token": marked, "pad_token": "<p>"}, "additional_special_tokens": ["<e>"]}, None
+    yield {"video_token": "<v>", "bos_token": marked, "boa_token": marked, "add_bos_token": False, "extra_special_tokens": ["<e>"]}, None
+    yield {"additional_special_tokens": ["<e>"], "extra_special_tokens": ["<f>"], "image_token": "<i>"}, None
+    yield {"additional_special_tokens": names, "extra_special_tokens": []}, None
+    yield {"model_specific_special_tokens": names, "extra_special_tokens": ["<e>"]}, None
+    yield {"model_specific_special_tokens": names, "image_token": "<i>"} | older, None
+    yield {"extra_special_tokens": {"image_token": "<i>"}}, {"image_token": {"content": "<j>"}, "video_token": "<v>"}
+    yield {"extra_special_tokens": ["<e>"]}, {"extra_special_tokens": names, "boi_token": "<b>"}
+    yield {"extra_special_tokens": ["<e>"]}, {"extra_special_tokens": ["<f>", "<e>"], "additional_special_tokens": ["<g>"]}
+    yield {"extra_special_tokens": ["<e>"]} | older, {"image_token": "<i>"}
+
+
+def names():
+    model = json.dumps(bert() | {"version": "1.0"})
+    for config, older in named_tokens():
+        files = {"tokenizer.json": model, "tokenizer_config.json": json.dumps({"tokenizer_class": "BertTokenizer"} | config)}
+        if older is not None:
+            files["special_tokens_map.json"] = json.dumps(older)
+        with opened(files) as tokenizer:
+            yield {"files": files, "special_tokens_map": tokenizer.special_tokens_map, "all_special_tokens": tokenizer.all_special_tokens,
+                   "extra_special_tokens": tokenizer.extra_special_tokens, "ids": tokenizer.all_special_ids}
+
+
+def clip():
+    """Each character that str.strip() may drop, at both ends of decoded texts."""
+    model = byte_level()["model"]
+    words = [word + end for end in ("", "</w>") for word in list(model["vocab"])[:256]] + ["<|startoftext|>", "<|endoftext|>"]
+    files = {"vocab.json": json.dumps({word: i for i, word in enumerate(words)}), "merges.txt": "#version: 0.2\n",
+             "tokenizer_config.json": json.dumps({"tokenizer_class": "CLIPTokenizer"})}
+    spaces = [c for c in map(chr, range(0x3001)) if c.isspace()] + list("\0\x1b\u180e\u200b\u2060")
+    with opened(files) as tokenizer:
+        rows = [list(f"{c}a{c}b{c}{c}".encode()) for c in spaces] + [list("\x1c \u2028".encode())]
+        return {"files": files, "rows": [[row, tokenizer.decode(row)] for row in rows]}
+
+
+def white_words():
+    """A vocab.txt whose lines end with white space."""
+    files = {"vocab.txt": "\n".join([*BERT_WORDS, "pen ", "ink\u00a0", "cup\x1c", "mug\t\r", "pot\u2028", "jug\u200b"]) + "\n",
+             "tokenizer_config.json": json.dumps({"tokenizer_class": "BertTokenizer"})}
+    with opened(files) as tokenizer:
+        return {"files": files, "tokens": tokenizer.convert_ids_to_tokens(range(len(tokenizer)))}
+
+
 def answers(tokenizer):
     rows = []
     for call in CALLS:
@@ -235,12 +285,18 @@ def answers(tokenizer):
             "model_max_length": tokenizer.model_max_length if tokenizer.model_max_length < 1e19 else None}
 
 
+@contextlib.contextmanager
+def opened(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for file, text in files.items():
+            pathlib.Path(folder, file).write_text(text, encoding="utf-8", newline="\n")
+        yield transformers.AutoTokenizer.from_pretrained(folder)
+
+
 def pretrained():
     for name, files in folders():
-        with tempfile.TemporaryDirectory() as folder:
-            for file, text in files.items():
-                pathlib.Path(folder, file).write_text(text, encoding="utf-8")
-            yield name, {"files": files, **answers(transformers.AutoTokenizer.from_pretrained(folder))}
+        with opened(files) as tokenizer:
+            yield name, {"files": files, **answers(tokenizer)}
 
 
 def main():
@@ -252,7 +308,7 @@ def main():
         if make in (bert, unigram):
             made[make.__name__].update(truncations=list(truncations(tokenizer)), paddings=list(paddings(tokenizer)))
     golden = {"tokenizers": made, "placed": {make.__name__: list(placed(make)) for make in (beginnings, white_tokens)},
-              "pretrained": dict(pretrained())}
+              "pretrained": dict(pretrained()), "names": list(names()), "clip": clip(), "white_words": white_words()}
     text = json.dumps(golden, ensure_ascii=False, separators=(",", ":"))
     # A line for each row, so that a change shows which.
     text = text.replace(',{"text"', ',\n{"text"').replace('"rows":[[', '"rows":[\n[').replace(']]],["', ']]],\n["').replace(',[]],["', ',[]],\n["')

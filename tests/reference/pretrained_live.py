@@ -90,6 +90,11 @@ def make_older(root):
                strip_accents=True, clean_up_tokenization_spaces=True, padding_side="left", truncation_side="left")
     older_bert(root / "distilbert", tokenizer_class="DistilBertTokenizer", mask_token={"content": "[MASK]", "lstrip": True, "__type": "AddedToken",
                                                                                      "rstrip": False, "single_word": False, "normalized": False})
+    older_bert(root / "named", tokenizer_class="BertTokenizer", boi_token="<boi>", additional_special_tokens=["<e1>"],
+               extra_special_tokens={"think": "<think>", "image_token": "the"})
+    flags = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": True, "special": False}
+    older_bert(root / "named_added", tokenizer_class="BertTokenizer", image_token="<i>", video_token={"content": "<v>", "__type": "AddedToken"},
+               added_tokens_decoder={"300": {"content": "<i>"} | flags, "301": {"content": "<v>"} | flags, "302": {"content": "<w>"} | flags})
     write(root / "bert_by_model", "config.json", {"model_type": "bert"})
     older_bert(root / "bert_by_model")
     write(root / "bert_by_model", "special_tokens_map.json", {"additional_special_tokens": ["<e1>", "<e2>"], "cls_token": "[CLS]"})
@@ -295,6 +300,8 @@ class Comparison:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             loaded = transformers.AutoTokenizer.from_pretrained(target)
+        kept = ("special_tokens_map", "all_special_tokens", "all_special_ids")
+        self.check("saved tokens", {key: about(loaded)[key] for key in kept}, {key: self.probe.ask(about=True)[key] for key in kept})
         for text in texts[:40] + ["a <new one> zzyzx"]:
             self.check(["saved", text], {"ids": [loaded(text)["input_ids"]]}, {"ids": self.probe.ask(call={"text": text})["input_ids"]})
 

@@ -4,7 +4,8 @@
 #include <string_view>
 #include <utility>
 
-#include "accelerate/tokenizers/text/aligned_text.h"
+#include "accelerate/tokenizers/unicode/code_points.h"
+#include "accelerate/tokenizers/unicode/properties.h"
 
 namespace accelerate::detail {
 namespace {
@@ -14,6 +15,21 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
        at = text.find(from, at + to.size())) {
     text.replace(at, from.size(), to);
   }
+}
+
+// What Python's str.isspace() is true for: beside Unicode's White_Space also U+001C to U+001F.
+bool is_python_space(char32_t c) {
+  return has(c, kWhiteSpace) || (c >= 0x1C && c <= 0x1F);
+}
+
+// Does what Python's str.strip() does.
+std::string_view stripped(std::string_view text) {
+  for (std::size_t at = 0; !text.empty() && is_python_space(next_code_point(text, at)); at = 0)
+    text.remove_prefix(at);
+  for (std::size_t end = text.size();
+       !text.empty() && is_python_space(previous_code_point(text, end)); end = text.size())
+    text = text.substr(0, end);
+  return text;
 }
 
 }  // namespace
@@ -37,9 +53,7 @@ std::string cleaned_up(std::string text) {
 
 std::string without_word_ends(std::string text) {
   replace_all(text, "</w>", " ");
-  AlignedText whole(text, 0);
-  whole.strip(/*left=*/true, /*right=*/true);
-  return std::string(whole.view());
+  return std::string(stripped(text));
 }
 
 }  // namespace accelerate::detail

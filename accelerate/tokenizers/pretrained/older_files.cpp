@@ -15,6 +15,8 @@
 #include "accelerate/tokenizers/pretrained/json_text.h"
 #include "accelerate/tokenizers/pretrained/sentencepiece_rules.h"
 #include "accelerate/tokenizers/pretrained/sentencepiece_tokenizer.h"
+#include "accelerate/tokenizers/unicode/code_points.h"
+#include "accelerate/tokenizers/unicode/properties.h"
 
 namespace accelerate::detail {
 namespace {
@@ -47,12 +49,22 @@ std::vector<std::string_view> lines_of(std::string_view text) {
   return lines;
 }
 
-// Reads vocab.txt: one word per line, whose id is the number of the line.
+std::string_view without_space_behind(std::string_view line) {
+  for (std::size_t end = line.size(); !line.empty(); line = line.substr(0, end)) {
+    end = line.size();
+    if (!has(previous_code_point(line, end), kWhiteSpace)) break;
+  }
+  return line;
+}
+
+// Reads vocab.txt: one word per line, whose id is the number of the line. As in the original no
+// word ends with white space.
 Json read_vocab_txt(const std::filesystem::path& file) {
   Json vocab = Json::object();
   const std::string text = read_text(file);
   std::size_t id = 0;
-  for (const std::string_view word : lines_of(text)) vocab[std::string(word)] = id++;
+  for (const std::string_view line : lines_of(text))
+    vocab[std::string(without_space_behind(line))] = id++;
   return vocab;
 }
 

@@ -55,6 +55,7 @@ std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
     const auto is_it = [&](const auto& entry) { return is_same(entry.second, token); };
     if (std::ranges::any_of(tokenizer.added_tokens(), is_it)) continue;
     missing.push_back(token);
+    missing.back().special = token.special || config.is_named(token.content);
     known.insert(token.content);
   }
   // Of roles that name one content with different flags the last one's flags count.
@@ -63,9 +64,7 @@ std::vector<AddedToken> missing_tokens(const Tokenizer& tokenizer,
     if (!known.contains(token.content) && std::ranges::none_of(missing, is_it))
       missing.push_back(token);
   };
-  for (const auto& token : config.named) {
-    if (token) add(*token);
-  }
+  for (const auto& [name, token] : config.named_tokens()) add(token);
   for (const AddedToken& token : config.extra) add(token);
   return missing;
 }
@@ -283,9 +282,7 @@ std::vector<std::string> PreTrainedTokenizer::all_special_tokens() const {
   const auto add = [&](const std::string& token) {
     if (std::ranges::find(tokens, token) == tokens.end()) tokens.push_back(token);
   };
-  for (const auto& token : state_->config.named) {
-    if (token) add(token->content);
-  }
+  for (const auto& [name, token] : state_->config.named_tokens()) add(token.content);
   for (const AddedToken& token : state_->config.extra) add(token.content);
   return tokens;
 }
@@ -300,10 +297,7 @@ std::vector<std::int64_t> PreTrainedTokenizer::all_special_ids() const {
 
 std::map<std::string, std::string> PreTrainedTokenizer::special_tokens_map() const {
   std::map<std::string, std::string> tokens;
-  for (std::size_t i = 0; i < detail::kRoleCount; ++i) {
-    const auto& token = state_->config.named[i];
-    if (token) tokens[std::string(detail::kRoleKeys[i])] = token->content;
-  }
+  for (const auto& [name, token] : state_->config.named_tokens()) tokens[name] = token.content;
   return tokens;
 }
 

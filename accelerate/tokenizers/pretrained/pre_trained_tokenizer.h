@@ -217,7 +217,7 @@ class PreTrainedTokenizer {
   /// Each special token once: the named ones in the order above, then the extra ones.
   [[nodiscard]] std::vector<std::string> all_special_tokens() const;
   [[nodiscard]] std::vector<std::int64_t> all_special_ids() const;
-  /// The special tokens by role: "bos_token", "eos_token", …
+  /// The special tokens by name: "bos_token", …, and names of the model's own ("image_token").
   [[nodiscard]] std::map<std::string, std::string> special_tokens_map() const;
   /// Returns 1 for each special id and 0 for any other.
   [[nodiscard]] std::vector<std::int64_t> get_special_tokens_mask(

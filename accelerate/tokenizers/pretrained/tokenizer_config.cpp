@@ -14,13 +14,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Transformers writes 10^30 where there is no limit.
-constexpr double kNoLimit = 1e30, kVeryLarge = 1e19;
+/// From here on a limit is none: Transformers writes 10^30.
+constexpr double kVeryLarge = 1e19;
 
-// A JSON object, and its file for messages.
+// A JSON object, its text, and its file for messages.
 struct Source {
   Json values;
   std::string file;
+  std::string text = {};
 
   [[noreturn]] void refuse(const std::string& key, const std::string& allowed) const {
     throw ConfigError(file + ": '" + key + "' is " + values.value(key, Json()).dump() +
@@ -32,8 +33,25 @@ Source read_object(const std::filesystem::path& file) {
   Source source{Json::object(), file.string()};
   if (!std::filesystem::exists(file)) return source;
   const auto content = real_file_system().map(file);
-  source.values = parse_object(byte_text(content->bytes()), source.file, "{\"key\": value, …}");
+  source.text = byte_text(content->bytes());
+  source.values = parse_object(source.text, source.file, "{\"key\": value, …}");
   return source;
+}
+
+// Returns the keys of the object at key `section`, or of the whole file for "", in the order of the
+// file: new tokens get their ids in this order.
+std::vector<std::string> keys_of(const Source& source, const std::string& section) {
+  std::vector<std::string> keys;
+  std::string top;
+  const auto note = [&](int depth, Json::parse_event_t event, const Json& key) {
+    if (event != Json::parse_event_t::key) return true;
+    if (depth == 1) top = key.get<std::string>();
+    if (section.empty() ? depth == 1 : depth == 2 && top == section)
+      keys.push_back(key.get<std::string>());
+    return true;
+  };
+  [[maybe_unused]] const Json all = Json::parse(source.text, note, /*allow_exceptions=*/false);
+  return keys;
 }
 
 constexpr std::array kFlags{"special", "lstrip", "rstrip", "single_word", "normalized"};
@@ -65,6 +83,21 @@ std::optional<AddedToken> token_of(const Json& json) {
                     .normalized = flag("normalized", !special)};
 }
 
+// Gives `name` its token, in place of the one that it had.
+void set_token(NamedTokens& tokens, const std::string& name, const AddedToken& token) {
+  const auto known =
+      std::ranges::find(tokens, name, [](const auto& pair) -> const auto& { return pair.first; });
+  if (known == tokens.end()) {
+    tokens.emplace_back(name, token);
+  } else {
+    known->second = token;
+  }
+}
+
+bool is_own_name(const std::string& key) {
+  return key.ends_with("_token") && std::ranges::find(kRoleKeys, key) == kRoleKeys.end();
+}
+
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& folder)
@@ -84,10 +117,12 @@ class Reader {
     auto& mask = config_.named[static_cast<std::size_t>(Role::mask)];
     if (takes_space && mask && !main_.values.value("mask_token", Json()).is_object())
       mask->lstrip = true;
-    take_extra(main_, "additional_special_tokens");
-    take_extra(main_, "extra_special_tokens");
+    take_own_names();
+    take_all_extra();
     read_added_tokens();
     if (!main_.values.contains("added_tokens_decoder")) read_older_files();
+    if (older_key_waits_ && !has_extra_) take_extra(main_, "additional_special_tokens");
+    set_own_names();
     take_flags_of_added_tokens();
     if (config_.of_class.recipe == Recipe::t5 && config_.extra.empty()) add_sentinels();
     read_settings();
@@ -121,16 +156,65 @@ class Reader {
     }
   }
 
+  // Transformers tells strings from marked objects: their names come in another order.
+  void take_own_names() {
+    for (const std::string& key : keys_of(main_, "")) {
+      const Json& value = main_.values[key];
+      const auto token = is_own_name(key) ? token_of(value) : std::nullopt;
+      if (!token) continue;
+      if (value.is_string()) set_token(own_names_, key, *token);
+      if (value.contains("__type")) set_token(first_names_, key, *token);
+    }
+  }
+
+  void take_all_extra() {
+    const auto extra = main_.values.find("extra_special_tokens");
+    const bool is_filled = extra != main_.values.end() && !extra->empty();
+    const bool has_older_key = main_.values.contains("additional_special_tokens");
+    older_key_waits_ = has_older_key && is_filled;
+    take_extra(main_,
+               has_older_key && !is_filled ? "additional_special_tokens" : "extra_special_tokens");
+    if (own_names_.empty()) take_names(main_, "model_specific_special_tokens");
+  }
+
+  // Takes a list of tokens, or an object of tokens by name.
   void take_extra(const Source& source, const std::string& key) {
     const auto found = source.values.find(key);
-    if (found == source.values.end() || found->is_null()) return;
-    // A list, or an object of tokens by name.
-    if (!found->is_structured()) source.refuse(key, "a list of tokens");
+    if (found == source.values.end()) return;
+    has_extra_ = !found->is_object();
+    if (found->is_object()) {
+      config_.extra.clear();
+      return take_names(source, key);
+    }
+    if (!found->is_null() && !found->is_array()) source.refuse(key, "a list of tokens");
     for (const Json& json : *found) {
       const auto token = token_of(json);
       if (!token) source.refuse(key, "a list of tokens");
       const auto is_same = [&](const AddedToken& other) { return other.content == token->content; };
       if (std::ranges::none_of(config_.extra, is_same)) config_.extra.push_back(*token);
+    }
+  }
+
+  void take_names(const Source& source, const std::string& section) {
+    const auto found = source.values.find(section);
+    if (found == source.values.end() || found->is_null()) return;
+    if (!found->is_object()) source.refuse(section, "an object of tokens by name");
+    for (const std::string& name : keys_of(source, section)) {
+      const auto token = token_of((*found)[name]);
+      if (!token) source.refuse(section, "an object of tokens by name");
+      set_token(own_names_, name, *token);
+    }
+  }
+
+  void set_own_names() {
+    for (const auto& [name, token] : own_names_) set_token(first_names_, name, token);
+    for (const auto& [name, token] : first_names_) {
+      const auto role = std::ranges::find(kRoleKeys, name);
+      if (role == kRoleKeys.end()) {
+        config_.own_names.emplace_back(name, token);
+      } else {
+        config_.named[static_cast<std::size_t>(role - kRoleKeys.begin())] = token;
+      }
     }
   }
 
@@ -165,6 +249,10 @@ class Reader {
   void read_older_files() {
     const Source map = read_object(folder_ / "special_tokens_map.json");
     take_named(map);
+    for (const std::string& key : keys_of(map, "")) {
+      const auto token = is_own_name(key) ? token_of(map.values[key]) : std::nullopt;
+      if (token) set_token(first_names_, key, *token);
+    }
     take_extra(map, "extra_special_tokens");
     const Source added = read_object(folder_ / "added_tokens.json");
     for (const auto& [content, id] : added.values.items()) {
@@ -176,7 +264,8 @@ class Reader {
     }
     // Python reads this older key only after added_tokens.json, so that it makes no token of that
     // file special.
-    take_extra(map, "additional_special_tokens");
+    if (!has_extra_) take_extra(map, "additional_special_tokens");
+    if (map.values.contains("additional_special_tokens")) older_key_waits_ = false;
   }
 
   [[nodiscard]] bool is_special(const std::string& content) const {
@@ -262,19 +351,13 @@ class Reader {
   std::filesystem::path folder_;
   Source main_;
   TokenizerConfig config_;
+  /// Names of the model's own; of two lists, first_names_ come first and own_names_ decide.
+  NamedTokens first_names_, own_names_;
+  /// Whether there is a list of extra tokens. The older key waits, and is ignored if there is one.
+  bool has_extra_ = false, older_key_waits_ = false;
 };
 
 }  // namespace
-
-bool TokenizerConfig::boolean(const char* key, bool otherwise) const {
-  const auto found = values.find(key);
-  return found != values.end() && found->is_boolean() ? found->get<bool>() : otherwise;
-}
-
-std::string TokenizerConfig::token(Role role) const {
-  const auto& token = named[static_cast<std::size_t>(role)];
-  return token ? token->content : "";
-}
 
 void take_sections(TokenizerConfig& config, const std::optional<TruncationOptions>& truncation,
                    const std::optional<PaddingOptions>& padding) {
@@ -302,29 +385,6 @@ void take_sections(TokenizerConfig& config, const std::optional<TruncationOption
 
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   return Reader(folder).run();
-}
-
-std::string write_tokenizer_config(const TokenizerConfig& config) {
-  Json values = config.values;
-  // tokenizer.json holds these values, and a saved folder has no older files.
-  for (const char* const key :
-       {"added_tokens_decoder", "additional_special_tokens", "special_tokens_map_file",
-        "tokenizer_file", "name_or_path", "max_len"}) {
-    values.erase(key);
-  }
-  for (std::size_t i = 0; i < kRoleCount; ++i) {
-    if (config.named[i]) values[std::string(kRoleKeys[i])] = config.named[i]->content;
-  }
-  values.erase("extra_special_tokens");
-  for (const AddedToken& token : config.extra)
-    values["extra_special_tokens"].push_back(token.content);
-  values["model_max_length"] =
-      config.model_max_length ? Json(*config.model_max_length) : Json(kNoLimit);
-  values["padding_side"] = config.padding_side == Side::left ? "left" : "right";
-  values["truncation_side"] = config.truncation_side == Side::left ? "left" : "right";
-  values["model_input_names"] = config.model_input_names;
-  values.emplace("tokenizer_class", config.of_class.name);
-  return values.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace accelerate::detail

@@ -8,12 +8,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/tokenizers/added_token.h"
 #include "accelerate/tokenizers/pretrained/tokenizer_class.h"
 
 namespace accelerate::detail {
+
+/// Tokens by name, in Transformers' order. No name comes twice.
+using NamedTokens = std::vector<std::pair<std::string, AddedToken>>;
 
 struct TokenizerConfig {
   /// tokenizer_config.json as it is; an empty object if there is none.
@@ -22,6 +26,8 @@ struct TokenizerConfig {
   /// The class that class_with_other_recipe() finds.
   std::string_view other_class;
   std::array<std::optional<AddedToken>, kRoleCount> named;
+  /// Tokens with names of the model's own, such as "image_token".
+  NamedTokens own_names;
   std::vector<AddedToken> extra;
   /// By id: from `added_tokens_decoder`, or from added_tokens.json in older folders.
   std::map<std::uint32_t, AddedToken> added;
@@ -33,6 +39,10 @@ struct TokenizerConfig {
 
   [[nodiscard]] bool boolean(const char* key, bool otherwise) const;
   [[nodiscard]] std::string token(Role role) const;
+  /// Returns every token that has a name: roles first, then names of the model's own.
+  [[nodiscard]] NamedTokens named_tokens() const;
+  /// Whether one of named_tokens() has this content.
+  [[nodiscard]] bool is_named(const std::string& content) const;
 };
 
 /// Takes what tokenizer_config.json does not say from the sections `truncation` and `padding` of

@@ -125,5 +125,38 @@ INSTANTIATE_TEST_SUITE_P(Folders, PretrainedGolden,
                                                                            : "TokenizerJson";
                          });
 
+TEST(NamedTokens, AreThoseOfPythonAndComeBackFromASavedFolder) {
+  for (const Json& row : encodings_golden()["names"]) {
+    const testing::TokenizerFolder folder(row["files"]);
+    const testing::TemporaryFolder saved;
+    const auto tokenizer = folder.open();
+    (void)tokenizer.save_pretrained(saved.path());
+    for (const auto& one : {tokenizer, AutoTokenizer::from_pretrained(saved.path().string())}) {
+      SCOPED_TRACE(row["files"]["tokenizer_config.json"]);
+      EXPECT_EQ(Json(one.special_tokens_map()), row["special_tokens_map"]);
+      EXPECT_EQ(Json(one.all_special_tokens()), row["all_special_tokens"]);
+      EXPECT_EQ(Json(one.extra_special_tokens()), row["extra_special_tokens"]);
+      EXPECT_EQ(Json(one.all_special_ids()), row["ids"]);
+    }
+  }
+}
+
+TEST(OlderVocabulary, EndsNoWordWithWhiteSpace) {
+  const Json& golden = encodings_golden()["white_words"];
+  const auto tokenizer = testing::TokenizerFolder(golden["files"]).open();
+  for (std::size_t id = 0; id < golden["tokens"].size(); ++id)
+    EXPECT_EQ(
+        Json(
+            tokenizer.backend_tokenizer().id_to_token(static_cast<std::uint32_t>(id)).value_or("")),
+        golden["tokens"][id]);
+}
+
+TEST(ClipDecoding, StripsWhatPythonCallsSpace) {
+  const Json& golden = encodings_golden()["clip"];
+  const auto tokenizer = testing::TokenizerFolder(golden["files"]).open();
+  for (const Json& row : golden["rows"])
+    EXPECT_EQ(Json(tokenizer.decode(row[0].get<std::vector<std::int64_t>>())), row[1]) << row[0];
+}
+
 }  // namespace
 }  // namespace accelerate
