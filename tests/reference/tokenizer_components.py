@@ -244,6 +244,14 @@ def tokenizers_of():
         tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
         tokenizer.add_tokens(ADDED)
         yield f"added.{name}", tokenizer
+    # Where a text begins is decided behind tokens, and behind what drops the first characters.
+    for name, normalizer in (("strip", normalizers.Strip()), ("away", normalizers.Replace("t", "")), ("nmt", normalizers.Nmt()),
+                             ("bert", normalizers.BertNormalizer())):
+        tokenizer = Tokenizer(unigram())
+        tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+        tokenizer.add_tokens(ADDED[:-1] + [AddedToken(space, lstrip=True, rstrip=True, normalized=False) for space in ("  ", "\n\n")])
+        yield f"first.{name}", tokenizer
 
 
 def main():
