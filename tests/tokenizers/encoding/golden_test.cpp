@@ -155,6 +155,17 @@ INSTANTIATE_TEST_SUITE_P(Kinds, EncodingGolden,
                                            "word_level"),
                          [](const auto& kind) { return std::string(kind.param); });
 
+// Python's Rust part panics here.
+TEST(AddedTokens, AreNotFoundInWhiteSpaceThatTheTokenBeforeTook) {
+  const AddedToken left = {.content = "<a>", .rstrip = true, .normalized = false};
+  const AddedToken white = {.content = "  ", .lstrip = true, .normalized = false};
+  auto one = testing::open(testing::word_level_json());
+  auto both = testing::open(testing::word_level_json());
+  one.add_tokens({left});
+  both.add_tokens({left, white});
+  EXPECT_EQ(json_of(both.encode("fox<a>    fox")), json_of(one.encode("fox<a>    fox")));
+}
+
 class CuttingGolden : public EncodingGolden {};
 
 TEST_P(CuttingGolden, TruncationCutsAsInPythonOrIsRefusedAsThere) {
