@@ -13,6 +13,7 @@
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/state_dict.h"
 #include "accelerate/tensor/unsaved_buffers.h"
 
@@ -78,6 +79,10 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
     } else if (weight->second.sizes() != slot.tensor.sizes()) {
       report.mismatched.push_back(slot.names.front() + ": " + StateDict(weight->second).describe() +
                                   " there, " + StateDict(slot.tensor).describe() + " in the model");
+    } else if (!are_of_one_kind(weight->second.scalar_type(), slot.tensor.scalar_type())) {
+      report.mistyped.push_back(slot.names.front() + ": " +
+                                python_name(weight->second.scalar_type()) + " there, " +
+                                python_name(slot.tensor.scalar_type()) + " in the model");
     } else {
       visit(slot.tensor, *weight);  // Name and tensor.
     }
@@ -145,6 +150,7 @@ std::string WeightsReport::describe() const {
   if (!missing.empty()) parts.push_back("missing: " + cut_short(missing));
   if (!unexpected.empty()) parts.push_back("unexpected: " + cut_short(unexpected));
   if (!mismatched.empty()) parts.push_back("of another shape: " + cut_short(mismatched));
+  if (!mistyped.empty()) parts.push_back("of another kind of number: " + cut_short(mistyped));
   return join(parts, "; ");
 }
 

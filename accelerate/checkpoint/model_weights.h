@@ -20,9 +20,12 @@ struct WeightsReport {
   std::vector<std::string> missing;     ///< In the model, not among the tensors.
   std::vector<std::string> unexpected;  ///< Among the tensors, not in the model.
   std::vector<std::string> mismatched;  ///< "fc.weight: [10, 4] there, [10, 8] in the model".
+  /// Whole numbers for floating-point ones and the like: "fc.weight: int8 there, float32 in the
+  /// model".
+  std::vector<std::string> mistyped;
 
   [[nodiscard]] bool fits() const {
-    return missing.empty() && unexpected.empty() && mismatched.empty();
+    return missing.empty() && unexpected.empty() && mismatched.empty() && mistyped.empty();
   }
   /// Describes the differences for messages, long lists cut short: "missing: a, b; unexpected: c".
   [[nodiscard]] std::string describe() const;
@@ -55,7 +58,7 @@ WeightsReport load_checkpoint_in_model(torch::jit::Module& model,
                                        const std::filesystem::path& checkpoint,
                                        const LoadWeightsOptions& options = {});
 
-/// Copies the tensors that fit by name and shape into the model's tensors, to their devices and
+/// Copies the tensors that fit by name, shape and kind of number into the model's tensors, to their devices and
 /// dtypes. Tensors without memory get it on the CPU. Returns how the two differ. Cost: one copy.
 WeightsReport copy_weights(const ModuleView& model, const std::vector<NamedTensor>& weights);
 

@@ -53,6 +53,15 @@ c10::ScalarType to_scalar_type(DType dtype) {
                         " of the safetensors format");
 }
 
+std::string python_name(ScalarType type) {
+  return std::string(c10::getDtypeNames(type).first);
+}
+
+bool are_of_one_kind(ScalarType a, ScalarType b) {
+  return c10::isFloatingType(a) == c10::isFloatingType(b) &&
+         c10::isComplexType(a) == c10::isComplexType(b);
+}
+
 std::vector<std::int64_t> to_stored_shape(ScalarType type, std::vector<std::int64_t> sizes) {
   if (type != ScalarType::Float4_e2m1fn_x2) return sizes;
   if (sizes.empty())

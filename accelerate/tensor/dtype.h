@@ -4,6 +4,7 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "accelerate/formats/safetensors/dtype.h"
@@ -15,6 +16,13 @@ namespace accelerate {
 
 /// Returns the LibTorch dtype of `dtype`. Throws CheckpointError for types that LibTorch lacks.
 [[nodiscard]] c10::ScalarType to_scalar_type(DType dtype);
+
+/// Returns Python's name of `type`: "float32", "bool".
+[[nodiscard]] std::string python_name(c10::ScalarType type);
+
+/// Whether both types have floating-point numbers, both complex ones, or both whole ones, of which
+/// bool is one. Within a kind, a conversion only rounds.
+[[nodiscard]] bool are_of_one_kind(c10::ScalarType a, c10::ScalarType b);
 
 /// Convert a tensor's shape to its shape in a file, and back. The shapes differ for one type: an
 /// element of LibTorch's Float4_e2m1fn_x2 is two F4, side by side in the last dimension. Throw

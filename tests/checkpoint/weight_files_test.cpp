@@ -7,12 +7,14 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/model_weights.h"
+#include "tests/support/errors.h"
 #include "tests/support/reference.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
 namespace {
 
+using testing::message_of;
 using testing::TemporaryFolder;
 using Names = std::vector<std::string>;
 using Path = std::filesystem::path;
@@ -150,6 +152,32 @@ TEST(WeightFiles, WhatDoesNotFitIsReportedAndStrictlyAnError) {
   EXPECT_EQ(report.mismatched.size(), 1U);
   EXPECT_EQ(net.a->bias[0].item<float>(), 7);
   EXPECT_EQ(state_dict(view_of(net))[2].tensor[0][0].item<float>(), 2000) << "the rest is loaded";
+}
+
+TEST(WeightFiles, AnotherKindOfNumberIsReportedAndStrictlyAnError) {
+  for (const auto& [type, says] : {std::pair{at::kInt, "int32 there, float32 in the model"},
+                                   {at::kBool, "bool there, float32 in the model"},
+                                   {at::kComplexFloat, "complex64 there, float32 in the model"}}) {
+    const TemporaryFolder home;
+    auto weights = tensors_of(*filled());
+    weights[1].tensor = weights[1].tensor.detach().to(type);
+    auto& tracked = weights.back();
+    ASSERT_EQ(tracked.name, "norm.num_batches_tracked");
+    tracked.tensor = tracked.tensor.to(at::kFloat);
+    save_weights(weights, home.path(), kOneFile);
+    NetImpl net;
+    const auto said =
+        message_of<CheckpointError>([&] { load_checkpoint_in_model(net, home.path()); });
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring,
+                        std::string("of another kind of number: a.bias: ") + says +
+                            ", norm.num_batches_tracked: float32 there, int64 in the model",
+                        said);
+    const at::Tensor before = net.a->bias.clone();
+    const auto report = load_checkpoint_in_model(net, home.path(), {.strict = false});
+    EXPECT_EQ(report.mistyped.size(), 2U);
+    EXPECT_TRUE(net.a->bias.equal(before)) << "nothing is converted in silence";
+    EXPECT_EQ(net.a->weight[9][9].item<float>(), 99) << "the rest is loaded";
+  }
 }
 
 struct HostileWeights {

@@ -112,6 +112,40 @@ TEST_F(FromPretrained, TakesTheTypeThatIsAsked) {
       "auto, float32, bfloat16");
 }
 
+// Saves a classifier with numbers of `type` in its first and its last tensor, and opens it.
+void expect_numbers_refused(PreTrainedModel& model, at::ScalarType type, const std::string& name,
+                            SavePretrainedOptions layout) {
+  layout.state_dict = state_dict(view_of(model));
+  NamedTensor &first = layout.state_dict->front(), &last = layout.state_dict->back();
+  for (NamedTensor* item : {&first, &last}) item->tensor = item->tensor.detach().to(type);
+  const TemporaryFolder out;
+  model.save_pretrained(out.path(), layout);
+  const auto said = message_of<CheckpointError>([&] {
+    (void)AutoModelForSequenceClassification::from_pretrained(out.path().string(),
+                                                              {.ignore_mismatched_sizes = true});
+  });
+  expect_has(said, "the weights at " + out.path().string() + " have other kinds of numbers");
+  expect_has(said, first.name + " ");
+  expect_has(said, last.name + " ");
+  expect_has(said, name + " [30, 16] in the files, float32 in the model");
+}
+
+// All architectures and layouts of files. Python converts such numbers without a word.
+TEST(FromPretrainedNumbers, RefusesAnotherKindOfNumber) {
+  for (const std::string kind : testing::kSmallKinds) {
+    const auto model = AutoModelForSequenceClassification::from_config(testing::small_config(kind));
+    for (const auto& [type, name] :
+         {std::pair{at::kInt, "int32"}, {at::kBool, "bool"}, {at::kComplexFloat, "complex64"}}) {
+      for (const auto& [size, is_safe] :
+           {std::pair{"50GB", true}, {"4KB", true}, {"50GB", false}, {"4KB", false}}) {
+        SCOPED_TRACE(kind + " " + name + " " + size);
+        expect_numbers_refused(*model, type, name,
+                               {.max_shard_size = size, .safe_serialization = is_safe});
+      }
+    }
+  }
+}
+
 TEST_F(FromPretrained, ChangingAModelLeavesTheFile) {
   const auto before = AutoModel::from_pretrained(where());
   {

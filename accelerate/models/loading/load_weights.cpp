@@ -16,6 +16,7 @@
 #include "accelerate/models/config/dtype_names.h"
 #include "accelerate/models/loading/load_report.h"
 #include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate::detail {
@@ -102,6 +103,7 @@ class Loader {
  private:
   void take_what_fits() {
     const Names names(model_, names_, weights_.outlines);
+    check_numbers(names);
     for (const auto& [in_file, outline] : weights_.outlines) {
       const std::string name = names.in_model(in_file);
       const auto parameter = parameters_.find(name);
@@ -133,6 +135,26 @@ class Loader {
     }
   }
 
+  // Whole numbers where the model has floating-point ones are most often another method's blocks.
+  void check_numbers(const Names& names) const {
+    LoadReport wrong;
+    for (const auto& [in_file, outline] : weights_.outlines) {
+      const auto parameter = parameters_.find(names.in_model(in_file));
+      if (parameter == parameters_.end() || parameter->second.sizes() != outline.sizes()) continue;
+      const auto there = outline.scalar_type(), here = parameter->second.scalar_type();
+      if (are_of_one_kind(there, here)) continue;
+      wrong.lines.push_back({parameter->first, python_name(there) + " " + shape_of(outline) +
+                                                   " in the files, " + python_name(here) +
+                                                   " in the model"});
+    }
+    if (wrong.lines.empty()) return;
+    throw CheckpointError("the weights at " + place_ + " have other kinds of numbers than " +
+                          model_.name() +
+                          "; allowed are the model's: floating-point, whole or complex ones. "
+                          "Convert the tensors where the files were made:" +
+                          wrong.table());
+  }
+
   void make_the_rest() {
     std::set<const at::TensorImpl*> made;
     for (const auto& [name, parameter] : state_dict(view_of(model_))) {
@@ -149,7 +171,8 @@ class Loader {
 
   // The files may have a tied weight under both names, but not with different values.
   void give(const std::string& name, const at::Tensor& parameter, const at::Tensor& in_file) {
-    const at::Tensor values = in_file.is_floating_point() ? in_file.to(type_) : in_file;
+    const at::Tensor values =
+        in_file.to(in_file.is_floating_point() ? type_ : parameter.scalar_type());
     const auto [filled, is_first] = filled_.emplace(parameter.unsafeGetTensorImpl(), name);
     if (is_first) return compat::materialise_(parameter, values);
     if (parameter.is_same(values) || parameter.equal(values)) return;

@@ -21,7 +21,8 @@ struct LoadPretrainedOptions {
 /// and `beta`. Warns of tensors that the files lack, that only the files have, or that have another
 /// shape.
 /// Throws CheckpointError when there are no weights, when none fits the model, when tied weights
-/// differ, and for another shape unless ignore_mismatched_sizes; UsageError for an unknown dtype.
+/// differ, for another kind of number (see are_of_one_kind), and for another shape unless
+/// ignore_mismatched_sizes; UsageError for an unknown dtype.
 void load_pretrained_weights(PreTrainedModel& model, WeightReader weights, const std::string& place,
                              const LoadPretrainedOptions& options);
 
