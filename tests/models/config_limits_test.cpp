@@ -96,6 +96,7 @@ TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
     }
     expect_refused(kind, "problem_type", "guessing");
     expect_refused(kind, "problem_type", 1);
+    expect_has(said_of(changed(kind, "layer_types", {"half"})), "'layer_types' has 'half'");
     for (const auto& [key, value] : {std::pair("num_labels", Json(0)),
                                      {"num_labels", -3},
                                      {"num_labels", 100'000'000},
@@ -105,6 +106,30 @@ TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
                      [&] { (void)AutoModelForSequenceClassification::from_config(config); }),
                  std::string("config.json: '") + key + "' is ");
     }
+  }
+}
+
+TEST(ConfigLimits, WordsThatNobodyKnows) {
+  for (const std::string kind : testing::kSmallKinds) {
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      for (const char* word : {"float33", "int8", "bf16", "torch.float16", "auto", ""}) {
+        expect_refused(kind, key, word);
+        const std::string said = said_of(changed(kind, key, {{"", word}}));
+        expect_has(said, std::string("config.json, ") + key + ": '' is ");
+        expect_has(said, "allowed is one of float32, ");
+      }
+      for (const Json& value : {Json(7), Json(true), Json::array({"float32"})})
+        expect_refused(kind, key, value);
+      expect_has(said_of(changed(kind, key, {{"", "float16"}, {"vision", "int4"}})), "'vision' is");
+    }
+    for (const char* key : {"attn_implementation", "_attn_implementation"}) {
+      expect_refused(kind, key, "flash");
+      expect_refused(kind, key, 2);
+    }
+  }
+  for (const char* kind : {"bert", "roberta"}) {
+    for (const Json& value : {Json("relative_key"), Json("nonsense"), Json(1)})
+      expect_refused(kind, "position_embedding_type", value);
   }
 }
 
@@ -183,6 +208,10 @@ TEST(ConfigLimits, TakesWhatRealFilesSay) {
            {"bert", "hidden_dropout_prob", 0},
            {"bert", "classifier_dropout", nullptr},
            {"bert", "num_hidden_layers", 0},
+           {"bert", "position_embedding_type", "absolute"},
+           {"bert", "dtype", nullptr},
+           {"gpt2", "_attn_implementation", "flash_attention_2"},
+           {"gpt2", "attn_implementation", nullptr},
            {"gpt2", "n_inner", nullptr},
            {"gpt2", "pad_token_id", nullptr},
            {"gpt2", "eos_token_id", 50256},

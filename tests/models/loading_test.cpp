@@ -112,6 +112,25 @@ TEST_F(FromPretrained, TakesTheTypeThatIsAsked) {
       "auto, float32, bfloat16");
 }
 
+TEST_F(FromPretrained, TakesTheTypeThatTheConfigurationNames) {
+  for (const auto& [dtype, type] : {std::pair{R"("half")", at::kHalf},
+                                    {R"("double")", at::kDouble},
+                                    {R"("float")", at::kFloat},
+                                    {R"("bfloat16")", at::kBFloat16},
+                                    {R"({"": "float16"})", at::kHalf},
+                                    {R"({"vision": "float16"})", at::kFloat}}) {
+    for (const std::string key : {"dtype", "torch_dtype"}) {
+      auto config = testing::small_bert_config();
+      config.erase("dtype");
+      auto text = config.to_json_string();
+      text.insert(text.find('{') + 1, '"' + key + "\": " + dtype + ",");
+      folder.write("config.json", text);
+      EXPECT_EQ(AutoModel::from_pretrained(where())->parameters().front().scalar_type(), type)
+          << key << " " << dtype;
+    }
+  }
+}
+
 // Saves a classifier with numbers of `type` in its first and its last tensor, and opens it.
 void expect_numbers_refused(PreTrainedModel& model, at::ScalarType type, const std::string& name,
                             SavePretrainedOptions layout) {

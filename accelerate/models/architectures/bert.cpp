@@ -26,6 +26,10 @@ BertConfig read_bert(const PretrainedConfig& config, const detail::BertFamily& f
       throw ConfigError(config.name() + ": '" + key + "' is true; allowed is an encoder");
   }
   detail::check_common_keys(config);
+  // Transformers 5 computes absolute positions whatever the file says: not what was trained.
+  const char* const positions = "position_embedding_type";
+  if (config.json_of(positions) != "null" && config.json_of(positions) != "\"absolute\"")
+    config.refuse(positions, "absolute");
   const auto values = detail::read_config(config, family.defaults);
   detail::check_activation(config, "hidden_act");
   detail::check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",

@@ -73,11 +73,6 @@ void check_layer_types(const PretrainedConfig& config, const LlamaConfig& values
                       " entries; allowed are " + std::to_string(values.num_hidden_layers) +
                       ", one for each of 'num_hidden_layers'");
   }
-  for (const std::string& type : types) {
-    if (type == "full_attention" || type == "sliding_attention") continue;
-    throw ConfigError(config.name() + ": 'layer_types' has '" + type +
-                      "'; allowed are full_attention and sliding_attention");
-  }
 }
 
 LlamaConfig read_llama(const PretrainedConfig& config) {

@@ -10,11 +10,15 @@
 
 namespace accelerate::detail {
 
-inline constexpr std::array<std::pair<std::string_view, at::ScalarType>, 4> kDtypeNames{{
+/// The first of a type is the one that is written.
+inline constexpr std::array<std::pair<std::string_view, at::ScalarType>, 7> kDtypeNames{{
     {"float32", at::kFloat},
     {"bfloat16", at::kBFloat16},
     {"float16", at::kHalf},
     {"float64", at::kDouble},
+    {"float", at::kFloat},
+    {"half", at::kHalf},
+    {"double", at::kDouble},
 }};
 
 [[nodiscard]] constexpr std::optional<at::ScalarType> dtype_named(std::string_view name) {

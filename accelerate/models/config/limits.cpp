@@ -1,13 +1,13 @@
 #include "accelerate/models/config/limits.h"
 
 #include <algorithm>
-#include <array>
 #include <initializer_list>
 #include <sstream>
 #include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/models/config/dtype_names.h"
 
 namespace accelerate::detail {
 namespace {
@@ -42,6 +42,37 @@ double least_numbers(const PretrainedConfig& values) {
   return width * (words + layers * (attention + 2 * inner));
 }
 
+// The type that `key`, which is there, names.
+at::ScalarType dtype_at(const PretrainedConfig& values, std::string_view key) {
+  const auto word = values.get_if<std::string>(key);
+  const auto type = word ? dtype_named(*word) : std::nullopt;
+  if (type) return *type;
+  std::string names;
+  for (const auto& [name, known] : kDtypeNames)
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  values.refuse(key, "one of " + names);
+}
+
+// Throws ConfigError unless `key` is null, missing or one of `words`.
+void check_word(const PretrainedConfig& values, std::string_view key,
+                std::initializer_list<std::string_view> words) {
+  if (values.json_of(key) == "null") return;
+  const auto word = values.get_if<std::string>(key);
+  if (word && std::ranges::find(words, *word) != words.end()) return;
+  std::string allowed = "null";
+  for (const auto& known : words)
+    allowed += (&known + 1 == words.end() ? " or " : ", ") + std::string(known);
+  values.refuse(key, allowed);
+}
+
+void check_layer_words(const PretrainedConfig& values) {
+  for (const auto& type : values.get<std::vector<std::string>>("layer_types", {})) {
+    if (type == "full_attention" || type == "sliding_attention") continue;
+    throw ConfigError(values.name() + ": 'layer_types' has '" + type +
+                      "'; allowed are full_attention and sliding_attention");
+  }
+}
+
 }  // namespace
 
 std::string in_words(const Range<std::int64_t>& range) {
@@ -69,19 +100,38 @@ void check_padding_row(const PretrainedConfig& values, std::optional<std::int64_
                     ". Below zero it counts from the end");
 }
 
+std::optional<at::ScalarType> dtype_of_weights(const PretrainedConfig& values) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const std::string json = values.json_of(key);
+    if (json == "null") continue;
+    if (!json.starts_with('{')) return dtype_at(values, key);
+    at::ScalarType type = at::kFloat;
+    const PretrainedConfig parts = *values.section(key);
+    for (const std::string& part : parts.keys()) {
+      const auto named = dtype_at(parts, part);
+      if (part.empty()) type = named;
+    }
+    return type;
+  }
+  return std::nullopt;
+}
+
 void check_common_keys(const PretrainedConfig& values) {
   for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
     const bool is_list =
         key == std::string_view("eos_token_id") && values.get_if<std::vector<std::int64_t>>(key);
     if (values.json_of(key) != "null" && !is_list) (void)value_in(values, key, limits::kTokenId);
   }
-  constexpr std::array<std::string_view, 3> kProblems{"regression", "single_label_classification",
-                                                      "multi_label_classification"};
-  if (values.json_of("problem_type") == "null") return;
-  const auto problem = values.get_if<std::string>("problem_type");
-  if (!problem || std::ranges::find(kProblems, *problem) == kProblems.end())
-    values.refuse("problem_type",
-                  "null, regression, single_label_classification or multi_label_classification");
+  check_word(values, "problem_type",
+             {"regression", "single_label_classification", "multi_label_classification"});
+  check_layer_words(values);
+  (void)dtype_of_weights(values);
+  // All of them compute the same numbers.
+  for (const char* key : {"attn_implementation", "_attn_implementation"}) {
+    check_word(values, key,
+               {"eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4",
+                "flex_attention", "paged|eager"});
+  }
 }
 
 void check_size(const PretrainedConfig& values, std::uint64_t memory_bytes) {

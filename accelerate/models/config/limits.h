@@ -1,6 +1,8 @@
 // Which values the keys of config.json may have.
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -60,8 +62,13 @@ void check_heads(const PretrainedConfig& values, const HeadsOfWidth& given);
 void check_padding_row(const PretrainedConfig& values, std::optional<std::int64_t> pad_token_id,
                        const char* rows_key, std::int64_t rows);
 
-/// Throws ConfigError for values of keys that all architectures have: the ids of tokens, and
-/// problem_type.
+/// Returns the type of weights that `dtype`, or without it the older `torch_dtype`, names: a word,
+/// or an object of words, of which "" stands for the model. Returns nullopt if there is neither.
+/// Throws ConfigError, with the words that are allowed, for another one.
+[[nodiscard]] std::optional<at::ScalarType> dtype_of_weights(const PretrainedConfig& values);
+
+/// Throws ConfigError for values of keys that all architectures have: the ids of tokens, and the
+/// words of problem_type, layer_types, dtype and attn_implementation.
 void check_common_keys(const PretrainedConfig& values);
 
 /// Throws ConfigError if the weights of the model surely take more than `memory_bytes`.

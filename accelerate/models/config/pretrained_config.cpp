@@ -139,6 +139,12 @@ std::string PretrainedConfig::json_of(std::string_view key) const {
   return text;
 }
 
+std::vector<std::string> PretrainedConfig::keys() const {
+  std::vector<std::string> keys;
+  for (const NodeEntry& entry : values_.entries) keys.push_back(entry.key);
+  return keys;
+}
+
 std::optional<PretrainedConfig> PretrainedConfig::section(std::string_view key) const {
   const Node* found = find(key);
   if (found == nullptr) return std::nullopt;

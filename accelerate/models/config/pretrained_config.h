@@ -47,6 +47,8 @@ class PretrainedConfig {
   [[nodiscard]] std::optional<T> get_if(std::string_view key) const;
   /// The value of `key` as JSON; "null" if there is none.
   [[nodiscard]] std::string json_of(std::string_view key) const;
+  /// The keys, in the order of the file.
+  [[nodiscard]] std::vector<std::string> keys() const;
   /// The object under `key`, such as "rope_parameters"; nullopt if there is none, or null. Throws
   /// ConfigError if it is not an object.
   [[nodiscard]] std::optional<PretrainedConfig> section(std::string_view key) const;

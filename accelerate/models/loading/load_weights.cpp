@@ -14,6 +14,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/models/config/dtype_names.h"
+#include "accelerate/models/config/limits.h"
 #include "accelerate/models/loading/load_report.h"
 #include "accelerate/tensor/compat/materialise.h"
 #include "accelerate/tensor/dtype.h"
@@ -31,9 +32,7 @@ at::ScalarType type_of(const std::string& wanted, const PretrainedConfig& config
     throw UsageError("dtype is '" + wanted +
                      "'; allowed are auto, float32, bfloat16, float16 and float64");
   }
-  for (const char* key : {"dtype", "torch_dtype"}) {
-    if (const auto type = dtype_named(config.get<std::string>(key, ""))) return *type;
-  }
+  if (const auto type = dtype_of_weights(config)) return *type;
   for (const auto& [name, outline] : weights.outlines) {
     if (outline.is_floating_point()) return outline.scalar_type();
   }
