@@ -184,6 +184,75 @@ TEST(ConfigLimits, KeysOfRotaryEmbeddings) {
   }
 }
 
+PretrainedConfig with_rope(const std::string& kind, const Json& keys, const Json& rope) {
+  Json values = Json::parse(testing::small_config(kind).to_json_string());
+  values.update(keys);
+  values["rope_parameters"] = rope;
+  return PretrainedConfig::from_json(values.dump(), "config.json");
+}
+
+const Json kNear{{"rope_type", "default"}, {"rope_theta", 50.0}},
+    kFar{{"rope_type", "linear"}, {"rope_theta", 9000.0}, {"factor", 2.0}},
+    kBothTypes{{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 1}};
+
+TEST(ConfigLimits, RotaryEmbeddingsByTypeOfLayerAreThoseOfTheLayers) {
+  const auto states_of = [](const PretrainedConfig& config) {
+    at::manual_seed(3);
+    const auto model = AutoModel::from_config(config);
+    model->eval();
+    return model->forward(Inputs{{"input_ids", at::arange(8).unsqueeze(0)}}).last_hidden_state;
+  };
+  const Json far_too{{"full_attention", kNear}, {"sliding_attention", kFar}};
+  for (const auto& [kind, keys, rope] : std::vector<std::tuple<const char*, Json, Json>>{
+           {"llama", Json::object(), {{"full_attention", kNear}}},
+           {"llama", Json::object(), {{"full_attention", kNear}, {"sliding_attention", nullptr}}},
+           {"llama", Json::object(), far_too},
+           {"mistral", Json::object(), {{"sliding_attention", kNear}}},
+           {"mistral", {{"sliding_window", nullptr}}, far_too},
+           {"qwen2", Json::object(), far_too},
+           {"qwen2", kBothTypes, {{"full_attention", kNear}, {"sliding_attention", kNear}}},
+           {"qwen2", {{"layer_types", {"full_attention", "full_attention"}}}, far_too}}) {
+    SCOPED_TRACE(std::string(kind) + " " + rope.dump());
+    const at::Tensor flat = states_of(with_rope(kind, keys, kNear));
+    EXPECT_TRUE(states_of(with_rope(kind, keys, rope)).equal(flat));
+    auto older = keys;
+    older["rope_scaling"] = rope;
+    EXPECT_TRUE(states_of(with_rope(kind, older, nullptr)).equal(flat));
+    EXPECT_FALSE(states_of(with_rope(kind, keys, nullptr)).equal(flat)) << "the usual theta";
+  }
+}
+
+TEST(ConfigLimits, RotaryEmbeddingsByTypeOfLayerThatDoNotFitTheLayers) {
+  const Json both{{"full_attention", kNear}, {"sliding_attention", kFar}};
+  for (const auto& [kind, keys, rope, says] :
+       std::vector<std::tuple<const char*, Json, Json, const char*>>{
+           {"qwen2", kBothTypes, both, "'full_attention' and 'sliding_attention' differ"},
+           {"qwen2", kBothTypes, {{"full_attention", kNear}}, "'sliding_attention' is missing"},
+           {"llama", Json::object(), {{"sliding_attention", kNear}}, "'full_attention' is missing"},
+           {"llama",
+            {{"layer_types", {"full_attention", "sliding_attention"}}},
+            both,
+            "'full_attention' and 'sliding_attention' differ"},
+           {"mistral",
+            Json::object(),
+            {{"full_attention", kNear}},
+            "'sliding_attention' is missing"},
+           {"mistral", Json::object(), {{"chunked_attention", kNear}}, "'chunked_attention' is "},
+           {"llama",
+            Json::object(),
+            {{"full_attention", kNear}, {"rope_theta", 50.0}},
+            "'rope_theta' is '50.0'; allowed is "},
+           {"llama",
+            Json::object(),
+            {{"full_attention", {{"rope_type", "linear"}}}},
+            ", full_attention: 'factor' is missing"}}) {
+    SCOPED_TRACE(std::string(kind) + " " + rope.dump());
+    const std::string said = said_of(with_rope(kind, keys, rope));
+    expect_has(said, "config.json, rope_parameters");
+    expect_has(said, says);
+  }
+}
+
 TEST(ConfigLimits, NamesTheLineOfANumberThatIsNone) {
   const auto said_of_number = [](const std::string& number) {
     const auto text = R"({"model_type": "bert", "hidden_dropout_prob": )" + number + "}";

@@ -158,7 +158,7 @@ LlamaModelImpl::LlamaModelImpl(const PretrainedConfig& config)
     : DecoderModel(class_prefix(kind_of(config)) + "Model", config, "model"),
       kind_(kind_of(config)),
       values_(read_llama(config)),
-      rotary_(config, *values_.head_dim, values_.max_position_embeddings) {
+      rotary_(config, *values_.head_dim, values_.max_position_embeddings, layer_types()) {
   embed_tokens = register_module(
       "embed_tokens",
       torch::nn::Embedding(torch::nn::EmbeddingOptions(values_.vocab_size, values_.hidden_size)
@@ -193,6 +193,14 @@ std::optional<std::int64_t> LlamaModelImpl::window_of(std::int64_t layer) const 
   const bool is_full = types.empty() ? layer < values_.max_window_layers
                                      : types[static_cast<std::size_t>(layer)] == "full_attention";
   return is_full ? std::nullopt : values_.sliding_window;
+}
+
+std::set<std::string> LlamaModelImpl::layer_types() const {
+  std::set<std::string> types(values_.layer_types.begin(), values_.layer_types.end());
+  if (!types.empty()) return types;
+  for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
+    types.insert(window_of(i) ? "sliding_attention" : "full_attention");
+  return types;
 }
 
 detail::Computed LlamaModelImpl::compute(const TextInputs& inputs, const detail::HeadNeeds& needs) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,6 +125,9 @@ class LlamaModelImpl : public DecoderModel {
  private:
   // Returns the window of a layer; nullopt if the layer sees all tokens before.
   [[nodiscard]] std::optional<std::int64_t> window_of(std::int64_t layer) const;
+
+  // The types of its layers, as the keys of rope_parameters call them.
+  [[nodiscard]] std::set<std::string> layer_types() const;
 
   detail::LlamaKind kind_;
   LlamaConfig values_;

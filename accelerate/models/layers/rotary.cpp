@@ -36,13 +36,56 @@ double mscale_of(double factor, double mscale = 1) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
 
+bool is_object(const PretrainedConfig& values, const std::string& key) {
+  return values.json_of(key).starts_with('{');
+}
+
+// Throws ConfigError unless `values` has an object for each type of layer, and nothing else.
+void check_entries(const PretrainedConfig& values, const std::set<std::string>& layer_types) {
+  for (const std::string& key : values.keys()) {
+    const bool is_known = key == "full_attention" || key == "sliding_attention";
+    if (is_known && (is_object(values, key) || values.json_of(key) == "null")) continue;
+    values.refuse(key,
+                  "the keys of one rotary embedding, or objects for full_attention and "
+                  "sliding_attention alone");
+  }
+  for (const std::string& type : layer_types) {
+    if (is_object(values, type)) continue;
+    throw ConfigError(values.name() + ": '" + type +
+                      "' is missing, and the model has layers of that type");
+  }
+}
+
+// Returns the keys of the one rotary embedding that all layers have. The file may have an entry
+// for each type of layer.
+std::optional<PretrainedConfig> entry_of(const PretrainedConfig& values,
+                                         const std::set<std::string>& layer_types) {
+  const auto keys = values.keys();
+  if (std::ranges::none_of(keys, [&](const auto& key) { return is_object(values, key); }))
+    return values;
+  check_entries(values, layer_types);
+  std::optional<PretrainedConfig> entry;
+  for (const std::string& type : layer_types) {
+    auto next = values.section(type);
+    if (entry && entry->to_json_string() != next->to_json_string()) {
+      throw ConfigError(values.name() +
+                        ": 'full_attention' and 'sliding_attention' differ, and the model has "
+                        "layers of both types; allowed is the same rotary embedding for all");
+    }
+    entry = std::move(next);
+  }
+  return entry;
+}
+
 }  // namespace
 
-Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions)
+Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions,
+               const std::set<std::string>& layer_types)
     : dim_(dim), max_positions_(max_positions) {
   theta_ = value_or(config, "rope_theta", kTheta, theta_);
   auto values = config.section("rope_parameters");
   if (!values) values = config.section("rope_scaling");
+  if (values) values = entry_of(*values, layer_types);
   if (!values) return;
   theta_ = value_or(*values, "rope_theta", kTheta, theta_);
   const auto type =

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "accelerate/models/config/pretrained_config.h"
@@ -21,9 +22,12 @@ class Rotary {
   };
 
   /// Reads `rope_parameters`, or the older `rope_theta` and `rope_scaling`. rope_type is default,
-  /// linear, dynamic, yarn or llama3. `dim`: the size of a head. Throws ConfigError for another
-  /// type, and if a key that the type needs is missing.
-  Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions);
+  /// linear, dynamic, yarn or llama3. `dim`: the size of a head. `layer_types`: "full_attention",
+  /// "sliding_attention" or both, for which the file may have entries of their own. Throws
+  /// ConfigError for another type, if a key that the type needs is missing, and if the entries of
+  /// `layer_types` differ.
+  Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions,
+         const std::set<std::string>& layer_types);
 
   /// Returns the angles of `positions`, integers {…}, computed in fp32 and converted to `type`.
   /// With rope_type dynamic they depend on the largest position, which is copied to the CPU.
