@@ -42,7 +42,7 @@ struct Counted final : TrainerCallback {
   }
 };
 
-enum class Moment { none, before_a_step, in_a_step, behind_a_step, in_an_evaluation };
+enum class Moment { none, before_a_step, in_a_step, behind_a_step, in_an_evaluation, in_a_save };
 
 // Signals whenever the moment comes.
 struct Signals final : TrainerCallback {
@@ -56,6 +56,9 @@ struct Signals final : TrainerCallback {
   void on_step_end(TrainerEvent& event) override { at(Moment::behind_a_step, event); }
   void on_evaluate(TrainerEvent& event, const LogValues&) override {
     at(Moment::in_an_evaluation, event);
+  }
+  void on_save(TrainerEvent& event, const std::filesystem::path&) override {
+    at(Moment::in_a_save, event);
   }
   Moment moment;
 };
@@ -196,6 +199,53 @@ TEST(Stopped, ATrainingThatGoesOnIsTheOneThatDidNotStop) {
   }
 }
 
+// --- Where it ends -------------------------------------------------------------------------------
+
+struct Ending {
+  Moment moment;
+  std::int64_t steps, evaluations;  // That are done when the signal has ended the training.
+};
+
+// Every step is evaluated and saved.
+constexpr Ending kEndings[] = {
+    {Moment::in_a_step, 1, 0},
+    {Moment::behind_a_step, 1, 0},
+    {Moment::in_an_evaluation, 1, 1},
+    {Moment::in_a_save, 1, 1},
+};
+
+// Returns what differs from the expected end; "" if nothing does.
+std::string fault_of(const Ending& expected, const std::filesystem::path& folder) {
+  auto options = testing::small_training(testing::quiet_arguments(folder));
+  options.args.eval_strategy = "steps";
+  options.args.save_strategy = "steps";
+  options.args.eval_steps = 1;
+  options.args.save_steps = 1;
+  const auto counted = std::make_shared<Counted>();
+  options.callbacks = {counted, std::make_shared<Signals>(expected.moment)};
+  Trainer trainer(std::move(options));
+  const bool saves = expected.steps > 0;
+  try {
+    trainer.train();
+    return "no signal ended it";
+  } catch (const TrainingInterrupted& error) {
+    if (error.checkpoint().empty() == saves) return error.what();
+    if (saves && !std::filesystem::exists(error.checkpoint() / "manifest.json")) return "no file";
+  }
+  if (trainer.state().global_step == expected.steps && counted->steps == expected.steps &&
+      counted->evaluations == expected.evaluations)
+    return "";
+  return "ended behind step " + std::to_string(counted->steps) + " and evaluation " +
+         std::to_string(counted->evaluations);
+}
+
+TEST(Stopped, ATrainingEndsBehindTheStepOrEvaluationUnderWay) {
+  for (const Ending& expected : kEndings) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(fault_of(expected, folder.path()), "") << static_cast<int>(expected.moment);
+  }
+}
+
 RANK_MAIN(stop_one_of_two_ranks) {
   const std::filesystem::path folder = std::getenv("STOPPED_FOLDER");
   const Change& change = stopped().front().change;
@@ -203,6 +253,12 @@ RANK_MAIN(stop_one_of_two_ranks) {
   const Left left = train_to_the_end(folder / "cut", change, Moment::before_a_step);
   const bool is_same = left.history == whole.history && left.counts == whole.counts &&
                        testing::are_equal(left.weights, whole.weights);
+  for (const Ending& expected : kEndings) {
+    const auto own = folder / std::to_string(static_cast<int>(expected.moment));
+    const std::string fault = fault_of(expected, own);
+    EXPECT_EQ(fault, "") << static_cast<int>(expected.moment);
+    if (!fault.empty()) return 2;
+  }
   return is_same && left.calls > 2 ? 0 : 1;
 }
 

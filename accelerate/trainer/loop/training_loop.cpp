@@ -73,6 +73,7 @@ void TrainingLoop::run(const Resumed& resumed) {
 // With another number of ranks each gets an equal share of the losses.
 void TrainingLoop::take_up(const LoopRecord& record) {
   record_ = record;
+  if (!record.is_extra) step_due_ = core_.state.global_step;
   step_logged_ = record.step_logged;
   const auto rank = static_cast<std::size_t>(core_.accelerator.process_index());
   const auto ranks = static_cast<std::size_t>(core_.accelerator.num_processes());
@@ -99,6 +100,7 @@ void TrainingLoop::make_up(const LoopRecord& record) {
   control.should_save = record.save_due;
   control.should_training_stop |= record.stop_due || core_.state.global_step >= plan_.max_steps;
   log_save_evaluate();
+  if (stop_signal_ != 0) return;
   if (!record.epoch_ended && (record.epoch_over || is_stopping())) end_epoch();
   control.should_log |= asked.should_log;
   control.should_evaluate |= asked.should_evaluate;
@@ -107,20 +109,21 @@ void TrainingLoop::make_up(const LoopRecord& record) {
 
 // A signal that came during the last step counts too.
 void TrainingLoop::stop_late() {
-  if (stop_signal_ != 0 ||
-      !note_signal(core_.sum({static_cast<double>(signals_.received())}).front()))
-    return;
-  save();
+  if (stop_signal_ == 0 && agree_to_stop()) save();
 }
 
-// `sum`: the sum of all ranks' signals. Returns whether any rank got a signal.
-bool TrainingLoop::note_signal(double sum) {
-  if (sum > 0 && stop_signal_ == 0) {
-    stop_signal_ = signals_.received();
-    if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank got it.
-    core_.control.was_interrupted = true;
-  }
-  return sum > 0;
+// `sum`: the sum of all ranks' signals.
+void TrainingLoop::note_signal(double sum) {
+  if (sum <= 0 || stop_signal_ != 0) return;
+  stop_signal_ = signals_.received();
+  if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank got it.
+  core_.control.was_interrupted = true;
+}
+
+// Returns whether any rank got a signal. [collective]
+bool TrainingLoop::agree_to_stop() {
+  if (stop_signal_ == 0) note_signal(core_.sum({static_cast<double>(signals_.received())}).front());
+  return stop_signal_ != 0;
 }
 
 void TrainingLoop::enter_epoch(const Resumed& at) {
@@ -214,7 +217,7 @@ at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
   }
   const auto all = core_.sum({items, tokens, static_cast<double>(signals_.received())});
   core_.state.num_input_tokens_seen += static_cast<std::int64_t>(all[1]);
-  (void)note_signal(all[2]);
+  note_signal(all[2]);
   clock_.spent_on(StepPart::communication);
   if (!counts) return {};
   const double mine = core_.args.average_tokens_across_devices ? all[0] : items;
@@ -291,18 +294,24 @@ void TrainingLoop::end_step(double epoch) {
 }
 
 // A process that is asked to end has no time for an evaluation. It saves, and the resumed training
-// makes up what record() says is due.
+// makes up what record() says is due. One process asks for signals at each step. Several agree where
+// something is due, which costs far more than the exchange, and else before their next step.
 void TrainingLoop::log_save_evaluate() {
   auto& control = core_.control;
+  const bool asks = control.should_log || control.should_evaluate || control.should_save ||
+                    core_.accelerator.num_processes() == 1;
   if (control.should_log && core_.state.global_step > step_logged_) log_losses();
   control.should_log = false;
-  if (stop_signal_ != 0) return save();
+  if (asks ? agree_to_stop() : stop_signal_ != 0) return save();
   if (std::exchange(control.should_evaluate, false)) {
     const LogValues metrics = services_.evaluate();
     step_plateau(metrics);
     determine_best(metrics);
+    if (agree_to_stop()) return save();
   }
-  if (control.should_save) save();
+  if (!control.should_save) return;
+  save();
+  if (agree_to_stop()) save();  // The checkpoint says then that the training was interrupted.
 }
 
 void TrainingLoop::save() {
@@ -310,6 +319,7 @@ void TrainingLoop::save() {
   const LoopRecord now = record();
   core_.control.should_save = true;  // Is written as true, as Python does.
   core_.control.should_evaluate = false;
+  if (!now.is_extra) step_due_ = core_.state.global_step;
   services_.save(now);
   core_.control.should_save = false;
 }
@@ -323,7 +333,7 @@ LoopRecord TrainingLoop::record() {
   now.updates_per_epoch = plan_.updates_per_epoch;
   now.extra_steps = plan_.extra_steps;
   now.interrupted = stop_signal_ != 0;
-  now.is_extra = now.interrupted && !control.should_save;
+  now.is_extra = now.interrupted && !control.should_save && step_due_ != core_.state.global_step;
   now.evaluate_due = now.interrupted && control.should_evaluate;
   now.save_due = now.evaluate_due && control.should_save;
   now.stop_due =

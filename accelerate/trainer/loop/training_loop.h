@@ -59,7 +59,8 @@ class TrainingLoop {
   void take_up(const LoopRecord& record);
   void make_up(const LoopRecord& record);
   void stop_late();
-  [[nodiscard]] bool note_signal(double sum);
+  void note_signal(double sum);
+  [[nodiscard]] bool agree_to_stop();
   void enter_epoch(const Resumed& at);
   void begin_epoch(const Resumed& at);
   void run_epoch(const Resumed& at);
@@ -101,7 +102,8 @@ class TrainingLoop {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t tokens_before_ = 0;  // Tokens seen before this call of train().
   std::int64_t step_logged_ = 0;
-  double flops_ = 0;  // On this rank, since store_flops().
+  std::int64_t step_due_ = -1;  // The last step whose own checkpoint is there.
+  double flops_ = 0;            // On this rank, since store_flops().
   double flops_per_token_ = 0;
   at::Tensor grad_norm_;
   std::optional<double> learning_rate_;
