@@ -104,6 +104,10 @@ detail::TrainingData Trainer::Impl::prepare_training() {
   if (examples) {
     sizes.batches = static_cast<std::int64_t>(loader.size());
     sizes.examples = static_cast<std::int64_t>(*examples);
+    if (core.args.max_tokens_per_batch)
+      sizes.batches_of = [batches, ranks = core.accelerator.num_processes()](std::int64_t epoch) {
+        return (batches->count(epoch) + ranks - 1) / ranks;
+      };
   }
   const std::int64_t ranks =
       core.accelerator.split_batches() ? 1 : core.accelerator.num_processes();
@@ -206,7 +210,7 @@ TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
     if (core.args.eval_on_start && !resumed) (void)evaluate({}, "eval");
     detail::TrainingLoop loop(core, data.plan, std::move(data.loader), services());
     run_log->set_clock(&loop.clock());
-    loop.run(resumed.value_or(detail::Resumed{.steps = data.plan.epoch()}));
+    loop.run(resumed.value_or(detail::Resumed{.steps = data.plan.epoch(0)}));
     signal = loop.stop_signal();
     if (signal == 0) mean_loss = loop.mean_loss();
   } catch (...) {

@@ -2,6 +2,7 @@
 // folder that has an older run.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <map>
 #include <set>
@@ -159,6 +160,55 @@ TEST(Resume, GoesOnBehindTheSamplesThatWereTrainedWithOtherBatches) {
     for (std::size_t i = 0; i < (row.streams ? 22 : seen.size()); ++i) ++counts[seen[i]];
     for (std::int64_t i = 0; i < 22; ++i) EXPECT_EQ(counts[i], row.streams ? 1 : 2) << "row " << i;
   }
+}
+
+TrainingArguments arguments_by_tokens(const std::filesystem::path& folder) {
+  auto args = testing::quiet_arguments(folder);
+  args.max_tokens_per_batch = 32;
+  args.num_train_epochs = 3;
+  args.save_strategy = "steps";
+  args.save_steps = 1;
+  return args;
+}
+
+// With batches of so many tokens epochs have batches of different numbers, as their orders differ.
+TEST(Resume, TrainsAllBatchesOfEpochsThatHaveOtherNumbersOfThem) {
+  const TemporaryFolder folder;
+  Seen seen;
+  auto args = arguments_by_tokens(folder.path());
+  Trainer whole(numbered_training(args, seen, false));
+  whole.train();
+  std::map<std::int64_t, int> counts;
+  for (const std::int64_t row : seen) ++counts[row];
+  for (std::int64_t i = 0; i < 22; ++i) EXPECT_EQ(counts[i], 3) << "row " << i;
+  const auto& state = whole.state();
+  EXPECT_EQ(state.global_step, state.max_steps);
+  EXPECT_DOUBLE_EQ(state.epoch, 3.0);
+  std::map<double, int> steps;
+  for (const double epoch : testing::logged(state, "epoch")) ++steps[std::ceil(epoch - 1e-9)];
+  const auto weights = testing::weights_of(whole.model());
+  EXPECT_NE(steps[1], steps[3]) << "this data does not show what it is to show";
+  args.save_strategy = "no";
+  for (std::int64_t step = 2; step < state.global_step; step += 4) {
+    Trainer resumed(numbered_training(args, seen, false));
+    resumed.train(folder.path() / ("checkpoint-" + std::to_string(step)));
+    EXPECT_TRUE(testing::are_equal(testing::weights_of(resumed.model()), weights))
+        << "from step " << step;
+    EXPECT_EQ(testing::logged(resumed.state(), "epoch"), testing::logged(state, "epoch"));
+    EXPECT_EQ(resumed.state().max_steps, state.max_steps);
+  }
+}
+
+TEST(Resume, CountsTheStepsOfEachEpochForMaxStepsToo) {
+  const TemporaryFolder folder;
+  Seen seen;
+  auto args = arguments_by_tokens(folder.path());
+  args.max_steps = 18;  // All but one of three epochs.
+  Trainer trainer(numbered_training(args, seen, false));
+  trainer.train();
+  EXPECT_EQ(trainer.state().num_train_epochs, 3);
+  EXPECT_LT(trainer.state().epoch, 3.0);
+  EXPECT_GT(trainer.state().epoch, 2.8);
 }
 
 // A second change, or a second stop, in an epoch whose rest was cut anew.

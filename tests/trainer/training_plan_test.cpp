@@ -46,9 +46,9 @@ TEST(TrainingPlan, CountsStepsAsTheOriginal) {
 
 TEST(TrainingPlan, GivesTheLastStepOfAnEpochWhatIsLeft) {
   const auto plan = plan_of({10, 4, 1, -1, 0, 0, 0});
-  EXPECT_EQ(plan.epoch().batches_of(0), 4);
-  EXPECT_EQ(plan.epoch().batches_of(2), 2);
-  EXPECT_EQ(plan_of({8, 4, 1, -1, 0, 0, 0}).epoch().batches_of(1), 4);
+  EXPECT_EQ(plan.epoch(0).batches_of(0), 4);
+  EXPECT_EQ(plan.epoch(0).batches_of(2), 2);
+  EXPECT_EQ(plan_of({8, 4, 1, -1, 0, 0, 0}).epoch(0).batches_of(1), 4);
 }
 
 TEST(TrainingPlan, NeedsStepsForAStreamAndABatchForADataset) {

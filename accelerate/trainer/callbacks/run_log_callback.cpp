@@ -74,7 +74,7 @@ void RunLogCallback::begin(const TrainerEvent& event, const TrainingPlan& plan,
   if (!is_stream) {
     begin.num_train_epochs = event.args.max_steps > 0 ? static_cast<double>(plan.num_train_epochs)
                                                       : event.args.num_train_epochs;
-    begin.steps_per_epoch = plan.updates_per_epoch;
+    if (!plan.batches_of) begin.steps_per_epoch = plan.updates_per_epoch;
   }
   write([&](RunLogWriter& log) { log.begin(std::move(begin)); });
 }

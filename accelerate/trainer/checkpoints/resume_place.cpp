@@ -67,7 +67,7 @@ void go_on_inside(const OpenedCheckpoint& saved, TrainingData& data, Resumed& at
   at.steps.updates = steps_of(at.steps.batches, plan.accumulation);
   if (left > 0) return;
   record.epoch_over = true;  // What is left makes no batch.
-  at = {.epoch = record.epoch + 1, .steps = plan.epoch(), .record = record};
+  at = {.epoch = record.epoch + 1, .steps = plan.epoch(record.epoch + 1), .record = record};
 }
 
 // A training with max_steps makes as many epochs as these take; another one makes as many steps as
@@ -76,12 +76,12 @@ void count_steps(std::int64_t done, const Resumed& at, TrainingPlan& plan,
                  const TrainingArguments& args) {
   const std::int64_t here = at.inside ? at.steps.updates - at.updates : 0;
   const std::int64_t behind = at.epoch + (at.inside ? 1 : 0);
-  plan.extra_steps = done + here - behind * plan.updates_per_epoch;
+  plan.extra_steps = done + here - plan.steps_before(behind);
   if (args.max_steps <= 0) {
     plan.max_steps += plan.extra_steps;
   } else {
     const std::int64_t rest = std::max<std::int64_t>(plan.max_steps - done - here, 0);
-    plan.num_train_epochs = behind + steps_of(rest, plan.updates_per_epoch);
+    plan.num_train_epochs = behind + plan.epochs_of(rest, behind);
   }
 }
 
@@ -104,10 +104,13 @@ Resumed place_by_record(const OpenedCheckpoint& saved, TrainingData& data,
                         const TrainingArguments& args) {
   const LoopRecord& record = *saved.record;
   TrainingPlan& plan = data.plan;
-  Resumed at{
-      .epoch = record.epoch + (record.epoch_over ? 1 : 0), .steps = plan.epoch(), .record = record};
+  Resumed at{.epoch = record.epoch + (record.epoch_over ? 1 : 0), .record = record};
+  at.steps = plan.epoch(at.epoch);
+  const bool has_other_orders = plan.batches_of && data.batches->seed() != record.loader.seed;
   if (!record.epoch_over && !args.ignore_data_skip) go_on_inside(saved, data, at);
-  if (!record.cut.cuts_like(plan.cut) ||
+  // The rest of the training has the checkpoint's seed where it goes on inside an epoch.
+  if (has_other_orders) plan_epochs(args, plan);
+  if (has_other_orders || !record.cut.cuts_like(plan.cut) ||
       (!plan.is_stream() && record.updates_per_epoch != plan.updates_per_epoch)) {
     if (!plan.is_stream()) count_steps(saved.state.global_step, at, plan, args);
     report_change(saved, data, at);
@@ -125,9 +128,12 @@ Resumed place_by_record(const OpenedCheckpoint& saved, TrainingData& data,
 // Of a folder without a record, which knows steps alone. A pass over a stream may be shorter than
 // the plan, so `epoch` says which pass it was. Its fraction counts micro-batches, as in the loop.
 Resumed place_by_steps(const TrainerState& saved, const TrainingPlan& plan) {
-  if (!plan.is_stream())
-    return {.epoch = saved.global_step / plan.updates_per_epoch,
-            .updates = saved.global_step % plan.updates_per_epoch};
+  if (!plan.is_stream()) {
+    Resumed at{.updates = saved.global_step};
+    for (; at.updates >= plan.epoch(at.epoch).updates; ++at.epoch)
+      at.updates -= plan.epoch(at.epoch).updates;
+    return at;
+  }
   const double pass = std::floor(saved.epoch);
   const auto batches =
       std::llround((saved.epoch - pass) * static_cast<double>(saved.max_steps * plan.accumulation));
@@ -138,7 +144,8 @@ Resumed place_by_steps(const TrainerState& saved, const TrainingPlan& plan) {
 // Whether the folder's steps were as large as the plan's, as far as the epoch tells.
 bool has_steps_of(const TrainerState& saved, const TrainingPlan& plan) {
   const double steps = saved.epoch * static_cast<double>(plan.updates_per_epoch);
-  return plan.is_stream() || std::abs(steps - static_cast<double>(saved.global_step)) < 1;
+  return plan.is_stream() || plan.batches_of ||
+         std::abs(steps - static_cast<double>(saved.global_step)) < 1;
 }
 
 // Of a folder without a record, whose steps had another size: only an epoch's end is a place.
@@ -176,7 +183,7 @@ Resumed resume_place(const OpenedCheckpoint& saved, TrainingData& data,
   if (saved.record) return place_by_record(saved, data, args);
   Resumed at = has_steps_of(saved.state, data.plan) ? place_by_steps(saved.state, data.plan)
                                                     : place_by_epoch(saved.state, data.plan, args);
-  at.steps = data.plan.epoch();
+  at.steps = data.plan.epoch(at.epoch);
   if (args.ignore_data_skip) at.updates = 0;
   at.inside = at.updates > 0;
   if (saved.of_python && at.inside) skip_batches(data.loader, at, data.plan);

@@ -21,6 +21,10 @@ BatchList EpochBatches::of(std::int64_t epoch) const {
   return cut_up(epoch, other_epoch_ == epoch ? other_cut_ : cut_);
 }
 
+std::int64_t EpochBatches::count(std::int64_t epoch) const {
+  return static_cast<std::int64_t>(cut_up(epoch, cut_).size());
+}
+
 Indices EpochBatches::order_of(std::int64_t epoch, const EpochCut& cut) const {
   const auto seed = seed_ + static_cast<std::uint64_t>(epoch);
   Indices order = cut.strategy == "group_by_length"

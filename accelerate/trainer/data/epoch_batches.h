@@ -39,6 +39,9 @@ class EpochBatches {
 
   /// Returns the batches of an epoch, for all ranks.
   [[nodiscard]] BatchList of(std::int64_t epoch) const;
+  /// Returns the number of batches of a whole epoch, for all ranks.
+  [[nodiscard]] std::int64_t count(std::int64_t epoch) const;
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
   /// Returns how `epoch` is cut behind its first `batches`, which were cut as `then`.
   [[nodiscard]] EpochCut rest(std::int64_t epoch, const EpochCut& then, std::size_t batches) const;
   /// Cuts `epoch` as `cut`, and the other epochs as before. `seed` counts for all epochs.

@@ -60,12 +60,12 @@ void TrainingLoop::run(const Resumed& resumed) {
     if (resumed.inside) enter_epoch(resumed);
     make_up(*resumed.record);
     if (at.inside && record_.epoch_ended && record_.epoch_over)
-      at = {.epoch = at.epoch + 1, .steps = plan_.epoch()};
+      at = {.epoch = at.epoch + 1, .steps = plan_.epoch(at.epoch + 1)};
   }
   const auto stops = [&] { return core_.control.should_training_stop || stop_signal_ != 0; };
   while (at.epoch < plan_.num_train_epochs && step < plan_.max_steps && !stops()) {
     run_epoch(at);
-    at = {.epoch = at.epoch + 1, .steps = plan_.epoch()};
+    at = {.epoch = at.epoch + 1, .steps = plan_.epoch(at.epoch + 1)};
   }
   stop_late();
 }

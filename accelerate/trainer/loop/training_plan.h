@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -26,13 +27,17 @@ struct EpochSteps {
   }
 };
 
+/// Returns the micro-batches of one rank in an epoch. Empty: all epochs have equally many.
+using BatchesOfEpoch = std::function<std::int64_t(std::int64_t epoch)>;
+
 /// The steps, passes and samples of a training. Source: `set_initial_training_values` of
 /// Transformers' Trainer.
 struct TrainingPlan {
-  std::int64_t max_steps = 0;          ///< Optimizer steps of the whole training.
-  std::int64_t num_train_epochs = 0;   ///< Passes that are begun.
-  std::int64_t updates_per_epoch = 0;  ///< Optimizer steps in a pass.
-  std::int64_t batches_per_epoch = 0;  ///< Micro-batches of one rank in a pass.
+  std::int64_t max_steps = 0;         ///< Optimizer steps of the whole training.
+  std::int64_t num_train_epochs = 0;  ///< Passes that are begun.
+  std::int64_t updates_per_epoch =
+      0;  ///< Optimizer steps in a pass, the first one where they vary.
+  std::int64_t batches_per_epoch = 0;  ///< Micro-batches of one rank in such a pass.
   std::int64_t accumulation = 1;       ///< Micro-batches in a step.
   std::int64_t total_batch_size = 0;   ///< Samples in a step, on all ranks.
   std::int64_t num_examples = 0;       ///< Samples in a pass, on all ranks.
@@ -40,14 +45,14 @@ struct TrainingPlan {
   /// Steps more, or less, than whole epochs of this plan have: some were made with other batches.
   std::int64_t extra_steps = 0;
   EpochCut cut = {};  ///< How the samples of an epoch become batches.
+  BatchesOfEpoch batches_of = {};
 
-  /// The steps of a whole epoch.
-  [[nodiscard]] EpochSteps epoch() const {
-    return {.updates = updates_per_epoch,
-            .batches = batches_per_epoch,
-            .accumulation = accumulation,
-            .cut = cut};
-  }
+  /// The steps of the whole epoch `number`.
+  [[nodiscard]] EpochSteps epoch(std::int64_t number) const;
+  /// The steps of the epochs before `number`.
+  [[nodiscard]] std::int64_t steps_before(std::int64_t number) const;
+  /// The number of epochs, from `first` on, that `steps` steps take.
+  [[nodiscard]] std::int64_t epochs_of(std::int64_t steps, std::int64_t first) const;
   /// Whether a pass has an unknown number of batches.
   [[nodiscard]] bool is_stream() const {
     return num_train_epochs == std::numeric_limits<std::int64_t>::max();
@@ -59,11 +64,16 @@ struct PlanSizes {
   std::int64_t examples = 0;                 ///< Samples of the dataset.
   std::int64_t total_batch_size = 0;
   EpochCut cut = {};
+  BatchesOfEpoch batches_of = {};
 };
 
 /// Plans a training. Throws ConfigError when neither a number of steps nor the length of the data
 /// says when to end, and for data without a batch.
 [[nodiscard]] TrainingPlan plan_training(const TrainingArguments& args, std::int64_t accumulation,
                                          const PlanSizes& sizes);
+
+/// Counts the steps and the epochs of a plan for data with a length. Costs what `batches_of` costs
+/// for each epoch.
+void plan_epochs(const TrainingArguments& args, TrainingPlan& plan);
 
 }  // namespace accelerate::detail

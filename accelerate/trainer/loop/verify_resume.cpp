@@ -105,12 +105,12 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
     loop.run(resumed);
     signal = loop.stop_signal();
   };
-  run({.steps = plan.epoch()});
+  run({.steps = plan.epoch(0)});
   if (signal != 0) return end_by(signal);
   const auto expected = copies_of(core.prepared_model());
   accelerator.load_state(scope.folder("middle"));
   scope.restart(kMiddle);
-  run({.updates = kMiddle, .inside = true, .steps = plan.epoch()});
+  run({.updates = kMiddle, .inside = true, .steps = plan.epoch(0)});
   if (signal != 0) return end_by(signal);
   const std::size_t differs = first_difference(core.prepared_model(), expected);
   const double faults = core.sum({differs < expected.size() ? 1.0 : 0.0}).front();
