@@ -179,6 +179,21 @@ std::vector<double> planned_rates(const TrainerCore& core, std::int64_t max_step
   return rates;
 }
 
+// Without a length ranks cannot know which of them ends first.
+void check_shares(const TrainerCore& core) {
+  const auto& config = core.args.accelerator_config;
+  const bool deals = config.dispatch_batches.value_or(true);
+  const auto& dataset = core.options.train_dataset;
+  if (config.even_batches || deals || core.accelerator.num_processes() == 1 ||
+      dataset.rows() != nullptr || dataset.size())
+    return;
+  throw ConfigError(
+      "accelerator_config sets even_batches and dispatch_batches to false, and train_dataset does "
+      "not know its length: " +
+      std::to_string(core.accelerator.num_processes()) +
+      " ranks cannot end an epoch together. Leave one of the two out");
+}
+
 }  // namespace
 
 void check_training(const TrainerCore& core) {
@@ -198,6 +213,7 @@ void check_training(const TrainerCore& core) {
     throw ConfigError(
         "train_dataset does not know its length, and max_steps is not set: set max_steps to the "
         "number of optimizer steps");
+  check_shares(core);
 }
 
 void make_output_dir(const TrainerCore& core) {

@@ -22,6 +22,7 @@
 #include "accelerate/trainer/loop/non_finite.h"
 #include "accelerate/trainer/loop/prepare_model.h"
 #include "accelerate/trainer/loop/speed.h"
+#include "accelerate/trainer/loop/training_data.h"
 #include "accelerate/trainer/loop/training_loop.h"
 #include "accelerate/trainer/loop/verify_resume.h"
 #include "accelerate/trainer/preflight.h"
@@ -57,7 +58,6 @@ struct Trainer::Impl {
   TrainOutput train_with(std::int64_t batch_size, const CheckpointFolder& from);
   LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
 
-  detail::TrainingData prepare_training();
   void prepare_optimizer(std::int64_t max_steps);
   void begin_state(const detail::TrainingPlan& plan);
   void remake_model();
@@ -95,27 +95,6 @@ Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
 }
 
 // --- preparing -----------------------------------------------------------------------------------
-
-detail::TrainingData Trainer::Impl::prepare_training() {
-  auto batches = core.recipe().epoch_batches(core.options.train_dataset);
-  auto loader = core.prepare(core.recipe().train_loader(core.options.train_dataset, batches));
-  detail::PlanSizes sizes;
-  const auto examples = core.options.train_dataset.size();
-  if (examples) {
-    sizes.batches = static_cast<std::int64_t>(loader.size());
-    sizes.examples = static_cast<std::int64_t>(*examples);
-    if (core.args.max_tokens_per_batch)
-      sizes.batches_of = [batches, ranks = core.accelerator.num_processes()](std::int64_t epoch) {
-        return (batches->count(epoch) + ranks - 1) / ranks;
-      };
-  }
-  const std::int64_t ranks =
-      core.accelerator.split_batches() ? 1 : core.accelerator.num_processes();
-  sizes.total_batch_size = core.train_batch_size * core.accumulation * ranks;
-  sizes.cut = core.recipe().cut();
-  auto plan = detail::plan_training(core.args, core.accumulation, sizes);
-  return {std::move(loader), std::move(batches), std::move(plan)};
-}
 
 void Trainer::Impl::prepare_optimizer(std::int64_t max_steps) {
   const auto& given = core.options.optimizers;
@@ -175,7 +154,7 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointF
   core.train_batch_size = batch_size;
   if (core.options.model_init && has_trained) remake_model();
   has_trained = true;
-  auto data = prepare_training();
+  auto data = detail::prepare_training(core);
   std::optional<detail::OpenedCheckpoint> opened;
   if (from) opened = checkpoints.open(*from);
   std::optional<detail::Resumed> resumed;

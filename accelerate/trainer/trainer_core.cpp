@@ -121,6 +121,12 @@ std::vector<double> TrainerCore::sum(const std::vector<double>& mine) {
   return {first, first + values.numel()};
 }
 
+std::int64_t TrainerCore::least(std::int64_t mine) {
+  std::vector<double> all(static_cast<std::size_t>(accelerator.num_processes()), 0.0);
+  all[static_cast<std::size_t>(accelerator.process_index())] = static_cast<double>(mine);
+  return static_cast<std::int64_t>(std::ranges::min(sum(all)));
+}
+
 void TrainerCore::on_main_process(const std::function<void()>& action) {
   std::string obstacle;
   if (accelerator.is_main_process()) {

@@ -37,6 +37,8 @@ struct TrainerCore {
   LogValues log(LogValues logs);
   /// Returns the sums of the ranks' values, element by element. [collective]
   [[nodiscard]] std::vector<double> sum(const std::vector<double>& mine);
+  /// Returns the least of the ranks' values. [collective]
+  [[nodiscard]] std::int64_t least(std::int64_t mine);
   /// Runs `action` on the main process alone. An Error there becomes a ConfigError on every rank.
   /// [collective]
   void on_main_process(const std::function<void()>& action);

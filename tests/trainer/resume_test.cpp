@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 #include "accelerate/formats/manifest.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
+#include "tests/support/ranks.h"
 #include "tests/support/support.h"
 #include "tests/trainer/small_training.h"
 
@@ -209,6 +211,52 @@ TEST(Resume, CountsTheStepsOfEachEpochForMaxStepsToo) {
   EXPECT_EQ(trainer.state().num_train_epochs, 3);
   EXPECT_LT(trainer.state().epoch, 3.0);
   EXPECT_GT(trainer.state().epoch, 2.8);
+}
+
+// --- Ranks that get unequally many batches -------------------------------------------------------
+
+TrainingArguments uneven_arguments(const std::filesystem::path& folder) {
+  auto args = testing::quiet_arguments(folder);
+  args.per_device_train_batch_size = 3;
+  args.accelerator_config.even_batches = false;
+  args.num_train_epochs = 2;
+  return args;
+}
+
+// A step is 6 rows. Of 22 rows the last 4 are 3 for the first rank and 1 for the second; of 19 the
+// last one is for the first rank alone. Behind 3 steps of 3 rows 13 are left.
+RANK_MAIN(train_on_unequal_shares) {
+  const std::filesystem::path folder = std::getenv("UNEVEN_FOLDER");
+  const auto steps = [&](std::size_t rows, const char* name, const char* strategy, bool resumes) {
+    Seen seen;
+    auto args = uneven_arguments(folder / name);
+    args.train_sampling_strategy = strategy;
+    auto options = numbered_training(args, seen, false);
+    options.train_dataset = numbered_rows(rows);
+    Trainer trainer(std::move(options));
+    const auto step = trainer.train(ResumeOption(resumes)).global_step;
+    return trainer.state().epoch == 2 ? step : -1;
+  };
+  EXPECT_EQ(steps(22, "two shares", "random", false), 8);
+  EXPECT_EQ(steps(19, "one share", "random", false), 6);
+  EXPECT_EQ(steps(19, "by length", "group_by_length", false), 6);
+  EXPECT_EQ(steps(22, "resumed", "random", true), 3 + 2 + 4);
+  return ::testing::Test::HasFailure() ? 1 : 0;
+}
+
+TEST(Resume, RanksThatGetUnequallyManyBatchesEndAnEpochTogether) {
+  const TemporaryFolder folder;
+  auto args = uneven_arguments(folder.path() / "resumed");
+  args.save_strategy = "steps";
+  args.save_steps = 3;
+  Seen seen;
+  auto options = numbered_training(args, seen, false);
+  options.callbacks = {std::make_shared<StopsBehind>(3)};
+  train(std::move(options), {});
+  for (const auto& rank : testing::run_processes(2, "train_on_unequal_shares",
+                                                 {.env = {{"UNEVEN_FOLDER", folder.path()}}})) {
+    EXPECT_EQ(rank.exit_code, 0) << rank.out << rank.err;
+  }
 }
 
 // A second change, or a second stop, in an epoch whose rest was cut anew.

@@ -62,7 +62,7 @@ void go_on_inside(const OpenedCheckpoint& saved, TrainingData& data, Resumed& at
   at.steps.begin =
       same ? record.epoch_begin : saved.state.epoch - static_cast<double>(record.epoch);
   if (plan.is_stream()) return;
-  const auto left = static_cast<std::int64_t>(data.loader.batches_left());
+  const auto left = data.trained(static_cast<std::int64_t>(data.loader.batches_left()));
   at.steps.batches = left + at.updates * plan.accumulation;
   at.steps.updates = steps_of(at.steps.batches, plan.accumulation);
   if (left > 0) return;

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
 #include <optional>
 
-#include "accelerate/trainer/data/epoch_batches.h"
+#include "accelerate/trainer/loop/training_data.h"
 #include "accelerate/trainer/loop/training_loop.h"
-#include "accelerate/trainer/loop/training_plan.h"
 
 namespace accelerate::detail {
 
@@ -17,13 +15,6 @@ struct OpenedCheckpoint {
   TrainerState state = {};
   std::optional<LoopRecord> record = {};  ///< None in a folder of Python's Trainer.
   bool of_python = false;
-};
-
-/// What a training reads, and how many steps it makes of that.
-struct TrainingData {
-  PreparedLoader<Inputs> loader;
-  std::shared_ptr<EpochBatches> batches;  ///< Of `loader`; null where its batches have one size.
-  TrainingPlan plan;
 };
 
 /// Returns where a training goes on, and makes the loader go on there. An epoch's rest is what

@@ -87,7 +87,11 @@ TrainingPlan plan_training(const TrainingArguments& args, std::int64_t accumulat
   if (*sizes.batches == 0)
     throw ConfigError("the training dataset gives no batch: it has " +
                       std::to_string(sizes.examples) + " samples" +
-                      (args.dataloader_drop_last ? ", and dataloader_drop_last is true" : ""));
+                      (args.dataloader_drop_last ? ", and dataloader_drop_last is true" : "") +
+                      (args.accelerator_config.even_batches
+                           ? ""
+                           : ", and accelerator_config.even_batches is false, so that each rank "
+                             "needs a batch of its own"));
   plan.batches_per_epoch = *sizes.batches;
   plan.updates_per_epoch = rounded_up(*sizes.batches, accumulation);
   plan.num_examples = sizes.examples;
