@@ -242,7 +242,7 @@ TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double secon
   if (steps > 0 || !std::isnan(mean_loss)) output.metrics.set("train_loss", mean_loss);
   output.metrics = core.log(std::move(output.metrics));
   if (core.args.load_best_model_at_end) checkpoints.load_best();
-  checkpoints.keep_best_alone();
+  checkpoints.end_run();
   const bool finished = core.state.global_step >= core.state.max_steps;
   leave(finished ? "finished" : "stopped", output.metrics);
   hub.push_at_end();

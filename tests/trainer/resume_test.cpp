@@ -442,6 +442,23 @@ TEST(Overwrite, DropsWhatIsBehindTheStepToGoOnFrom) {
             (std::set<std::string>{"checkpoint-2", "checkpoint-3", "checkpoint-4"}));
 }
 
+TEST(Overwrite, DropsTheOlderRunAtTheEndOfOneWithoutCheckpoints) {
+  const TemporaryFolder folder;
+  auto args = testing::quiet_arguments(folder.path());
+  args.save_strategy = "steps";
+  args.save_steps = 3;
+  Trainer(testing::small_training(args)).train();
+  args.save_strategy = "no";
+  args.overwrite_output_dir = true;
+  Trainer(testing::small_training(args)).train();
+  EXPECT_EQ(names_in(folder.path()).count("checkpoint-6"), 0U);
+  EXPECT_EQ(names_in(folder.path()).count("checkpoint-3"), 0U);
+  EXPECT_FALSE(exists(folder.path() / ".overwriting.json"));
+  const auto message =
+      message_of<ConfigError>([&] { Trainer(testing::small_training(args)).train(true); });
+  EXPECT_TRUE(says(message, "has none")) << message;
+}
+
 TEST(Overwrite, LosesNoFileThatIsNotOfACheckpoint) {
   const TemporaryFolder folder;
   auto args = testing::quiet_arguments(folder.path());

@@ -254,6 +254,11 @@ void Checkpoints::remove(const StepCheckpoint& checkpoint) {
   }
 }
 
+void Checkpoints::end_run() {
+  older_.drop(std::nullopt);
+  keep_best_alone();
+}
+
 void Checkpoints::keep_best_alone() {
   const Path best = core_.state.best_model_checkpoint;
   if (core_.args.save_total_limit != 1 || best.empty() || !writes_here()) return;

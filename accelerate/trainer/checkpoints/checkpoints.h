@@ -47,8 +47,9 @@ class Checkpoints {
   void load(const OpenedCheckpoint& opened);
   /// Loads the weights of the best checkpoint, if there is one. [collective]
   void load_best();
-  /// With save_total_limit 1, removes all checkpoints but the best one. Local.
-  void keep_best_alone();
+  /// Ends the training that begin_run() began: drops an older run's checkpoints that are still there
+  /// and, with save_total_limit 1, all checkpoints but the best one. Local.
+  void end_run();
   /// Returns the state, with the states of callbacks, as it is written to files. Local.
   [[nodiscard]] TrainerState saved_state() const;
   /// Writes into `folder` what from_pretrained() needs beside the weights, and training_args.json.
@@ -61,6 +62,7 @@ class Checkpoints {
   void write_files(const std::filesystem::path& folder, const LoopRecord& record) const;
   void note_best(const LoopRecord& record);
   void rotate();
+  void keep_best_alone();
   void remove(const StepCheckpoint& checkpoint);
 
   TrainerCore& core_;

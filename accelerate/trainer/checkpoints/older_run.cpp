@@ -116,7 +116,7 @@ void OlderRun::note(const Path& output_dir, std::vector<StepCheckpoint> older,
                                               {"older", 0, Node::sequence(std::move(steps))}})));
 }
 
-void OlderRun::drop(std::int64_t step) {
+void OlderRun::drop(std::optional<std::int64_t> step) {
   if (older_.empty()) return;
   std::erase_if(older_, [&](const StepCheckpoint& one) { return one.step == step; });
   remove_all(output_dir_, older_);

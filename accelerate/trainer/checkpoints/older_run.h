@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ struct StepCheckpoint {
 /// Returns the checkpoints of `output_dir`, lowest step first; none when the folder does not exist.
 [[nodiscard]] std::vector<StepCheckpoint> step_checkpoints(const std::filesystem::path& output_dir);
 
-/// The checkpoints of an older run. They stay until the new run has a checkpoint of its own. A note
-/// in the folder says which ones they are, so that, whenever the process is killed, the next
+/// The checkpoints of an older run. They stay until the new run has a checkpoint of its own, or has
+/// ended without one. A note in the folder says which ones they are, so that, whenever the process is killed, the next
 /// training there knows the two runs apart. Used by one rank of a disk.
 class OlderRun {
  public:
@@ -33,9 +34,9 @@ class OlderRun {
   /// Notes that `older` go when `run` has a checkpoint. Throws FileError.
   void note(const std::filesystem::path& output_dir, std::vector<StepCheckpoint> older,
             const std::string& run);
-  /// Drops them; the run has just saved the checkpoint of `step`. What cannot be removed is a
-  /// warning.
-  void drop(std::int64_t step);
+  /// Drops them; the run has just saved the checkpoint of `step`, or has ended without one. What
+  /// cannot be removed is a warning.
+  void drop(std::optional<std::int64_t> step);
 
  private:
   std::filesystem::path output_dir_;
