@@ -23,8 +23,11 @@ std::string row_of(const detail::Key<TrainingArguments>& key) {
 }
 
 std::string row_of(const detail::PythonArgument& argument) {
-  return "| `" + argument.name + "` | `" + detail::one_line(argument.fallback) + "` | " +
-         (argument.refused ? "refused" : "warning") + " | " + argument.reason + ". |";
+  const bool accepts =
+      argument.is_harmless(Node::boolean(true)) && argument.is_harmless(Node::boolean(false));
+  const std::string another = accepts ? "accepted" : argument.refused ? "refused" : "warning";
+  return "| `" + argument.name + "` | `" + detail::one_line(argument.fallback) + "` | " + another +
+         " | " + argument.reason + ". |";
 }
 
 std::vector<std::string> rows_of_tables() {

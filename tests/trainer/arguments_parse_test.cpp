@@ -225,7 +225,13 @@ TEST(PythonArguments, AreWarnedOfWhenTheyChangeNoResult) {
 TEST(PythonArguments, AreRefusedWithACureOtherwise) {
   expect_has(refusal_of_words<TrainingArguments>({"--optim_target_modules", "all-linear"}),
              "--optim_target_modules is 'all-linear'; only Python's Trainer has it.");
-  expect_has(refusal_of_words<TrainingArguments>({"--enable_jit_checkpoint"}), "save_steps");
+}
+
+TEST(PythonArguments, AreAcceptedWhereTheirEffectIsThereAlways) {
+  const testing::LogCapture log;
+  (void)parsed<TrainingArguments>({"--enable_jit_checkpoint"});
+  (void)parsed<TrainingArguments>({"--enable_jit_checkpoint", "true"});
+  EXPECT_TRUE(log.lines().empty());
 }
 
 // --- Files ---------------------------------------------------------------------------------------
