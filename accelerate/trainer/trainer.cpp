@@ -22,6 +22,7 @@
 #include "accelerate/trainer/loop/non_finite.h"
 #include "accelerate/trainer/loop/prepare_model.h"
 #include "accelerate/trainer/loop/speed.h"
+#include "accelerate/trainer/loop/stop_signals.h"
 #include "accelerate/trainer/loop/training_data.h"
 #include "accelerate/trainer/loop/training_loop.h"
 #include "accelerate/trainer/loop/verify_resume.h"
@@ -55,13 +56,15 @@ struct Trainer::Impl {
   explicit Impl(TrainerOptions options);
 
   TrainOutput train(const ResumeOption& asked);
+  TrainOutput train_from(const ResumeOption& asked);
   TrainOutput train_with(std::int64_t batch_size, const CheckpointFolder& from);
   LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
 
   void prepare_optimizer(std::int64_t max_steps);
   void begin_state(const detail::TrainingPlan& plan);
   void remake_model();
-  TrainOutput run_loop(detail::TrainingData data, const std::optional<detail::Resumed>& resumed);
+  TrainOutput run_loop(detail::TrainingData data, const std::optional<detail::Resumed>& resumed,
+                       const CheckpointFolder& from);
   detail::LoopServices services();
   void leave(const std::string& reason, const LogValues& metrics);
   void leave_with_error() noexcept;
@@ -69,14 +72,18 @@ struct Trainer::Impl {
   [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
                      double mean_loss);
+  [[nodiscard]] bool is_asked_to_stop();
+  std::string leave_on_signal(int signal);
   [[noreturn]] void interrupt(int signal);
+  [[noreturn]] void interrupt_before_a_step(int signal, const CheckpointFolder& from);
   void save_model(const std::filesystem::path& folder);
 
   detail::TrainerCore core;
   detail::Checkpoints checkpoints{core};
   detail::TrainerHub hub{core, checkpoints};
   std::shared_ptr<detail::RunLogCallback> run_log = std::make_shared<detail::RunLogCallback>();
-  bool has_trained = false;  // If so, what is in output_dir belongs to this run.
+  std::optional<detail::StopSignals> signals;  // From the beginning of train() to its last step.
+  bool has_trained = false;                    // If so, what is in output_dir belongs to this run.
 };
 
 Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
@@ -124,6 +131,16 @@ void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
 // --- training ------------------------------------------------------------------------------------
 
 TrainOutput Trainer::Impl::train(const ResumeOption& asked) {
+  signals.emplace();
+  try {
+    return train_from(asked);
+  } catch (...) {
+    signals.reset();
+    throw;
+  }
+}
+
+TrainOutput Trainer::Impl::train_from(const ResumeOption& asked) {
   // All ranks have the same arguments and data, so all find the same mistakes.
   detail::check_training(core);
   detail::make_output_dir(core);
@@ -170,33 +187,37 @@ TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointF
   core.state.num_train_epochs = data.plan.num_train_epochs;
   detail::warn_if_never_evaluated(core);
   detail::say(core.accelerator, detail::describe_training(core, data.plan));
-  return run_loop(std::move(data), resumed);
+  return run_loop(std::move(data), resumed, from);
 }
 
 TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
-                                    const std::optional<detail::Resumed>& resumed) {
+                                    const std::optional<detail::Resumed>& resumed,
+                                    const CheckpointFolder& from) {
   const auto start = Clock::now();
   const auto first_step = core.state.global_step;
   core.is_training = true;
-  std::optional<std::string> from;
-  if (resumed) from = "checkpoint-" + std::to_string(first_step);
-  run_log->begin(core.event(), data.plan, from);
+  std::optional<std::string> resumed_from;
+  if (resumed) resumed_from = "checkpoint-" + std::to_string(first_step);
+  run_log->begin(core.event(), data.plan, resumed_from);
   return_freed_memory();  // From tokenizing and loading.
   int signal = 0;
+  bool saved = false;
   double mean_loss = 0;
   try {
     core.call(&TrainerCallback::on_train_begin);
-    if (core.args.eval_on_start && !resumed) (void)evaluate({}, "eval");
+    if (core.args.eval_on_start && !resumed && !is_asked_to_stop()) (void)evaluate({}, "eval");
     detail::TrainingLoop loop(core, data.plan, std::move(data.loader), services());
     run_log->set_clock(&loop.clock());
     loop.run(resumed.value_or(detail::Resumed{.steps = data.plan.epoch(0)}));
     signal = loop.stop_signal();
+    saved = loop.saved_at_stop();
     if (signal == 0) mean_loss = loop.mean_loss();
   } catch (...) {
     leave_with_error();
     throw;
   }
-  if (signal != 0) interrupt(signal);
+  signals.reset();  // From here on nobody asks for them.
+  if (signal != 0) saved ? interrupt(signal) : interrupt_before_a_step(signal, from);
   return finish(data.plan, detail::seconds_since(start), first_step, mean_loss);
 }
 
@@ -249,10 +270,30 @@ TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double secon
   return output;
 }
 
-void Trainer::Impl::interrupt(int signal) {
+// Whether any rank got a signal. [collective]
+bool Trainer::Impl::is_asked_to_stop() {
+  return core.sum({static_cast<double>(detail::StopSignals::received())}).front() > 0;
+}
+
+// Returns the signal's name.
+std::string Trainer::Impl::leave_on_signal(int signal) {
   const std::string name = signal == SIGINT ? "SIGINT" : "SIGTERM";
   leave(name, {});
   hub.wait();
+  return name;
+}
+
+void Trainer::Impl::interrupt_before_a_step(int signal, const CheckpointFolder& from) {
+  const std::string text =
+      leave_on_signal(signal) + " stopped the training before it made a step; nothing is lost. ";
+  throw TrainingInterrupted(
+      signal, from.value_or(""),
+      text + (from ? "Go on from " + from->string() + " again, by resume_from_checkpoint"
+                   : std::string("Begin it anew")));
+}
+
+void Trainer::Impl::interrupt(int signal) {
+  const std::string name = leave_on_signal(signal);
   const auto folder = std::filesystem::path(core.args.output_dir) /
                       ("checkpoint-" + std::to_string(core.state.global_step));
   throw TrainingInterrupted(

@@ -48,7 +48,9 @@ struct PredictionOutput {
 };
 
 /// Thrown by train() when SIGTERM or SIGINT asked the training to end. A checkpoint has been saved,
-/// and what() says how to go on. run_main() then returns 128 + the signal, as shells do.
+/// unless the signal came before the first step, and what() says how to go on. checkpoint() is the
+/// folder to go on from; empty if there is none. run_main() then returns 128 + the signal, as shells
+/// do.
 class TrainingInterrupted : public Error, public ProgramEnd {
  public:
   TrainingInterrupted(int signal, std::filesystem::path checkpoint, const std::string& message)

@@ -42,7 +42,15 @@ struct Counted final : TrainerCallback {
   }
 };
 
-enum class Moment { none, before_a_step, in_a_step, behind_a_step, in_an_evaluation, in_a_save };
+enum class Moment {
+  none,
+  at_the_beginning,
+  before_a_step,
+  in_a_step,
+  behind_a_step,
+  in_an_evaluation,
+  in_a_save
+};
 
 // Signals whenever the moment comes.
 struct Signals final : TrainerCallback {
@@ -51,6 +59,7 @@ struct Signals final : TrainerCallback {
   void at(Moment here, const TrainerEvent& event) const {
     if (here == moment && event.state.is_world_process_zero) std::raise(SIGTERM);
   }
+  void on_train_begin(TrainerEvent& event) override { at(Moment::at_the_beginning, event); }
   void on_epoch_begin(TrainerEvent& event) override { at(Moment::before_a_step, event); }
   void on_optimizer_step(TrainerEvent& event) override { at(Moment::in_a_step, event); }
   void on_step_end(TrainerEvent& event) override { at(Moment::behind_a_step, event); }
@@ -208,10 +217,8 @@ struct Ending {
 
 // Every step is evaluated and saved.
 constexpr Ending kEndings[] = {
-    {Moment::in_a_step, 1, 0},
-    {Moment::behind_a_step, 1, 0},
-    {Moment::in_an_evaluation, 1, 1},
-    {Moment::in_a_save, 1, 1},
+    {Moment::at_the_beginning, 0, 0}, {Moment::in_a_step, 1, 0}, {Moment::behind_a_step, 1, 0},
+    {Moment::in_an_evaluation, 1, 1}, {Moment::in_a_save, 1, 1},
 };
 
 // Returns what differs from the expected end; "" if nothing does.
@@ -243,6 +250,20 @@ TEST(Stopped, ATrainingEndsBehindTheStepOrEvaluationUnderWay) {
   for (const Ending& expected : kEndings) {
     const TemporaryFolder folder;
     EXPECT_EQ(fault_of(expected, folder.path()), "") << static_cast<int>(expected.moment);
+  }
+}
+
+TEST(Stopped, AResumedTrainingThatIsStoppedAtTheBeginningNamesItsCheckpoint) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(fault_of(kEndings[1], folder.path()), "");
+  auto options = testing::small_training(testing::quiet_arguments(folder.path()));
+  options.callbacks = {std::make_shared<Signals>(Moment::at_the_beginning)};
+  Trainer trainer(std::move(options));
+  try {
+    trainer.train(true);
+    ADD_FAILURE();
+  } catch (const TrainingInterrupted& error) {
+    EXPECT_EQ(error.checkpoint().filename(), "checkpoint-1");
   }
 }
 

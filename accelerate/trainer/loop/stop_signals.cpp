@@ -57,7 +57,7 @@ StopSignals::~StopSignals() {
   }
 }
 
-int StopSignals::received() const {
+int StopSignals::received() {
   return stop_signal;
 }
 

@@ -5,7 +5,7 @@ namespace accelerate::detail {
 
 /// While an object lives, a SIGTERM or SIGINT that would have ended the process is remembered
 /// instead. A second SIGINT ends the process. A signal that the program handles or ignores is left
-/// alone. At most one object at a time, for the main thread's loop.
+/// alone. At most one object at a time, for the main thread's training.
 class StopSignals {
  public:
   StopSignals();
@@ -13,8 +13,8 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signal that came; 0 if none.
-  [[nodiscard]] int received() const;
+  /// The signal that came while the last object lived; 0 if none.
+  [[nodiscard]] static int received();
 
  private:
   bool catches_[2] = {false, false};

@@ -18,6 +18,7 @@
 #include "accelerate/trainer/loop/best_metric.h"
 #include "accelerate/trainer/loop/model_size.h"
 #include "accelerate/trainer/loop/speed.h"
+#include "accelerate/trainer/loop/stop_signals.h"
 
 namespace accelerate::detail {
 namespace {
@@ -53,6 +54,7 @@ TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
 
 void TrainingLoop::run(const Resumed& resumed) {
   const auto& step = core_.state.global_step;
+  if (agree_to_stop()) return;
   core_.optimizer->zero_grad();  // An interrupted training may have left some.
   Resumed at = resumed;
   if (resumed.record) {
@@ -115,14 +117,15 @@ void TrainingLoop::stop_late() {
 // `sum`: the sum of all ranks' signals.
 void TrainingLoop::note_signal(double sum) {
   if (sum <= 0 || stop_signal_ != 0) return;
-  stop_signal_ = signals_.received();
+  stop_signal_ = StopSignals::received();
   if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank got it.
   core_.control.was_interrupted = true;
 }
 
 // Returns whether any rank got a signal. [collective]
 bool TrainingLoop::agree_to_stop() {
-  if (stop_signal_ == 0) note_signal(core_.sum({static_cast<double>(signals_.received())}).front());
+  if (stop_signal_ == 0)
+    note_signal(core_.sum({static_cast<double>(StopSignals::received())}).front());
   return stop_signal_ != 0;
 }
 
@@ -215,7 +218,7 @@ at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
     if (counts) items += static_cast<double>(batch_loss_.items(batch));
     tokens += input_tokens(batch, core_.args.include_num_input_tokens_seen);
   }
-  const auto all = core_.sum({items, tokens, static_cast<double>(signals_.received())});
+  const auto all = core_.sum({items, tokens, static_cast<double>(StopSignals::received())});
   core_.state.num_input_tokens_seen += static_cast<std::int64_t>(all[1]);
   note_signal(all[2]);
   clock_.spent_on(StepPart::communication);
@@ -321,6 +324,7 @@ void TrainingLoop::save() {
   core_.control.should_evaluate = false;
   if (!now.is_extra) step_due_ = core_.state.global_step;
   services_.save(now);
+  saved_at_stop_ = now.interrupted;
   core_.control.should_save = false;
 }
 

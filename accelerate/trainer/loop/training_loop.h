@@ -11,7 +11,6 @@
 #include "accelerate/trainer/loop/loop_record.h"
 #include "accelerate/trainer/loop/loss.h"
 #include "accelerate/trainer/loop/step_clock.h"
-#include "accelerate/trainer/loop/stop_signals.h"
 #include "accelerate/trainer/loop/training_plan.h"
 #include "accelerate/trainer/trainer_core.h"
 
@@ -41,8 +40,8 @@ class TrainingLoop {
   TrainingLoop(TrainerCore& core, const TrainingPlan& plan, PreparedLoader<Inputs> loader,
                LoopServices services);
 
-  /// Trains until the plan is fulfilled or a callback stops it. Before the first step, does what
-  /// was due at the checkpoint and was left out by a signal. [collective]
+  /// Trains until the plan is fulfilled, a callback stops it or a signal comes (StopSignals). Before
+  /// the first step, does what was due at the checkpoint and was left out by a signal. [collective]
   void run(const Resumed& resumed);
 
   /// Returns the ranks' mean loss over the steps of this call of train(), and of the calls before
@@ -50,6 +49,8 @@ class TrainingLoop {
   [[nodiscard]] double mean_loss();
   /// The signal on which the ranks stopped; 0 if none.
   [[nodiscard]] int stop_signal() const { return stop_signal_; }
+  /// Whether a checkpoint was saved on that signal; none is where it came before the first step.
+  [[nodiscard]] bool saved_at_stop() const { return saved_at_stop_; }
   [[nodiscard]] StepClock& clock() { return clock_; }
 
  private:
@@ -91,9 +92,9 @@ class TrainingLoop {
   PreparedLoader<Inputs> loader_;
   LoopServices services_;
   BatchLoss batch_loss_;
-  StopSignals signals_;
   StepClock clock_;
   int stop_signal_ = 0;
+  bool saved_at_stop_ = false;
   LoopRecord record_;            // Where the loop is. record() adds the rest.
   double loss_ = 0;              // On this rank, since the last log.
   double total_loss_ = 0;        // Mean over the ranks, up to the last log.

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/isnan.h>
 
-#include <csignal>
 #include <filesystem>
 #include <utility>
 
@@ -78,12 +77,6 @@ std::size_t first_difference(const PreparedModel& model, const std::vector<at::T
   return i;
 }
 
-// Nothing has been trained yet, so the process ends as it would without this check.
-std::string end_by(int signal) {
-  std::raise(signal);
-  return "";
-}
-
 }  // namespace
 
 std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
@@ -105,13 +98,17 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
     loop.run(resumed);
     signal = loop.stop_signal();
   };
+  const auto cut_short = [&] {
+    accelerator.load_state(scope.folder("start"));
+    return std::string("verify_resume: a signal came before the end of the check");
+  };
   run({.steps = plan.epoch(0)});
-  if (signal != 0) return end_by(signal);
+  if (signal != 0) return cut_short();
   const auto expected = copies_of(core.prepared_model());
   accelerator.load_state(scope.folder("middle"));
   scope.restart(kMiddle);
   run({.updates = kMiddle, .inside = true, .steps = plan.epoch(0)});
-  if (signal != 0) return end_by(signal);
+  if (signal != 0) return cut_short();
   const std::size_t differs = first_difference(core.prepared_model(), expected);
   const double faults = core.sum({differs < expected.size() ? 1.0 : 0.0}).front();
   accelerator.load_state(scope.folder("start"));
