@@ -44,6 +44,14 @@ TEST(YamlReader, ReadsNothingAsNull) {
   EXPECT_EQ(read_yaml("a: '~'", "f").find("a")->text, "~");
 }
 
+TEST(YamlReader, ReadsClosedTextsAtTheVeryEnd) {
+  const std::string mark = "\xef\xbb\xbf";
+  EXPECT_EQ(read_yaml(mark + "a: ''", "f").find("a")->text, "");
+  EXPECT_EQ(read_yaml(mark + "a: |\n it '", "f").find("a")->text, "it '");
+  EXPECT_EQ(read_yaml("a: it's'", "f").find("a")->text, "it's'");
+  EXPECT_TRUE(read_yaml("a: |", "f").find("a")->quoted);
+}
+
 TEST(YamlReader, ReadsJsonInsideYaml) {
   const Node node = read_yaml("{\n  \"debug\": false,\n  \"n\": [1, \"x\"]\n}\n", "f");
   EXPECT_EQ(node.find("debug")->text, "false");
@@ -142,6 +150,9 @@ INSTANTIATE_TEST_SUITE_P(
                              6),
                  "not UTF-8"},
         BadInput{"UnclosedQuote", "a: 'x\nb: y\n", "this is not YAML"},
+        BadInput{"QuoteAtTheEnd", "a: b\nc: '", "line 2: this is not YAML"},
+        BadInput{"DoubleQuoteAtTheEnd", "\xef\xbb\xbfé: \"", "line 1: this is not YAML"},
+        BadInput{"KeyIsQuoteAtTheEnd", "a: b\n'", "line 2: this is not YAML"},
         BadInput{"UnclosedList", "a: [1, 2\n", "this is not YAML"},
         BadInput{"UnclosedMap", "{a: 1", "is a bracket left open"},
         BadInput{"TabIndentation", "a:\n\tb: c\n", "this is not YAML"},

@@ -21,7 +21,8 @@ bool is_tagged(const std::string& tag) {
 // stops a bomb before it is built. yaml-cpp's own node API would have expanded it first.
 class YamlHandler : public YAML::EventHandler {
  public:
-  YamlHandler(const std::string& name, const DocumentLimits& limits) : builder_(name, limits) {}
+  YamlHandler(const std::string& name, const DocumentLimits& limits, int last_quote)
+      : builder_(name, limits), last_quote_(last_quote) {}
 
   Node take() { return builder_.take(); }
 
@@ -53,6 +54,10 @@ class YamlHandler : public YAML::EventHandler {
                 const std::string& value) override {
     refuse_extras(mark, tag, anchor);
     const bool quoted = tag == "!";
+    // yaml-cpp takes a quote at the very end for an empty text.
+    if (quoted && mark.pos == last_quote_) {
+      builder_.fail(line(mark), "this is not YAML: the quote that opens here is never closed");
+    }
     // yaml-cpp turns the escapes for next line and no-break space into the bytes 0x85 and 0xA0,
     // which are not UTF-8.
     std::string text = quoted ? detail::mend_latin1(value) : value;
@@ -100,8 +105,17 @@ class YamlHandler : public YAML::EventHandler {
   }
 
   detail::DocumentBuilder builder_;
+  int last_quote_;
   int documents_ = 0;
 };
+
+// Returns the position of a quote that is the last character; -1 if another character is. yaml-cpp
+// counts bytes after the byte order mark.
+int position_of_last_quote(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  const bool is_quote = text.ends_with('\'') || text.ends_with('"');
+  return is_quote ? static_cast<int>(text.size()) - 1 : -1;
+}
 
 // Returns the text with a '#' at its end if it ends in white space. Without it, yaml-cpp accepts a
 // quoted scalar that is never closed. The comment sign shows it the end of the text and changes
@@ -118,7 +132,7 @@ std::string with_visible_end(std::string_view text) {
 Node read_yaml(std::string_view text, const std::string& name, const DocumentLimits& limits) {
   detail::check_text(text, name, limits);
   std::istringstream stream{with_visible_end(text)};
-  YamlHandler handler(name, limits);
+  YamlHandler handler(name, limits, position_of_last_quote(text));
   try {
     YAML::Parser parser(stream);
     while (parser.HandleNextDocument(handler)) {
