@@ -3,6 +3,8 @@
 
 Usage: yaml_golden.py [--seed N] [--out FILE]. Another seed gives other random rows; the tests must pass
 with them too.
+       yaml_golden.py [--seed N] --libyaml ROWS counts instead what libyaml writes in another way than safe_dump, among
+the documents of the goldens and ROWS random ones (docs/decisions/yaml_by_our_own_writer.md).
 
   documents: data → the text of yaml.safe_dump(data) and of json.dumps(data, indent=2, sort_keys=True)
   floats:    a float (float.hex) → both texts
@@ -111,12 +113,30 @@ def random_scalar(rng):
     return "".join(rng.choice("0123456789_.:-+eExbTZ infa~=<") for _ in range(rng.randint(1, 9))).strip()
 
 
+def libyaml_dump(data):
+    text = yaml.dump(data, Dumper=yaml.CSafeDumper)
+    # safe_dump ends a document of one unquoted scalar with "...", libyaml does not.
+    return text if isinstance(data, (list, dict)) or text[0] in "'\"" else text + "...\n"
+
+
+def compare_with_libyaml(name, data):
+    rows = [(yaml.safe_dump(d), libyaml_dump(d)) for d in data]
+    differ = [(a, b) for a, b in rows if a != b]
+    print(f"{name}: {len(differ)} of {len(rows)} differ; the shortest:")
+    for a, b in sorted(differ, key=lambda pair: len(pair[0]))[:5]:
+        print(f"  safe_dump {a!r}\n  libyaml   {b!r}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", default=pathlib.Path(__file__).with_suffix(".json"))
+    parser.add_argument("--libyaml", type=int, metavar="ROWS")
     args = parser.parse_args()
     rng = random.Random(args.seed)
+    if args.libyaml is not None:
+        compare_with_libyaml("documents of the goldens", list(documents(rng)))
+        return compare_with_libyaml("random documents", [random_data(rng, 0) for _ in range(args.libyaml)])
     scalars = [""] + SCALARS + [random_scalar(rng) for _ in range(800)]
     golden = {
         "documents": [{"data": d, "yaml": yaml.safe_dump(d), "json": json.dumps(d, indent=2, sort_keys=True) + "\n"} for d in documents(rng)],
