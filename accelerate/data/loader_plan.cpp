@@ -42,14 +42,24 @@ std::int64_t step_units(const LoaderState& state) {
   return state.total_batch_size == 0 ? state.num_processes : state.total_batch_size;
 }
 
+// Keeps sums of such numbers countable.
+constexpr std::int64_t kMostCounted = std::numeric_limits<std::int64_t>::max() / 4;
+
+bool has_known_steps(const LoaderState& loader) {
+  return loader.total_batch_size > 0 && loader.dataset_length >= 0;
+}
+
+// Returns how much of an epoch may come before the first batch: samples, or batches of a batch
+// sampler.
+std::int64_t most_before(const LoaderState& loader) {
+  return has_known_steps(loader) ? loader.dataset_length : kMostCounted;
+}
+
 // Returns the number of steps in an epoch, or the largest that can be counted if it is unknown.
 std::int64_t most_batches(const LoaderState& loader) {
-  const std::int64_t step = std::max<std::int64_t>(loader.total_batch_size, 1);
-  if (loader.total_batch_size == 0 || loader.dataset_length < 0) {
-    return std::numeric_limits<std::int64_t>::max() / std::max(step, loader.num_processes) / 2;
-  }
-  const std::int64_t samples = std::max<std::int64_t>(loader.dataset_length - loader.offset, 0);
-  return (samples + step - 1) / step;
+  if (!has_known_steps(loader)) return kMostCounted / step_units(loader);
+  const std::int64_t samples = loader.dataset_length - loader.offset;
+  return samples / loader.total_batch_size + (samples % loader.total_batch_size == 0 ? 0 : 1);
 }
 
 void check_dataset_length(std::int64_t theirs, std::int64_t ours) {
@@ -251,6 +261,13 @@ void LoaderPlan::check(const LoaderState& state) const {
   const LoaderState mine = this->state();
   check_dataset_length(state.dataset_length, mine.dataset_length);
   check_kind_of_steps(state, mine);
+  if (state.epoch > kMostCounted || state.offset > most_before(state)) {
+    throw CheckpointError("the state of a loader says that " + std::to_string(state.offset) +
+                          " samples or batches of epoch " + std::to_string(state.epoch) +
+                          " came before, but there are at most " +
+                          std::to_string(most_before(state)) + ", and " +
+                          std::to_string(kMostCounted) + " epochs.");
+  }
   if (state.batches > most_batches(state)) {
     throw CheckpointError("the state of a loader says that " + std::to_string(state.batches) +
                           " batches of an epoch have been consumed, but there are at most " +
@@ -272,6 +289,7 @@ void LoaderPlan::load(const LoaderState& state) const {
                              .offset = static_cast<std::size_t>(state.offset)};
   if (!has_steps_of(state)) {
     place.offset += place.batches * static_cast<std::size_t>(step_units(state));
+    place.offset = std::min(place.offset, static_cast<std::size_t>(most_before(state)));
     place.batches = 0;
   }
   control_->resume(place);

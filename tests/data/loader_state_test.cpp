@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <tuple>
 
 #include "accelerate/data/data_loader.h"
@@ -233,6 +234,8 @@ TEST(LoaderState, GoesOnBehindWhatWasConsumedInStepsOfAnotherSize) {
   }
 }
 
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+
 TEST(LoaderState, OfAnotherLoaderIsRefused) {
   const LoaderState good{.total_batch_size = 4, .dataset_length = 22};
   const auto changed = [&](auto change) {
@@ -245,7 +248,12 @@ TEST(LoaderState, OfAnotherLoaderIsRefused) {
       {changed([](auto& s) { s.dataset_length = 23; }), "dataset length is 23"},
       {changed([](auto& s) { s.epoch = -1; }), "-1 epochs"},
       {changed([](auto& s) { s.batches = -5; }), "-5 batches"},
-      {changed([](auto& s) { s.batches = 7; }), "7 batches of an epoch"}};
+      {changed([](auto& s) { s.batches = 7; }), "7 batches of an epoch"},
+      {changed([](auto& s) { s.offset = 23; }), "23 samples or batches of epoch 0 came before"},
+      {changed([](auto& s) { s.offset = kMost; }), "came before, but there are at most 22"},
+      {changed([](auto& s) { s.epoch = kMost; }), "of epoch 9223372036854775807"},
+      {changed([](auto& s) { s.batches = 2, s.total_batch_size = kMost; }), "at most 1."},
+      {changed([](auto& s) { s.offset = 4, s.batches = 6; }), "at most 5."}};
   for (const auto& [state, expected] : cases) {
     auto loader = shuffled();
     try {
@@ -255,6 +263,22 @@ TEST(LoaderState, OfAnotherLoaderIsRefused) {
       EXPECT_NE(std::string(error.what()).find(expected), std::string::npos) << error.what();
     }
     EXPECT_EQ(read_all(loader).size(), 22U);
+  }
+}
+
+// Nothing says how many batches a stream or a batch sampler has, so what can be counted is allowed.
+TEST(LoaderState, OfNumbersThatCannotBeCountedIsRefused) {
+  const LoaderState states[] = {{.offset = kMost},
+                                {.batches = 1, .total_batch_size = kMost},
+                                {.batches = kMost / 2, .total_batch_size = 3},
+                                {.batches = kMost / 2, .num_processes = 3}};
+  const auto stream = make_data_loader(testing::EpochRange(10), {.batch_size = 3});
+  const auto sampled = make_data_loader(
+      numbers(2), {.batch_sampler = [](std::int64_t) { return BatchList{{0}, {1}}; }});
+  for (LoaderState state : states) {
+    state.dataset_length = state.total_batch_size == 0 ? 2 : -1;
+    auto loader = state.total_batch_size == 0 ? sampled.core().plan : stream.core().plan;
+    EXPECT_THROW(loader.load(state), CheckpointError);
   }
 }
 
