@@ -1,6 +1,7 @@
 #include "accelerate/launch/advice.h"
 
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 #include "accelerate/base/text.h"
@@ -58,6 +59,25 @@ void warn_of_idle_sections(const LaunchRequest& request, LaunchSettings& setting
     if (is_there && !is_on)
       settings.warnings.push_back(
           idle({"'" + std::string(section) + "' in " + request.config_file.string()}, mode) + ".");
+  }
+}
+
+// A flag that chose another mode than the file's leaves its section idle on purpose. But a loop may
+// rely on these keys of it, and nothing else would clip or accumulate.
+void warn_of_idle_loop_keys(const LaunchRequest& request, LaunchSettings& settings) {
+  if (!request.config || !mode_was_given(request)) return;
+  const std::tuple<const char*, const char*, const char*> keys[] = {
+      {"gradient_clipping", "use_deepspeed", "distributed_type DEEPSPEED"},
+      {"gradient_accumulation_steps", "use_deepspeed", "distributed_type DEEPSPEED"},
+      {"megatron_lm_gradient_clipping", "use_megatron_lm", "distributed_type MEGATRON_LM"}};
+  for (const auto& [name, mode, needs] : keys) {
+    const std::string text = config_key_text(*request.config, name).value_or("");
+    const auto number = parse_double(text);
+    const double idle_value = std::string_view(name).ends_with("steps") ? 1 : 0;
+    if (!number || *number == idle_value || settings.is_on(mode) || request.flags.contains(name))
+      continue;
+    settings.warnings.push_back(idle({where(request, name)}, needs) +
+                                ": the program has to do it.");
   }
 }
 
@@ -134,6 +154,7 @@ void advise(const LaunchRequest& request, LaunchSettings& settings) {
   warn_of_retired_keys(request, settings);
   warn_of_idle_flags(request, settings);
   warn_of_idle_sections(request, settings);
+  warn_of_idle_loop_keys(request, settings);
   warn_of_idle_compiler(request, settings);
   warn_of_what_has_no_effect(request, settings);
   tell_defaults(request, settings);

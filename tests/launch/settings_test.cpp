@@ -149,6 +149,18 @@ TEST_F(Settings, WarnOfWhatHasNoEffectWithoutItsMode) {
         Idle{{two},
              "distributed_type: MULTI_CPU\nfsdp_config:\n  fsdp_version: 2\n",
              "'fsdp_config' in c.yaml has no effect without distributed_type FSDP."},
+        Idle{{two, {"use_fsdp", "True"}},
+             "distributed_type: MEGATRON_LM\nmegatron_lm_config:\n"
+             "  megatron_lm_gradient_clipping: 0.5\n",
+             "'megatron_lm_gradient_clipping' in c.yaml has no effect without distributed_type "
+             "MEGATRON_LM: the program"},
+        Idle{{two, {"use_fsdp", "True"}},
+             "distributed_type: DEEPSPEED\ndeepspeed_config:\n  gradient_clipping: 0.5\n"
+             "  gradient_accumulation_steps: 1\n",
+             "'gradient_clipping' in c.yaml"},
+        Idle{{two, {"use_fsdp", "True"}},
+             "distributed_type: DEEPSPEED\ndeepspeed_config:\n  gradient_accumulation_steps: 4\n",
+             "'gradient_accumulation_steps' in c.yaml"},
         Idle{{two},
              "distributed_type: MULTI_CPU\ndynamo_config:\n  dynamo_mode: max-autotune\n",
              "'dynamo_mode' in c.yaml"}}) {
