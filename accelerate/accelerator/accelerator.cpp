@@ -51,7 +51,16 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
   }
   checked_steps(plugin.num_steps, "the number of gradient accumulation steps");
   constexpr auto kVariable = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS";
-  if (const auto steps = env_int(kVariable)) plugin.num_steps = checked_steps(*steps, kVariable);
+  const auto steps = env_int(kVariable);
+  if (!steps) return plugin;
+  const int given = std::exchange(plugin.num_steps, checked_steps(*steps, kVariable));
+  if (given != 1 && given != plugin.num_steps) {
+    get_logger("accelerate")
+        .warning(std::string(kVariable) + " is " + std::to_string(plugin.num_steps) +
+                 ", and the program's gradient_accumulation_steps " + std::to_string(given) +
+                 ": the variable counts. Unset it, or gradient_accumulation_steps of the "
+                 "launcher's deepspeed_config, to train with the program's.");
+  }
   return plugin;
 }
 

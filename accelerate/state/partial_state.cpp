@@ -98,6 +98,12 @@ PartialState::PartialState(const PartialStateOptions& options) {
     communicator_ = join_shared(meeting, {.device = device_, .backend = options.backend});
   }
   distributed_type_ = type_of(num_processes(), device_);
+  if (options.cpu && !device_.is_cpu()) {
+    get_logger("accelerate")
+        .warning("ACCELERATE_TORCH_DEVICE is " + device_.str() +
+                 ", and the program asks for the CPU: the variable counts. Unset it to train on "
+                 "the CPU.");
+  }
   if (options.communicator) return;  // a test brings its own group, and its process is not set up
   tell_base(*this);
   const auto cores = keep_to_cores(device_, local_rank_, local_world_size_);

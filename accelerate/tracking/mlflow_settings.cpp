@@ -4,6 +4,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/mlflow_tracker.h"
@@ -84,6 +85,13 @@ TrackerConfig tags_from_environment(const std::string& text) {
   return tags;
 }
 
+// Leaves the values out: an address may hold a secret.
+void tell_who_wins(const std::string& variable, const std::string& option) {
+  get_logger("accelerate.tracking")
+      .warning(variable + " is set and counts in place of the option " + option +
+               " of the tracker mlflow, as in Python.");
+}
+
 std::string random_id() {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::random_device random;
@@ -115,6 +123,7 @@ MlflowSettings mlflow_settings(const TrackerSetup& setup) {
   const auto text = [&](const char* option, const char* variable) {
     const auto given = options.text(option);
     const auto wins = variable != nullptr ? env(variable) : std::nullopt;
+    if (wins && given && *given != *wins) tell_who_wins(variable, option);
     return wins ? wins : given;
   };
   MlflowSettings settings;
@@ -125,7 +134,10 @@ MlflowSettings mlflow_settings(const TrackerSetup& setup) {
   settings.run.run_name = text("run_name", nullptr).value_or("");
   settings.run.description = text("description", nullptr).value_or("");
   settings.run.tags = options.map("tags").value_or(TrackerConfig{});
-  if (const auto tags = env("MLFLOW_TAGS")) settings.run.tags = tags_from_environment(*tags);
+  if (const auto tags = env("MLFLOW_TAGS")) {
+    if (!settings.run.tags.empty()) tell_who_wins("MLFLOW_TAGS", "tags");
+    settings.run.tags = tags_from_environment(*tags);
+  }
   settings.run.spool_id = random_id();
   settings.run.start_time_ms = static_cast<std::int64_t>(seconds_since_epoch() * 1000);
   settings.spool_folder =

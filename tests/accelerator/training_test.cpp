@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "accelerate/accelerate.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -96,6 +97,18 @@ TEST(Training, PrecisionAndStepsComeFromTheEnvironment) {
       {.gradient_accumulation_plugin = GradientAccumulationPlugin{.num_steps = 4},
        .communicator = single_communicator()});
   EXPECT_EQ(with_plugin.gradient_accumulation_steps(), 3) << "over the plugin too";
+  const auto warnings = [](int asked) {
+    const testing::LogCapture log;
+    const Accelerator accelerator(
+        {.gradient_accumulation_steps = asked, .communicator = single_communicator()});
+    return log.lines();
+  };
+  EXPECT_EQ(warnings(1).size(), 0U);
+  EXPECT_EQ(warnings(3).size(), 0U);
+  ASSERT_EQ(warnings(2).size(), 1U);
+  EXPECT_NE(warnings(2)[0].find("STEPS is 3, and the program's gradient_accumulation_steps 2: the "
+                                "variable counts"),
+            std::string::npos);
   for (const char* bad : {"0", "-2", "two", "1.5"}) {
     const ScopedEnv wrong("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", bad);
     EXPECT_THROW(Accelerator({.communicator = single_communicator()}), ConfigError) << bad;

@@ -134,10 +134,18 @@ TEST(MlflowSettings, TakeTheEnvironmentOverTheOptions) {
   const testing::ScopedEnv run("MLFLOW_RUN_ID", "abc");
   const testing::ScopedEnv tags("MLFLOW_TAGS", R"({"team": "x"})");
   const testing::ScopedEnv token("MLFLOW_TRACKING_TOKEN", "secret");
-  const auto settings = detail::mlflow_settings(
-      {"project",
-       "logs",
-       {{"tracking_uri", "http://other"}, {"run_id", "def"}, {"finish_timeout_secs", 0.5}}});
+  const testing::LogCapture log;
+  const auto settings = detail::mlflow_settings({"project",
+                                                 "logs",
+                                                 {{"tracking_uri", "http://other"},
+                                                  {"experiment_name", "from_env"},
+                                                  {"run_id", "def"},
+                                                  {"finish_timeout_secs", 0.5}}});
+  ASSERT_EQ(log.lines().size(), 2U) << "of what differs";
+  EXPECT_NE(log.lines()[0].find(
+                "MLFLOW_TRACKING_URI is set and counts in place of the option tracking_uri"),
+            std::string::npos);
+  EXPECT_NE(log.lines()[1].find("MLFLOW_RUN_ID is set"), std::string::npos);
   EXPECT_EQ(settings.server, "https://host:5000/base");
   EXPECT_EQ(settings.run.experiment, "from_env");
   EXPECT_EQ(settings.run.run_id, "abc");

@@ -284,7 +284,12 @@ TEST(GradientNormLimit, IsTheLaunchersUnlessTheArgumentSaysAnother) {
 TEST(AccumulationSteps, AreTheArgumentsThenTheLaunchers) {
   const LauncherVariables variables(Variables{{"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "8"}});
   EXPECT_EQ(accumulation_steps({}), 8);
+  const testing::LogCapture log;
+  EXPECT_EQ(accumulation_steps({.gradient_accumulation_steps = 8}), 8);
+  EXPECT_EQ(log.lines().size(), 0U);
   EXPECT_EQ(accumulation_steps({.gradient_accumulation_steps = 1}), 1);
+  ASSERT_EQ(log.lines().size(), 1U);
+  expect_has(log.lines()[0], "ACCELERATE_GRADIENT_ACCUMULATION_STEPS 8: grad");
   EXPECT_EQ(options_of({.gradient_accumulation_steps = 4}).gradient_accumulation_steps, 1);
   const testing::ScopedEnv none("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", nullptr);
   EXPECT_EQ(accumulation_steps({}), 1);

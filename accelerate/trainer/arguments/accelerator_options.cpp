@@ -292,9 +292,18 @@ AcceleratorOptions accelerator_options(const TrainingArguments& resolved) {
 }
 
 std::int64_t accumulation_steps(const TrainingArguments& args) {
-  if (args.gradient_accumulation_steps) return *args.gradient_accumulation_steps;
   constexpr auto kVariable = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS";
-  const std::int64_t steps = env_int(kVariable).value_or(1);
+  const auto launched = env_int(kVariable);
+  if (const auto given = args.gradient_accumulation_steps) {
+    if (launched && *launched != *given) {
+      get_logger("accelerate.trainer")
+          .warning("gradient_accumulation_steps is " + std::to_string(*given) + ", and " +
+                   kVariable + " " + std::to_string(*launched) +
+                   ": gradient_accumulation_steps counts.");
+    }
+    return *given;
+  }
+  const std::int64_t steps = launched.value_or(1);
   if (steps >= 1) return steps;
   throw ConfigError(std::string(kVariable) + " is " + std::to_string(steps) +
                     "; allowed is 1 or more");
