@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <unordered_set>
+#include <utility>
 
+#include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/heap.h"
@@ -98,46 +99,6 @@ void compute_in_fp32(FsdpSettings& settings) {
   settings.param_dtype = DType::f32;
 }
 
-// Each model averages the gradients of its parameters, so a parameter of two models would be
-// averaged twice.
-void require_unshared(const ModuleView& view, const detail::ModelCore& other) {
-  for (const auto& [name, parameter] : view.parameters) {
-    if (!parameter.requires_grad()) continue;
-    for (const auto& [other_name, other_parameter] : other.view().parameters) {
-      if (!parameter.is_same(other_parameter)) continue;
-      throw UsageError("parameter '" + name + "' of " + view.class_name + " is also '" +
-                       other_name + "' of " + other.view().class_name +
-                       ", which is prepared already, so its gradient would be averaged twice; "
-                       "prepare one module that holds both.");
-    }
-  }
-}
-
-// Returns the first of `parameters` that is not among `others`.
-const NamedTensor* first_beside(const std::vector<NamedTensor>& parameters,
-                                const std::vector<NamedTensor>& others) {
-  std::unordered_set<const void*> known;
-  for (const auto& other : others) known.insert(other.tensor.unsafeGetTensorImpl());
-  for (const auto& parameter : parameters) {
-    if (!known.contains(parameter.tensor.unsafeGetTensorImpl())) return &parameter;
-  }
-  return nullptr;
-}
-
-// A parameter that was added later has no place in the reduction of gradients, and one that was
-// removed still has its place.
-void require_unchanged(const ModuleView& view, const detail::ModelCore& core) {
-  const auto* added = first_beside(view.parameters, core.view().parameters);
-  const auto* gone = first_beside(core.view().parameters, view.parameters);
-  if (added == nullptr && gone == nullptr) return;
-  throw UsageError("parameter '" + (added != nullptr ? added : gone)->name + "' of " +
-                   view.class_name + " was " +
-                   (added != nullptr ? "put into the module" : "taken out of the module") +
-                   " after this was prepared, so that ranks would not train as one. Change a "
-                   "module before prepare(), or call free_memory() and prepare module and "
-                   "optimizer anew");
-}
-
 }  // namespace
 
 Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
@@ -198,16 +159,14 @@ std::vector<detail::LoaderPlan> Accelerator::Impl::live_loaders() {
 std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     const void* module, const std::function<ModuleView()>& view) {
   ModuleView seen = view();
+  require_preparable(module, seen);
   for (auto& core : live_models()) {
-    if (core->module() != module) continue;
-    require_unchanged(seen, *core);
-    return core;
+    if (core->module() == module) return core;
   }
   if (options.device_placement && !state.device().is_cpu() && !fsdp) {
     seen.to(state.device());
     seen = view();
   }
-  for (const auto& core : live_models()) require_unshared(seen, *core);
   const StrategyOptions strategy{
       .sharding = sharding_options(),
       .ddp = options.ddp,
@@ -217,6 +176,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
   forward.input = engine->input_dtype();
   forward.output = engine->output_dtype();
   auto core = std::make_shared<detail::ModelCore>(module, seen, engine, forward);
+  detail::note_prepared(core, gradient_state, scales());
   models.push_back(core);
   detail::tell_divided(core);
   ties.name_by(core->view());
@@ -330,6 +290,7 @@ std::shared_ptr<detail::ModelCore> Accelerator::script_core_of(torch::jit::Modul
 }
 
 AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optimizer) {
+  impl_->require_preparable(optimizer, {});
   impl_->ties.list_once_in(optimizer);
   for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());
   const auto shard = [this](AcceleratedOptimizer& prepared) {
@@ -347,7 +308,6 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
                                 place ? std::optional(device()) : std::nullopt);
   prepared.share_losses(impl_->state.communicator());
   shard(prepared);
-  Impl::refuse_shards_of_others(optimizer);
   impl_->clip_steps_of(prepared);
   impl_->optimizers->push_back(prepared.core());
   return prepared;

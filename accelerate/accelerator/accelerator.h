@@ -90,10 +90,11 @@ class Accelerator {
   /// outlive the prepared one. [collective] Throws ConfigError on all ranks if they differ in
   /// precision, accumulation, engine or loader settings, or in what they prepare. Differences that
   /// show only later are found before the first step. Cost of each comparison: an all-gather of 16
-  /// bytes.
+  /// bytes. If it refuses an object, the objects before it are prepared only where the refusal could
+  /// not be foreseen.
   template <typename... Objects>
   [[nodiscard]] decltype(auto) prepare(Objects&&... objects) {
-    compare_before_preparing({detail::given_object(objects)...});
+    check_before_preparing({detail::given_object(objects)...});
     if constexpr (sizeof...(Objects) == 1) {
       return (adopt(std::forward<Objects>(objects)), ...);
     } else {
@@ -515,6 +516,7 @@ class Accelerator {
     }
   }
 
+  void check_before_preparing(const std::vector<detail::GivenObject>& objects);
   void compare_before_preparing(const std::vector<detail::GivenObject>& objects);
   [[nodiscard]] JoinScope join_cores(const JoinOptions& join,
                                      std::vector<std::shared_ptr<detail::ModelCore>> cores);

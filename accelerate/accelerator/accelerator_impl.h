@@ -53,14 +53,11 @@ struct Accelerator::Impl {
 
   /// Returns the live optimizers whose gradients must be unscaled before `parameters` are clipped.
   [[nodiscard]] Optimizers optimizers_of(const std::vector<at::Tensor>& parameters);
-  /// Throws UsageError for parameters that another Accelerator has sharded: a step would find
-  /// neither their values nor their gradients.
-  static void refuse_shards_of_others(torch::optim::Optimizer& optimizer);
-
   /// Returns the gradients that clipping `parameters` has to look at. First come the parameters
   /// that every rank has, then, for each group of ranks with shards, the parts that this rank has.
+  /// Throws UsageError, which names `call`, for parameters that only another Accelerator can clip.
   [[nodiscard]] std::vector<detail::GradientPart> gradient_parts(
-      const std::vector<at::Tensor>& parameters);
+      const std::vector<at::Tensor>& parameters, const char* call);
 
   /// Returns the live schedules, in the same way.
   [[nodiscard]] std::vector<AcceleratedScheduler> live_schedulers();
@@ -74,6 +71,18 @@ struct Accelerator::Impl {
   [[nodiscard]] StatePart progress_part();
   void load_progress(std::int64_t step, std::optional<std::int64_t> iteration);
   void add_window(const Manifest& manifest, const ParameterNames& names, TrainingState& training);
+
+  /// Checks all that is given to prepare() before any of it changes. Throws UsageError and
+  /// ConfigError for what the calls that follow would refuse after they have changed a part.
+  void require_preparable(const std::vector<detail::GivenObject>& objects);
+  void require_preparable(const void* module, const ModuleView& view);
+  /// `beside`: the models that are given with the optimizer.
+  void require_preparable(torch::optim::Optimizer& optimizer,
+                          const std::vector<ModuleView>& beside);
+  void require_preparable(const detail::LoaderPlan& loader) const;
+  /// Throws UsageError, which names `call`, if this Accelerator has nothing to save or load, and
+  /// another one has prepared a model.
+  void require_prepared_something(const char* call);
 
   /// Returns the core of the module at that address, or makes one.
   [[nodiscard]] std::shared_ptr<detail::ModelCore> adopt(const void* module,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
+#include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
 #include "accelerate/state/gradient_state.h"
 
@@ -66,7 +67,10 @@ class [[nodiscard]] AccumulationWindow {
           "micro-batch twice: name all models in one call, accumulate(first, second), or end the "
           "first scope before");
     }
-    for (const auto& core : cores) core->parallel().require_unwritten(state->window());
+    for (const auto& core : cores) {
+      detail::require_prepared_by(*state, *core, "accumulate()");
+      core->parallel().require_unwritten(state->window());
+    }
     state->begin_micro_batch();
     state->in_micro_batch = true;
     const bool is_local = !state->sync_gradients && !state->accumulation.sync_each_batch;

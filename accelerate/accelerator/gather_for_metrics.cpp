@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "accelerate/base/error.h"
+#include "accelerate/state/active_loader.h"
 
 namespace accelerate::detail {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 
 MetricsStep metrics_step(const GradientState& state, const Communicator& group) {
   MetricsStep step{.ranks = group.size()};
-  const LoaderProgress* progress = state.progress();
+  const LoaderProgress* progress = state.in_dataloader() ? state.progress() : loader_of_thread();
   if (progress == nullptr || group.size() == 1) return step;
   step.ragged = progress->step_ranks > 0;
   if (step.ragged) step.ranks = progress->step_ranks;

@@ -1,10 +1,12 @@
 // Recognises what prepare() is given, without LibTorch's expensive headers.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <type_traits>
 
 #include "accelerate/data/data_loader.h"
+#include "accelerate/tensor/module_view.h"
 
 namespace torch {
 namespace detail {
@@ -88,27 +90,42 @@ inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
 template <typename T>
 inline constexpr bool kIsAnyModule = std::is_same_v<T, torch::nn::AnyModule>;
 
-/// What prepare() was given, as the ranks compare it.
+class ModelCore;
+
+/// What prepare() was given, as the ranks compare it and as it is checked.
 struct GivenObject {
-  const char* kind;                    ///< "a model".
-  const LoaderPlan* loader = nullptr;  ///< Set if the object is a loader.
+  const char* kind;                               ///< "a model".
+  const LoaderPlan* loader = nullptr;             ///< Set if the object is a loader.
+  torch::optim::Optimizer* optimizer = nullptr;   ///< Set if it is an optimizer.
+  const void* module = nullptr;                   ///< Its address, if it is a model.
+  std::function<ModuleView()> view = nullptr;     ///< The model's.
+  std::shared_ptr<ModelCore> prepared = nullptr;  ///< Set if it is a prepared model.
 };
+
+/// Describes a model. `module` must outlive what is returned.
+[[nodiscard]] GivenObject given_module(const torch::nn::Module& module);
+[[nodiscard]] GivenObject given_module(const torch::jit::Module& module);
 
 inline constexpr const char* kModelKind = "a model";
 
 template <typename Object>
 [[nodiscard]] GivenObject given_object(const Object& object) {
-  if constexpr (kIsHolder<Object> || kIsSharedModule<Object> || kIsModule<Object> ||
-                kIsScript<Object>) {
-    return {kModelKind};
+  if constexpr (kIsHolder<Object>) {
+    return given_module(*object.ptr());
+  } else if constexpr (kIsSharedModule<Object>) {
+    return given_module(*object);
+  } else if constexpr (kIsModule<Object> || kIsScript<Object>) {
+    return given_module(object);
   } else if constexpr (kIsLoader<Object>) {
-    return {"a loader", &object.core().plan};
+    return {.kind = "a loader", .loader = &object.core().plan};
   } else if constexpr (kIsOptimizer<Object>) {
-    return {"an optimizer"};
+    return {.kind = "an optimizer", .optimizer = const_cast<Object*>(&object)};
   } else if constexpr (kIsScheduler<Object> || kIsSharedScheduler<Object>) {
-    return {"a schedule"};
+    return {.kind = "a schedule"};
+  } else if constexpr (requires { std::shared_ptr<ModelCore>(object.core()); }) {
+    return {.kind = "something else", .prepared = object.core()};
   } else {
-    return {"something else"};
+    return {.kind = "something else"};
   }
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "accelerate/accelerator/accelerator_impl.h"
+#include "accelerate/accelerator/prepared_elsewhere.h"
+#include "accelerate/base/error.h"
 #include "accelerate/checkpoint/accumulation_window.h"
 #include "accelerate/checkpoint/codecs.h"
 #include "accelerate/checkpoint/object_parts.h"
@@ -74,6 +76,17 @@ StatePart Accelerator::Impl::progress_part() {
           }};
 }
 
+void Accelerator::Impl::require_prepared_something(const char* call) {
+  const bool has_objects = !live_models().empty() || !live_optimizers().empty() ||
+                           !live_schedulers().empty() || !live_loaders().empty() ||
+                           !checkpointing.objects().empty();
+  const std::string model = has_objects ? "" : detail::class_prepared_elsewhere(*gradient_state);
+  if (model.empty()) return;
+  throw UsageError(std::string(call) + " of an Accelerator that has prepared nothing, while " +
+                   "another one has prepared " + model +
+                   ": call it on the Accelerator that prepared the model");
+}
+
 void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int64_t> iteration) {
   for (const auto& model : live_models()) {
     for (auto parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
@@ -135,6 +148,7 @@ TrainingState Accelerator::Impl::training_state(const Manifest& manifest) {
 
 std::filesystem::path Accelerator::save_state(const std::filesystem::path& output_dir,
                                               const SaveStateOptions& options) {
+  impl_->require_prepared_something("save_state()");
   return impl_->checkpointing.save(
       output_dir, options,
       [this](const Manifest& manifest) { return impl_->training_state(manifest); }, communicator());
@@ -142,6 +156,7 @@ std::filesystem::path Accelerator::save_state(const std::filesystem::path& outpu
 
 std::filesystem::path Accelerator::load_state(const std::filesystem::path& input_dir,
                                               const LoadStateOptions& options) {
+  impl_->require_prepared_something("load_state()");
   return impl_->checkpointing.load(
       input_dir, options,
       [&, this](const Manifest& manifest) {

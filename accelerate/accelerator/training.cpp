@@ -6,11 +6,11 @@
 #include <unordered_set>
 
 #include "accelerate/accelerator/accelerator_impl.h"
+#include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
 #include "accelerate/optim/clip_before_steps.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/unscaled_clipping.h"
-#include "accelerate/tensor/compat/lent_storage.h"
 
 namespace accelerate {
 namespace {
@@ -127,6 +127,7 @@ void require_complete(const GradientState& state) {
 
 void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
   require_differentiable(loss);
+  detail::require_own_loss(*gradient_state(), loss, impl_->scales());
   impl_->ties.warn_of_rest();
   const auto models = impl_->live_models();
   at::Tensor scaled = loss;
@@ -185,6 +186,8 @@ JoinScope Accelerator::join_cores(const JoinOptions& join,
   if (!impl_->joined.expired()) {
     throw UsageError("join_uneven_inputs inside join_uneven_inputs; give all models to one scope");
   }
+  for (const auto& core : cores)
+    detail::require_prepared_by(*gradient_state(), *core, "join_uneven_inputs()");
   std::shared_ptr<JoinedInputs> inputs;
   if (!join.even_batches.value_or(impl_->options.dataloader_config.even_batches)) {
     refuse_sync_batch_norms(cores);
@@ -243,6 +246,12 @@ void Accelerator::unscale_gradients() {
 }
 
 void Accelerator::unscale_gradients(const AcceleratedOptimizer& optimizer) {
+  const auto& scaler = optimizer.scaler();
+  if (scaler != impl_->scaler && scaler && scaler->is_enabled()) {
+    throw UsageError(
+        "unscale_gradients() was given an optimizer that another Accelerator has prepared, and "
+        "whose gradients only that one can unscale: call it on that one");
+  }
   if (!impl_->scales()) return;
   require_complete(*gradient_state());
   gradient_state()->begin_step("unscale_gradients()");
@@ -258,7 +267,7 @@ at::Tensor Accelerator::clip_grad_norm_(const std::vector<at::Tensor>& parameter
 at::Tensor Accelerator::Impl::clip_grad_norm(const std::vector<at::Tensor>& parameters,
                                              double max_norm, double norm_type) {
   if (scales()) require_complete(*gradient_state);
-  const auto parts = gradient_parts(parameters);
+  const auto parts = gradient_parts(parameters, "clip_grad_norm_()");
   // Otherwise only the norm is asked for.
   if (gradient_state->at_first_step && std::isfinite(max_norm)) {
     note_clipping("clip_grad_norm_ with max_norm " + detail::text_of(max_norm) + " and norm_type " +
@@ -317,7 +326,7 @@ std::vector<at::Tensor> Accelerator::Impl::parameters_of(torch::optim::Optimizer
 
 void Accelerator::clip_grad_value_(const std::vector<at::Tensor>& parameters, double clip_value) {
   if (impl_->scales()) require_complete(*gradient_state());
-  const auto parts = impl_->gradient_parts(parameters);
+  const auto parts = impl_->gradient_parts(parameters, "clip_grad_value_()");
   if (gradient_state()->at_first_step && std::isfinite(clip_value)) {
     impl_->note_clipping("clip_grad_value_ with clip_value " + detail::text_of(clip_value), parts);
   }
@@ -342,7 +351,7 @@ void Accelerator::Impl::note_clipping(const std::string& clipping,
 
 // Takes this rank's part of each sharded parameter, with the group of ranks that have the rest.
 std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
-    const std::vector<at::Tensor>& parameters) {
+    const std::vector<at::Tensor>& parameters, const char* call) {
   std::vector<detail::GradientPart> parts(1);
   const auto models = live_models();
   for (const auto& core : models) core->parallel().follow_leaves();
@@ -357,18 +366,8 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
     detail::part_over(parts, *engine.ranks_of(parameter))
         .holders.push_back(engine.local_parameter(parameter));
   }
+  detail::require_own_gradients(*gradient_state, parts.front().holders, call);
   return parts;
-}
-
-void Accelerator::Impl::refuse_shards_of_others(torch::optim::Optimizer& optimizer) {
-  for (const auto& group : optimizer.param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      if (compat::LentStorage::owner_of(parameter) == nullptr) continue;
-      throw UsageError(
-          "prepare() was given an optimizer of parameters that another Accelerator has sharded: "
-          "prepare a model and its optimizer with one Accelerator");
-    }
-  }
 }
 
 Accelerator::Impl::Optimizers Accelerator::Impl::optimizers_of(

@@ -80,14 +80,8 @@ void require_cuttable(const torch::optim::OptimizerParamState& state,
 // Checks, before anything is changed, that the optimizer may hold parts and its state can be cut.
 void require_shardable(torch::optim::Optimizer& optimizer, const ParallelEngine& model) {
   require_elementwise(optimizer);
-  for (const auto& group : optimizer.param_groups()) {
-    for (const auto& leaf : group.params()) {
-      if (!model.shard_of(leaf)) continue;
-      const auto found = optimizer.state().find(leaf.unsafeGetTensorImpl());
-      if (found != optimizer.state().end() && found->second)
-        require_cuttable(*found->second, optimizer);
-    }
-  }
+  accelerate::detail::require_may_hold(
+      optimizer, [&](const at::Tensor& leaf) { return model.shard_of(leaf).has_value(); });
 }
 
 // Cuts the part for `shard` out of each state tensor that is as large as the parameter.
@@ -185,6 +179,21 @@ class PartsForLeaves {
 void register_elementwise(std::type_index type) {
   const std::lock_guard lock(group_registry().mutex);
   group_registry().elementwise.insert(type);
+}
+
+void require_may_hold(torch::optim::Optimizer& optimizer,
+                      const std::function<bool(const at::Tensor&)>& is_divided) {
+  const bool may = is_elementwise(optimizer);
+  for (const auto& group : optimizer.param_groups()) {
+    for (const auto& leaf : group.params()) {
+      const auto found = optimizer.state().find(leaf.unsafeGetTensorImpl());
+      const bool has_state = found != optimizer.state().end() && found->second;
+      if (may && (!has_state || is_cuttable(*found->second))) continue;
+      if (!is_divided(leaf)) continue;
+      require_elementwise(optimizer);
+      require_cuttable(*found->second, optimizer);
+    }
+  }
 }
 
 bool hold_shards(torch::optim::Optimizer& optimizer, const ParallelEngine& model) {

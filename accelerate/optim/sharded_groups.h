@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <type_traits>
 #include <typeindex>
 #include <typeinfo>
@@ -26,6 +27,11 @@ bool hold_shards(torch::optim::Optimizer& optimizer, const ParallelEngine& model
 /// As above, in `parameters`, which will become a group of `optimizer`.
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
                  const ParallelEngine& model);
+
+/// Throws as hold_shards(), for an optimizer that holds a parameter for which `is_divided`. Changes
+/// nothing.
+void require_may_hold(torch::optim::Optimizer& optimizer,
+                      const std::function<bool(const at::Tensor&)>& is_divided);
 
 void register_elementwise(std::type_index type);
 

@@ -1,17 +1,69 @@
 #include "accelerate/state/gradient_state.h"
 
 #include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "accelerate/state/active_loader.h"
 
 namespace accelerate {
+namespace {
+
+struct ActiveLoader {
+  std::thread::id thread;
+  const LoaderProgress* progress;
+};
+
+// The loaders of all threads. A pass may end on another thread than it began on.
+struct ActiveLoaders {
+  std::mutex mutex;
+  std::vector<ActiveLoader> loaders;  // Innermost last.
+};
+
+ActiveLoaders& active_loaders() {
+  static auto* const all = new ActiveLoaders;  // Passes may outlive static objects.
+  return *all;
+}
+
+// Returns the active loader of `state`, or of this thread if `state` has none.
+const LoaderProgress* active(const GradientState& state) {
+  return state.in_dataloader() ? state.progress() : detail::loader_of_thread();
+}
+
+}  // namespace
+
+void detail::enter_loader(const LoaderProgress* progress) {
+  ActiveLoaders& all = active_loaders();
+  const std::lock_guard lock(all.mutex);
+  all.loaders.push_back({std::this_thread::get_id(), progress});
+}
+
+void detail::leave_loader(const LoaderProgress* progress) noexcept {
+  ActiveLoaders& all = active_loaders();
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.loaders,
+                [progress](const ActiveLoader& loader) { return loader.progress == progress; });
+}
+
+const LoaderProgress* detail::loader_of_thread() {
+  ActiveLoaders& all = active_loaders();
+  const std::lock_guard lock(all.mutex);
+  const auto found = std::find_if(
+      all.loaders.rbegin(), all.loaders.rend(),
+      [](const ActiveLoader& loader) { return loader.thread == std::this_thread::get_id(); });
+  return found == all.loaders.rend() ? nullptr : found->progress;
+}
 
 void GradientState::push(const LoaderProgress* progress) {
   loaders_.push_back(progress);
+  detail::enter_loader(progress);
 }
 
 void GradientState::remove(const LoaderProgress* progress) noexcept {
   // Searches from the innermost on: loaders leave the stack in the reverse order.
   auto found = std::find(loaders_.rbegin(), loaders_.rend(), progress);
   if (found != loaders_.rend()) loaders_.erase(std::next(found).base());
+  detail::leave_loader(progress);
 }
 
 void GradientState::begin_micro_batch() {
@@ -53,11 +105,13 @@ void GradientState::reset() {
 }
 
 bool GradientState::end_of_dataloader() const {
-  return in_dataloader() && loaders_.back()->end_of_dataloader;
+  const LoaderProgress* loader = active(*this);
+  return loader != nullptr && loader->end_of_dataloader;
 }
 
 std::int64_t GradientState::remainder() const {
-  return in_dataloader() ? loaders_.back()->remainder : -1;
+  const LoaderProgress* loader = active(*this);
+  return loader != nullptr ? loader->remainder : -1;
 }
 
 }  // namespace accelerate

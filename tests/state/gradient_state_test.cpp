@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <thread>
 
 namespace accelerate {
 namespace {
@@ -26,6 +27,7 @@ TEST(GradientState, ReportsTheInnermostLoaderAsItIsNow) {
   state.remove(&inner);
   EXPECT_FALSE(state.end_of_dataloader());
   EXPECT_EQ(state.remainder(), 3);
+  state.remove(&outer);
 }
 
 TEST(GradientState, LetsAnOuterLoaderLeaveFirst) {
@@ -38,6 +40,23 @@ TEST(GradientState, LetsAnOuterLoaderLeaveFirst) {
   EXPECT_EQ(state.remainder(), 5);
   state.remove(&outer);  // Gone already.
   EXPECT_EQ(state.depth(), 1U);
+  state.remove(&inner);
+}
+
+// As in Python, where all Accelerators have one state.
+TEST(GradientState, KnowsTheLoaderThatTheThreadIteratesForAnotherState) {
+  GradientState first, second;
+  LoaderProgress loader{.end_of_dataloader = true, .remainder = 5}, own;
+  first.push(&loader);
+  EXPECT_TRUE(second.end_of_dataloader());
+  EXPECT_EQ(second.remainder(), 5);
+  EXPECT_FALSE(second.in_dataloader());
+  std::thread([&] { EXPECT_FALSE(second.end_of_dataloader()); }).join();
+  second.push(&own);
+  EXPECT_FALSE(second.end_of_dataloader());
+  second.remove(&own);
+  first.remove(&loader);
+  EXPECT_FALSE(second.end_of_dataloader());
 }
 
 // "step sync" of each of five batches, two epochs, two micro-batches a step, as upstream's.

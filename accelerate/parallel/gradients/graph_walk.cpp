@@ -1,6 +1,7 @@
 #include "accelerate/parallel/gradients/graph_walk.h"
 
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <unordered_set>
@@ -36,6 +37,17 @@ std::vector<bool> reached_leaves(const at::Tensor& root, const std::vector<at::T
     // A leaf that no graph uses has no accumulator.
     const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(leaves[i]);
     reached[i] = accumulator != nullptr && nodes.contains(accumulator.get());
+  }
+  return reached;
+}
+
+std::unordered_set<const void*> all_reached_leaves(const at::Tensor& root) {
+  std::unordered_set<const void*> reached;
+  if (!root.requires_grad()) return reached;
+  const auto start = torch::autograd::impl::gradient_edge(root).function;
+  for (const Node* node : nodes_below(start.get())) {
+    const auto* accumulator = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
+    if (accumulator != nullptr) reached.insert(accumulator->variable.unsafeGetTensorImpl());
   }
   return reached;
 }

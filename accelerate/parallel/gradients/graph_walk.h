@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <unordered_set>
 #include <vector>
 
 namespace accelerate::detail {
@@ -12,5 +13,9 @@ namespace accelerate::detail {
 /// node of the graph (about 0.1 µs each).
 [[nodiscard]] std::vector<bool> reached_leaves(const at::Tensor& root,
                                                const std::vector<at::Tensor>& leaves);
+
+/// Returns the TensorImpls of all leaves that a backward from `root` accumulates into. Blind and
+/// costly as reached_leaves().
+[[nodiscard]] std::unordered_set<const void*> all_reached_leaves(const at::Tensor& root);
 
 }  // namespace accelerate::detail

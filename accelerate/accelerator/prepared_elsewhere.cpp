@@ -1,0 +1,164 @@
+#include "accelerate/accelerator/prepared_elsewhere.h"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+
+#include "accelerate/base/error.h"
+#include "accelerate/parallel/gradients/graph_walk.h"
+#include "accelerate/tensor/compat/lent_storage.h"
+
+namespace accelerate::detail {
+namespace {
+
+using Addresses = std::unordered_set<const void*>;
+
+// Nothing of the core is read on other threads: ranks may be threads of one process.
+struct Note {
+  std::weak_ptr<ModelCore> core;
+  const ModelCore* address;
+  std::shared_ptr<const GradientState> owner;  // Kept, so that no other one gets its address.
+  std::thread::id thread;
+  std::string class_name;
+  bool scales;
+  bool is_on_several_ranks;
+  Addresses trained;  // Leaves that gradients accumulate into.
+  Addresses shards;   // Leaves whose values and gradients are divided, and this rank's parts.
+};
+
+using Notes = std::vector<std::shared_ptr<const Note>>;
+
+struct NoteBook {
+  std::mutex mutex;
+  Notes notes;
+};
+
+NoteBook& note_book() {
+  static auto* const book = new NoteBook;  // Models may outlive static objects.
+  return *book;
+}
+
+Notes live_notes() {
+  NoteBook& book = note_book();
+  const std::lock_guard lock(book.mutex);
+  std::erase_if(book.notes, [](const auto& note) { return note->core.expired(); });
+  return book.notes;
+}
+
+// The notes of one Accelerator, and those of all others.
+struct Sides {
+  explicit Sides(const GradientState& owner) {
+    for (auto& note : live_notes()) (note->owner.get() == &owner ? own : others).push_back(note);
+  }
+  Notes own, others;
+};
+
+const Note* first_with(const Notes& notes, const void* leaf, Addresses Note::* addresses) {
+  const auto found = std::ranges::find_if(
+      notes, [&](const auto& note) { return ((*note).*addresses).contains(leaf); });
+  return found == notes.end() ? nullptr : found->get();
+}
+
+bool reaches(const Note& note, const Addresses& leaves) {
+  return std::ranges::any_of(note.trained, [&](const void* leaf) { return leaves.contains(leaf); });
+}
+
+std::string of_another(const char* call, const std::string& class_name) {
+  return std::string(call) + " was given " + class_name +
+         ", which another Accelerator has prepared";
+}
+
+// Whether a backward of another Accelerator spoils the gradients of the model of `note`.
+bool is_spoilt(const Note& note, bool scales, bool has_own) {
+  return note.is_on_several_ranks || ((note.scales || scales) && !has_own);
+}
+
+}  // namespace
+
+void note_prepared(const std::shared_ptr<ModelCore>& core,
+                   const std::shared_ptr<const GradientState>& owner, bool scales) {
+  const ParallelEngine& engine = core->parallel();
+  auto note = std::make_shared<Note>(Note{core,
+                                          core.get(),
+                                          owner,
+                                          std::this_thread::get_id(),
+                                          core->view().class_name,
+                                          scales,
+                                          engine.communicator()->size() > 1,
+                                          {},
+                                          {}});
+  for (const auto& [name, leaf] : core->view().parameters) {
+    if (leaf.requires_grad()) note->trained.insert(leaf.unsafeGetTensorImpl());
+    if (engine.ranks_of(leaf) == nullptr) continue;
+    note->shards.insert(leaf.unsafeGetTensorImpl());
+    note->shards.insert(engine.local_parameter(leaf).unsafeGetTensorImpl());
+  }
+  (void)live_notes();  // Forgets models that are gone.
+  NoteBook& book = note_book();
+  const std::lock_guard lock(book.mutex);
+  book.notes.push_back(std::move(note));
+}
+
+void require_prepared_by(const GradientState& owner, const ModelCore& core, const char* call) {
+  for (const auto& note : Sides(owner).others) {
+    if (note->address != &core) continue;
+    throw UsageError(of_another(call, note->class_name) +
+                     ": use the Accelerator that prepared the model");
+  }
+}
+
+bool is_shard(const at::Tensor& parameter) {
+  return compat::LentStorage::owner_of(parameter) != nullptr ||
+         first_with(live_notes(), parameter.unsafeGetTensorImpl(), &Note::shards) != nullptr;
+}
+
+void require_own_gradients(const GradientState& owner, const std::vector<at::Tensor>& parameters,
+                           const char* call) {
+  const Sides sides(owner);
+  for (const auto& parameter : parameters) {
+    const void* const leaf = parameter.unsafeGetTensorImpl();
+    if (const Note* forgotten = first_with(sides.own, leaf, &Note::shards)) {
+      throw UsageError(std::string(call) + " was given parameters of " + forgotten->class_name +
+                       ", which free_memory() has made this Accelerator forget: prepare module and "
+                       "optimizer anew");
+    }
+    if (first_with(sides.own, leaf, &Note::trained) != nullptr) continue;
+    const Note* note = first_with(sides.others, leaf, &Note::shards);
+    if (note != nullptr || compat::LentStorage::owner_of(parameter) != nullptr) {
+      throw UsageError(
+          of_another(call, "parameters of " + (note ? note->class_name : "a sharded model")) +
+          ", and whose gradients lie in shards that only that one finds: call it on that one");
+    }
+    note = first_with(sides.others, leaf, &Note::trained);
+    if (note == nullptr || !note->scales) continue;
+    throw UsageError(of_another(call, "parameters of " + note->class_name) +
+                     ", and whose gradients only that one can unscale: call it on that one");
+  }
+}
+
+void require_own_loss(const GradientState& owner, const at::Tensor& loss, bool scales) {
+  const Sides sides(owner);
+  if (sides.others.empty()) return;
+  const Addresses leaves = all_reached_leaves(loss);
+  const bool has_own =
+      std::ranges::any_of(sides.own, [&](const auto& note) { return reaches(*note, leaves); });
+  const auto is_own = [&](const void* leaf) {
+    return first_with(sides.own, leaf, &Note::trained) != nullptr;
+  };
+  for (const auto& note : sides.others) {
+    if (!reaches(*note, leaves) || !is_spoilt(*note, scales, has_own)) continue;
+    if (std::ranges::any_of(note->trained, is_own)) continue;  // Prepared anew by this one.
+    throw UsageError(of_another("backward()", "a loss of " + note->class_name) +
+                     ": call backward() on that one, or prepare the models of a loss with one "
+                     "Accelerator");
+  }
+}
+
+std::string class_prepared_elsewhere(const GradientState& owner) {
+  for (const auto& note : Sides(owner).others)
+    if (note->thread == std::this_thread::get_id()) return note->class_name;
+  return "";
+}
+
+}  // namespace accelerate::detail
