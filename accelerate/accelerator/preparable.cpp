@@ -104,8 +104,6 @@ void Accelerator::check_before_preparing(const std::vector<detail::GivenObject>&
 void Accelerator::Impl::require_preparable(const std::vector<detail::GivenObject>& objects) {
   std::vector<ModuleView> models;
   for (const auto& object : objects) {
-    if (object.prepared != nullptr)
-      detail::require_prepared_by(*gradient_state, *object.prepared, "prepare()");
     if (!object.view) continue;
     ModuleView view = object.view();
     require_preparable(object.module, view);

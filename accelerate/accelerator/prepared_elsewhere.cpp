@@ -18,7 +18,7 @@ using Addresses = std::unordered_set<const void*>;
 struct Note {
   std::weak_ptr<ModelCore> core;
   const ModelCore* address;
-  std::shared_ptr<const GradientState> owner;  // Kept, so that no other one gets its address.
+  std::weak_ptr<const GradientState> owner;
   std::thread::id thread;
   std::string class_name;
   bool scales;
@@ -49,7 +49,8 @@ Notes live_notes() {
 // The notes of one Accelerator, and those of all others.
 struct Sides {
   explicit Sides(const GradientState& owner) {
-    for (auto& note : live_notes()) (note->owner.get() == &owner ? own : others).push_back(note);
+    for (auto& note : live_notes())
+      (note->owner.lock().get() == &owner ? own : others).push_back(note);
   }
   Notes own, others;
 };
@@ -69,9 +70,14 @@ std::string of_another(const char* call, const std::string& class_name) {
          ", which another Accelerator has prepared";
 }
 
+// Whether somebody is left who unscales gradients of the model of `note`.
+bool unscales(const Note& note) {
+  return note.scales && !note.owner.expired();
+}
+
 // Whether a backward of another Accelerator spoils the gradients of the model of `note`.
 bool is_spoilt(const Note& note, bool scales, bool has_own) {
-  return note.is_on_several_ranks || ((note.scales || scales) && !has_own);
+  return note.is_on_several_ranks || ((unscales(note) || scales) && !has_own);
 }
 
 }  // namespace
@@ -102,7 +108,7 @@ void note_prepared(const std::shared_ptr<ModelCore>& core,
 
 void require_prepared_by(const GradientState& owner, const ModelCore& core, const char* call) {
   for (const auto& note : Sides(owner).others) {
-    if (note->address != &core) continue;
+    if (note->address != &core || !note->is_on_several_ranks) continue;
     throw UsageError(of_another(call, note->class_name) +
                      ": use the Accelerator that prepared the model");
   }
@@ -131,7 +137,7 @@ void require_own_gradients(const GradientState& owner, const std::vector<at::Ten
           ", and whose gradients lie in shards that only that one finds: call it on that one");
     }
     note = first_with(sides.others, leaf, &Note::trained);
-    if (note == nullptr || !note->scales) continue;
+    if (note == nullptr || !unscales(*note)) continue;
     throw UsageError(of_another(call, "parameters of " + note->class_name) +
                      ", and whose gradients only that one can unscale: call it on that one");
   }
@@ -157,7 +163,8 @@ void require_own_loss(const GradientState& owner, const at::Tensor& loss, bool s
 
 std::string class_prepared_elsewhere(const GradientState& owner) {
   for (const auto& note : Sides(owner).others)
-    if (note->thread == std::this_thread::get_id()) return note->class_name;
+    if (note->thread == std::this_thread::get_id() && !note->owner.expired())
+      return note->class_name;
   return "";
 }
 

@@ -79,7 +79,7 @@ StatePart Accelerator::Impl::progress_part() {
 void Accelerator::Impl::require_prepared_something(const char* call) {
   const bool has_objects = !live_models().empty() || !live_optimizers().empty() ||
                            !live_schedulers().empty() || !live_loaders().empty() ||
-                           !checkpointing.objects().empty();
+                           !checkpointing.objects().empty() || checkpointing.has_hooks();
   const std::string model = has_objects ? "" : detail::class_prepared_elsewhere(*gradient_state);
   if (model.empty()) return;
   throw UsageError(std::string(call) + " of an Accelerator that has prepared nothing, while " +

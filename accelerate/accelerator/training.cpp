@@ -127,7 +127,9 @@ void require_complete(const GradientState& state) {
 
 void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
   require_differentiable(loss);
-  detail::require_own_loss(*gradient_state(), loss, impl_->scales());
+  // On one rank, an Accelerator with an optimizer of its own may step what it scales itself.
+  if (num_processes() > 1 || impl_->live_optimizers().empty())
+    detail::require_own_loss(*gradient_state(), loss, impl_->scales());
   impl_->ties.warn_of_rest();
   const auto models = impl_->live_models();
   at::Tensor scaled = loss;

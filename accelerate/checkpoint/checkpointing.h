@@ -48,6 +48,7 @@ class Checkpointing {
 
   RemovableHandle add_save_hook(StateHook hook) { return add_hook(save_hooks_, std::move(hook)); }
   RemovableHandle add_load_hook(StateHook hook) { return add_hook(load_hooks_, std::move(hook)); }
+  [[nodiscard]] bool has_hooks() const { return !save_hooks_.empty() || !load_hooks_.empty(); }
 
   [[nodiscard]] std::int64_t iteration() const { return iteration_; }
   /// The value of iteration() once the present save is complete.

@@ -26,6 +26,7 @@ using testing::run_ranks_shared;
 using testing::samples;
 using testing::ShardedNet;
 using testing::ShardedNetOptions;
+using testing::TemporaryFolder;
 using Rank = testing::ShardedRank;
 
 const std::string kWorks = "nothing was thrown";
@@ -50,8 +51,13 @@ const CallOnTheSecond<Rank> kShardedCalls[] = {
      [](auto& second, Rank& first) { second.backward(first.loss()); }},
     {"accumulate", "accumulate() was given",
      [](auto& second, Rank& first) { const auto window = second.accumulate(first.model); }},
-    {"prepare of a prepared model", "prepare() was given",
-     [](auto& second, Rank& first) { (void)second.prepare(first.model); }},
+    {"prepare of a prepared model, to evaluate it", kWorks,
+     [](auto& second, Rank& first) {
+       const torch::NoGradGuard no_grad;
+       const auto& model = second.prepare(first.model);
+       EXPECT_TRUE(second.gather(first.loss()).isfinite().all().template item<bool>());
+       EXPECT_EQ(&model, &first.model);
+     }},
     {"prepare of the optimizer", "another Accelerator has sharded",
      [](auto& second, Rank& first) { (void)second.prepare(first.sgd); }},
     {"save_state", "save_state() of an Accelerator that has prepared nothing",
@@ -167,8 +173,48 @@ TEST(SecondOfWholeModels, DoesNotMixWhatIsScaledByAnother) {
 TEST(SecondOfWholeModels, DoesEverythingOnOneRankWithoutScaling) {
   const WholeCalls calls = {
       {"clip_grad_norm_", kWorks, clip_norm},
+      {"accumulate", kWorks,
+       [](auto& second, auto& first) { const auto scope = second.accumulate(first.model); }},
       {"backward", kWorks, [](auto& second, auto& first) { second.backward(first.loss()); }}};
   expect_answers(single_communicator(), MixedPrecision::no, calls);
+}
+
+// The model that a generator's loss goes through belongs to another Accelerator.
+TEST(SecondOfWholeModels, MayTakePartInALossWithModelsOfItsOwn) {
+  const AcceleratorOptions scaling{.mixed_precision = MixedPrecision::fp16,
+                                   .communicator = single_communicator()};
+  WholeModel critic(single_communicator(), MixedPrecision::fp16);
+  Accelerator second(scaling);
+  const at::Tensor scale = torch::ones({}, torch::requires_grad());
+  torch::optim::SGD sgd({scale}, 0.1);
+  auto optimizer = second.prepare(sgd);
+  second.backward(critic.loss() * scale);
+  second.clip_grad_norm_({scale}, 1);
+  optimizer.step();
+  EXPECT_NE(scale.item<float>(), 1);
+}
+
+// Nobody can call its Accelerator any more, and the module trains on with another one.
+TEST(SecondOfWholeModels, DoesEverythingWithTheModuleOfAnAcceleratorThatIsGone) {
+  Net net = testing::make_net();
+  const auto model =
+      Accelerator({.mixed_precision = MixedPrecision::fp16, .communicator = single_communicator()})
+          .prepare(net);
+  Accelerator second({.communicator = single_communicator()});
+  second.backward(net->forward(samples(4)).square().mean());
+  EXPECT_GT(second.clip_grad_norm_(net->parameters(), 1e-3).item<double>(), 1e-3);
+  const TemporaryFolder home;
+  second.save_state(home.path() / "state");
+}
+
+TEST(SecondAccelerator, SavesWhatItsHooksWrite) {
+  const WholeModel first(single_communicator(), MixedPrecision::no);
+  const TemporaryFolder home;
+  Accelerator second({.communicator = single_communicator()});
+  bool called = false;
+  const auto hook = second.register_save_state_pre_hook([&](const auto&) { called = true; });
+  second.save_state(home.path() / "state");
+  EXPECT_TRUE(called);
 }
 
 // As in Python, where all Accelerators of a process know of the loader.
