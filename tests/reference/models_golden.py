@@ -7,8 +7,9 @@ A row is an architecture with a head: its configuration and the seed of its weig
 loss, and the norm of each parameter's gradient; of decoders with a language head also what is generated greedily and drawn. No
 weights are kept: a seed gives the same on both sides. Then every parameter of one dimension, in order, has random numbers added.
 
-The last rows, one an architecture, have several sequences in each row of the batch. Decoders tell them by position_ids, as Transformers
-lets them without a cache. Encoders of Transformers do not, so they get a mask of sequences; what is kept has none.
+The last rows, two an architecture, have several sequences in each row of the batch. Decoders tell them by position_ids, as Transformers
+lets them without a cache. Encoders of Transformers do not, so they get a mask of sequences; what is kept has none. In the second of the two
+positions do not begin again but jump: another sequence to decoders, none to encoders.
 """
 import argparse
 import json
@@ -75,7 +76,7 @@ def row_of(kind, task, head, draw):
     return row
 
 
-def packed_row_of(kind, draw):
+def packed_row_of(kind, draw, jump=0):
     is_encoder = kind in ENCODERS
     head = ENCODER_HEADS["masked_lm"] if is_encoder else DECODER_HEADS["causal_lm"]
     config, seed = config_of(kind, draw), draw.randrange(2**31)
@@ -89,11 +90,13 @@ def packed_row_of(kind, draw):
     first = 2 if kind == "roberta" else 0
     lengths = [[4, 3, 3, 1], [6, 5]]
     ids = torch.randint(2, VOCABULARY, (len(lengths), sum(lengths[0])))
-    positions = torch.stack([torch.cat([torch.arange(first, first + length) for length in row]) for row in lengths])
-    inputs = {"input_ids": ids, "position_ids": positions, "labels": torch.where(positions == first, -100, ids)}
-    numbers = (positions == first).cumsum(1)
+    places = [[first + (sum(row[:i]) + jump * i if jump else 0) for i in range(len(row))] for row in lengths]
+    positions = torch.stack([torch.cat([torch.arange(place, place + length) for place, length in zip(*row)]) for row in zip(places, lengths)])
+    begins = positions.diff(prepend=positions[:, :1]) != 1
+    inputs = {"input_ids": ids, "position_ids": positions, "labels": torch.where(begins, -100, ids)}
+    numbers = begins.cumsum(1)
     same = (numbers[:, :, None] == numbers[:, None, :])[:, None]
-    output = model(**inputs, **({"attention_mask": same} if is_encoder else {}))
+    output = model(**inputs, **({"attention_mask": same} if is_encoder and not jump else {}))
     output.loss.backward()
     return {"kind": kind, "task": "masked_lm" if is_encoder else "causal_lm", "packed": lengths, "seed": seed,
             "config": json.loads(config.to_json_string()),
@@ -109,7 +112,7 @@ def main():
     torch.set_num_threads(1)
     rows = [row_of(kind, task, head, draw) for kind in KINDS
             for task, head in (ENCODER_HEADS if kind in ENCODERS else DECODER_HEADS).items()]
-    rows += [packed_row_of(kind, draw) for kind in KINDS]
+    rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS]
     print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
 
 
