@@ -519,5 +519,20 @@ TEST(Overwrite, TellsTheRunsApartWhenItWasKilledBetween) {
   EXPECT_EQ(names_in(folder.path()), (std::set<std::string>{"checkpoint-3", "checkpoint-4"}));
 }
 
+// A process that is killed before its first checkpoint.
+TEST(Overwrite, KeepsTheOlderRunWhileTheNewOneHasNoCheckpoint) {
+  const TemporaryFolder folder;
+  auto args = testing::quiet_arguments(folder.path());
+  args.save_strategy = "steps";
+  args.save_steps = 2;
+  args.max_steps = 4;
+  Trainer(testing::small_training(args)).train();
+  std::ofstream(folder.path() / ".overwriting.json") << R"({"run": "another", "older": [2, 4]})";
+  args.max_steps = 6;
+  EXPECT_EQ(train(testing::small_training(args), true).output.global_step, 6);
+  EXPECT_EQ(names_in(folder.path()),
+            (std::set<std::string>{"checkpoint-2", "checkpoint-4", "checkpoint-6"}));
+}
+
 }  // namespace
 }  // namespace accelerate::resuming
