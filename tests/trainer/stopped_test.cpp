@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <map>
 
 #include "accelerate/trainer/callbacks/early_stopping_callback.h"
 #include "tests/support/ranks.h"
@@ -72,10 +73,18 @@ struct Signals final : TrainerCallback {
   Moment moment;
 };
 
-// What a stop must not change.
+// Ends the training behind a step, and says so there alone.
+struct Ends final : TrainerCallback {
+  void on_step_end(TrainerEvent& event) override {
+    event.control.should_training_stop |= event.state.global_step == 5;
+  }
+};
+
+// What a stop must not change. `saved`: the history in each checkpoint, by its name.
 struct Left {
   std::vector<at::Tensor> weights;
   std::vector<std::string> history;
+  std::map<std::string, std::vector<std::string>> saved;
   std::vector<std::int64_t> counts;
   std::int64_t best_step = 0, calls = 0;
 };
@@ -91,6 +100,24 @@ std::vector<std::string> without_times(const std::vector<LogValues>& history) {
                 std::to_string(std::bit_cast<std::uint64_t>(value) & 0xffff) + ", ";
   }
   return lines;
+}
+
+std::map<std::string, std::vector<std::string>> saved_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::vector<std::string>> saved;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const auto file = entry.path() / "trainer_state.json";
+    if (std::filesystem::exists(file))
+      saved[entry.path().filename().string()] = without_times(TrainerState::load(file).log_history);
+  }
+  return saved;
+}
+
+// A stopped training has more checkpoints.
+bool has_all_saved(const Left& left, const Left& whole) {
+  return std::ranges::all_of(whole.saved, [&](const auto& one) {
+    const auto found = left.saved.find(one.first);
+    return found != left.saved.end() && found->second == one.second;
+  });
 }
 
 using Change = std::function<void(TrainerOptions&)>;
@@ -117,6 +144,7 @@ Left train_to_the_end(const std::filesystem::path& folder, const Change& change,
     history.push_back("best model: " + best);
     return {.weights = testing::weights_of(trainer.model()),
             .history = std::move(history),
+            .saved = saved_in(folder),
             .counts = counted->counts(),
             .best_step = state.best_global_step.value_or(0),
             .calls = calls};
@@ -187,6 +215,9 @@ const std::vector<Stopped>& stopped() {
          o.args.metric_for_best_model = "loss";
          o.args.logging_strategy = "epoch";
        }},
+      {"a callback ends it inside an epoch",
+       {before_a_step},
+       [](TrainerOptions& o) { o.callbacks.push_back(std::make_shared<Ends>()); }},
   };
   return rows;
 }
@@ -201,6 +232,7 @@ TEST(Stopped, ATrainingThatGoesOnIsTheOneThatDidNotStop) {
       const Left left = train_to_the_end(own, row.change, moment);
       EXPECT_GT(left.calls, 2);
       EXPECT_EQ(left.history, whole.history);
+      EXPECT_TRUE(has_all_saved(left, whole));
       EXPECT_EQ(left.counts, whole.counts);
       EXPECT_EQ(left.best_step, whole.best_step);
       EXPECT_TRUE(testing::are_equal(left.weights, whole.weights));
@@ -272,7 +304,8 @@ RANK_MAIN(stop_one_of_two_ranks) {
   const Change& change = stopped().front().change;
   const Left whole = train_to_the_end(folder / "whole", change, Moment::none);
   const Left left = train_to_the_end(folder / "cut", change, Moment::before_a_step);
-  const bool is_same = left.history == whole.history && left.counts == whole.counts &&
+  const bool is_same = left.history == whole.history && has_all_saved(left, whole) &&
+                       left.counts == whole.counts &&
                        testing::are_equal(left.weights, whole.weights);
   for (const Ending& expected : kEndings) {
     const auto own = folder / std::to_string(static_cast<int>(expected.moment));
