@@ -82,46 +82,6 @@ bool BackgroundFiles::flush() {
   return write_all();
 }
 
-void BackgroundFiles::discard() {
-  const std::scoped_lock lock(writing_, mutex_);
-  for (auto& [path, file] : files_) file.waiting.clear();
-  waiting_bytes_ = 0;
-}
-
-std::string BackgroundFiles::read(const Path& path, std::uint64_t offset, std::size_t max_bytes) {
-  const std::lock_guard writing(writing_);  // Nothing moves from memory to the file meanwhile.
-  File* file = nullptr;
-  {
-    const std::lock_guard lock(mutex_);
-    file = &files_[path];
-  }
-  std::string text;
-  if (offset < file->good_bytes) {
-    const auto content = options_.files->map(path);
-    const auto bytes = content->bytes();
-    const auto end = std::min<std::uint64_t>(bytes.size(), file->good_bytes);
-    const std::string_view whole(reinterpret_cast<const char*>(bytes.data()), end);
-    if (offset < end) text = whole.substr(offset, max_bytes);
-  }
-  const std::lock_guard lock(mutex_);
-  std::uint64_t at = file->good_bytes;
-  for (const Change& change : file->waiting) {
-    if (text.size() >= max_bytes) break;
-    const std::uint64_t skip = offset > at ? offset - at : 0;
-    if (skip < change.record.size()) {
-      text.append(change.record, skip, max_bytes - text.size());
-    }
-    at += change.record.size();
-  }
-  return text;
-}
-
-int BackgroundFiles::removals(const Path& path) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = files_.find(path);
-  return found == files_.end() ? 0 : found->second.removals;
-}
-
 std::size_t BackgroundFiles::waiting_bytes() const {
   const std::lock_guard lock(mutex_);
   return waiting_bytes_;
@@ -199,7 +159,6 @@ void BackgroundFiles::notice_removal(const Path& path, File& file) {
   file.handle.reset();
   file.good_bytes = 0;
   const std::lock_guard lock(mutex_);
-  ++file.removals;
   waiting_bytes_ += file.head.size();
   file.waiting.push_front({file.head, nullptr});
 }
@@ -283,14 +242,6 @@ void BackgroundFiles::report_success(const Path& path, File& file) {
   } else if (lost > 0) {
     warn(owner_ + " was given more at once than it can write to '" + path.string() + "': " + loss);
   }
-}
-
-BackgroundFiles& files_of_run(const std::unique_ptr<BackgroundFiles>& files,
-                              const std::string& tracker) {
-  if (files) return *files;
-  throw UsageError("the tracker '" + tracker +
-                   "' was given values while no run is under way; a run lasts from "
-                   "init_trackers() to end_training()");
 }
 
 }  // namespace accelerate::detail

@@ -63,14 +63,6 @@ class BackgroundFiles {
   /// Waits until the writing of all earlier records was tried. Returns whether they are in the
   /// files.
   bool flush();
-  /// Drops what waits.
-  void discard();
-
-  /// Returns the file's content from `offset` on, at most `max_bytes`, including what still waits.
-  /// Only for files that were only appended to. Callers that append do not wait for it.
-  [[nodiscard]] std::string read(const Path& path, std::uint64_t offset, std::size_t max_bytes);
-  /// The number of times the file had to begin anew because somebody removed it.
-  [[nodiscard]] int removals(const Path& path) const;
   /// The bytes that wait.
   [[nodiscard]] std::size_t waiting_bytes() const;
 
@@ -86,8 +78,7 @@ class BackgroundFiles {
     std::deque<Change> waiting;
     std::string head;
     std::uint64_t lost = 0;  // Records that found no room since the last success.
-    int removals = 0;
-    bool is_whole = false;  // Written once, then forgotten.
+    bool is_whole = false;   // Written once, then forgotten.
     bool failing = false;
     bool overflowing = false;  // Failing, and a warning said that records are lost.
   };
@@ -121,10 +112,5 @@ class BackgroundFiles {
   bool stop_ = false;
   std::thread thread_;
 };
-
-/// Returns the files of the run that is under way. Throws UsageError if `files` is null, as it is
-/// before start() and after finish() of the tracker called `tracker`.
-[[nodiscard]] BackgroundFiles& files_of_run(const std::unique_ptr<BackgroundFiles>& files,
-                                            const std::string& tracker);
 
 }  // namespace accelerate::detail

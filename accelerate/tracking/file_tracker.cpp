@@ -28,7 +28,8 @@ void FileTracker::finish() {
 }
 
 BackgroundFiles& FileTracker::files() const {
-  return files_of_run(files_, name_);
+  check_run_is_under_way(files_ != nullptr, name_);
+  return *files_;
 }
 
 void FileTracker::reserve(const std::string& name) {

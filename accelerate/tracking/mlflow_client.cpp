@@ -1,11 +1,12 @@
-#include "accelerate/tracking/mlflow_client.h"
-
+#include <cctype>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <utility>
 
-#include "accelerate/base/base64.h"
+#include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/http/url.h"
-#include "accelerate/tracking/mlflow_entries.h"
+#include "accelerate/tracking/mlflow_tracker.h"
 
 namespace accelerate::detail {
 namespace {
@@ -13,229 +14,184 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kApi = "/api/2.0/mlflow/";
-constexpr const char* kSpoolTag = "accelerate.spool_id";
+constexpr const char* kKeyTag = "accelerate.run_key";
+
+std::string random_key() {
+  std::random_device random;
+  return std::to_string(random()) + "-" + std::to_string(random()) + "-" + std::to_string(random());
+}
+
+std::string text_at(const Json& answer, const std::string& pointer) {
+  return answer.value(Json::json_pointer(pointer), std::string());
+}
+
+// Returns the beginning of the server's text, which is not ours, in one line.
+std::string message_of(const HttpResponse& response, const Json& body) {
+  constexpr std::size_t kMost = 300;
+  std::string text = body.is_object() && body.contains("message") && body["message"].is_string()
+                         ? body["message"].get<std::string>()
+                         : response.body;
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  return "HTTP status " + std::to_string(response.status) + ", " +
+         std::string(fit_bytes(text, kMost));
+}
 
 bool is_transient(int status) {
   return status == 408 || status == 425 || status == 429 || status >= 500;
 }
 
-// Whether the answer is MLflow's: refusals are a JSON object with an error_code. Other answers come
+// Whether MLflow itself refuses for good, in a JSON object with an error_code. Other answers come
 // from something in between: a proxy whose server is down, or a portal that wants a password.
-bool is_from_mlflow(const HttpResponse& response) {
-  const Json body = Json::parse(response.body, nullptr, false);
-  return body.is_object() && body.contains("error_code");
+bool is_refusal(int status, const Json& body) {
+  if (status == 413) return true;  // A proxy that refuses the size will always refuse it.
+  return status >= 400 && status != 401 && status != 403 && !is_transient(status) &&
+         body.is_object() && body.contains("error_code");
 }
 
-// Returns the beginning of the server's text, which is not ours, in one line.
-std::string message_of(const HttpResponse& response) {
-  constexpr std::size_t kMost = 300;
-  const Json body = Json::parse(response.body, nullptr, false);
-  std::string text = response.body;
-  if (body.is_object() && body.contains("message") && body["message"].is_string()) {
-    text = body["message"].get<std::string>();
+std::string cure_of(int status) {
+  if (status == 401 || status == 403) {
+    return "; set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD";
   }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  }
-  return std::string(fit_bytes(text, kMost));
+  if (status >= 300 && status < 400)
+    return "; redirects are not followed: set MLFLOW_TRACKING_URI to where it leads";
+  if (is_transient(status)) return "";
+  return "; no MLflow server says that: is MLFLOW_TRACKING_URI right?";
 }
 
-std::string field(const Json& object, std::initializer_list<const char*> path) {
-  const Json* at = &object;
-  for (const char* key : path) {
-    if (!at->is_object() || !at->contains(key)) return "";
-    at = &(*at)[key];
-  }
-  return at->is_string() ? at->get<std::string>() : "";
+Json tag(const std::string& key, std::string_view value) {
+  constexpr std::size_t kMost = 8000;  // mlflow/utils/validation.py
+  return {{"key", key}, {"value", fit_bytes(value, kMost)}};
 }
 
-Json parsed(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
-    throw MlflowUnavailable("the answer is no JSON object, so no MLflow server's");
-  return json;
-}
-
-void take_run(const Json& run, MlflowRemote& remote) {
-  constexpr std::string_view kScheme = "mlflow-artifacts:/";
-  remote.run_id = field(run, {"info", "run_id"});
-  if (remote.run_id.empty())
-    throw MlflowUnavailable("the answer names no run, so it is no MLflow server's");
-  const std::string uri = field(run, {"info", "artifact_uri"});
-  // Other schemes name a store that only the server's own clients can write to.
-  if (uri.starts_with(kScheme) && !uri.starts_with("mlflow-artifacts://")) {
-    remote.artifact_root = uri.substr(kScheme.size());
-  }
-}
-
-Json run_request(const Json& entry, const std::string& experiment) {
-  Json tags = entry.at("tags");
-  tags.push_back({{"key", kSpoolTag}, {"value", entry.at("spool_id")}});
-  tags.push_back({{"key", "mlflow.source.type"}, {"value", "LOCAL"}});
-  Json body = {
-      {"experiment_id", experiment}, {"start_time", entry.at("start_time")}, {"tags", tags}};
-  if (!field(entry, {"run_name"}).empty()) body["run_name"] = entry.at("run_name");
-  return body;
+Json tags_of(const MlflowSettings& settings) {
+  Json tags = Json::array();
+  for (const auto& one : flatten(settings.tags))
+    tags.push_back(tag(mlflow_key(one.name), setting_text(one)));
+  if (!settings.description.empty())
+    tags.push_back(tag("mlflow.note.content", settings.description));
+  return tags;
 }
 
 }  // namespace
 
-HttpResponse MlflowClient::exchange(const HttpRequest& request) {
-  HttpResponse response;
+MlflowClient::MlflowClient(HttpTransport& transport, const MlflowSettings& settings)
+    : transport_(transport), settings_(settings), key_(random_key()) {}
+
+MlflowClient::Json MlflowClient::call(HttpRequest request) {
+  request.url.insert(0, settings_.server);
+  const HttpResponse response = transport_.send(request);
+  Json body = Json::parse(response.body, nullptr, false);
+  if (response.status < 200 || response.status >= 300) {
+    const std::string text = message_of(response, body);
+    if (is_refusal(response.status, body)) throw MlflowRefused(text, response.status);
+    throw MlflowUnavailable(text + cure_of(response.status), response.retry_after);
+  }
+  if (body.is_object()) return body;
+  // Some portals answer everything with a page and status 200.
+  throw NetworkError("the answer is no JSON object, so no MLflow server's");
+}
+
+MlflowClient::Json MlflowClient::post(const std::string& endpoint, const Json& body) {
+  return call({"POST", kApi + endpoint, body.dump(-1, ' ', false, Json::error_handler_t::replace)});
+}
+
+std::string MlflowClient::find_experiment() {
+  Json answer;
   try {
-    response = transport_.send(request);
-  } catch (const NetworkError& error) {
-    throw MlflowUnavailable(error.what());
+    answer = call({"GET", std::string(kApi) + "experiments/get-by-name?experiment_name=" +
+                              url_escape(settings_.experiment)});
+  } catch (const MlflowRefused& error) {
+    if (error.status() == 404) return "";
+    throw;
   }
-  if (response.status >= 200 && response.status < 300) {
-    (void)parsed(response.body);  // Some portals answer everything with a page and status 200.
-    return response;
-  }
-  const std::string text =
-      "HTTP status " + std::to_string(response.status) + ", " + message_of(response);
-  if (response.status == 401 || response.status == 403) {
-    throw MlflowUnavailable(text +
-                            "; set MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and "
-                            "MLFLOW_TRACKING_PASSWORD");
-  }
-  if (response.status >= 300 && response.status < 400) {
-    throw MlflowUnavailable(
-        text + "; redirects are not followed: set MLFLOW_TRACKING_URI to where it leads");
-  }
-  if (is_transient(response.status)) throw MlflowUnavailable(text, response.retry_after);
-  constexpr int kTooLarge = 413;  // A proxy that refuses the size will always refuse it.
-  if (!is_from_mlflow(response) && response.status != kTooLarge) {
-    throw MlflowUnavailable(text + "; no MLflow server says that: is MLFLOW_TRACKING_URI right?");
-  }
-  if (response.status == 404 || response.status == 400) return response;
-  throw MlflowRefused(text);
-}
-
-std::string MlflowClient::call(const std::string& method, const std::string& endpoint,
-                               const std::string& body) {
-  const HttpResponse response = exchange({method, server_ + kApi + endpoint, body});
-  if (response.status < 300) return response.body;
-  throw MlflowRefused("HTTP status " + std::to_string(response.status) + ", " +
-                      message_of(response));
-}
-
-std::string MlflowClient::find_experiment(const std::string& name) {
-  const HttpResponse found = exchange(
-      {"GET", server_ + kApi + "experiments/get-by-name?experiment_name=" + url_escape(name), ""});
-  if (found.status == 404) return "";
-  if (found.status >= 300) throw MlflowRefused(message_of(found));
-  const Json answer = parsed(found.body);
-  if (field(answer, {"experiment", "lifecycle_stage"}) == "deleted") {
-    throw MlflowRefused("the experiment '" + name +
+  if (text_at(answer, "/experiment/lifecycle_stage") == "deleted") {
+    throw MlflowRefused("the experiment '" + settings_.experiment +
                         "' was deleted on the server; restore it there, or choose another name");
   }
-  return field(answer, {"experiment", "experiment_id"});
+  return text_at(answer, "/experiment/experiment_id");
 }
 
-std::string MlflowClient::experiment_id(const std::string& name) {
-  if (std::string id = find_experiment(name); !id.empty()) return id;
+std::string MlflowClient::experiment_id() {
+  if (std::string id = find_experiment(); !id.empty()) return id;
   try {
-    return field(parsed(call("POST", "experiments/create", Json({{"name", name}}).dump())),
-                 {"experiment_id"});
+    return text_at(post("experiments/create", {{"name", settings_.experiment}}), "/experiment_id");
   } catch (const MlflowRefused&) {  // Another run may have made it meanwhile.
-    if (std::string id = find_experiment(name); !id.empty()) return id;
+    if (std::string id = find_experiment(); !id.empty()) return id;
     throw;
   }
 }
 
-bool MlflowClient::find_run(const std::string& experiment, const std::string& spool_id,
-                            MlflowRemote& remote) {
-  const Json body = {{"experiment_ids", {experiment}},
-                     {"filter", "tags.`" + std::string(kSpoolTag) + "` = '" + spool_id + "'"},
-                     {"max_results", 1}};
-  const Json answer = parsed(call("POST", "runs/search", body.dump()));
-  if (!answer.contains("runs") || !answer["runs"].is_array() || answer["runs"].empty())
-    return false;
-  take_run(answer["runs"][0], remote);
-  return true;
+std::string MlflowClient::take_run(const Json& answer, const std::string& at) {
+  constexpr std::string_view kScheme = "mlflow-artifacts:/";
+  const std::string run_id = text_at(answer, at + "/info/run_id");
+  if (run_id.empty()) throw NetworkError("the answer names no run, so it is no MLflow server's");
+  const std::string uri = text_at(answer, at + "/info/artifact_uri");
+  // Other schemes name a store that only the server's own clients can write to.
+  if (uri.starts_with(kScheme) && !uri.starts_with("mlflow-artifacts://"))
+    artifact_root_ = uri.substr(kScheme.size());
+  return run_id_ = run_id;
 }
 
-void MlflowClient::make_run(const std::string& line, MlflowRemote& remote) {
-  if (!remote.run_id.empty()) return;  // Already made; the spool begins anew.
-  const Json entry = Json::parse(line);
-  const std::string run_id = entry.at("run_id");
-  if (!run_id.empty()) {
-    const Json running = {{"run_id", run_id}, {"status", "RUNNING"}};
-    call("POST", "runs/update", running.dump());
-    const Json tags = {{"run_id", run_id}, {"tags", entry.at("tags")}};
-    if (!entry.at("tags").empty()) call("POST", "runs/log-batch", tags.dump());
-    take_run(parsed(call("GET", "runs/get?run_id=" + url_escape(run_id), "")).value("run", Json()),
-             remote);
-    return;
+std::string MlflowClient::make_run(std::int64_t start_time_ms) {
+  Json tags = tags_of(settings_);
+  if (const std::string& id = settings_.run_id; !id.empty()) {
+    post("runs/update", {{"run_id", id}, {"status", "RUNNING"}});
+    if (!tags.empty()) post("runs/log-batch", {{"run_id", id}, {"tags", tags}});
+    return take_run(call({"GET", kApi + ("runs/get?run_id=" + url_escape(id))}), "/run");
   }
-  const std::string experiment = experiment_id(entry.at("experiment"));
-  if (remote.attempted && find_run(experiment, entry.at("spool_id"), remote)) return;
-  remote.attempted = true;
-  const std::string answer = call("POST", "runs/create", run_request(entry, experiment).dump());
-  take_run(parsed(answer).value("run", Json()), remote);
+  const std::string experiment = experiment_id();
+  if (std::exchange(is_attempted_, true)) {
+    const std::string filter = std::string("tags.`") + kKeyTag + "` = '" + key_ + "'";
+    const Json found = post(
+        "runs/search",
+        {{"experiment_ids", Json::array({experiment})}, {"filter", filter}, {"max_results", 1}});
+    if (found.contains(Json::json_pointer("/runs/0"))) return take_run(found, "/runs/0");
+  }
+  tags.push_back(tag(kKeyTag, key_));
+  tags.push_back(tag("mlflow.source.type", "LOCAL"));
+  Json body = {{"experiment_id", experiment}, {"start_time", start_time_ms}, {"tags", tags}};
+  if (!settings_.run_name.empty()) body["run_name"] = settings_.run_name;
+  return take_run(post("runs/create", body), "/run");
 }
 
-void MlflowClient::put_artifact(const std::string& path, const std::string& content,
-                                const MlflowRemote& remote) {
-  if (remote.artifact_root.empty()) {
+void MlflowClient::log_batch(const std::string& kind, const std::string& items) {
+  call({"POST", kApi + std::string("runs/log-batch"),
+        R"({"run_id":)" + Json(run_id_).dump() + R"(,")" + kind + R"(":[)" + items + "]}"});
+}
+
+void MlflowClient::put_artifact(const std::string& path, const std::string& content) {
+  if (artifact_root_.empty()) {
     throw MlflowRefused(
         "the server takes no files over HTTP (it was started with --no-serve-artifacts)");
   }
-  const HttpResponse response = exchange({"PUT",
-                                          server_ + "/api/2.0/mlflow-artifacts/artifacts/" +
-                                              url_escape(remote.artifact_root + "/" + path, "/"),
-                                          content, "application/octet-stream"});
-  if (response.status >= 300) throw MlflowRefused(message_of(response));
+  call({"PUT",
+        "/api/2.0/mlflow-artifacts/artifacts/" + url_escape(artifact_root_ + "/" + path, "/"),
+        content, "application/octet-stream"});
 }
 
-void MlflowClient::deliver(const std::string& line, MlflowRemote& remote) {
-  Json entry = Json::parse(line, nullptr, false);
-  try {
-    const std::string kind = entry.at("kind");
-    if (kind == "run") {
-      make_run(line, remote);
-    } else if (kind == "artifact") {
-      put_artifact(entry.at("path"), from_base64(entry.at("content").get<std::string>()), remote);
-    } else {
-      entry.erase("kind");
-      entry["run_id"] = remote.run_id;
-      call("POST", kind == "end" ? "runs/update" : "runs/log-batch", entry.dump());
-    }
-  } catch (const Json::exception& error) {
-    throw MlflowRefused(std::string("a line of the spool is damaged: ") + error.what());
-  } catch (const ConfigError& error) {
-    throw MlflowRefused(std::string("a line of the spool is damaged: ") + error.what());
+void MlflowClient::end_run(std::int64_t end_time_ms) {
+  post("runs/update", {{"run_id", run_id_}, {"status", "FINISHED"}, {"end_time", end_time_ms}});
+}
+
+std::string mlflow_key(const std::string& name) {
+  constexpr std::size_t kMost = 250;
+  std::string key = name;
+  for (char& c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool allowed = (byte < 0x80 && std::isalnum(byte) != 0) ||
+                         std::string_view("_-. :/").find(c) != std::string::npos;
+    if (!allowed) c = '_';
   }
-}
-
-void MlflowClient::end_killed(const MlflowRemote& remote, std::int64_t time_ms) {
-  if (remote.run_id.empty()) return;
-  const Json body = {{"run_id", remote.run_id}, {"status", "KILLED"}, {"end_time", time_ms}};
-  call("POST", "runs/update", body.dump());
-}
-
-MlflowGroup next_group(std::string_view text, bool one_line_only) {
-  MlflowGroup group;
-  Json metrics = Json::array();
-  for (;;) {
-    const auto end = text.find('\n', group.bytes);
-    if (end == std::string_view::npos) break;
-    const std::string_view line = text.substr(group.bytes, end + 1 - group.bytes);
-    const Json entry = Json::parse(line, nullptr, false);
-    const bool is_metrics =
-        entry.is_object() && entry.contains("metrics") && entry["metrics"].is_array();
-    if (group.lines == 0 && (!is_metrics || one_line_only))
-      return {std::string(line), line.size(), 1};
-    if (!is_metrics || metrics.size() + entry["metrics"].size() > MlflowLimits::kMetrics ||
-        group.bytes + line.size() > MlflowLimits::kRequestBytes) {
-      break;
-    }
-    for (const auto& metric : entry["metrics"]) metrics.push_back(metric);
-    group.bytes += line.size();
-    ++group.lines;
+  // The server refuses names that a path would normalise: "a//b", "/a", "a/../b", "a/".
+  std::vector<std::string> parts;
+  for (const auto& part : split(key, '/')) {
+    if (!part.empty()) parts.push_back(part == "." || part == ".." ? "_" : part);
   }
-  if (group.lines > 0) group.line = Json({{"kind", "batch"}, {"metrics", metrics}}).dump();
-  return group;
+  key = join(parts, "/").substr(0, kMost);
+  while (key.ends_with('/')) key.pop_back();
+  return key.empty() ? "_" : key;
 }
 
 }  // namespace accelerate::detail

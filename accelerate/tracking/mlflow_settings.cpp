@@ -1,12 +1,10 @@
 #include <algorithm>
 #include <cctype>
-#include <random>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/formats/documents/json.h"
-#include "accelerate/tracking/clock.h"
 #include "accelerate/tracking/mlflow_tracker.h"
 #include "accelerate/tracking/tracker_options.h"
 
@@ -92,14 +90,6 @@ void tell_who_wins(const std::string& variable, const std::string& option) {
                " of the tracker mlflow, as in Python.");
 }
 
-std::string random_id() {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;
-  std::string id;
-  for (int i = 0; i < 32; ++i) id += kDigits[random() & 15];
-  return id;
-}
-
 std::string checked_run_id(const std::string& id) {
   for (const char c : id) {
     const bool allowed = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
@@ -128,29 +118,24 @@ MlflowSettings mlflow_settings(const TrackerSetup& setup) {
   };
   MlflowSettings settings;
   settings.server = checked_server(text("tracking_uri", "MLFLOW_TRACKING_URI"));
-  settings.run.experiment =
-      text("experiment_name", "MLFLOW_EXPERIMENT_NAME").value_or(setup.run_name);
-  settings.run.run_id = checked_run_id(text("run_id", "MLFLOW_RUN_ID").value_or(""));
-  settings.run.run_name = text("run_name", nullptr).value_or("");
-  settings.run.description = text("description", nullptr).value_or("");
-  settings.run.tags = options.map("tags").value_or(TrackerConfig{});
+  settings.experiment = text("experiment_name", "MLFLOW_EXPERIMENT_NAME").value_or(setup.run_name);
+  settings.run_id = checked_run_id(text("run_id", "MLFLOW_RUN_ID").value_or(""));
+  settings.run_name = text("run_name", nullptr).value_or("");
+  settings.description = text("description", nullptr).value_or("");
+  settings.tags = options.map("tags").value_or(TrackerConfig{});
   if (const auto tags = env("MLFLOW_TAGS")) {
-    if (!settings.run.tags.empty()) tell_who_wins("MLFLOW_TAGS", "tags");
-    settings.run.tags = tags_from_environment(*tags);
+    if (!settings.tags.empty()) tell_who_wins("MLFLOW_TAGS", "tags");
+    settings.tags = tags_from_environment(*tags);
   }
-  settings.run.spool_id = random_id();
-  settings.run.start_time_ms = static_cast<std::int64_t>(seconds_since_epoch() * 1000);
-  settings.spool_folder =
-      text("spool_dir", nullptr).value_or((setup.logging_dir / "mlflow_spool").string());
   settings.http = http_options();
   settings.flush_interval = options.seconds("flush_secs").value_or(settings.flush_interval);
   settings.finish_timeout =
       options.seconds("finish_timeout_secs").value_or(settings.finish_timeout);
   options.finish();
-  check_config(settings.run.tags);
-  if (settings.run.experiment.empty() || settings.run.experiment.size() > 500) {
+  check_config(settings.tags);
+  if (settings.experiment.empty() || settings.experiment.size() > 500) {
     throw ConfigError("an MLflow experiment needs a name of 1 to 500 bytes; this one has " +
-                      std::to_string(settings.run.experiment.size()));
+                      std::to_string(settings.experiment.size()));
   }
   return settings;
 }

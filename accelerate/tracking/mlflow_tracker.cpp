@@ -3,14 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
 
-#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
 #include "accelerate/tracking/clock.h"
-#include "accelerate/tracking/mlflow_client.h"
-#include "accelerate/tracking/mlflow_spool.h"
+#include "accelerate/tracking/json_line.h"
 #include "accelerate/tracking/summaries.h"
 #include "accelerate/tracking/text_table.h"
 #include "accelerate/tracking/tracker_options.h"
@@ -20,9 +21,20 @@ namespace accelerate {
 namespace {
 
 using detail::warn;
+using Json = nlohmann::ordered_json;
+
+// Limits of the server (mlflow 3.17, `mlflow/utils/validation.py`).
+constexpr std::size_t kMostMetrics = 1000;        // In a request.
+constexpr std::size_t kMostParams = 100;          // In a request.
+constexpr std::size_t kMostBatchBytes = 900'000;  // 1,000,000 are allowed.
+constexpr std::size_t kMostParamBytes = 6000;
 
 std::int64_t now_ms() {
   return static_cast<std::int64_t>(detail::seconds_since_epoch() * 1000);
+}
+
+std::string compact(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string artifact_path(const char* folder, const std::string& name,
@@ -31,14 +43,8 @@ std::string artifact_path(const char* folder, const std::string& name,
          std::to_string(step.value_or(0)) + extension;
 }
 
-void warn_kept(const detail::MlflowSpool& spool, const Error& error) {
-  warn("'" + spool.path().string() +
-       "', left by an earlier run, could not be sent and is kept: " + error.what());
-}
-
 // Formats the table as mlflow.log_table does. Numbers stay numbers, other values become text.
 std::string mlflow_table(const TrackerTable& table) {
-  using Json = nlohmann::ordered_json;
   Json data = Json::array();
   for (const auto& row : table.rows) {
     Json cells = Json::array();
@@ -51,8 +57,12 @@ std::string mlflow_table(const TrackerTable& table) {
     }
     data.push_back(std::move(cells));
   }
-  return Json({{"columns", table.columns}, {"data", std::move(data)}})
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+  return compact({{"columns", table.columns}, {"data", std::move(data)}});
+}
+
+void warn_left_out(const detail::MlflowRefused& error) {
+  warn("the MLflow server refused a part of what was logged, which is left out: " +
+       std::string(error.what()));
 }
 
 }  // namespace
@@ -63,7 +73,10 @@ MlflowTracker::MlflowTracker(const TrackerSetup& setup,
 
 MlflowTracker::MlflowTracker(detail::MlflowSettings settings,
                              std::unique_ptr<detail::HttpTransport> transport)
-    : settings_(std::move(settings)), transport_(std::move(transport)), process_(::getpid()) {
+    : settings_(std::move(settings)),
+      transport_(std::move(transport)),
+      process_(::getpid()),
+      batch_limit_(kMostMetrics) {
   if (!transport_) transport_ = detail::make_http_transport(settings_.http);
   if (!transport_) {
     throw ConfigError("the tracker 'mlflow' cannot be used: " + detail::why_no_http_transport());
@@ -79,51 +92,62 @@ MlflowTracker::~MlflowTracker() {
     (void)changed_.release();  // Its destructor would wait for that thread.
     return;
   }
-  stop_sending();
-  files_.reset();  // Writes what waits.
-  warn("the tracker 'mlflow' ended without end_training(): the run is left open, and '" +
-       spool_path_.string() + "' holds what was not sent; the next run with the same server and " +
-       "spool folder sends it and marks this one as KILLED");
+  drain(false);
+  const std::string lost = losses();
+  warn("the tracker 'mlflow' ended without end_training(): the run is left open on the server" +
+       (lost.empty() ? "" : "; " + lost));
 }
 
 void MlflowTracker::start() {
-  detail::make_run_folder("mlflow", real_file_system(), settings_.spool_folder);
-  spool_path_ = settings_.spool_folder / (settings_.run.spool_id + ".jsonl");
-  files_ = std::make_unique<detail::BackgroundFiles>(
-      "the tracker 'mlflow'",
-      detail::BackgroundFilesOptions{.flush_interval = settings_.flush_interval});
-  const std::string first = detail::run_line(settings_.run, settings_.server);
-  files_->set_head(spool_path_, first);
-  append(first);
+  start_time_ms_ = now_ms();
   thread_ = std::thread([this] { run(); });
 }
 
-void MlflowTracker::append(std::string line) {
-  detail::files_of_run(files_, name()).append(spool_path_, std::move(line));
-}
-
-void MlflowTracker::append(std::vector<std::string> lines) {
-  for (auto& line : lines) append(std::move(line));
-}
-
 void MlflowTracker::store_init_configuration(const TrackerConfig& config) {
-  append(detail::param_lines(config));
+  for (const auto& setting : detail::flatten(config)) {
+    const std::string text = detail::setting_text(setting);
+    if (text.size() > kMostParamBytes) {
+      detail::warn_once("the setting '" + setting.name +
+                        "' is longer than the 6000 bytes that MLflow keeps; its beginning is kept");
+    }
+    add(values_, "params",
+        compact({{"key", detail::mlflow_key(setting.name)},
+                 {"value", fit_bytes(text, kMostParamBytes)}}));
+  }
 }
 
 void MlflowTracker::log(const TrackerValues& values, std::optional<std::int64_t> step) {
-  append(detail::metric_lines(values, step.value_or(0), now_ms()));
+  const auto time = now_ms();
+  const auto add_metric = [&](const std::string& name, double value) {
+    add(values_, "metrics",
+        compact({{"key", detail::mlflow_key(name)},
+                 {"value", detail::json_number(value)},
+                 {"timestamp", time},
+                 {"step", step.value_or(0)}}));
+  };
+  for (const auto& [name, value] : values) {
+    const auto& data = value.as_variant();
+    if (const auto* real = std::get_if<double>(&data)) {
+      add_metric(name, *real);
+    } else if (const auto* whole = std::get_if<std::int64_t>(&data)) {
+      add_metric(name, static_cast<double>(*whole));
+    } else if (const auto* several = std::get_if<Scalars>(&data)) {
+      for (const auto& [part, one] : *several) add_metric(name + "/" + part, one);
+    } else {
+      detail::warn_once("the tracker 'mlflow' keeps numbers only; '" + name + "' is left out");
+    }
+  }
 }
 
 void MlflowTracker::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
   for (const auto& [name, image] : images) {
-    append(detail::artifact_line(artifact_path("images", name, step, ".png"),
-                                 detail::encode_image(name, image).png));
+    add(files_, artifact_path("images", name, step, ".png"), detail::encode_image(name, image).png);
   }
 }
 
 void MlflowTracker::log_table(const std::string& name, const TrackerTable& table,
                               std::optional<std::int64_t> step) {
-  append(detail::artifact_line(artifact_path("tables", name, step, ".json"), mlflow_table(table)));
+  add(files_, artifact_path("tables", name, step, ".json"), mlflow_table(table));
 }
 
 std::string MlflowTracker::run_id() const {
@@ -131,184 +155,197 @@ std::string MlflowTracker::run_id() const {
   return run_id_;
 }
 
-// Runs on the sending thread: sends our spool first, then the spools of earlier runs.
+// Returns at once: what finds no room in memory is dropped, and counted.
+void MlflowTracker::add(detail::MlflowQueue& queue, std::string name, std::string content) {
+  detail::check_run_is_under_way(thread_.joinable(), this->name());
+  if (process_ != ::getpid()) return;
+  detail::MlflowQueue::Entry entry{std::move(name), std::move(content)};
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue.bytes == 0 || queue.bytes + entry.bytes() <= settings_.most_waiting_bytes) {
+      queue.bytes += entry.bytes();
+      queue.entries.push_back(std::move(entry));
+      if (is_crowded()) changed_->notify_all();
+      return;
+    }
+    if (queue.dropped++ > 0) return;
+  }
+  warn("the tracker 'mlflow' has " + std::to_string(settings_.most_waiting_bytes) +
+       " bytes waiting for the server, which is all that it keeps; what is logged from now on is "
+       "lost until the server takes them");
+}
+
+// Runs on the sending thread: rounds of sending, with pauses between them.
 void MlflowTracker::run() {
-  detail::MlflowClient client(*transport_, settings_.server);
-  detail::MlflowSpool own(real_file_system(), spool_path_,
-                          [this](std::uint64_t offset, std::size_t max_bytes) {
-                            return read_spool(offset, max_bytes);
-                          });
-  take_over_abandoned();
-  while (!own.is_complete()) {
-    if (is_stopped()) return;
-    try {
-      if (!send_own(own, client) && !send_abandoned(client)) pause(settings_.flush_interval);
-    } catch (const detail::MlflowUnavailable& error) {
-      report_outage(error.what());
-      pause(error.retry_after().value_or(std::chrono::seconds(0)));
-    } catch (const std::exception& error) {
-      report_outage(error.what());
-      pause({});
-    }
-  }
-  conclude(own);
-  while (!is_stopped() && send_abandoned(client)) {  // A later run sends what fails now.
-  }
-  set_flag(is_done_);
-}
-
-std::string MlflowTracker::read_spool(std::uint64_t offset, std::size_t max_bytes) const {
-  std::string text = files_->read(spool_path_, offset, max_bytes);
-  if (files_->removals(spool_path_) == removals_) return text;
-  throw FileError("read", spool_path_, "it was removed meanwhile");
-}
-
-// Sends one request of this run. Publishes the run's id as soon as it is known.
-bool MlflowTracker::send_own(detail::MlflowSpool& own, detail::MlflowClient& client) {
-  bool is_sent = false;
-  try {
-    is_sent = own.send_next(client);
-  } catch (const FileError&) {  // Removed. The next append makes it anew.
-  }
-  if (const int removals = files_->removals(spool_path_); removals != removals_) {
-    removals_ = removals;
-    own.begin_again();
-    return true;
-  }
-  if (!is_sent) return false;
-  if (failures_ > 0) warn("the MLflow server " + settings_.server + " answers again");
-  failures_ = 0;
-  const std::lock_guard lock(mutex_);
-  run_id_ = own.remote().run_id;
-  return true;
-}
-
-// Removes the spool, since everything has arrived. What is not on disk yet is dropped.
-void MlflowTracker::conclude(detail::MlflowSpool& own) {
-  files_->discard();
-  files_.reset();
-  try {
-    own.remove();
-  } catch (const FileError& error) {
-    warn(std::string("the tracker 'mlflow' cannot remove what it has sent: ") + error.what());
-  }
-  set_flag(has_arrived_);
-}
-
-void MlflowTracker::take_over_abandoned() {
-  std::vector<std::filesystem::path> paths;
-  try {
-    paths = detail::spools_in(real_file_system(), settings_.spool_folder);
-  } catch (const FileError& error) {
-    warn(std::string("the tracker 'mlflow' cannot look for what earlier runs left: ") +
-         error.what());
-  }
-  for (const auto& path : paths) {
-    if (path == spool_path_) continue;
-    try {
-      auto spool = detail::MlflowSpool::take_over(real_file_system(), path);
-      if (!spool) continue;
-      if (spool->is_empty()) {
-        spool->remove();
-      } else if (spool->server() == settings_.server) {
-        abandoned_.push_back(std::move(*spool));
-      }
-    } catch (const FileError& error) {
-      if (error.error_number() == ENOENT) continue;  // Another run has sent it meanwhile.
-      warn(std::string("the tracker 'mlflow' cannot read what an earlier run left: ") +
-           error.what());
-    }
-  }
-}
-
-// Sends one request of an earlier run. Once everything has arrived, marks the run as ended. Returns
-// false if there is none, or if sending failed a moment ago.
-bool MlflowTracker::send_abandoned(detail::MlflowClient& client) {
-  constexpr int kMostFailures = 5;
-  if (abandoned_.empty() || std::chrono::steady_clock::now() < abandoned_pause_) return false;
-  detail::MlflowSpool& spool = abandoned_.back();
-  try {
-    if (spool.send_next(client)) {
-      abandoned_failures_ = 0;
-      return true;
-    }
-    if (!spool.ended()) client.end_killed(spool.remote(), now_ms());
-    spool.remove();
-  } catch (const detail::MlflowUnavailable& error) {
-    const auto asked = error.retry_after().value_or(std::chrono::seconds(0));
-    const auto pause = std::max<std::chrono::milliseconds>(asked, backoff(++abandoned_failures_));
-    abandoned_pause_ = std::chrono::steady_clock::now() + pause;
-    if (abandoned_failures_ < kMostFailures) return false;
-    warn_kept(spool, error);
-  } catch (const Error& error) {
-    warn_kept(spool, error);
-  }
-  abandoned_failures_ = 0;
-  abandoned_.pop_back();
-  return true;
-}
-
-// Grows with each failure. The random part keeps runs that lost the server together from returning
-// together.
-std::chrono::milliseconds MlflowTracker::backoff(int failures) const {
-  static thread_local std::minstd_rand random(std::random_device{}());
-  const auto doubled = settings_.first_retry * (1LL << std::min(failures - 1, 16));
-  const auto base = std::min<std::chrono::milliseconds>(doubled, settings_.longest_retry);
-  return base / 2 + std::chrono::milliseconds(random() % (base.count() + 1));
-}
-
-// Waits until there is something to do. The end of the training triggers an immediate retry.
-void MlflowTracker::pause(std::chrono::milliseconds least) {
-  auto wait = failures_ > 0 ? std::max(least, backoff(failures_)) : least;
+  detail::MlflowClient client(*transport_, settings_);
   std::unique_lock lock(mutex_);
-  const bool was_finishing = is_finishing_;
-  // At the end there is no time for long pauses.
-  if (was_finishing) wait = std::min(wait, settings_.first_retry);
-  changed_->wait_for(lock, wait, [&] { return is_stopped_ || is_finishing_ != was_finishing; });
+  while (!is_stopped_) {
+    const bool was_finishing = is_finishing_;
+    const bool ends_run = must_end_run_;
+    lock.unlock();
+    auto pause = send_round(client, ends_run);
+    lock.lock();
+    if (was_finishing && (failures_ == 0 || is_abandoned_)) break;
+    // At the end there is no time for long pauses.
+    if (is_finishing_) pause = std::min(pause, settings_.first_retry);
+    changed_->wait_for(lock, pause, [&] {
+      return is_stopped_ || is_finishing_ != was_finishing || (is_crowded() && failures_ == 0);
+    });
+  }
+  is_done_ = true;
+  changed_->notify_all();
 }
 
-void MlflowTracker::report_outage(const std::string& why) {
-  if (is_stopped() || failures_++ > 0) return;
-  warn("the MLflow server " + settings_.server + " cannot be used: " + why +
-       ". Training goes on; what is logged is kept in '" + spool_path_.string() +
-       "' and sent when the server answers again, or by the next run.");
+// Sends all that waits. Returns the pause before the next round.
+std::chrono::milliseconds MlflowTracker::send_round(detail::MlflowClient& client, bool ends_run) {
+  try {
+    if (run_id().empty()) {
+      const std::string id = client.make_run(start_time_ms_);
+      const std::lock_guard lock(mutex_);
+      run_id_ = id;
+    }
+    std::exception_ptr failure;  // Of a file, which neither values nor the end of the run await.
+    do {
+      while (send_values(client)) {
+      }
+    } while (send_file(client, failure));
+    if (ends_run) end_run(client);
+    if (failure) std::rethrow_exception(failure);
+  } catch (const detail::MlflowUnavailable& error) {
+    return report_failure(error.what(), error.retry_after());
+  } catch (const std::exception& error) {
+    return report_failure(error.what(), {});
+  }
+  if (std::exchange(failures_, 0) > 0)
+    warn("the MLflow server " + settings_.server + " answers again");
+  return settings_.flush_interval;
+}
+
+// Sends the oldest values of one kind, as many as a request may hold. Returns false if none waits.
+bool MlflowTracker::send_values(detail::MlflowClient& client) {
+  std::string kind, items;
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (values_.entries.empty()) return false;
+    kind = values_.entries.front().name;
+    const std::size_t most = std::min(batch_limit_, kind == "params" ? kMostParams : kMostMetrics);
+    for (const auto& [name, content] : values_.entries) {
+      if (name != kind || count == most || items.size() + content.size() >= kMostBatchBytes) break;
+      if (count++ > 0) items += ',';
+      items += content;
+    }
+  }
+  try {
+    client.log_batch(kind, items);
+    batch_limit_ = std::min(batch_limit_ * 2, kMostMetrics);
+  } catch (const detail::MlflowRefused& error) {
+    batch_limit_ = std::max<std::size_t>(count / 2, 1);
+    if (count > 1) return true;
+    warn_left_out(error);
+  }
+  remove_front(values_, count);
+  return true;
+}
+
+// Sends the oldest file. Returns false if none waits, or if it did not arrive: then `failure` says
+// why, and the other files go first the next time.
+bool MlflowTracker::send_file(detail::MlflowClient& client, std::exception_ptr& failure) {
+  std::unique_lock lock(mutex_);
+  if (files_.entries.empty()) return false;
+  detail::MlflowQueue::Entry& file = files_.entries.front();
+  lock.unlock();
+  try {
+    client.put_artifact(file.name, file.content);
+  } catch (const detail::MlflowRefused& error) {
+    warn_left_out(error);
+  } catch (...) {
+    failure = std::current_exception();
+    lock.lock();
+    files_.entries.push_back(std::move(file));
+    files_.entries.pop_front();
+    return false;
+  }
+  remove_front(files_, 1);
+  return true;
+}
+
+void MlflowTracker::end_run(detail::MlflowClient& client) {
+  try {
+    client.end_run(end_time_ms_);
+  } catch (const detail::MlflowRefused& error) {
+    warn_left_out(error);
+  }
+  const std::lock_guard lock(mutex_);
+  must_end_run_ = false;
+}
+
+void MlflowTracker::remove_front(detail::MlflowQueue& queue, std::size_t count) {
+  const std::lock_guard lock(mutex_);
+  for (; count > 0; --count) {
+    queue.bytes -= queue.entries.front().bytes();
+    queue.entries.pop_front();
+  }
+}
+
+bool MlflowTracker::is_crowded() const {
+  return std::max(values_.bytes, files_.bytes) > settings_.most_waiting_bytes / 4;
+}
+
+// The pause grows with each failure. The random part keeps runs that lost the server together from
+// returning together.
+std::chrono::milliseconds MlflowTracker::report_failure(const std::string& why,
+                                                        std::chrono::milliseconds least_pause) {
+  static thread_local std::minstd_rand random(std::random_device{}());
+  const bool is_known = failures_++ > 0;
+  const auto doubled = settings_.first_retry * (1LL << std::min(failures_ - 1, 16));
+  const auto base = std::min<std::chrono::milliseconds>(doubled, settings_.longest_retry);
+  const auto pause = base / 2 + std::chrono::milliseconds(random() % (base.count() + 1));
+  if (!is_known && !is_stopped_) {
+    warn("the MLflow server " + settings_.server + " cannot be used: " + why +
+         ". Training goes on; what is logged waits in memory and is sent when the server answers "
+         "again.");
+  }
+  return std::max(least_pause, pause);
 }
 
 void MlflowTracker::finish() {
-  append(detail::end_line(now_ms()));
-  set_flag(is_finishing_);
-  bool has_arrived = false;
-  {
-    std::unique_lock lock(mutex_);
-    changed_->wait_for(lock, settings_.finish_timeout, [this] { return is_done_; });
-    has_arrived = has_arrived_;
-  }
-  stop_sending();
-  const bool is_kept = !files_ || files_->flush();
-  files_.reset();  // Warns about what it could not write.
-  if (has_arrived) return;
-  warn("not all that was logged has reached the MLflow server " + settings_.server + ": '" +
-       spool_path_.string() +
-       (is_kept ? "' holds it, and the next run with the same server and spool folder sends it"
-                : "' holds a part of it, which the next run with the same server and spool folder "
-                  "sends"));
+  detail::check_run_is_under_way(thread_.joinable(), name());
+  if (process_ != ::getpid()) return;
+  drain(true);
+  const std::string lost = losses();
+  if (lost.empty()) return;
+  warn("not all that was logged has reached the MLflow server " + settings_.server + ": " + lost);
 }
 
-void MlflowTracker::stop_sending() {
-  set_flag(is_stopped_);
+// Gives the server finish_timeout to take what waits, then stops the sending thread.
+void MlflowTracker::drain(bool ends_run) {
+  {
+    std::unique_lock lock(mutex_);
+    is_finishing_ = true;
+    must_end_run_ = ends_run;
+    is_abandoned_ = !ends_run;
+    end_time_ms_ = now_ms();
+    changed_->notify_all();
+    changed_->wait_for(lock, settings_.finish_timeout, [this] { return is_done_; });
+    is_stopped_ = true;
+    changed_->notify_all();
+  }
   transport_->cancel();
   thread_.join();
 }
 
-void MlflowTracker::set_flag(bool& flag) {
-  const std::lock_guard lock(mutex_);
-  flag = true;
-  changed_->notify_all();
-}
-
-bool MlflowTracker::is_stopped() const {
-  const std::lock_guard lock(mutex_);
-  return is_stopped_;
+std::string MlflowTracker::losses() const {
+  std::vector<std::string> parts;
+  const auto add_part = [&](const detail::MlflowQueue& queue, const char* what) {
+    const std::size_t count = queue.entries.size() + queue.dropped;
+    if (count > 0) parts.push_back(count_of(count, what) + (count == 1 ? " is lost" : " are lost"));
+  };
+  add_part(values_, "value");
+  add_part(files_, "file");
+  if (must_end_run_)
+    parts.emplace_back(run_id_.empty() ? "the run was not made" : "the run is left open");
+  return join(parts, ", ");
 }
 
 }  // namespace accelerate

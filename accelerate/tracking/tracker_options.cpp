@@ -106,6 +106,13 @@ void make_run_folder(const std::string& tracker, FileSystem& files,
   }
 }
 
+void check_run_is_under_way(bool is_under_way, const std::string& tracker) {
+  if (is_under_way) return;
+  throw UsageError("the tracker '" + tracker +
+                   "' was given values while no run is under way; a run lasts from "
+                   "init_trackers() to end_training()");
+}
+
 std::string file_name_part(std::string_view text) {
   constexpr std::size_t kMost = 180;
   std::string part(text.substr(0, kMost));

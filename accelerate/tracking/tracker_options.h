@@ -47,6 +47,9 @@ class TrackerOptions {
 void make_run_folder(const std::string& tracker, FileSystem& files,
                      const std::filesystem::path& folder);
 
+/// Throws UsageError unless a run of `tracker` is under way, as it is from start() to finish().
+void check_run_is_under_way(bool is_under_way, const std::string& tracker);
+
 /// Returns `text` as part of a file name: characters other than letters, digits, dots, dashes and
 /// underscores become '_', and at most 180 bytes are kept.
 [[nodiscard]] std::string file_name_part(std::string_view text);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <exception>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,7 +28,6 @@ struct FaultPlan {
   bool file_sync_works = true;               ///< Else it returns and does nothing.
   bool directory_sync_works = true;          ///< Else it returns and does nothing.
   bool folders_are_steps = false;            ///< Whether making folders counts, and so can fail.
-  std::function<void()> while_mapping = {};  ///< Called in map().
 };
 
 class FaultyFileSystem final : public CrashFileSystem {
@@ -44,10 +42,6 @@ class FaultyFileSystem final : public CrashFileSystem {
   [[nodiscard]] std::size_t steps() const { return step_; }
   /// What a reader sees now.
   [[nodiscard]] Contents visible() const { return now().files; }
-  std::shared_ptr<const FileContent> map(const Path& path) override {
-    if (plan_.while_mapping) plan_.while_mapping();
-    return CrashFileSystem::map(path);
-  }
   /// Every state in which the disk may be found if the power goes (or went) now.
   [[nodiscard]] std::vector<Contents> after_power_cut() const {
     std::vector<Contents> states;

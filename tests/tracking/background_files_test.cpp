@@ -183,29 +183,6 @@ TEST_F(BackgroundFilesTest, ARewriteThatFailsIsTriedAgain) {
   }
 }
 
-TEST_F(BackgroundFilesTest, ReadsWhatIsWrittenAndWhatWaitsAsOne) {
-  const LogCapture log;
-  auto& files = on({.fail_at = 2, .failures = 100});
-  files.append("runs/a", "12345");
-  ASSERT_TRUE(files.flush());
-  files.append("runs/a", "67890");
-  ASSERT_FALSE(files.flush());
-  EXPECT_EQ(files.read("runs/a", 0, 100), "1234567890");
-  EXPECT_EQ(files.read("runs/a", 3, 4), "4567");
-  EXPECT_EQ(files.read("runs/a", 7, 100), "890");
-  EXPECT_EQ(files.read("runs/a", 10, 100), "");
-}
-
-// With a lock held while the disk is read, this would wait for itself.
-TEST_F(BackgroundFilesTest, AppendingDoesNotWaitForSomeoneWhoReads) {
-  BackgroundFiles* files = nullptr;
-  files = &on({.while_mapping = [&files] { files->append("runs/a", "3"); }});
-  files->append("runs/a", "1");
-  ASSERT_TRUE(files->flush());
-  files->append("runs/a", "2");
-  EXPECT_EQ(files->read("runs/a", 0, 100), "123");
-}
-
 TEST_F(BackgroundFilesTest, AFileThatSomeoneRemovesBeginsAnewWithItsHead) {
   const LogCapture log;
   auto& files = on({});
@@ -214,24 +191,14 @@ TEST_F(BackgroundFilesTest, AFileThatSomeoneRemovesBeginsAnewWithItsHead) {
   files.append("runs/a", "1\n");
   ASSERT_TRUE(files.flush());
   disk_->remove("runs/a");
-  EXPECT_EQ(files.removals("runs/a"), 0);
   files.append("runs/a", "2\n");
   EXPECT_TRUE(files.flush());
   files.append("runs/a", "3\n");
   EXPECT_TRUE(files.flush());
   EXPECT_EQ(content(), "head\n2\n3\n");
-  EXPECT_EQ(files.removals("runs/a"), 1);
   ASSERT_EQ(log.lines().size(), 1u);
   EXPECT_NE(log.lines()[0].find("'runs/a' was removed while the tracker 'x' wrote to it"),
             std::string::npos);
-}
-
-TEST_F(BackgroundFilesTest, WhatIsDiscardedIsNotWrittenAndNotMissed) {
-  const LogCapture log;
-  on({.fail_at = 0, .failures = 1000}).append("runs/a", "1\n");
-  files_->discard();
-  files_.reset();
-  EXPECT_TRUE(log.lines().empty());
 }
 
 std::ptrdiff_t open_descriptors() {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -115,7 +116,7 @@ class Server {
     const std::string filter = body.at("filter");
     Json found = Json::array();
     for (const auto& [id, run] : runs) {
-      if (filter.find(run.tags.at("accelerate.spool_id")) != std::string::npos)
+      if (filter.find(run.tags.at("accelerate.run_key")) != std::string::npos)
         found.push_back(run_json(id)["run"]);
     }
     return ok({{"runs", found}});
@@ -163,16 +164,13 @@ class Wire final : public detail::HttpTransport {
   Server& server_;
 };
 
-/// Trackers with short pauses that log to that server; their spools lie in folder_.
+/// Trackers with short pauses that log to that server.
 class MlflowFixture : public ::testing::Test {
  protected:
   std::unique_ptr<MlflowTracker> started(
-      std::chrono::milliseconds finish_timeout = std::chrono::seconds(60)) {
-    MlflowSettings settings;
+      std::chrono::milliseconds finish_timeout = std::chrono::seconds(60),
+      MlflowSettings settings = {.experiment = "e", .tags = {{"who", "me"}}}) {
     settings.server = "http://mlflow";
-    settings.run = {
-        .spool_id = "spool" + std::to_string(count_++), .experiment = "e", .tags = {{"who", "me"}}};
-    settings.spool_folder = folder_.path();
     settings.flush_interval = std::chrono::milliseconds(1);
     settings.finish_timeout = finish_timeout;
     settings.first_retry = std::chrono::milliseconds(1);
@@ -181,14 +179,14 @@ class MlflowFixture : public ::testing::Test {
     tracker->start();
     return tracker;
   }
-  [[nodiscard]] std::vector<std::string> left() const {
-    return real_file_system().list(folder_.path());
+  [[nodiscard]] bool says(const std::string& part) const {
+    return std::ranges::any_of(log_.lines(), [&](const std::string& line) {
+      return line.find(part) != std::string::npos;
+    });
   }
 
-  TemporaryFolder folder_;
   Server server_;
   LogCapture log_;
-  int count_ = 0;
 };
 
 }  // namespace accelerate::testing

@@ -99,7 +99,6 @@ TEST(MlflowLive, ARunOutlivesItsServerAndIsReadBackByTheOriginalClient) {
   server.start();
   ASSERT_TRUE(server.wait_until_up());
   tracker.finish();
-  EXPECT_FALSE(std::filesystem::exists(tracker.spool())) << "not all has arrived";
 
   const auto result = testing::run_program(
       {testing::reference_python(), testing::reference_path("mlflow_read.py").string(),

@@ -8,14 +8,10 @@
 #include <regex>
 #include <set>
 
-#include "accelerate/tracking/mlflow_client.h"
 #include "tests/tracking/mlflow_in_memory.h"
 
 namespace accelerate {
 namespace {
-
-using detail::MlflowSettings;
-using testing::Wire;
 
 class Mlflow : public testing::MlflowFixture {};
 
@@ -37,7 +33,6 @@ TEST_F(Mlflow, TellsTheServerARunItsParametersAndItsMetrics) {
                             {"lr", "0.1"}, {"net.layers", "2"}, {"amp", "True"}}));
   EXPECT_EQ(run.tags.at("who"), "me");
   EXPECT_EQ(tracker->run_id(), "run0");
-  EXPECT_TRUE(left().empty()) << "the spool stays";
   EXPECT_TRUE(log_.lines().empty());
 }
 
@@ -47,6 +42,7 @@ std::string numbered(char letter, int number) {
 }
 
 TEST_F(Mlflow, KeepsToTheLimitsOfARequest) {
+  server_.set(testing::Server::Network::stuck);  // Until all waits.
   const auto tracker = started();
   TrackerValues values;
   for (int i = 0; i < 2500; ++i) values.emplace_back(numbered('m', i), i);
@@ -54,6 +50,7 @@ TEST_F(Mlflow, KeepsToTheLimitsOfARequest) {
   for (int i = 0; i < 250; ++i) config.emplace_back(numbered('p', i), std::string(7000, 'x'));
   tracker->store_init_configuration(config);
   tracker->log(values, 1);
+  server_.set(testing::Server::Network::up);
   tracker->finish();
   const auto& run = server_.runs.at("run0");
   EXPECT_EQ(run.metrics.size(), 2500u);
@@ -97,16 +94,11 @@ TEST_F(Mlflow, AForkLeavesTheRunToItsProcess) {
 }
 
 TEST_F(Mlflow, GoesOnWithARunThatIsThere) {
-  MlflowSettings settings;
-  settings.server = "http://mlflow";
-  settings.run = {
-      .spool_id = "s", .experiment = "e", .run_id = "given", .tags = {{"resumed", "yes"}}};
-  settings.spool_folder = folder_.path();
-  settings.flush_interval = std::chrono::milliseconds(1);
-  MlflowTracker tracker(settings, std::make_unique<Wire>(server_));
-  tracker.start();
-  tracker.log({{"loss", 1}}, 1);
-  tracker.finish();
+  const auto tracker =
+      started(std::chrono::seconds(60),
+              {.experiment = "e", .run_id = "given", .tags = {{"resumed", "yes"}}});
+  tracker->log({{"loss", 1}}, 1);
+  tracker->finish();
   ASSERT_EQ(server_.runs.size(), 1u);
   EXPECT_EQ(server_.runs.at("given").metrics.size(), 1u);
   EXPECT_EQ(server_.runs.at("given").tags.at("resumed"), "yes");
@@ -147,11 +139,10 @@ TEST(MlflowSettings, TakeTheEnvironmentOverTheOptions) {
             std::string::npos);
   EXPECT_NE(log.lines()[1].find("MLFLOW_RUN_ID is set"), std::string::npos);
   EXPECT_EQ(settings.server, "https://host:5000/base");
-  EXPECT_EQ(settings.run.experiment, "from_env");
-  EXPECT_EQ(settings.run.run_id, "abc");
-  EXPECT_EQ(settings.run.tags.at(0).first, "team");
+  EXPECT_EQ(settings.experiment, "from_env");
+  EXPECT_EQ(settings.run_id, "abc");
+  EXPECT_EQ(settings.tags.at(0).first, "team");
   EXPECT_EQ(settings.http.bearer_token, "secret");
-  EXPECT_EQ(settings.spool_folder, "logs/mlflow_spool");
   EXPECT_EQ(settings.finish_timeout, std::chrono::milliseconds(500));
 }
 
