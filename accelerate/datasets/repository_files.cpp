@@ -161,7 +161,7 @@ class Repository {
 
   const RepositoryOptions& options_;
   std::string base_;
-  detail::RepositoryListing files_;
+  detail::ListedFiles files_;
   std::vector<detail::CardConfig> configs_;
   RepositorySplits files_for_format_;
   detail::FileFormat format_;

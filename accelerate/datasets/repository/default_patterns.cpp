@@ -81,7 +81,7 @@ std::string split_of_shard(std::string_view name) {
   return "";
 }
 
-RepositorySplits shards(const RepositoryListing& files, const std::string& base) {
+RepositorySplits shards(const ListedFiles& files, const std::string& base) {
   std::set<std::string> found;
   for (const std::string& path : files.matches(base, "data/*" + std::string(kShardNumbers))) {
     const std::string split = split_of_shard(base_name(path));
@@ -105,7 +105,7 @@ RepositorySplits shards(const RepositoryListing& files, const std::string& base)
 
 }  // namespace
 
-RepositorySplits default_patterns(const RepositoryListing& files, const std::string& base) {
+RepositorySplits default_patterns(const ListedFiles& files, const std::string& base) {
   if (auto splits = shards(files, base); !splits.empty()) return splits;
   const auto is_empty = [&](const auto& split) {
     return std::none_of(split.second.begin(), split.second.end(), [&](const std::string& pattern) {

@@ -12,7 +12,6 @@ namespace accelerate::detail {
 /// patterns are tried in turn, and the first kind that finds a file is returned. Throws DataError
 /// if there are no files, or if the name of a shard does not tell its split. Source:
 /// _get_data_files_patterns() of datasets/data_files.py.
-[[nodiscard]] RepositorySplits default_patterns(const RepositoryListing& files,
-                                                const std::string& base);
+[[nodiscard]] RepositorySplits default_patterns(const ListedFiles& files, const std::string& base);
 
 }  // namespace accelerate::detail

@@ -92,7 +92,7 @@ std::string join_folders(std::string_view base, std::string_view folder) {
   return join(parts, "/");
 }
 
-RepositoryListing::RepositoryListing(std::vector<std::string> paths) : paths_(std::move(paths)) {
+ListedFiles::ListedFiles(std::vector<std::string> paths) : paths_(std::move(paths)) {
   std::sort(paths_.begin(), paths_.end());
   paths_.erase(std::unique(paths_.begin(), paths_.end()), paths_.end());
   for (const std::string& path : paths_) {
@@ -108,7 +108,7 @@ RepositoryListing::RepositoryListing(std::vector<std::string> paths) : paths_(st
 
 // As fsspec: lists the folder in front of the first magic character, as deep as the pattern has
 // parts, and compares each path there.
-std::vector<std::string> RepositoryListing::matches_by_glob(const std::string& pattern) const {
+std::vector<std::string> ListedFiles::matches_by_glob(const std::string& pattern) const {
   const std::string root = pattern.substr(0, pattern.rfind('/', pattern.find_first_of("*?[")) + 1);
   const auto slashes = [&](const std::string& text) {
     return std::count(text.begin() + static_cast<std::ptrdiff_t>(root.size()), text.end(), '/');
@@ -124,8 +124,8 @@ std::vector<std::string> RepositoryListing::matches_by_glob(const std::string& p
   return found;
 }
 
-std::vector<std::string> RepositoryListing::matches(std::string_view base,
-                                                    std::string_view pattern) const {
+std::vector<std::string> ListedFiles::matches(std::string_view base,
+                                              std::string_view pattern) const {
   check_is_inside(pattern);
   const std::string whole =
       (base.empty() ? "" : std::string(base) + "/") + without_outer_slashes(pattern);

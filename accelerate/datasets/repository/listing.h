@@ -12,10 +12,10 @@ namespace accelerate::detail {
 /// leaves the repository: an address, an absolute path or "..".
 [[nodiscard]] std::string join_folders(std::string_view base, std::string_view folder);
 
-class RepositoryListing {
+class ListedFiles {
  public:
   /// Throws DataError for a path that no file of a repository can have, such as "../a".
-  explicit RepositoryListing(std::vector<std::string> paths);
+  explicit ListedFiles(std::vector<std::string> paths);
 
   /// Returns the files below the folder `base` that match `pattern`, sorted by path. Leaves out
   /// README.md and other metadata, hidden files and folders, and folders that begin with "__",
