@@ -90,16 +90,13 @@ inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
 template <typename T>
 inline constexpr bool kIsAnyModule = std::is_same_v<T, torch::nn::AnyModule>;
 
-class ModelCore;
-
 /// What prepare() was given, as the ranks compare it and as it is checked.
 struct GivenObject {
-  const char* kind;                               ///< "a model".
-  const LoaderPlan* loader = nullptr;             ///< Set if the object is a loader.
-  torch::optim::Optimizer* optimizer = nullptr;   ///< Set if it is an optimizer.
-  const void* module = nullptr;                   ///< Its address, if it is a model.
-  std::function<ModuleView()> view = nullptr;     ///< The model's.
-  std::shared_ptr<ModelCore> prepared = nullptr;  ///< Set if it is a prepared model.
+  const char* kind;                              ///< "a model".
+  const LoaderPlan* loader = nullptr;            ///< Set if the object is a loader.
+  torch::optim::Optimizer* optimizer = nullptr;  ///< Set if it is an optimizer.
+  const void* module = nullptr;                  ///< Its address, if it is a model.
+  std::function<ModuleView()> view = nullptr;    ///< The model's.
 };
 
 /// Describes a model. `module` must outlive what is returned.
@@ -122,8 +119,6 @@ template <typename Object>
     return {.kind = "an optimizer", .optimizer = const_cast<Object*>(&object)};
   } else if constexpr (kIsScheduler<Object> || kIsSharedScheduler<Object>) {
     return {.kind = "a schedule"};
-  } else if constexpr (requires { std::shared_ptr<ModelCore>(object.core()); }) {
-    return {.kind = "something else", .prepared = object.core()};
   } else {
     return {.kind = "something else"};
   }

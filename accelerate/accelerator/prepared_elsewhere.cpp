@@ -75,9 +75,12 @@ bool unscales(const Note& note) {
   return note.scales && !note.owner.expired();
 }
 
-// Whether a backward of another Accelerator spoils the gradients of the model of `note`.
-bool is_spoilt(const Note& note, bool scales, bool has_own) {
-  return note.is_on_several_ranks || ((unscales(note) || scales) && !has_own);
+Addresses stepped_by(const std::vector<AcceleratedOptimizer>& optimizers) {
+  Addresses leaves;
+  for (const auto& optimizer : optimizers)
+    for (const auto& group : optimizer.optimizer().param_groups())
+      for (const auto& leaf : group.params()) leaves.insert(leaf.unsafeGetTensorImpl());
+  return leaves;
 }
 
 }  // namespace
@@ -120,7 +123,7 @@ bool is_shard(const at::Tensor& parameter) {
 }
 
 void require_own_gradients(const GradientState& owner, const std::vector<at::Tensor>& parameters,
-                           const char* call) {
+                           const std::vector<AcceleratedOptimizer>& optimizers, const char* call) {
   const Sides sides(owner);
   for (const auto& parameter : parameters) {
     const void* const leaf = parameter.unsafeGetTensorImpl();
@@ -137,24 +140,29 @@ void require_own_gradients(const GradientState& owner, const std::vector<at::Ten
           ", and whose gradients lie in shards that only that one finds: call it on that one");
     }
     note = first_with(sides.others, leaf, &Note::trained);
-    if (note == nullptr || !unscales(*note)) continue;
+    if (note == nullptr || !unscales(*note) || stepped_by(optimizers).contains(leaf)) continue;
     throw UsageError(of_another(call, "parameters of " + note->class_name) +
                      ", and whose gradients only that one can unscale: call it on that one");
   }
 }
 
-void require_own_loss(const GradientState& owner, const at::Tensor& loss, bool scales) {
-  const Sides sides(owner);
+void require_own_loss(const GradientState& owner, const at::Tensor& loss,
+                      const std::vector<AcceleratedOptimizer>& optimizers, bool scales) {
+  Sides sides(owner);
+  std::erase_if(sides.others, [scales](const auto& note) {
+    return !note->is_on_several_ranks && !scales && !unscales(*note);
+  });
   if (sides.others.empty()) return;
   const Addresses leaves = all_reached_leaves(loss);
-  const bool has_own =
-      std::ranges::any_of(sides.own, [&](const auto& note) { return reaches(*note, leaves); });
-  const auto is_own = [&](const void* leaf) {
+  const Addresses stepped = stepped_by(optimizers);
+  const auto is_of_own_model = [&](const void* leaf) {
     return first_with(sides.own, leaf, &Note::trained) != nullptr;
   };
+  const bool has_own = std::ranges::any_of(
+      leaves, [&](const void* leaf) { return stepped.contains(leaf) || is_of_own_model(leaf); });
   for (const auto& note : sides.others) {
-    if (!reaches(*note, leaves) || !is_spoilt(*note, scales, has_own)) continue;
-    if (std::ranges::any_of(note->trained, is_own)) continue;  // Prepared anew by this one.
+    if (!reaches(*note, leaves) || (has_own && !note->is_on_several_ranks)) continue;
+    if (std::ranges::any_of(note->trained, is_of_own_model)) continue;  // Prepared anew.
     throw UsageError(of_another("backward()", "a loss of " + note->class_name) +
                      ": call backward() on that one, or prepare the models of a loss with one "
                      "Accelerator");

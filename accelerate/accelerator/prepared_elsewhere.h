@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
+#include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/state/gradient_state.h"
 
 namespace accelerate::detail {
@@ -19,7 +20,7 @@ void note_prepared(const std::shared_ptr<ModelCore>& core,
                    const std::shared_ptr<const GradientState>& owner, bool scales);
 
 /// Throws UsageError, which names `call`, if another Accelerator than that of `owner` has prepared
-/// `core`. Accepts a core that nobody has noted.
+/// `core` for several ranks. Accepts a core that nobody has noted.
 void require_prepared_by(const GradientState& owner, const ModelCore& core, const char* call);
 
 /// Whether `parameter` is divided among ranks, or this rank's part of such a parameter.
@@ -27,18 +28,20 @@ void require_prepared_by(const GradientState& owner, const ModelCore& core, cons
 
 /// Throws UsageError, which names `call`, if the Accelerator of `owner` cannot find or unscale the
 /// gradient of one of `parameters`, because only another Accelerator can. Such parameters are
-/// shards, and those of models that train under fp16 loss scaling. Give it no parameter whose shards
-/// a live model of this Accelerator has.
+/// shards, and those of models that train under fp16 loss scaling, unless one of `optimizers`, this
+/// Accelerator's, steps them. Give it no parameter whose shards a live model of this one has.
 void require_own_gradients(const GradientState& owner, const std::vector<at::Tensor>& parameters,
-                           const char* call);
+                           const std::vector<AcceleratedOptimizer>& optimizers, const char* call);
 
 /// Throws UsageError if `loss` depends on a model of another Accelerator, whose gradients a backward
 /// of this one would leave unreduced, or scaled by a number that nobody divides by. On one rank
-/// without loss scaling every such loss is right. Cost: a walk over the graph of `loss`, if another
-/// Accelerator has prepared a model.
-void require_own_loss(const GradientState& owner, const at::Tensor& loss, bool scales);
+/// every such loss is right without loss scaling, or if a model or one of `optimizers` of this
+/// Accelerator takes part. Cost: a walk over the graph of `loss`, if there are such models.
+void require_own_loss(const GradientState& owner, const at::Tensor& loss,
+                      const std::vector<AcceleratedOptimizer>& optimizers, bool scales);
 
-/// Returns the class of a model that another Accelerator has prepared on this thread, or "".
+/// Returns the class of a model that another Accelerator, which still exists, has prepared on this
+/// thread, or "".
 [[nodiscard]] std::string class_prepared_elsewhere(const GradientState& owner);
 
 }  // namespace accelerate::detail

@@ -127,9 +127,7 @@ void require_complete(const GradientState& state) {
 
 void Accelerator::backward(const at::Tensor& loss, const BackwardOptions& options) {
   require_differentiable(loss);
-  // On one rank, an Accelerator with an optimizer of its own may step what it scales itself.
-  if (num_processes() > 1 || impl_->live_optimizers().empty())
-    detail::require_own_loss(*gradient_state(), loss, impl_->scales());
+  detail::require_own_loss(*gradient_state(), loss, impl_->live_optimizers(), impl_->scales());
   impl_->ties.warn_of_rest();
   const auto models = impl_->live_models();
   at::Tensor scaled = loss;
@@ -368,7 +366,7 @@ std::vector<detail::GradientPart> Accelerator::Impl::gradient_parts(
     detail::part_over(parts, *engine.ranks_of(parameter))
         .holders.push_back(engine.local_parameter(parameter));
   }
-  detail::require_own_gradients(*gradient_state, parts.front().holders, call);
+  detail::require_own_gradients(*gradient_state, parts.front().holders, live_optimizers(), call);
   return parts;
 }
 

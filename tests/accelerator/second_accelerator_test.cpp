@@ -194,6 +194,16 @@ TEST(SecondOfWholeModels, MayTakePartInALossWithModelsOfItsOwn) {
   EXPECT_NE(scale.item<float>(), 1);
 }
 
+TEST(SecondOfWholeModels, MayTrainTheModuleWithAnOptimizerOfItsOwn) {
+  WholeModel first(single_communicator(), MixedPrecision::fp16);
+  Accelerator second({.communicator = single_communicator()});
+  torch::optim::SGD sgd(first.net->parameters(), 0.1);
+  auto optimizer = second.prepare(sgd);
+  second.backward(first.net->forward(samples(4)).square().mean());
+  EXPECT_GT(second.clip_grad_norm_(first.net->parameters(), 1e-3).item<double>(), 1e-3);
+  optimizer.step();
+}
+
 // Nobody can call its Accelerator any more, and the module trains on with another one.
 TEST(SecondOfWholeModels, DoesEverythingWithTheModuleOfAnAcceleratorThatIsGone) {
   Net net = testing::make_net();
