@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include "accelerate/accelerator/prepared_elsewhere.h"
@@ -18,6 +17,7 @@
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/config/deepspeed.h"
+#include "accelerate/config/launched_settings.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/parallel/make_engine.h"
 #include "accelerate/parallel/replicated/sync_batch_norm_group.h"
@@ -30,15 +30,7 @@ namespace {
 
 MixedPrecision precision_of(const AcceleratorOptions& options) {
   if (options.mixed_precision) return *options.mixed_precision;
-  const std::string word = env("ACCELERATE_MIXED_PRECISION").value_or("no");
-  if (const auto precision = parse_enum<MixedPrecision>(word)) return *precision;
-  throw ConfigError("ACCELERATE_MIXED_PRECISION is '" + word +
-                    "'; allowed is one of no, fp16, bf16");
-}
-
-int checked_steps(std::int64_t steps, const std::string& source) {
-  if (steps >= 1 && steps <= std::numeric_limits<int>::max()) return static_cast<int>(steps);
-  throw ConfigError(source + " is " + std::to_string(steps) + "; allowed is 1 or more");
+  return launched_mixed_precision().value_or(MixedPrecision::no);
 }
 
 GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
@@ -50,14 +42,16 @@ GradientAccumulationPlugin accumulation_of(const AcceleratorOptions& options) {
         ") and gradient_accumulation_plugin (num_steps " + std::to_string(plugin.num_steps) +
         ") were both given; allowed is one of them: set num_steps in the plugin");
   }
-  checked_steps(plugin.num_steps, "the number of gradient accumulation steps");
-  constexpr auto kVariable = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS";
-  const auto steps = env_int(kVariable);
+  if (plugin.num_steps < 1) {
+    throw ConfigError("the number of gradient accumulation steps is " +
+                      std::to_string(plugin.num_steps) + "; allowed is 1 or more");
+  }
+  const auto steps = launched_accumulation_steps();
   if (!steps) return plugin;
-  const int given = std::exchange(plugin.num_steps, checked_steps(*steps, kVariable));
+  const int given = std::exchange(plugin.num_steps, *steps);
   if (given != 1 && given != plugin.num_steps) {
     get_logger("accelerate")
-        .warning(std::string(kVariable) + " is " + std::to_string(plugin.num_steps) +
+        .warning(std::string(kAccumulationVariable) + " is " + std::to_string(plugin.num_steps) +
                  ", and the program's gradient_accumulation_steps " + std::to_string(given) +
                  ": the variable counts. Unset it, or gradient_accumulation_steps of the "
                  "launcher's deepspeed_config, to train with the program's.");

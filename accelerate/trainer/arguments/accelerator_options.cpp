@@ -15,6 +15,7 @@
 #include "accelerate/config/deepspeed.h"
 #include "accelerate/config/fsdp_plugin.h"
 #include "accelerate/config/key_table.h"
+#include "accelerate/config/launched_settings.h"
 #include "accelerate/trainer/arguments/fsdp_section.h"
 
 namespace accelerate {
@@ -189,19 +190,10 @@ std::optional<Plugin> requested_plugin(const TrainingArguments& args,
 
 // --- The rest ------------------------------------------------------------------------------------
 
-std::optional<MixedPrecision> precision_of_launcher() {
-  const auto word = env("ACCELERATE_MIXED_PRECISION");
-  if (!word) return std::nullopt;
-  if (const auto precision = parse_enum<MixedPrecision>(*word)) return precision;
-  throw ConfigError("ACCELERATE_MIXED_PRECISION is '" + *word +
-                    "'; allowed is one of no, fp16, bf16." +
-                    did_you_mean(*word, enum_names<MixedPrecision>()));
-}
-
 MixedPrecision precision_of(const TrainingArguments& args, const detail::FsdpFile& file) {
   if (args.bf16.value_or(false)) return MixedPrecision::bf16;
   if (args.fp16.value_or(false)) return MixedPrecision::fp16;
-  auto said = precision_of_launcher();
+  auto said = launched_mixed_precision();
   if (!said) said = file.mixed_precision;
   const bool ruled_out = (said == MixedPrecision::bf16 && args.bf16 == false) ||
                          (said == MixedPrecision::fp16 && args.fp16 == false);
@@ -234,9 +226,9 @@ void tell_of_overruled_keys(const TrainingArguments& args, const detail::FsdpFil
                         env(variable.c_str()).value_or(""));
   };
   const bool is_argument = args.bf16.value_or(false) || args.fp16.value_or(false);
-  const auto launched = precision_of_launcher();
+  const auto launched = launched_mixed_precision();
   if (file.mixed_precision && launched && launched != file.mixed_precision && !is_argument)
-    add("mixed_precision", to_string(*file.mixed_precision), "ACCELERATE_MIXED_PRECISION");
+    add("mixed_precision", to_string(*file.mixed_precision), kMixedPrecisionVariable);
   for (const auto& key : detail::fsdp_table().keys) {
     const auto here = key.write(file.config);
     const auto there = env(variable_of(key).c_str());
@@ -292,21 +284,15 @@ AcceleratorOptions accelerator_options(const TrainingArguments& resolved) {
 }
 
 std::int64_t accumulation_steps(const TrainingArguments& args) {
-  constexpr auto kVariable = "ACCELERATE_GRADIENT_ACCUMULATION_STEPS";
-  const auto launched = env_int(kVariable);
-  if (const auto given = args.gradient_accumulation_steps) {
-    if (launched && *launched != *given) {
-      get_logger("accelerate.trainer")
-          .warning("gradient_accumulation_steps is " + std::to_string(*given) + ", and " +
-                   kVariable + " " + std::to_string(*launched) +
-                   ": gradient_accumulation_steps counts.");
-    }
-    return *given;
+  const auto& given = args.gradient_accumulation_steps;
+  const auto launched = launched_accumulation_steps();
+  if (given && launched && *launched != *given) {
+    get_logger("accelerate.trainer")
+        .warning("gradient_accumulation_steps is " + std::to_string(*given) + ", and " +
+                 kAccumulationVariable + " " + std::to_string(*launched) +
+                 ": gradient_accumulation_steps counts.");
   }
-  const std::int64_t steps = launched.value_or(1);
-  if (steps >= 1) return steps;
-  throw ConfigError(std::string(kVariable) + " is " + std::to_string(steps) +
-                    "; allowed is 1 or more");
+  return given.value_or(launched.value_or(1));
 }
 
 double gradient_norm_limit(const TrainingArguments& args) {
