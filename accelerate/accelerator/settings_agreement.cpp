@@ -153,10 +153,8 @@ void Settings::require_same(Communicator& ranks, const std::string& where) const
   if (texts.empty()) return;
   const auto is_here = [&](const std::string& text) { return text.starts_with(head); };
   if (!std::ranges::all_of(texts, is_here)) throw_disagreement(where, texts);
-  throw ConfigError(where +
-                    ": the ranks differ in settings that all must have alike, or they would train "
-                    "on, each in its own way:" +
-                    differences(texts) + "\nGive every rank the same ones");
+  throw ConfigError(where + ": these settings differ between ranks:" + differences(texts) +
+                    "\nEach rank would train in another way. Give all ranks equal settings");
 }
 
 }  // namespace accelerate::detail

@@ -149,9 +149,9 @@ void Accelerator::Impl::count(std::optional<std::int64_t> num_items, const Model
   refuse_items_while_joining(!joined.expired());
   if (items.normalised() && !gradients_of(models).empty()) {
     throw UsageError(
-        "backward() was called with num_items again after the gradients of the window had been "
-        "divided by its items: add the losses of a micro-batch up, and their items, and call "
-        "backward() once; or step and zero_grad() in between");
+        "backward() was called with num_items after the step's gradients were already divided by "
+        "the number of items. Add the losses and item counts of a micro-batch, then call "
+        "backward() once. Or call step() and zero_grad() between the two calls");
   }
   items.add(*num_items);
 }

@@ -246,12 +246,14 @@ void check_parts_fit(const Hierarchy& parts, const HostLayout& layout) {
   if (layout.size() == parts.flat->size() && inside_fits && between_fits && parts.chunk_bytes > 0) {
     return;
   }
-  throw UsageError("the parts of a hierarchy do not fit together on rank " + std::to_string(rank) +
-                   " of " + std::to_string(parts.flat->size()) + ": it is place " +
-                   std::to_string(layout.place_of(rank)) + " of " + std::to_string(own.size()) +
-                   " on host " + std::to_string(layout.host()) + " of " +
-                   std::to_string(layout.hosts()) +
-                   ", and `inside` and, on leaders alone, `between` must be just that");
+  const auto members = std::to_string(own.size());
+  throw UsageError("the groups of a hierarchy do not match on rank " + std::to_string(rank) +
+                   " of " + std::to_string(parts.flat->size()) + ". This rank is number " +
+                   std::to_string(layout.place_of(rank)) + " of " + members + " on host " +
+                   std::to_string(layout.host()) + " of " + std::to_string(layout.hosts()) +
+                   ". `inside` must be the group of these " + members +
+                   " ranks. `between` must be the group of the hosts' leaders, and null on other "
+                   "ranks");
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ std::int64_t first_rows_of(const ColumnList& columns) {
     if (has_rows(column)) return rows_in(column);
   }
   throw DataError(
-      "a batch that is to be dealt out by rows has no tensor with rows; let each rank read its "
-      "own batches (dispatch_batches = false).");
+      "rank 0 cannot split a batch by rows: it has no tensor with rows. Set dispatch_batches = "
+      "false, so that each rank reads its own batches.");
 }
 
 std::int64_t rows_of(const ColumnList& columns) {
@@ -79,10 +79,10 @@ std::int64_t rows_of(const ColumnList& columns) {
     if (!has_rows(columns[place])) continue;
     const std::int64_t here = rows_in(columns[place]);
     if (here != rows) {
-      throw DataError("a batch that is to be dealt out by rows has columns of " +
-                      std::to_string(rows) + " and of " + std::to_string(here) +
-                      " rows; pass a slice function of your own (slice_fn), or let each rank read "
-                      "its own batches (dispatch_batches = false).");
+      throw DataError("rank 0 cannot split a batch by rows: one tensor has " +
+                      std::to_string(rows) + " rows and another " + std::to_string(here) +
+                      ". Pass your own slice_fn, or set dispatch_batches = false, so that each "
+                      "rank reads its own batches.");
     }
   }
   return rows;

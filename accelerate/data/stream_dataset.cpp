@@ -4,9 +4,9 @@ namespace accelerate::detail {
 
 void throw_read_twice() {
   throw UsageError(
-      "a second pass was begun over an iterable dataset that is being read and cannot be copied; "
-      "end the first pass, or give the loader a dataset that can be copied, or one with begin() "
-      "and end(), which every pass calls anew.");
+      "a loader started a second pass over an iterable dataset while the first pass is running. "
+      "This dataset cannot be copied. Finish the first pass, make the dataset copyable, or give it "
+      "begin() and end(), which every pass calls anew.");
 }
 
 }  // namespace accelerate::detail

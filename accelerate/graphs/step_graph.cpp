@@ -182,8 +182,8 @@ bool StepGraph::capture(const std::vector<at::Tensor>& inputs, const std::functi
 void StepGraph::end_recording(const std::vector<double>& rates_before) {
   if (rates() != rates_before) {
     throw UsageError(
-        "a rate changed inside the step; step schedules outside of it, or they would not step "
-        "again");
+        "a learning rate changed inside the recorded step. Step schedules outside of it, because a "
+        "replay does not run them");
   }
   for (const auto& optimizer : optimizers_) {
     recordings_.push_back(optimizer.fused_step()->end_recording(optimizer.optimizer()));

@@ -185,9 +185,9 @@ struct AcceleratedOptimizer::Core {
     if (!calls_closure_once()) {
       throw UsageError(
           c10::demangle(typeid(*optimizer).name()) +
-          " was given a closure under fp16 loss scaling; it may call it several times between its "
-          "updates, and a step that has begun cannot be skipped when a later gradient overflows. "
-          "Train it with mixed_precision no or bf16, which need no scaling");
+          " with a closure cannot use fp16 loss scaling. It may update parameters before a later "
+          "gradient overflows, and then the step cannot be skipped. Set mixed_precision to no or "
+          "bf16, which need no scaling");
     }
     if (scaler->is_unscaled(optimizer)) {
       throw UsageError(

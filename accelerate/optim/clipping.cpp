@@ -148,7 +148,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 void check_clip_bound(const char* function, const char* name, double bound) {
   if (bound >= 0) return;
   throw UsageError(std::string(function) + ": " + name + " is " + c10::str(bound) +
-                   "; allowed is 0 or more. A negative one would turn gradients round");
+                   "; allowed is 0 or more. A negative one would reverse gradients");
 }
 
 at::Tensor clip_coefficient(const at::Tensor& total_norm, double max_norm) {

@@ -38,9 +38,8 @@ void require_no_flat_state(const torch::optim::Optimizer& optimizer) {
   if (dynamic_cast<const torch::optim::LBFGS*>(&optimizer) == nullptr) return;
   if (optimizer.state().empty()) return;
   throw UsageError(
-      "LBFGS lists a tied weight more than once and has stepped before prepare(), so that what it "
-      "remembers has the weight twice too. Hand it to prepare() before its first step, or give it "
-      "each parameter once");
+      "LBFGS lists a tied weight more than once and has already stepped, so its state repeats the "
+      "weight too. Pass it to prepare() before its first step, or list each parameter once");
 }
 
 }  // namespace

@@ -43,10 +43,10 @@ void LRScheduler::step() {
                      " was not started: call start() at the end of its constructor");
   }
   if (const auto end = total_steps(); end && last_epoch_ >= *end) {
-    throw UsageError(name_of(*this) + " was made for total_steps = " + std::to_string(*end) +
-                     " and is asked for one more: give it the number of steps that the training "
-                     "takes, counting each one once for every process unless it is prepared with "
-                     "scheduler_step = SchedulerStep::once");
+    throw UsageError(name_of(*this) + " has total_steps = " + std::to_string(*end) +
+                     ", and was stepped once more. Set total_steps to the training's steps times "
+                     "the number of processes. With scheduler_step = SchedulerStep::once, set it "
+                     "to the training's steps");
   }
   count_step();
   set_lrs(get_lr());

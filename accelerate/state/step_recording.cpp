@@ -17,7 +17,9 @@ StepRecording::~StepRecording() {
 
 void refuse_in_recording(const std::string& what) {
   if (!is_recording) return;
-  throw UsageError(what + ", which a recorded step would repeat with the numbers of this one");
+  throw UsageError(what +
+                   " inside a recorded step: every replay would repeat this number. Use a "
+                   "loss that is a mean, or an input tensor of the step");
 }
 
 }  // namespace accelerate::detail

@@ -192,7 +192,8 @@ TEST_P(ShardedLoops, AnOptimizerOverPartsThatWasNotPreparedIsRefused) {
       stranger.zero_grad();
     };
     step();
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "not prepared", message_of<UsageError>(step));
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "unprepared optimizer",
+                        message_of<UsageError>(step));
   });
 }
 

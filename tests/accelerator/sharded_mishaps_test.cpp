@@ -208,12 +208,13 @@ TEST(ShardedGroupMishaps, ARankThatSkipsOrRepeatsAStepIsNamedWithItsCount) {
     Rank rank(comm, {"", testing::Engine::gloo, FullParametersHome::gathered},
               ShardedNet(ShardedNetOptions{}));
     const auto expect_refusal = [](const std::string& counts, const std::function<void()>& call) {
-      expect_says(message_of<UsageError>(call), {"rank 0 has updated", counts, "load_state()"});
+      expect_says(message_of<UsageError>(call), {"rank 0 has made ", counts, "load_state()"});
     };
     rank.step();
     const auto state = rank.accelerator.save_state(home.path() / "state");
     for (const bool repeats : {false, true}) {
-      const std::string counts = repeats ? "3 times and rank 1 4 times" : "2 times and rank 1 once";
+      const std::string counts =
+          repeats ? "3 steps and rank 1 has made 4 steps" : "2 steps and rank 1 has made 1 step ";
       rank.accelerator.backward(rank.loss());
       if (comm->rank() == 0 || repeats) rank.optimizer.step();
       if (comm->rank() == 1 && repeats) rank.optimizer.step();

@@ -222,7 +222,7 @@ TEST_P(ShardedMisuse, TensorsOverOneMemoryInTwoUnitsAreRefused) {
     ShardedNet net{ShardedNetOptions{}};
     net->blocks->at(0)->up->weight.set_data(net->blocks->at(2)->up->weight);
     expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
-                {"block0.up.weight", "block2.up.weight", "over the same memory"});
+                {"block0.up.weight", "block2.up.weight", "share memory"});
   });
 }
 
@@ -237,7 +237,7 @@ TEST_P(ShardedMisuse, TensorsOverOneMemoryThatIsNotThereYetAreRefusedToo) {
     Accelerator accelerator({.fsdp_plugin = plugin_of(GetParam()), .communicator = comm});
     auto& net = nets[static_cast<std::size_t>(comm->rank())];
     expect_says(message_of<UsageError>([&] { (void)accelerator.prepare(net); }),
-                {"block0.up.weight", "block2.up.weight", "over the same memory"});
+                {"block0.up.weight", "block2.up.weight", "share memory"});
   });
 }
 
@@ -343,7 +343,7 @@ TEST_P(ShardedMisuse, AWriteToLocalParametersIsNoticed) {
       for (auto& local : rank.model.local_parameters()) local.clamp_(-0.1, 0.1);
     }
     expect_says(message_of<UsageError>([&] { (void)rank.loss(); }),
-                {"this rank's part of '", "summon_full_params"});
+                {"changed its shard of '", "summon_full_params"});
   });
 }
 

@@ -137,7 +137,7 @@ TEST(TrainingMishaps, CountedLossesOfOneMicroBatchAreAddedUpBeforeTheirBackward)
   const BackwardOptions two{.num_items = 2};
   loop.accelerator.backward(loop.loss(), two);
   const auto again = [&] { loop.accelerator.backward(loop.loss(), two); };
-  EXPECT_NE(message_of<UsageError>(again).find("add the losses"), std::string::npos);
+  EXPECT_NE(message_of<UsageError>(again).find("Add the losses"), std::string::npos);
   EXPECT_EQ(loop.gradient(), 0.5);
   loop.optimizer.step();
   loop.optimizer.zero_grad();

@@ -327,7 +327,7 @@ INSTANTIATE_TEST_SUITE_P(
                 [](Training& training) {
                   training.set_rate(training.raw->param_groups()[0].options().get_lr() / 2);
                 },
-                "a rate changed inside the step"},
+                "a learning rate changed inside the recorded step"},
         Refusal{"NumItems",
                 kAdamW,
                 with({}),

@@ -288,9 +288,9 @@ TEST(AcceleratedOptimizer, BadInputIsASentence) {
   torch::optim::SGD sgd({leaf}, 0.5);
   const auto closure = [] { return torch::ones({}); };
   const std::vector<Bad> table = {
-      {"LBFGS under a scaler", "LBFGS was given a closure",
+      {"LBFGS under a scaler", "LBFGS with a closure cannot use fp16",
        [&] { scaled.prepare(lbfgs).step(closure); }},
-      {"an own type under a scaler", "OwnOptimizer was given a closure",
+      {"an own type under a scaler", "OwnOptimizer with a closure cannot use fp16",
        [&] { scaled.prepare(own).step(closure); }},
       {"unscaled before the closure", "inside the closure",
        [&] {

@@ -16,7 +16,7 @@ TEST(ScheduleFree, StepsOnlyInTrainMode) {
   const auto weight = torch::ones({3}, torch::requires_grad());
   ScheduleFreeAdamW optimizer({weight}, ScheduleFreeAdamWOptions(0.1));
   weight.mutable_grad() = torch::ones({3});
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "call train()",
+  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "Call train() before training",
                       testing::message_of<UsageError>([&] { optimizer.step(); }));
   optimizer.train();
   optimizer.step();

@@ -173,9 +173,9 @@ at::Tensor ScheduleFreeAdamW::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   if (!is_in(OptimizerMode::train))
     throw UsageError(
-        "step() of ScheduleFreeAdamW with parameters that hold the values for evaluations: call "
-        "train() before training, after every evaluation and after adding a group; of a prepared "
-        "optimizer, train() of its handle");
+        "step() of ScheduleFreeAdamW was called in evaluation mode. Call train() before training, "
+        "after each evaluation and after adding a group. If the optimizer is prepared, call "
+        "train() of what prepare() returned");
   const at::Tensor loss = detail::loss_of(closure);
   for (auto& group : param_groups_) {
     auto& options = detail::options_of<FreeOptions>(group, kFreeName);

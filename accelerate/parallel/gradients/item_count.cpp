@@ -15,9 +15,9 @@ namespace accelerate::detail {
 void ItemCount::require(Kind kind) {
   if (kind_ != Kind::none && kind_ != kind) {
     throw UsageError(
-        "backward() was called with num_items for some losses of an accumulation window and "
-        "without for others, so their weights are undefined: pass num_items, the number of items "
-        "that the loss sums over, for all of them or for none");
+        "backward() was called with num_items for some micro-batches of a step and without it for "
+        "others. Their weights are then undefined. Pass num_items, the number of items that the "
+        "loss sums over, to every call or to none");
   }
   kind_ = kind;
 }

@@ -49,10 +49,10 @@ void require_dense(const ModuleView& view) {
     if (is_dense(tensor)) continue;
     throw UsageError("'" + name + "' of the model " + view.class_name + " is " +
                      describe_with_layout(tensor) +
-                     ", and data parallel training on several ranks sends dense parameters and "
-                     "buffers. Register the indices and the values of a sparse tensor as buffers, "
-                     "and rebuild the tensor from them in forward(); or keep it in a member that "
-                     "is not registered, which each rank fills alike");
+                     ". Data parallel training on several ranks needs dense parameters and "
+                     "buffers. Register the indices and values of a sparse tensor as buffers, and "
+                     "rebuild the tensor in forward(). Or keep the tensor in an unregistered "
+                     "member that every rank fills equally");
   }
 }
 
@@ -198,13 +198,11 @@ struct DistributedDataParallel::Impl {
     const auto changed = writes.changed_in(window);
     if (!changed) return;
     throw UsageError(
-        "parameter '" + *changed +
-        "' was changed between micro-batches that do not synchronise, on rank " +
-        std::to_string(communicator->rank()) +
-        ": each rank has gradients of its own there, and a step on them lets the ranks drift "
-        "apart. Call step() and zero_grad() of the optimizer that prepare() returned, which wait "
-        "for the end of the window, not of the original optimizer (sgd.step()); write to "
-        "parameters by hand when sync_gradients()");
+        "rank " + std::to_string(communicator->rank()) + " changed parameter '" + *changed +
+        "' before the ranks had synchronised its gradient. Each rank would apply another gradient, "
+        "and the models would differ. Call step() and zero_grad() of the prepared optimizer, which "
+        "waits for the last micro-batch, not of the original. Change parameters by hand only when "
+        "sync_gradients() is true");
   }
 
   void watch_writes(std::optional<std::int64_t> window) {

@@ -176,13 +176,12 @@ struct FullyShardedDataParallel::Impl {
     for (const auto& unit : units) unit->require_untouched(groups.world->rank());
     for (std::size_t i = 0; i < in_order.size(); ++i) {
       if (!local_marks[i].is_written()) continue;
-      throw UsageError("this rank's part of '" + in_order[i].name +
-                       "' of a sharded model was changed in place on rank " +
-                       std::to_string(groups.world->rank()) +
-                       " by something other than a prepared optimizer, so the change does not "
-                       "reach the other ranks: call step() of the optimizer that prepare() "
-                       "returned, not sgd.step() of one that is not prepared, and change whole "
-                       "parameters inside summon_full_params({.writeback = true})");
+      throw UsageError("rank " + std::to_string(groups.world->rank()) + " changed its shard of '" +
+                       in_order[i].name +
+                       "' in place, but not by a prepared optimizer. The other ranks do not get "
+                       "this change. Call step() of the optimizer that prepare() returned, not of "
+                       "the original. Change whole parameters inside "
+                       "summon_full_params({.writeback = true})");
     }
   }
 
@@ -207,10 +206,10 @@ struct FullyShardedDataParallel::Impl {
   void require_claimed() {
     const auto* parameter = claimed ? nullptr : gradients->holding_sum();
     if (parameter == nullptr) return;
-    throw UsageError(
-        "the gradients of the last step are still there, or were taken by an optimizer that was "
-        "not prepared, and no prepared optimizer holds the parameters of this sharded model ('" +
-        parameter->name + "', …): hand it to prepare(), together with the model");
+    throw UsageError("no prepared optimizer holds the parameters of this sharded model ('" +
+                     parameter->name +
+                     "', …). The last step's gradients are still there, or an unprepared optimizer "
+                     "took them. Pass the optimizer to prepare() together with the model");
   }
 
   void finish_backward() {

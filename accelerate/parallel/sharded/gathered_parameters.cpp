@@ -156,11 +156,11 @@ void GatheredParameters::require_pass(const Unit& unit, const compat::OperatorUs
   }
   if (pass_ || transport_->is_one_sided()) return;
   throw UsageError(
-      std::string(use.name) + " was about to read " + which + " on " + rank +
-      " outside of forward and backward, where the others would not take part in "
-      "gathering it. If this is a forward, call what prepare() returned, model(x) or "
-      "model.forward(x), not model->forward(x); else open summon_full_params() around it, on all "
-      "ranks. Convert a model before prepare()");
+      std::string(use.name) + " would read " + which + " on " + rank +
+      " outside of forward and backward. The other ranks do not take part, so the weights cannot "
+      "be gathered. Call model(x) or model.forward(x) of the prepared model, not "
+      "model->forward(x). For other reads open summon_full_params() on all ranks. Convert a model "
+      "before prepare()");
 }
 
 // Releases units until there is room for one more. The root unit stays, and so do the units that

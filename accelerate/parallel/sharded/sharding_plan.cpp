@@ -101,11 +101,11 @@ void refuse_shared_memory(const Units& units) {
           seen.emplace(std::pair(leaf.storage().unsafeGetStorageImpl(), leaf.storage_offset()),
                        Place{unit.get(), parameter.name});
       if (place.second) continue;
-      throw UsageError("the parameters '" + place.first->second.name + "' of " +
+      throw UsageError("parameters '" + place.first->second.name + "' of " +
                        place.first->second.unit->describe() + " and '" + parameter.name + "' of " +
                        unit->describe() +
-                       " are two tensors over the same memory, which sharding would separate: "
-                       "register one tensor under both names, and train or freeze it as a whole");
+                       " are two tensors that share memory. Sharding would separate them. Register "
+                       "one tensor under both names. Train or freeze both names alike");
     }
   }
 }

@@ -7,26 +7,20 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 
 namespace accelerate::detail {
-namespace {
-
-std::string times(std::int64_t count) {
-  return count == 1 ? "once" : std::to_string(count) + " times";
-}
-
-}  // namespace
 
 void require_equal_updates(const std::vector<std::int64_t>& counts) {
   const auto other =
       std::ranges::find_if(counts, [&](std::int64_t count) { return count != counts.front(); });
   if (other == counts.end()) return;
   throw UsageError(
-      "rank 0 has updated a sharded model " + times(counts.front()) + " and rank " +
-      std::to_string(other - counts.begin()) + " " + times(*other) +
-      " since it was prepared or loaded, so the slices that they keep are of different steps. Call "
-      "optimizer.step() equally often on all ranks. load_state() brings all ranks to one step "
-      "again");
+      "rank 0 has made " + count_of(static_cast<std::size_t>(counts.front()), "step") +
+      " and rank " + std::to_string(other - counts.begin()) + " has made " +
+      count_of(static_cast<std::size_t>(*other), "step") +
+      " since the sharded model was prepared or loaded. Their shards belong to different steps. "
+      "Call optimizer.step() equally often on all ranks, or load_state() to restore one step");
 }
 
 void require_equal_updates(Communicator& ranks, std::int64_t updates) {
