@@ -83,13 +83,13 @@ void require_reachable(const OpenWindow& window, const Manifest& manifest) {
   if (!manifest.ranks.empty() &&
       (window.num_ranks != manifest.num_processes || !manifest.has_rank(window.rank)))
     throw CheckpointError(
-        "the checkpoint lies on the disks of several machines and was saved inside an accumulation "
-        "window, whose gradients only the ranks that saved them can reach: load it by as many "
-        "processes on the same machines, or save between windows");
+        "the checkpoint was saved between micro-batches of one step, on the disks of several "
+        "machines. Each rank can load only its own gradients. Load it with as many processes on "
+        "the same machines, or save after optimizer.step()");
   if (window.is_sharded)
     throw CheckpointError(
-        "the checkpoint was saved inside an accumulation window, and a model that is sharded "
-        "cannot take up its gradients: load it without sharding, or save between windows");
+        "the checkpoint was saved between micro-batches of one step. A sharded model cannot load "
+        "the accumulated gradients. Load it without sharding, or save after optimizer.step()");
 }
 
 }  // namespace

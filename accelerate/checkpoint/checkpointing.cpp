@@ -110,10 +110,10 @@ void require_same_options(const std::vector<std::string>& asked) {
 void refuse_shards_on_several_disks(const SaveStateOptions& options,
                                     const TrainingState& training) {
   if (!options.sharded && !training.is_sharded()) return;
-  throw UsageError(std::string(options.sharded ? "save_state() was asked for shards"
-                                               : "a model is sharded, and so is its state") +
-                   ", and project_config.save_on_each_node is true: shards of one state lie on one "
-                   "file system; leave one of the two out");
+  throw UsageError(std::string("save_state() would write shards (") +
+                   (options.sharded ? "sharded = true" : "the model is sharded") +
+                   "), but project_config.save_on_each_node is true. All shards of a state must be "
+                   "on one file system. Switch one of the two off");
 }
 
 void refuse_whole_shards(const SaveStateOptions& options) {

@@ -37,8 +37,9 @@ void check_depth(int depth, const std::string& place) {
   if (depth <= kLimits.max_depth) return;
   throw CheckpointError("'" + std::string(fit_bytes(place, kShown)) + "' is nested deeper than " +
                         std::to_string(kLimits.max_depth) +
-                        " levels of lists and dictionaries, of which a tensor or a number that is "
-                        "not finite counts as one; make the state flatter, or one tensor of it");
+                        " levels. Each list and dictionary counts as a level, and so does a "
+                        "tensor, NaN or infinity inside them. Flatten the state, or store it as "
+                        "one tensor");
 }
 
 void check_size(std::size_t bytes) {

@@ -35,10 +35,10 @@ class Budget {
     const bool overflows = __builtin_add_overflow(taken_, tensor.size_bytes(), &taken_);
     if (!overflows && taken_ <= kHarmless + kTimes * stored_) return;
     throw CheckpointError("'" + place + "' is " + TorchValue{tensor}.describe() +
-                          ", and with it the tensors here take more than " +
+                          ". With it, the tensors of this file would take more than " +
                           std::to_string(kTimes) + " times the " + std::to_string(stored_) +
-                          " bytes that the file has of them, since they repeat elements; in Python "
-                          "save tensor.contiguous()");
+                          " bytes stored for them, because they repeat elements. In Python, save "
+                          "tensor.contiguous()");
   }
 
  private:

@@ -295,7 +295,7 @@ TEST(Resume, RefusesWhatHasNoMeaningAndBeginsTheEpochAnewWhereAsked) {
   args.train_sampling_strategy = "group_by_length";
   const auto message =
       message_of<CheckpointError>([&] { train(numbered_training(args, seen, false), true); });
-  EXPECT_TRUE(says(message, "train_sampling_strategy is 'random'")) << message;
+  EXPECT_TRUE(says(message, "with train_sampling_strategy 'random'")) << message;
   EXPECT_TRUE(says(message, "ignore_data_skip")) << message;
   args.per_device_train_batch_size = 8;
   args.ignore_data_skip = true;
@@ -351,7 +351,7 @@ TEST(Resume, OfStepsAloneWithOtherBatchesGoesOnFromTheEndOfAnEpochOnly) {
                  folder.path() / (std::string("checkpoint-") + step));
   };
   const auto message = message_of<CheckpointError>([&] { resume("4"); });
-  EXPECT_TRUE(says(message, "saved at step 4 inside an epoch")) << message;
+  EXPECT_TRUE(says(message, "at step 4 is inside an epoch")) << message;
   EXPECT_EQ(resume("6").output.global_step, 6 + 3);
   args.ignore_data_skip = true;
   EXPECT_EQ(resume("4").output.global_step, 4 + 3 + 3);

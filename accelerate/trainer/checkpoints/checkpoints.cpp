@@ -74,7 +74,7 @@ std::string obstacle_to_replace(const Path& folder, Replaces replaces) {
 }
 
 constexpr const char* kOverwrite =
-    "drop them by overwrite_output_dir = true (--overwrite_output_dir)";
+    "drop the old checkpoints by overwrite_output_dir = true (--overwrite_output_dir)";
 
 // A checkpoint of Python's Trainer behind the one to go on from would end the training when it comes
 // to that step.
@@ -82,9 +82,10 @@ void refuse_to_meet(const std::vector<StepCheckpoint>& later, std::int64_t step)
   for (const auto& one : later) {
     const std::string obstacle = obstacle_to_replace(one.folder, Replaces::own);
     if (obstacle.empty()) continue;
-    throw ConfigError("the training goes on from step " + std::to_string(step) + ", before " +
-                      one.folder.filename().string() + ", which this library did not save whole: " +
-                      obstacle + " Go on from the newest one by resume_from_checkpoint = true, " +
+    throw ConfigError("training would resume from step " + std::to_string(step) +
+                      " and later reach " + one.folder.filename().string() +
+                      ", which it cannot replace: " + obstacle +
+                      " Resume from the newest checkpoint (resume_from_checkpoint = true), " +
                       kOverwrite + ", or name another output_dir");
   }
 }

@@ -26,11 +26,14 @@ void check_order(const LoopRecord& record, const TrainingData& data) {
     return "'" + cut.strategy + "'" +
            (cut.max_tokens > 0 ? " with max_tokens_per_batch" : " without max_tokens_per_batch");
   };
-  throw CheckpointError("the checkpoint lies inside an epoch whose train_sampling_strategy is " +
-                        words(record.cut) + ", and now it is " + words(now) +
-                        ": what is left of the epoch is not defined in another order. Set it as it "
-                        "was, begin the epoch anew by ignore_data_skip, or go on from a checkpoint "
-                        "at the end of an epoch");
+  const std::string before = words(record.cut);
+  throw CheckpointError("the checkpoint is inside an epoch with train_sampling_strategy " + before +
+                        "; now it is " + words(now) +
+                        ". The order of samples differs, so the rest of the epoch is undefined. "
+                        "Set " +
+                        before +
+                        ", set ignore_data_skip to restart the epoch, or resume "
+                        "from the end of an epoch");
 }
 
 // Makes the loader go on behind the samples that were trained.
@@ -156,11 +159,10 @@ Resumed place_by_epoch(const TrainerState& saved, TrainingPlan& plan,
   const bool is_end = std::abs(saved.epoch - whole) < kRounding;
   if (!is_end && !args.ignore_data_skip) {
     throw CheckpointError(
-        "the checkpoint was saved at step " + std::to_string(saved.global_step) +
-        " inside an epoch, and does not say how many samples its steps had; the steps of this "
-        "training have another size. Go on with the batch size, the accumulation and the number of "
-        "processes that it had, from the end of an epoch, or begin the epoch anew by "
-        "ignore_data_skip");
+        "the checkpoint at step " + std::to_string(saved.global_step) +
+        " is inside an epoch and does not record its batch size. Steps have another size now. Use "
+        "the old batch size, accumulation and number of processes, set ignore_data_skip to restart "
+        "the epoch, or resume from the end of an epoch");
   }
   Resumed at{.epoch = static_cast<std::int64_t>(is_end ? whole : std::floor(saved.epoch))};
   count_steps(saved.global_step, at, plan, args);
