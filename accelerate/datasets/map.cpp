@@ -39,10 +39,13 @@ RowBatch updated(const RowBatch& batch, const RowBatch& result,
     ordered.set_column(name, feature, column);
   for (const auto& [name, feature, column] : ordered.columns()) {
     if (column.size() == ordered.size()) continue;
-    throw UsageError("the function gave " + std::to_string(result.size()) +
-                     " rows for a batch of " + std::to_string(batch.size()) +
-                     (keeps_some ? ", whose other columns stay. Remove them by {.remove_columns}"
-                                 : ", in columns of unequal length"));
+    const auto rows = std::to_string(batch.size());
+    throw UsageError("the function returned " + std::to_string(result.size()) +
+                     " rows for a batch of " + rows +
+                     (keeps_some ? ", but the batch's other columns keep " + rows +
+                                       " rows. Drop them by {.remove_columns}"
+                                 : ", in columns of unequal length. Return equally many values "
+                                   "in each column"));
   }
   return ordered;
 }

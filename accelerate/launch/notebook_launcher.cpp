@@ -51,19 +51,19 @@ void check_can_be_copied() {
         "program that no launcher started");
   if (detail::is_training())
     throw UsageError(
-        "this process has an Accelerator or PartialState, which tells its copies that they are "
-        "alone: create it inside the function, and nowhere else before notebook_launcher");
+        "this process already has an Accelerator or PartialState of one rank, which forked ranks "
+        "would inherit. Create it only inside the function, not before notebook_launcher");
   if (has_used_cuda())
     throw UsageError(
-        "this process has used CUDA, so its copies cannot use it: restart it, and touch no GPU "
-        "before notebook_launcher. Create the Accelerator and all tensors of a GPU inside the "
+        "this process has used CUDA, so forked ranks cannot use it. Restart the process, and use "
+        "no GPU before notebook_launcher. Create the Accelerator and all GPU tensors inside the "
         "function");
   if (const std::size_t threads = entries_of("/proc/self/task"); threads > 1)
     throw UsageError(
         "this process has " + std::to_string(threads) +
-        " threads, of which a copy would have one: call notebook_launcher before anything is "
-        "computed, or call at::set_num_threads(1) at the start of the program. Create the "
-        "Accelerator and its loaders inside the function");
+        " threads, but a forked rank would have only one. Call notebook_launcher before any "
+        "computation, or at::set_num_threads(1) at the program's start. Create the Accelerator "
+        "and its loaders inside the function");
 }
 
 void check_options(const NotebookLauncherOptions& options) {

@@ -92,7 +92,7 @@ TEST(Generate, RefusesWhatMakesNoSense) {
   expect_has(said({.repetition_penalty = 0}), "repetition_penalty");
   expect_has(said({.num_beams = 0}), "num_beams is 0");
   expect_has(said({.num_return_sequences = 2}), "set do_sample or num_beams");
-  expect_has(said({.num_beams = 2, .num_return_sequences = 3}), "keeps no more");
+  expect_has(said({.num_beams = 2, .num_return_sequences = 3}), "raise num_beams");
   expect_has(said({.stop_strings = {{"a"}}}), "no tokenizer");
   expect_has(said({.num_beams = 2}, {.stream_tokens = [](const at::Tensor&) {}}), "beam search");
   expect_has(said({}, {.stream_text = [](std::string_view) {}}), "no tokenizer");

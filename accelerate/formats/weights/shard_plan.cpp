@@ -32,8 +32,8 @@ void add(WeightShard& shard, const ShardItem& item) {
 [[noreturn]] void refuse_size(std::string_view text) {
   throw ConfigError(
       "'" + std::string(text.substr(0, 80)) +
-      "' is no size of a shard: write a number above 0 and KB, MB, GB or TB (1000 of the one "
-      "before), as in 5GB, or a number of bytes");
+      "' is not a shard size. Allowed are a number of bytes, or a number above 0 with KB, MB, GB "
+      "or TB, such as 5GB (1 KB = 1000 bytes)");
 }
 
 }  // namespace

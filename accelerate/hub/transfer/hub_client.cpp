@@ -197,8 +197,8 @@ bool HubClient::wait_for_retry(Retries& retries, const NetworkError& error) {
   retries.asked_wait += asked.value_or(std::chrono::seconds(0));
   if (retries.asked_wait > kMostAskedWait) {
     logger.warning("The hub asks to wait " + seconds_text(retries.asked_wait) +
-                   " in all for one request. At most " + seconds_text(kMostAskedWait) +
-                   " are waited, so the request is given up");
+                   " in all for one request; the limit is " + seconds_text(kMostAskedWait) +
+                   ". The request is given up");
     return false;
   }
   ++retries.made;

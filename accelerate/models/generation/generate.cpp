@@ -73,12 +73,14 @@ void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOp
   const std::int64_t beams = *config.num_beams, rows = *config.num_return_sequences;
   if (beams == 1 && rows > 1 && !*config.do_sample)
     throw UsageError("num_return_sequences is " + std::to_string(rows) +
-                     ", and the likeliest tokens are one row; set do_sample or num_beams");
+                     ", but greedy search gives one sequence; set do_sample or num_beams");
   if (beams > 1 && rows > beams)
-    throw UsageError("num_return_sequences is " + std::to_string(rows) + ", and num_beams " +
-                     std::to_string(beams) + " keeps no more");
+    throw UsageError("num_return_sequences is " + std::to_string(rows) + ", more than num_beams (" +
+                     std::to_string(beams) + "); raise num_beams");
   if (beams > 1 && (options.stream_tokens || options.stream_text))
-    throw UsageError("a beam search knows its tokens at its end: leave out the stream");
+    throw UsageError(
+        "beam search cannot stream, because it chooses its tokens at the end; leave out "
+        "stream_tokens and stream_text");
 }
 
 // Takes each field from `given`, else from the model, else from the defaults. `prompt` is the
@@ -117,8 +119,8 @@ at::Tensor mask_of(const Inputs& inputs, const GenerationConfig& config) {
   if (!mask.defined() || mask.ne(0).all().item<bool>()) return {};
   if (mask.select(1, mask.size(1) - 1).eq(0).any().item<bool>()) {
     get_logger("models").warning(
-        "generate() was given rows that are filled up on the right, and goes on behind the "
-        "padding; set the tokenizer's padding_side to left");
+        "the prompts of generate() are padded on the right, so new tokens follow the padding; set "
+        "the tokenizer's padding_side to left");
   }
   return mask;
 }

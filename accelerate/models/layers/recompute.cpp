@@ -97,8 +97,8 @@ struct Recompute : torch::autograd::Function<Recompute> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     if (at::GradMode::is_enabled())  // By create_graph.
       throw UsageError(
-          "a gradient of gradients was asked for, and layers are computed again in backward, of "
-          "which nothing is kept; call gradient_checkpointing_disable() before the forward");
+          "a second derivative was requested (create_graph), but gradient checkpointing keeps no "
+          "graph of the layers. Call gradient_checkpointing_disable() before the forward");
     const auto call =
         c10::static_intrusive_pointer_cast<Call>(context->saved_data["call"].toCapsule());
     const at::Tensor hidden = context->get_saved_variables().front();
