@@ -36,8 +36,9 @@ if(TARGET accelerate_transformers)
 endif()
 
 foreach(_folder ${_installed_folders})
+  cmake_path(GET _folder PARENT_PATH _room)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/accelerate/${_folder}"
-          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate" OPTIONAL
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/accelerate/${_room}" OPTIONAL
           # What stands in for Gloo's headers is for one source file of ours, never for users.
           FILES_MATCHING PATTERN "*.h" PATTERN "gloo_headers" EXCLUDE)
 endforeach()

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Checks that includes point one way: a folder may include itself and the folders above it in LAYERS.
+"""Checks that includes point one way: a room may include itself and the rooms above it in ROOMS.
 
-Also: files include one another in one direction only, what builds without LibTorch includes none of it, no header
-includes the dear ones of it, every header is guarded, and the command line leans only on what needs no LibTorch.
+Also: folders of a room keep the order of FOLDERS, files include one another in one direction only, what builds without
+LibTorch includes none of it, no header includes the dear ones of it, every header is guarded, and the command line leans
+only on what needs no LibTorch.
 
 usage: check_layers.py [--list] [ROOT]
 
-Exits 1 and names each offending line. With --list prints the layers, one a line.
+Exits 1 and names each offending line. With --list prints the rooms, one a line.
 """
 import graphlib
 import pathlib
@@ -15,23 +16,31 @@ import sys
 
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
-LAYERS = ["base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report", "tensor", "comm", "state", "data", "precision", "parallel",
-          "optim", "checkpoint", "big_model", "tracking", "batch_size", "accelerator", "graphs", "datasets", "models",
-          "trainer"]
-# These folders build without LibTorch, so that the command line starts in milliseconds.
+ROOMS = ["base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report", "tensor", "comm", "state", "data", "precision", "parallel", "optim", "checkpoint", "big_model", "tracking", "batch_size", "accelerator", "graphs", "datasets", "models", "trainer"]
+# These folders build without LibTorch, so that the command line starts in milliseconds. They include one another alone.
 WITHOUT_LIBTORCH = {"base", "http", "formats", "hub", "tokenizers", "config", "machine", "launch", "report"}
-# Inside a layer: what a folder of it may include besides itself and the layer's own files.
-INSIDE = {
-    "hub": {"cache": set(), "transfer": {"cache"}},
-    "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}},
-    "tokenizers": {"text": {"regex", "unicode"}, "unicode": set(), "regex": {"unicode"},
-                   "normalizers": {"text", "unicode"}, "pre_tokenizers": {"regex", "text", "unicode"},
-                   "models": {"text", "unicode"}, "processors": {"text", "unicode"}, "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},
-    "models": {"config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
-               "saving": {"config"}, "generation": {"config", "layers", "architectures"}},
+# What a folder of a room may include besides itself and the files that lie in the room itself.
+FOLDERS = {
+    "base": {"terminal": set(), "machine": set(), "http": set()},
     "formats": {"documents": set(), "safetensors": {"documents"}, "torch_archive": {"safetensors"},
                 "weights": {"documents", "safetensors", "torch_archive"},
                 "shards": {"documents", "safetensors", "weights"}, "tensorboard": set(), "gguf": set()},
+    "tensor": {"compat": set(), "construction": {"compat"}},
+    "comm": {"shared_memory": set(), "state": set()},
+    "parallel": {"gradients": set(), "replicated": {"gradients"}, "sharded": {"gradients"}},
+    "optim": {"precision": set(), "algorithms": set(), "schedules": set()},
+    "watch": {"run_log": set(), "page": {"run_log"}, "terminal": {"run_log"}, "trackers": set(), "profiler": set()},
+    "accelerator": {"batch_size": set(), "graphs": set()},
+    "transformers": {"hub": set(), "tokenizers": {"hub"}, "datasets": {"hub", "tokenizers"},
+                     "models": {"hub", "tokenizers", "datasets"}, "trainer": {"hub", "tokenizers", "datasets", "models"}},
+    "hub": {"cache": set(), "transfer": {"cache"}},
+    "tokenizers": {
+        "text": {"regex", "unicode"}, "unicode": set(), "regex": {"unicode"}, "normalizers": {"text", "unicode"},
+        "pre_tokenizers": {"regex", "text", "unicode"}, "models": {"text", "unicode"}, "processors": {"text", "unicode"},
+        "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},
+    "models": {
+        "config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
+        "saving": {"config"}, "generation": {"config", "layers", "architectures"}},
 }
 # The same of the command line. What is in with_libtorch/ is a program of its own.
 CLI_FOLDERS = ["terminal", "torch_program", "reference", "questions", "estimate", "commands"]
@@ -41,9 +50,14 @@ DEAR = {"torch/torch.h", "torch/all.h", "torch/extension.h", "torch/script.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
-def layer_of(parts):
-    """The layer of accelerate/<layer>/…; None for the front door accelerate/accelerate.h."""
+def room_of(parts):
+    """The room of accelerate/<room>/…; None for the front door accelerate/accelerate.h."""
     return parts[1] if len(parts) > 2 else None
+
+
+def without_libtorch(parts):
+    """The folder of WITHOUT_LIBTORCH in which a file lies, or None."""
+    return next((f for f in sorted(WITHOUT_LIBTORCH) if "/".join(parts[1:]).startswith(f + "/")), None)
 
 
 def includes_of(path):
@@ -64,35 +78,44 @@ def faults_of_header(path):
             yield f"{where}: a header includes {name}, which costs every user many seconds"
 
 
+def folder_that_may_not(own, target):
+    """The folders, of `own` and of `target`, whose order in FOLDERS forbids the include; None if nothing does."""
+    depth = next((i for i, (a, b) in enumerate(zip(own, target)) if a != b), 0)
+    folders = FOLDERS.get("/".join(own[1:depth]), {})
+    a, b = own[depth], target[depth]
+    return ("/".join(own[1:depth + 1]), "/".join(target[1:depth + 1])) if a in folders and b in folders and b not in folders[a] else None
+
+
 def faults_of_order(own, target, where, name):
     """`own` and `target`: path parts of the file and of what it includes, both below accelerate/."""
-    layer, other = layer_of(own), layer_of(target)
+    room, other, bare = room_of(own), room_of(target), without_libtorch(own)
     if not (ROOT / name).exists():
         yield f"{where}: {name} does not exist"
-    elif layer is None:
+    elif room is None:
         return
     elif other is None:
         yield f"{where}: {name} is the front door, for users only"
-    elif other not in LAYERS:
-        yield f"{where}: {other}/ is not a layer"
-    elif LAYERS.index(other) > LAYERS.index(layer):
-        yield f"{where}: {layer}/ may not include {other}/, which lies below it"
-    elif layer == other and own[2] in INSIDE.get(layer, ()) and target[2] in INSIDE[layer]:
-        if own[2] != target[2] and target[2] not in INSIDE[layer][own[2]]:
-            yield f"{where}: {layer}/{own[2]} may not include {layer}/{target[2]}"
+    elif other not in ROOMS:
+        yield f"{where}: {other}/ is not a room"
+    elif ROOMS.index(other) > ROOMS.index(room):
+        yield f"{where}: {room}/ may not include {other}/, which lies below it"
+    elif room == other and (pair := folder_that_may_not(own, target)):
+        yield f"{where}: {pair[0]} may not include {pair[1]}"
+    elif bare and not without_libtorch(target):
+        yield f"{where}: {bare}/ builds without LibTorch but includes {name}, which may include LibTorch"
 
 
 def faults_of(path):
     own = path.relative_to(ROOT).parts
-    layer = layer_of(own)
-    if layer is not None and layer not in LAYERS:
-        yield f"{path.relative_to(ROOT)}: {layer}/ is not in LAYERS of tools/check_layers.py"
+    room, bare = room_of(own), without_libtorch(own)
+    if room is not None and room not in ROOMS:
+        yield f"{path.relative_to(ROOT)}: {room}/ is not in ROOMS of tools/check_layers.py"
         return
     yield from faults_of_header(path)
     for where, name in includes_of(path):
         target = tuple(name.split("/"))
-        if layer in WITHOUT_LIBTORCH and LIBTORCH.match(name):
-            yield f"{where}: {layer}/ builds without LibTorch but includes {name}"
+        if bare and LIBTORCH.match(name):
+            yield f"{where}: {bare}/ builds without LibTorch but includes {name}"
         if target[0] in ("cli", "tests", "examples", "benchmarks"):
             yield f"{where}: the library includes {name}"
         if target[0] == "accelerate":
@@ -108,7 +131,7 @@ def faults_of_cli(path):
         known = [folder for folder in CLI_FOLDERS if own[1] == folder or target[:2] == ("cli", folder)]
         if target[0] == "cli" and len(known) == 2 and own[1] == known[0]:
             yield f"{where}: {own[1]}/ may not include {target[1]}/"
-        if LIBTORCH.match(name) or (target[0] == "accelerate" and layer_of(target) not in WITHOUT_LIBTORCH):
+        if LIBTORCH.match(name) or (target[0] == "accelerate" and not without_libtorch(target)):
             yield f"{where}: the command line starts without LibTorch but includes {name}"
 
 
@@ -140,7 +163,7 @@ def sources(folder):
 
 def main():
     if "--list" in sys.argv:
-        print("\n".join(LAYERS))
+        print("\n".join(ROOMS))
         return 0
     library, cli = sources("accelerate"), sources("cli")
     faults = [f for p in library for f in faults_of(p)] + [f for p in cli for f in faults_of_cli(p)]
