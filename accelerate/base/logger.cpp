@@ -13,8 +13,8 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/live_lines.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/base/terminal/live_lines.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "accelerate/base/progress_bar.h"
+#include "accelerate/base/terminal/progress_bar.h"
 
 namespace accelerate {
 

@@ -4,10 +4,10 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/http/url.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/http/url.h"
 #include "accelerate/hub/cache/python_paths.h"
 #include "accelerate/hub/transfer/digest.h"
 

@@ -18,12 +18,12 @@
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/gpus.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/training_note.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"
-#include "accelerate/machine/gpus.h"
 
 namespace accelerate {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/machine/cpu_affinity.h"
+#include "accelerate/base/machine/cpu_affinity.h"
 
 namespace accelerate {
 

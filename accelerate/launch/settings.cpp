@@ -4,9 +4,9 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/gpus.h"
+#include "accelerate/base/machine/topology.h"
 #include "accelerate/base/text.h"
-#include "accelerate/machine/gpus.h"
-#include "accelerate/machine/topology.h"
 
 namespace accelerate {
 

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/config/cluster_config.h"
 #include "accelerate/config/retired_keys.h"
-#include "accelerate/machine/cpu_affinity.h"
 
 namespace accelerate {
 

@@ -9,11 +9,11 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/memory.h"
 #include "accelerate/base/text.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/config/fsdp_readers.h"
-#include "accelerate/machine/memory.h"
 #include "accelerate/models/architectures/bert.h"
 #include "accelerate/models/architectures/distilbert.h"
 #include "accelerate/models/architectures/gpt2.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/base/terminal/terminal_text.h"
 #include "accelerate/report/run_history.h"
-#include "accelerate/report/terminal_text.h"
 
 namespace accelerate {
 

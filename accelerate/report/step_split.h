@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "accelerate/base/terminal/terminal_text.h"
 #include "accelerate/report/run_events.h"
-#include "accelerate/report/terminal_text.h"
 
 namespace accelerate::detail {
 

@@ -11,9 +11,9 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/machine/cpu_affinity.h"
-#include "accelerate/machine/gpus.h"
-#include "accelerate/machine/topology.h"
+#include "accelerate/base/machine/cpu_affinity.h"
+#include "accelerate/base/machine/gpus.h"
+#include "accelerate/base/machine/topology.h"
 
 namespace accelerate {
 namespace {

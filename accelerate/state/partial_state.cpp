@@ -8,9 +8,9 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/live_lines.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/base/terminal/live_lines.h"
 #include "accelerate/base/training_note.h"
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/state/device.h"

@@ -3,9 +3,9 @@
 #include <random>
 #include <utility>
 
+#include "accelerate/base/http/url.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/http/url.h"
 #include "accelerate/tracking/mlflow_tracker.h"
 
 namespace accelerate::detail {

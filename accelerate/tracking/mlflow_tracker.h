@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "accelerate/http/http.h"
+#include "accelerate/base/http/http.h"
 #include "accelerate/tracking/general_tracker.h"
 
 namespace accelerate {

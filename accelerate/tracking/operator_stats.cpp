@@ -7,7 +7,7 @@
 #include <map>
 #include <utility>
 
-#include "accelerate/base/table.h"
+#include "accelerate/base/terminal/table.h"
 #include "accelerate/tracking/memory.h"
 
 namespace accelerate {

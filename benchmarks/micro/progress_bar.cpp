@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "accelerate/base/progress_bar.h"
+#include "accelerate/base/terminal/progress_bar.h"
 
 namespace {
 

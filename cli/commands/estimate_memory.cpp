@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/table.h"
-#include "accelerate/base/terminal.h"
+#include "accelerate/base/terminal/table.h"
+#include "accelerate/base/terminal/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "cli/commands/shared_options.h"

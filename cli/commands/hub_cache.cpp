@@ -3,8 +3,8 @@
 #include <ostream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/table.h"
-#include "accelerate/base/terminal.h"
+#include "accelerate/base/terminal/table.h"
+#include "accelerate/base/terminal/terminal.h"
 #include "accelerate/base/text.h"
 #include "accelerate/hub/cache/cache_removal.h"
 #include "cli/commands/hub.h"

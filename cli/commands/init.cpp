@@ -6,9 +6,9 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/machine/gpus.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/program.h"
-#include "accelerate/machine/gpus.h"
 #include "cli/commands/config.h"
 #include "cli/commands/project_files.h"
 

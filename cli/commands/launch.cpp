@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "accelerate/base/logger.h"
-#include "accelerate/base/terminal.h"
+#include "accelerate/base/terminal/terminal.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/base/terminal.h"
+#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/report/run_frame.h"
 #include "accelerate/report/run_source.h"
-#include "accelerate/report/terminal_screen.h"
 
 namespace accelerate::cli {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "accelerate/report/terminal_screen.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "cli/questions/conversation.h"
 #include "cli/questions/form_page.h"
 

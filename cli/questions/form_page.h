@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/report/terminal_screen.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "cli/questions/conversation.h"
 
 namespace accelerate::cli {

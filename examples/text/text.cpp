@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "accelerate/base/run_main.h"
-#include "accelerate/base/table.h"
-#include "accelerate/base/terminal.h"
+#include "accelerate/base/terminal/table.h"
+#include "accelerate/base/terminal/terminal.h"
 #include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
 
 namespace {

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <regex>
 
+#include "accelerate/base/machine/cpu_affinity.h"
+#include "accelerate/base/machine/gpus.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
 #include "accelerate/launch/port.h"
-#include "accelerate/machine/cpu_affinity.h"
-#include "accelerate/machine/gpus.h"
 #include "tests/launch/support.h"
 #include "tests/support/support.h"
 

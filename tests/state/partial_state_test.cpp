@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/base/process_identity.h"
-#include "accelerate/machine/cpu_affinity.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "accelerate/http/http.h"
+#include "accelerate/base/http/http.h"
 #include "accelerate/tracking/mlflow_tracker.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"

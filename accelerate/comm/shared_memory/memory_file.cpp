@@ -13,8 +13,8 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/memory.h"
 #include "accelerate/base/text.h"
-#include "accelerate/machine/memory.h"
 
 // The C library's headers may be too old for these; older kernels answer EINVAL.
 #ifndef MFD_NOEXEC_SEAL

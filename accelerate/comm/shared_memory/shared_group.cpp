@@ -17,11 +17,11 @@
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/machine/topology.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/staged_collectives.h"
-#include "accelerate/machine/topology.h"
 
 namespace accelerate::detail {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/http/http.h"
-#include "accelerate/http/url.h"
+#include "accelerate/base/http/http.h"
+#include "accelerate/base/http/url.h"
 #include "accelerate/hub/hub_error.h"
 #include "accelerate/hub/repository.h"
 #include "accelerate/hub/transfer/hub_subject.h"

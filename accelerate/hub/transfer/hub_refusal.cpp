@@ -7,9 +7,9 @@
 #include <optional>
 #include <string_view>
 
+#include "accelerate/base/http/url.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/http/url.h"
 
 namespace accelerate::detail {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "accelerate/http/http.h"
+#include "accelerate/base/http/http.h"
 #include "accelerate/hub/hub_error.h"
 #include "accelerate/hub/transfer/hub_subject.h"
 

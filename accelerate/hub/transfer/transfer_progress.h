@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/base/progress_bar.h"
+#include "accelerate/base/terminal/progress_bar.h"
 #include "accelerate/hub/repository.h"
 
 namespace accelerate::detail {

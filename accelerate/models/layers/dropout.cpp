@@ -18,7 +18,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "accelerate/machine/cpu_features.h"
+#include "accelerate/base/machine/cpu_features.h"
 #include "accelerate/models/layers/bernoulli_mask.h"
 
 namespace accelerate::detail {

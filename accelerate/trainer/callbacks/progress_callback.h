@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/base/progress_bar.h"
+#include "accelerate/base/terminal/progress_bar.h"
 #include "accelerate/trainer/callbacks/trainer_callback.h"
 
 namespace accelerate {

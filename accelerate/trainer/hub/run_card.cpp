@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "accelerate/base/table.h"
+#include "accelerate/base/terminal/table.h"
 #include "accelerate/base/text.h"
 #include "accelerate/hub/model_card.h"
 #include "accelerate/models/pre_trained_model.h"
