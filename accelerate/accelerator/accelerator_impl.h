@@ -12,7 +12,7 @@
 #include "accelerate/accelerator/tied_parameters.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/checkpoint/checkpointing.h"
-#include "accelerate/config/deepspeed.h"
+#include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/sharded_clipping.h"
 #include "accelerate/parallel/gradients/item_count.h"

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/config/enums.h"
-#include "accelerate/config/fsdp_plugin.h"
-#include "accelerate/config/word.h"
 #include "accelerate/data/data_loader.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
+#include "accelerate/launch/config/word.h"
 #include "accelerate/optim/accelerated_scheduler.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/precision/autocast.h"

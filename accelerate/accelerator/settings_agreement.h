@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/fsdp_plugin.h"
 #include "accelerate/data/loader_plan.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/precision/grad_scaler.h"
 

@@ -1,6 +1,6 @@
 // The rows of the table. Names, defaults and choices are upstream's (accelerate 1.15.0,
 // commands/launch.py); a test compares them with its parser. The sentences are ours.
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/key_table.h"
 #include "accelerate/launch/flags.h"
 
 namespace accelerate {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/config/key_flag.h"
+#include "accelerate/launch/config/key_flag.h"
 
 namespace accelerate {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "accelerate/base/machine/cpu_affinity.h"
-#include "accelerate/config/cluster_config.h"
-#include "accelerate/config/retired_keys.h"
+#include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/config/retired_keys.h"
 
 namespace accelerate {
 

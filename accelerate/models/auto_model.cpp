@@ -13,7 +13,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/big_model/init_on_device.h"
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/config/fsdp_readers.h"
+#include "accelerate/launch/config/fsdp_readers.h"
 #include "accelerate/models/architectures/bert.h"
 #include "accelerate/models/architectures/distilbert.h"
 #include "accelerate/models/architectures/gpt2.h"

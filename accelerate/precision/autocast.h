@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/enums.h"
 
 namespace accelerate {
 

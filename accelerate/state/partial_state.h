@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/config/enums.h"
-#include "accelerate/config/rendezvous.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/rendezvous.h"
 #include "accelerate/state/process_scopes.h"
 #include "accelerate/tensor/split.h"
 

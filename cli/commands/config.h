@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 namespace accelerate::cli {
 

@@ -20,7 +20,7 @@
 #include "accelerate/base/machine/memory.h"
 #include "accelerate/base/machine/topology.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/shared_options.h"
 #include "cli/torch_program/torch_program.h"

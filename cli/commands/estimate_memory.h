@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/enums.h"
 
 namespace accelerate::cli {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 namespace accelerate::cli {
 

@@ -18,7 +18,7 @@
 #include "accelerate/base/terminal/table.h"
 #include "accelerate/base/terminal/terminal.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/report.h"
 #include "accelerate/launch/supervisor.h"

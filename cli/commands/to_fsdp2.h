@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 namespace accelerate::cli {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/enums.h"
 #include "cli/estimate/model_sizes.h"
 
 namespace accelerate::cli {

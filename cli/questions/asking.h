@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "cli/questions/question.h"
 
 namespace accelerate::cli {

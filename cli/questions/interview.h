@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/cluster_config.h"
 #include "accelerate/formats/documents/document.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "cli/questions/question.h"
 
 namespace accelerate::cli {

@@ -1,7 +1,7 @@
 // The questions that fill sections of a configuration file, a function for each section.
 #pragma once
 
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "cli/questions/asking.h"
 
 namespace accelerate::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "accelerate/base/text.h"
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 namespace accelerate::cli {
 namespace {

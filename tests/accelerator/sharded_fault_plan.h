@@ -6,8 +6,8 @@
 #include <random>
 #include <string>
 
-#include "accelerate/config/enums.h"
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "tests/accelerator/sharded_net.h"
 
 namespace accelerate::testing {

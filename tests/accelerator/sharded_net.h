@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 namespace accelerate::testing {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "tests/support/files.h"
 #include "tests/support/support.h"
 

@@ -8,9 +8,9 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/deepspeed.h"
-#include "accelerate/config/fsdp_plugin.h"
-#include "accelerate/config/retired_keys.h"
+#include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
+#include "accelerate/launch/config/retired_keys.h"
 #include "accelerate/launch/protocol.h"
 #include "cli/commands/config.h"
 #include "cli/commands/env.h"
@@ -23,7 +23,7 @@ namespace {
 
 using testing::ScopedEnv;
 
-const std::filesystem::path kReal = ACCELERATE_SOURCE_DIR "/tests/config/real";
+const std::filesystem::path kReal = ACCELERATE_SOURCE_DIR "/tests/launch/config/real";
 
 // What is told: "" for nothing, "!words" for a refusal with these words, else the words of each
 // line that is told, separated by '|'.

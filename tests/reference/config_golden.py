@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/reference/config_golden.json: what Python Accelerate makes of each file in tests/config/data.
+"""Writes tests/reference/config_golden.json: what Python Accelerate makes of each file in tests/launch/config/data.
 
 A row: the file, and the YAML and JSON text that Accelerate writes after loading it.
 """

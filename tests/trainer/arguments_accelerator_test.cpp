@@ -6,7 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/trainer/arguments/accelerator_options.h"
-#include "tests/config/fsdp_environment.h"
+#include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/messages.h"

@@ -13,7 +13,7 @@
 #include "accelerate/trainer/arguments/accelerator_options.h"
 #include "accelerate/trainer/arguments/argument_table.h"
 #include "accelerate/trainer/arguments/parse_args.h"
-#include "tests/config/fsdp_environment.h"
+#include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/reference.h"

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/enums.h"
 #include "accelerate/parallel/sharded/full_parameters.h"
 #include "accelerate/parallel/sharded/gather_transport.h"
 #include "accelerate/parallel/sharded/slot_pool.h"

@@ -3,7 +3,7 @@
 
 #include <c10/core/Device.h>
 
-#include "accelerate/config/fsdp_settings.h"
+#include "accelerate/launch/config/fsdp_settings.h"
 
 namespace accelerate {
 

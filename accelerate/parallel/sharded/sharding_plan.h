@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/parallel/sharded/full_parameters.h"
 #include "accelerate/parallel/sharded/gradient_shards.h"
 #include "accelerate/tensor/module_view.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate::detail {

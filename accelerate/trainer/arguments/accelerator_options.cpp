@@ -12,10 +12,10 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/deepspeed.h"
-#include "accelerate/config/fsdp_plugin.h"
-#include "accelerate/config/key_table.h"
-#include "accelerate/config/launched_settings.h"
+#include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
+#include "accelerate/launch/config/key_table.h"
+#include "accelerate/launch/config/launched_settings.h"
 #include "accelerate/trainer/arguments/fsdp_section.h"
 
 namespace accelerate {

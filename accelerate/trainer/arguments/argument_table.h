@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/key_table.h"
 #include "accelerate/trainer/arguments/training_arguments.h"
 
 namespace accelerate::detail {

@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "accelerate/config/cluster_config.h"
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 namespace accelerate {
 

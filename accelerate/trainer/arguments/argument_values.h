@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/value.h"
+#include "accelerate/launch/config/value.h"
 #include "accelerate/optim/get_scheduler.h"
 #include "accelerate/trainer/arguments/argument_types.h"
 #include "accelerate/trainer/arguments/words.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/key_table.h"
 #include "accelerate/trainer/arguments/argument_values.h"
 #include "accelerate/trainer/arguments/training_arguments.h"
 

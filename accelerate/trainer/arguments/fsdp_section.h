@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/config/cluster_config.h"
-#include "accelerate/config/fsdp_plugin.h"
 #include "accelerate/formats/documents/document.h"
+#include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 namespace accelerate::detail {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "accelerate/config/key_table.h"
 #include "accelerate/formats/documents/document_builder.h"
+#include "accelerate/launch/config/key_table.h"
 
 namespace accelerate::detail {
 

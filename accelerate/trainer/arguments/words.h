@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "accelerate/config/word.h"
+#include "accelerate/launch/config/word.h"
 
 namespace accelerate {
 

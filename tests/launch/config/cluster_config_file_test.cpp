@@ -8,7 +8,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

@@ -1,4 +1,4 @@
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/config/retired_keys.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
+#include "accelerate/launch/config/retired_keys.h"
 #include "tests/support/files.h"
 #include "tests/support/support.h"
 
@@ -18,7 +18,7 @@ namespace {
 using testing::file_text;
 using testing::TemporaryFolder;
 
-const std::filesystem::path kData = ACCELERATE_SOURCE_DIR "/tests/config/data";
+const std::filesystem::path kData = ACCELERATE_SOURCE_DIR "/tests/launch/config/data";
 
 ClusterConfig parse(const std::string& text) {
   return parse_cluster_config(text, "my.yaml");

@@ -5,9 +5,9 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/config/cluster_config.h"
-#include "accelerate/config/retired_keys.h"
 #include "accelerate/formats/documents/document.h"
+#include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/config/retired_keys.h"
 
 namespace accelerate {
 namespace {

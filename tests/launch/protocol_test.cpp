@@ -16,9 +16,9 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "cli/terminal/arguments.h"
-#include "tests/config/fsdp_environment.h"
+#include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"
 

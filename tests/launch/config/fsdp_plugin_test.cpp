@@ -1,10 +1,10 @@
 // What sharded training is told by the program, the launcher's variables and neither.
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 #include <gtest/gtest.h>
 
 #include "accelerate/base/error.h"
-#include "tests/config/fsdp_environment.h"
+#include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"
 

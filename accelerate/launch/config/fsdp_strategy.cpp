@@ -1,7 +1,7 @@
-#include "accelerate/config/fsdp_strategy.h"
+#include "accelerate/launch/config/fsdp_strategy.h"
 
 #include "accelerate/base/logger.h"
-#include "accelerate/config/fsdp_readers.h"
+#include "accelerate/launch/config/fsdp_readers.h"
 
 namespace accelerate::detail {
 namespace {

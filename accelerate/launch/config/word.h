@@ -6,7 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/enums.h"
 
 namespace accelerate {
 

@@ -1,4 +1,4 @@
-#include "accelerate/config/rendezvous.h"
+#include "accelerate/launch/config/rendezvous.h"
 
 #include <algorithm>
 #include <limits>

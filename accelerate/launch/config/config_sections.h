@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/config/bool_or_word.h"
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/bool_or_word.h"
+#include "accelerate/launch/config/enums.h"
 
 namespace accelerate {
 

@@ -1,4 +1,4 @@
-#include "accelerate/config/retired_keys.h"
+#include "accelerate/launch/config/retired_keys.h"
 
 #include <algorithm>
 #include <map>

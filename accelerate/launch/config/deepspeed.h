@@ -3,8 +3,8 @@
 // not used.
 #pragma once
 
-#include "accelerate/config/cluster_config.h"
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 namespace accelerate {
 

@@ -1,13 +1,13 @@
-#include "accelerate/config/fsdp_plugin.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 #include <regex>
 #include <string_view>
 #include <utility>
 
 #include "accelerate/base/logger.h"
-#include "accelerate/config/fsdp_readers.h"
-#include "accelerate/config/fsdp_strategy.h"
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/fsdp_readers.h"
+#include "accelerate/launch/config/fsdp_strategy.h"
+#include "accelerate/launch/config/key_table.h"
 
 namespace accelerate {
 namespace {

@@ -15,8 +15,8 @@
 // fills modules of the meta device.
 #pragma once
 
-#include "accelerate/config/enums.h"
-#include "accelerate/config/fsdp_settings.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/fsdp_settings.h"
 
 namespace accelerate {
 

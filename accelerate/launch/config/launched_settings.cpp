@@ -1,4 +1,4 @@
-#include "accelerate/config/launched_settings.h"
+#include "accelerate/launch/config/launched_settings.h"
 
 #include <limits>
 #include <string>

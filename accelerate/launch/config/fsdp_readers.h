@@ -11,7 +11,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/word.h"
+#include "accelerate/launch/config/word.h"
 
 namespace accelerate::detail {
 

@@ -3,8 +3,8 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/cluster_config.h"
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/cluster_config.h"
+#include "accelerate/launch/config/key_table.h"
 
 namespace accelerate {
 namespace {

@@ -1,8 +1,8 @@
 // Decides which strategy a plugin and the launcher's variables mean, by the names of each version.
 #pragma once
 
-#include "accelerate/config/enums.h"
-#include "accelerate/config/fsdp_settings.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/fsdp_settings.h"
 
 namespace accelerate::detail {
 

@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
-#include "accelerate/config/enums.h"
-#include "accelerate/config/word.h"
 #include "accelerate/formats/safetensors/dtype.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/word.h"
 
 namespace accelerate {
 

@@ -1,14 +1,14 @@
-#include "accelerate/config/cluster_config.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 #include <algorithm>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/key_table.h"
-#include "accelerate/config/retired_keys.h"
 #include "accelerate/formats/documents/document_builder.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
+#include "accelerate/launch/config/key_table.h"
+#include "accelerate/launch/config/retired_keys.h"
 
 namespace accelerate {
 namespace {

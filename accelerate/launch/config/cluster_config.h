@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/config/config_sections.h"
+#include "accelerate/launch/config/config_sections.h"
 
 namespace accelerate {
 

@@ -1,5 +1,5 @@
 // ZeRO stages as sharding strategies, and what the launcher's variables say of them.
-#include "accelerate/config/deepspeed.h"
+#include "accelerate/launch/config/deepspeed.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // docs/config_keys.md says what each key does here and which test covers it; a test compares it
 // with these tables. Source of names, types and choices: the launch parser, the questionnaire and
 // the data classes of Hugging Face Accelerate 1.15.
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/key_table.h"
 
 namespace accelerate::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "accelerate/config/deepspeed.h"
+#include "accelerate/launch/config/deepspeed.h"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/key_table.h"
+#include "accelerate/launch/config/key_table.h"
 
 namespace accelerate {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/config/config_sections.h"
-#include "accelerate/config/value.h"
+#include "accelerate/launch/config/config_sections.h"
+#include "accelerate/launch/config/value.h"
 
 namespace accelerate::detail {
 

@@ -7,8 +7,8 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/fsdp_plugin.h"
-#include "tests/config/fsdp_environment.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
+#include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/reference.h"
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "accelerate/config/enums.h"
+#include "accelerate/launch/config/enums.h"
 
 namespace accelerate {
 

@@ -14,10 +14,10 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/text.h"
-#include "accelerate/config/bool_or_word.h"
-#include "accelerate/config/enums.h"
-#include "accelerate/config/key_flag.h"
 #include "accelerate/formats/documents/document.h"
+#include "accelerate/launch/config/bool_or_word.h"
+#include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/key_flag.h"
 
 namespace accelerate::detail {
 
