@@ -29,4 +29,4 @@
 #include "accelerate/tensor/nested_operations.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
-#include "accelerate/tracking/memory.h"
+#include "accelerate/watch/profiler/memory_meter.h"

@@ -111,12 +111,12 @@ endif()
 
 # Pages and screens of runs. The page in a browser is part of `scripts/test --extended`.
 if(TARGET accelerate_program)
-  set(report_tests "${PROJECT_SOURCE_DIR}/tests/report")
-  add_test(NAME report.live.page COMMAND ${Python3_EXECUTABLE} "${report_tests}/page_live.py" $<TARGET_FILE:accelerate_program> page)
-  add_test(NAME report.live.python COMMAND "${live_python}" -W ignore "${report_tests}/page_live.py" $<TARGET_FILE:accelerate_program> python)
-  add_test(NAME report.live.watch COMMAND ${Python3_EXECUTABLE} "${report_tests}/watch_live.py" $<TARGET_FILE:accelerate_program>)
-  set_tests_properties(report.live.page report.live.python report.live.watch
-                       PROPERTIES TIMEOUT 300 COST 12 LABELS "report;live" SKIP_RETURN_CODE 77)
+  set(watch_tests "${PROJECT_SOURCE_DIR}/tests/watch")
+  add_test(NAME watch.live.page COMMAND ${Python3_EXECUTABLE} "${watch_tests}/page/page_live.py" $<TARGET_FILE:accelerate_program> page)
+  add_test(NAME watch.live.python COMMAND "${live_python}" -W ignore "${watch_tests}/page/page_live.py" $<TARGET_FILE:accelerate_program> python)
+  add_test(NAME watch.live.watch COMMAND ${Python3_EXECUTABLE} "${watch_tests}/terminal/watch_live.py" $<TARGET_FILE:accelerate_program>)
+  set_tests_properties(watch.live.page watch.live.python watch.live.watch
+                       PROPERTIES TIMEOUT 300 COST 12 LABELS "watch;live" SKIP_RETURN_CODE 77)
 endif()
 
 # Metrics against answers of scikit-learn, SciPy and seqeval.

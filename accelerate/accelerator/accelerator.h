@@ -44,9 +44,9 @@
 #include "accelerate/state/partial_state.h"
 #include "accelerate/state/project_configuration.h"
 #include "accelerate/tensor/split.h"
-#include "accelerate/tracking/memory.h"
-#include "accelerate/tracking/profiler.h"
-#include "accelerate/tracking/trackers.h"
+#include "accelerate/watch/profiler/memory_meter.h"
+#include "accelerate/watch/profiler/profiler.h"
+#include "accelerate/watch/trackers/trackers.h"
 
 namespace accelerate {
 

@@ -21,8 +21,8 @@
 #include "accelerate/precision/grad_scaler.h"
 #include "accelerate/state/gradient_state.h"
 #include "accelerate/state/project_configuration.h"
-#include "accelerate/tracking/profiler.h"
-#include "accelerate/tracking/trackers.h"
+#include "accelerate/watch/profiler/profiler.h"
+#include "accelerate/watch/trackers/trackers.h"
 
 namespace accelerate {
 

@@ -17,7 +17,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/comm/second_group.h"
-#include "accelerate/tracking/memory.h"
+#include "accelerate/watch/profiler/memory_meter.h"
 
 namespace accelerate {
 namespace {

@@ -15,11 +15,11 @@
 #include "accelerate/base/folder_lock.h"
 #include "accelerate/base/text.h"
 #include "accelerate/models/pre_trained_model.h"
-#include "accelerate/tracking/memory.h"
 #include "accelerate/trainer/create_optimizer.h"
 #include "accelerate/trainer/data/label_columns.h"
 #include "accelerate/trainer/loop/model_size.h"
 #include "accelerate/trainer/preflight_evaluation.h"
+#include "accelerate/watch/profiler/memory_meter.h"
 
 namespace accelerate::detail {
 namespace {

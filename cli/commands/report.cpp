@@ -6,8 +6,8 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "accelerate/report/report_page.h"
-#include "accelerate/report/run_source.h"
+#include "accelerate/watch/page/report_page.h"
+#include "accelerate/watch/run_log/run_source.h"
 
 namespace accelerate::cli {
 namespace {

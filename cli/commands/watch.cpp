@@ -11,8 +11,8 @@
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/terminal/terminal.h"
 #include "accelerate/base/terminal/terminal_screen.h"
-#include "accelerate/report/run_frame.h"
-#include "accelerate/report/run_source.h"
+#include "accelerate/watch/run_log/run_source.h"
+#include "accelerate/watch/terminal/run_frame.h"
 
 namespace accelerate::cli {
 namespace {

@@ -1,7 +1,7 @@
 // `accelerate report` and `accelerate watch --once` as a user meets them.
 #include <gtest/gtest.h>
 
-#include "accelerate/report/run_log_writer.h"
+#include "accelerate/watch/run_log/run_log_writer.h"
 #include "tests/support/files.h"
 #include "tests/support/support.h"
 

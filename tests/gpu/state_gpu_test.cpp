@@ -4,8 +4,8 @@
 #include <string>
 
 #include "accelerate/state/device.h"
-#include "accelerate/tracking/memory.h"
-#include "accelerate/tracking/profiler.h"
+#include "accelerate/watch/profiler/memory_meter.h"
+#include "accelerate/watch/profiler/profiler.h"
 #include "tests/gpu/gpu.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"

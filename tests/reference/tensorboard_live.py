@@ -3,7 +3,7 @@
 
 usage: tensorboard_live.py FOLDER
 
-FOLDER/ours/run holds what tests/tracking/tensorboard_test.cpp logged; the same calls are made here into
+FOLDER/ours/run holds what tests/watch/trackers/tensorboard_test.cpp logged; the same calls are made here into
 FOLDER/theirs/run. Prints each difference and exits 1 when there is one.
 """
 import io

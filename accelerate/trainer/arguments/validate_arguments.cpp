@@ -7,10 +7,10 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/tracking/tracker.h"
 #include "accelerate/trainer/arguments/argument_table.h"
 #include "accelerate/trainer/arguments/sections.h"
 #include "accelerate/trainer/arguments/training_arguments.h"
+#include "accelerate/watch/trackers/tracker.h"
 
 namespace accelerate {
 namespace {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "accelerate/report/run_log_writer.h"
 #include "accelerate/trainer/callbacks/trainer_callback.h"
 #include "accelerate/trainer/loop/step_clock.h"
 #include "accelerate/trainer/loop/training_plan.h"
+#include "accelerate/watch/run_log/run_log_writer.h"
 
 namespace accelerate::detail {
 

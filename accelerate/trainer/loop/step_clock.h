@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "accelerate/comm/waited.h"
-#include "accelerate/report/run_events.h"
+#include "accelerate/watch/run_log/run_events.h"
 
 namespace accelerate::detail {
 

@@ -14,11 +14,11 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/tracking/memory.h"
 #include "accelerate/trainer/loop/best_metric.h"
 #include "accelerate/trainer/loop/model_size.h"
 #include "accelerate/trainer/loop/speed.h"
 #include "accelerate/trainer/loop/stop_signals.h"
+#include "accelerate/watch/profiler/memory_meter.h"
 
 namespace accelerate::detail {
 namespace {

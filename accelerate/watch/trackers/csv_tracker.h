@@ -1,0 +1,41 @@
+// One table of everything that was logged, for spreadsheets and for `pandas.read_csv`.
+//
+// logging_dir/run_name/metrics.csv has the columns step and time, and one per value. Each call of
+// log() adds a row. A new value gets a column at the end, which is empty in earlier rows.
+// config.json lies beside it. docs/tracking.md describes every form.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/watch/trackers/file_tracker.h"
+
+namespace accelerate {
+
+class CsvTracker final : public detail::FileTracker {
+ public:
+  /// Options: flush_secs (1). Throws ConfigError as TensorBoardTracker does.
+  explicit CsvTracker(const TrackerSetup& setup, detail::BackgroundFilesOptions files = {})
+      : FileTracker("csv", setup, files) {}
+
+  /// Continues an existing file with its columns; cuts off a torn last row of a killed run. Throws
+  /// ConfigError if another run writes to the file, or if it is not a file of this tracker.
+  void start() override;
+  void store_init_configuration(const TrackerConfig& config) override;
+  /// Scalars get a column <name>/<part> per part, a histogram gets <name>/min, /mean and /max.
+  /// Numbers that are not finite are written as nan, inf, -inf. Throws UsageError for values called
+  /// step or time. Cost: a new column rewrites the file, on the writing thread.
+  void log(const TrackerValues& values, std::optional<std::int64_t> step) override;
+
+ private:
+  using Cells = std::vector<std::pair<std::string, std::string>>;  // Column, cell.
+  [[nodiscard]] static Cells cells_of(const TrackerValues& values);
+  [[nodiscard]] bool continue_file();
+  void add_columns(const Cells& cells);
+  [[nodiscard]] std::string header() const;  // The first row, with its line end.
+
+  std::vector<std::string> columns_;
+};
+
+}  // namespace accelerate
