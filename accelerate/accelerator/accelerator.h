@@ -35,14 +35,14 @@
 #include "accelerate/accelerator/prepared.h"
 #include "accelerate/checkpoint/checkpointable.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/comm/state/partial_state.h"
+#include "accelerate/comm/state/project_configuration.h"
 #include "accelerate/comm/tensor_checks.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/accelerated_scheduler.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
-#include "accelerate/state/partial_state.h"
-#include "accelerate/state/project_configuration.h"
 #include "accelerate/tensor/split.h"
 #include "accelerate/watch/profiler/memory_meter.h"
 #include "accelerate/watch/profiler/profiler.h"
@@ -311,7 +311,7 @@ class Accelerator {
     }
     return value;
   }
-  /// These are PartialState's; see accelerate/state/partial_state.h.
+  /// These are PartialState's; see accelerate/comm/state/partial_state.h.
   template <typename T>
   [[nodiscard]] T split_between_processes(const T& value, const SplitOptions& options = {}) const {
     return state().split_between_processes(value, options);

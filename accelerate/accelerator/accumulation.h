@@ -10,7 +10,7 @@
 #include "accelerate/accelerator/model_core.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
-#include "accelerate/state/gradient_state.h"
+#include "accelerate/comm/state/gradient_state.h"
 
 namespace accelerate {
 

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "accelerate/base/error.h"
-#include "accelerate/state/active_loader.h"
+#include "accelerate/comm/state/active_loader.h"
 
 namespace accelerate::detail {
 namespace {

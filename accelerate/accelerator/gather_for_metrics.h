@@ -8,8 +8,8 @@
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/exchange.h"
 #include "accelerate/comm/operations.h"
+#include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/data/batch_rows.h"
-#include "accelerate/state/gradient_state.h"
 
 namespace accelerate::detail {
 

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/state/gradient_state.h"
+#include "accelerate/comm/state/project_configuration.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
@@ -19,8 +21,6 @@
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "accelerate/precision/autocast.h"
 #include "accelerate/precision/grad_scaler.h"
-#include "accelerate/state/gradient_state.h"
-#include "accelerate/state/project_configuration.h"
 #include "accelerate/watch/profiler/profiler.h"
 #include "accelerate/watch/trackers/trackers.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
+#include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/optim/accelerated_optimizer.h"
-#include "accelerate/state/gradient_state.h"
 
 namespace accelerate::detail {
 

@@ -14,8 +14,8 @@
 #include "accelerate/checkpoint/shard_collector.h"
 #include "accelerate/checkpoint/training_state.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/state/project_configuration.h"
 #include "accelerate/formats/manifest.h"
-#include "accelerate/state/project_configuration.h"
 
 namespace accelerate::detail {
 

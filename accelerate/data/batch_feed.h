@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
+#include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/data/loader_plan.h"
 #include "accelerate/data/placement.h"
-#include "accelerate/state/gradient_state.h"
 #include "accelerate/tensor/nested.h"
 
 namespace accelerate::detail {

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/data/batch_feed.h"
 #include "accelerate/data/dispatch_feed.h"
 #include "accelerate/data/generators.h"
 #include "accelerate/data/loader_plan.h"
 #include "accelerate/data/placement.h"
-#include "accelerate/state/gradient_state.h"
 #include "accelerate/tensor/nested.h"
 
 namespace accelerate::detail {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "accelerate/state/gradient_state.h"
+#include "accelerate/comm/state/gradient_state.h"
 
 namespace accelerate {
 

@@ -14,7 +14,7 @@
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/staging.h"
 #include "accelerate/optim/fused_step.h"
-#include "accelerate/state/step_recording.h"
+#include "accelerate/tensor/step_recording.h"
 
 namespace accelerate::detail {
 namespace {

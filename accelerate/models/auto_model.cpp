@@ -11,7 +11,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/machine/memory.h"
 #include "accelerate/base/text.h"
-#include "accelerate/big_model/init_on_device.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/launch/config/fsdp_readers.h"
 #include "accelerate/models/architectures/bert.h"
@@ -23,6 +22,7 @@
 #include "accelerate/models/loading/fetch_model.h"
 #include "accelerate/models/loading/gguf_model.h"
 #include "accelerate/models/loading/load_weights.h"
+#include "accelerate/tensor/construction/init_on_device.h"
 
 namespace accelerate {
 namespace {

@@ -16,9 +16,9 @@
 
 #include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/optim/modal_optimizer.h"
 #include "accelerate/precision/grad_scaler.h"
-#include "accelerate/state/gradient_state.h"
 
 namespace accelerate {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/lr_scheduler.h"
-#include "accelerate/state/gradient_state.h"
 
 namespace torch::optim {
 class LRScheduler;

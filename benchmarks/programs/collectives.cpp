@@ -9,7 +9,7 @@
 #include <exception>
 #include <functional>
 
-#include "accelerate/state/partial_state.h"
+#include "accelerate/comm/state/partial_state.h"
 #include "benchmarks/programs/measure.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/big_model/init_on_device.h"
+#include "accelerate/tensor/construction/init_on_device.h"
 #include "tests/accelerator/sharded_rank.h"
 #include "tests/support/log_capture.h"
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/big_model/init_on_device.h"
 #include "accelerate/parallel/engine.h"
 #include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/construction/init_on_device.h"
 #include "tests/support/counted_memory.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"

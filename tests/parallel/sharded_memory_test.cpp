@@ -9,8 +9,8 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/heap.h"
-#include "accelerate/big_model/init_on_device.h"
 #include "accelerate/parallel/engine.h"
+#include "accelerate/tensor/construction/init_on_device.h"
 #include "tests/support/proportional_memory.h"
 #include "tests/support/ranks.h"
 

@@ -11,7 +11,7 @@
 //
 // Source: `FullyShardedDataParallelPlugin` of Hugging Face Accelerate 1.15. Its fields that hold
 // objects of PyTorch (`state_dict_config`, `optim_state_dict_config`, `param_init_fn`) have no
-// counterpart. Instead files are written shard by shard from every rank, and accelerate/big_model
+// counterpart. Instead files are written shard by shard from every rank, and accelerate/tensor/construction
 // fills modules of the meta device.
 #pragma once
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/state/step_recording.h"
+#include "accelerate/tensor/step_recording.h"
 
 namespace accelerate::detail {
 

@@ -14,7 +14,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/state/partial_state.h"
+#include "accelerate/comm/state/partial_state.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"

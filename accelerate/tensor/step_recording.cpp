@@ -1,4 +1,4 @@
-#include "accelerate/state/step_recording.h"
+#include "accelerate/tensor/step_recording.h"
 
 #include "accelerate/base/error.h"
 

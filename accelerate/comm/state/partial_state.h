@@ -16,9 +16,9 @@
 #include <utility>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/comm/state/process_scopes.h"
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/rendezvous.h"
-#include "accelerate/state/process_scopes.h"
 #include "accelerate/tensor/split.h"
 
 namespace accelerate {

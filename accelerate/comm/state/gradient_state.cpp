@@ -1,10 +1,10 @@
-#include "accelerate/state/gradient_state.h"
+#include "accelerate/comm/state/gradient_state.h"
 
 #include <algorithm>
 #include <mutex>
 #include <thread>
 
-#include "accelerate/state/active_loader.h"
+#include "accelerate/comm/state/active_loader.h"
 
 namespace accelerate {
 namespace {

@@ -1,4 +1,4 @@
-#include "accelerate/big_model/materialise.h"
+#include "accelerate/tensor/construction/materialise.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "accelerate/state/gradient_state.h"
+#include "accelerate/comm/state/gradient_state.h"
 
 #include <gtest/gtest.h>
 

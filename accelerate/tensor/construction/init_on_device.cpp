@@ -1,4 +1,4 @@
-#include "accelerate/big_model/init_on_device.h"
+#include "accelerate/tensor/construction/init_on_device.h"
 
 #include "accelerate/base/environment.h"
 #include "accelerate/tensor/compat/deferred_init.h"

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "accelerate/big_model/init_on_device.h"
-#include "accelerate/big_model/materialise.h"
 #include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/tensor/construction/init_on_device.h"
+#include "accelerate/tensor/construction/materialise.h"
 #include "accelerate/tensor/weights.h"
-#include "tests/big_model/models.h"
 #include "tests/support/errors.h"
 #include "tests/support/support.h"
+#include "tests/tensor/construction/models.h"
 
 namespace accelerate {
 namespace {

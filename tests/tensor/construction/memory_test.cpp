@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "accelerate/big_model/init_on_device.h"
-#include "accelerate/big_model/materialise.h"
 #include "accelerate/checkpoint/model_weights.h"
+#include "accelerate/tensor/construction/init_on_device.h"
+#include "accelerate/tensor/construction/materialise.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/counted_memory.h"
 #include "tests/support/support.h"

@@ -1,4 +1,4 @@
-#include "accelerate/state/device.h"
+#include "accelerate/comm/state/device.h"
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>

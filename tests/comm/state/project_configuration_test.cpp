@@ -1,4 +1,4 @@
-#include "accelerate/state/project_configuration.h"
+#include "accelerate/comm/state/project_configuration.h"
 
 #include <gtest/gtest.h>
 

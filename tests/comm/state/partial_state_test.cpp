@@ -1,5 +1,5 @@
 // PartialState: what it reads from the environment, and its printed form.
-#include "accelerate/state/partial_state.h"
+#include "accelerate/comm/state/partial_state.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "accelerate/state/partial_state.h"
+#include "accelerate/comm/state/partial_state.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 #include "accelerate/base/terminal/live_lines.h"
 #include "accelerate/base/training_note.h"
 #include "accelerate/comm/rendezvous.h"
-#include "accelerate/state/device.h"
+#include "accelerate/comm/state/device.h"
 
 namespace accelerate {
 namespace {
