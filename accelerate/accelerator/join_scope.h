@@ -9,8 +9,8 @@
 #include "accelerate/accelerator/model_core.h"
 #include "accelerate/data/loader_control.h"
 #include "accelerate/optim/accelerated_optimizer.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/parallel/replicated/join.h"
-#include "accelerate/precision/grad_scaler.h"
 
 namespace accelerate {
 

@@ -11,8 +11,8 @@
 
 #include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/optim/precision/autocast.h"
 #include "accelerate/parallel/engine.h"
-#include "accelerate/precision/autocast.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/nested_operations.h"
 

@@ -18,9 +18,9 @@
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/launch/config/word.h"
 #include "accelerate/optim/accelerated_scheduler.h"
+#include "accelerate/optim/precision/autocast.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
-#include "accelerate/precision/autocast.h"
-#include "accelerate/precision/grad_scaler.h"
 #include "accelerate/watch/profiler/profiler.h"
 #include "accelerate/watch/trackers/trackers.h"
 

@@ -8,8 +8,8 @@
 
 #include "accelerate/data/loader_plan.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
-#include "accelerate/precision/grad_scaler.h"
 
 namespace accelerate {
 class Communicator;

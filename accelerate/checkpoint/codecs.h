@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "accelerate/data/loader_control.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/optim/schedules/scheduler_state.h"
-#include "accelerate/precision/grad_scaler.h"
 #include "accelerate/tensor/state_dict.h"
 
 namespace accelerate {

@@ -13,7 +13,7 @@
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/accelerated_scheduler.h"
 #include "accelerate/optim/optimizer_state.h"
-#include "accelerate/precision/grad_scaler.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 
 namespace accelerate {
 

@@ -18,7 +18,7 @@
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/optim/modal_optimizer.h"
-#include "accelerate/precision/grad_scaler.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 
 namespace accelerate {
 

@@ -11,7 +11,7 @@
 
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/models/auto_model.h"
-#include "accelerate/precision/autocast.h"
+#include "accelerate/optim/precision/autocast.h"
 #include "benchmarks/programs/measure.h"
 
 namespace {

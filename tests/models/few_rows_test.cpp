@@ -11,7 +11,7 @@
 #include <string>
 
 #include "accelerate/models/layers/linear.h"
-#include "accelerate/precision/autocast.h"
+#include "accelerate/optim/precision/autocast.h"
 
 namespace accelerate {
 namespace {

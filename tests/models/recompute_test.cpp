@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/models/architectures/text_model.h"
-#include "accelerate/precision/autocast.h"
+#include "accelerate/optim/precision/autocast.h"
 #include "tests/models/small_models.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"

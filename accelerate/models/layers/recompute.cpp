@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/precision/autocast.h"
+#include "accelerate/optim/precision/autocast.h"
 
 namespace accelerate::detail {
 namespace {

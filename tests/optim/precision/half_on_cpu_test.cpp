@@ -1,5 +1,5 @@
 // Where a CPU is slow in 16-bit types, its group computes in fp32.
-#include "accelerate/precision/half_on_cpu.h"
+#include "accelerate/optim/precision/half_on_cpu.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "accelerate/precision/autocast.h"
+#include "accelerate/optim/precision/autocast.h"
 
 #include <ATen/autocast_mode.h>
 

@@ -1,4 +1,4 @@
-#include "accelerate/precision/half_on_cpu.h"
+#include "accelerate/optim/precision/half_on_cpu.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -17,7 +17,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/precision/autocast.h"
+#include "accelerate/optim/precision/autocast.h"
 
 namespace accelerate::detail {
 namespace {

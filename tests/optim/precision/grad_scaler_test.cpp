@@ -1,5 +1,5 @@
 // GradScaler: the scale's path against torch.amp.GradScaler, several optimizers, several ranks.
-#include "accelerate/precision/grad_scaler.h"
+#include "accelerate/optim/precision/grad_scaler.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
