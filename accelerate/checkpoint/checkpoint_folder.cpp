@@ -16,7 +16,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/byte_progress.h"
-#include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/comm/objects.h"
 
 namespace accelerate {

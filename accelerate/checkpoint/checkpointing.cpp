@@ -13,7 +13,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/checkpoint/byte_progress.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
-#include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/checkpoint/sharded_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/comm/objects.h"

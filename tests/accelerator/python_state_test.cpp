@@ -8,7 +8,7 @@
 #include <regex>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"

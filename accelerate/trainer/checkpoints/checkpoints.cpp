@@ -11,7 +11,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
-#include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/python/python_state.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/models/pre_trained_model.h"
 #include "accelerate/trainer/arguments/parse_args.h"

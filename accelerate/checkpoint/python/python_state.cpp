@@ -1,4 +1,4 @@
-#include "accelerate/checkpoint/python_state.h"
+#include "accelerate/checkpoint/python/python_state.h"
 
 #include <algorithm>
 #include <array>
@@ -15,8 +15,8 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
-#include "accelerate/checkpoint/python_optimizer.h"
-#include "accelerate/checkpoint/python_scheduler.h"
+#include "accelerate/checkpoint/python/python_optimizer.h"
+#include "accelerate/checkpoint/python/python_scheduler.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/stored_values.h"
