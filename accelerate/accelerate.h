@@ -3,16 +3,16 @@
 #pragma once
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/accelerator/batch_size/batch_size_finder.h"
+#include "accelerate/accelerator/graphs/graphed_step.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/run_main.h"
 #include "accelerate/base/terminal/progress_bar.h"
-#include "accelerate/batch_size/batch_size_finder.h"
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/data/data_loader.h"
-#include "accelerate/graphs/graphed_step.h"
 #include "accelerate/launch/notebook_launcher.h"
 #include "accelerate/optim/clipping.h"
 #include "accelerate/optim/get_scheduler.h"

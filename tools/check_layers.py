@@ -16,7 +16,7 @@ import sys
 
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ["base", "formats", "hub", "tokenizers", "launch", "tensor", "comm", "data", "parallel", "optim", "checkpoint", "watch", "batch_size", "accelerator", "graphs", "datasets", "models", "trainer"]
+ROOMS = ["base", "formats", "hub", "tokenizers", "launch", "tensor", "comm", "data", "parallel", "optim", "checkpoint", "watch", "accelerator", "datasets", "models", "trainer"]
 # These folders build without LibTorch, so that the command line starts in milliseconds. They include one another alone.
 WITHOUT_LIBTORCH = {"base", "formats", "hub", "tokenizers", "launch", "watch/run_log", "watch/page", "watch/terminal"}
 # What a folder of a room may include besides itself and the files that lie in the room itself.

@@ -1,5 +1,5 @@
 // Whether a step is being recorded, to be repeated later without the work that the CPU does in it
-// (accelerate/graphs). What decides by numbers that differ from step to step asks here.
+// (accelerate/accelerator/graphs). What decides by numbers that differ from step to step asks here.
 #pragma once
 
 #include <string>

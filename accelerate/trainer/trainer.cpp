@@ -6,9 +6,9 @@
 #include <csignal>
 #include <utility>
 
+#include "accelerate/accelerator/batch_size/batch_size_finder.h"
 #include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/batch_size/batch_size_finder.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/trainer/callbacks/default_flow_callback.h"
 #include "accelerate/trainer/callbacks/progress_callback.h"

@@ -7,7 +7,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "accelerate/graphs/captured_graph.h"
+#include "accelerate/accelerator/graphs/captured_graph.h"
 
 namespace accelerate::detail {
 namespace {

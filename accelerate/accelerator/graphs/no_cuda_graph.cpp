@@ -1,5 +1,5 @@
 // Stands in for cuda_graph.cpp when LibTorch has no CUDA, or its headers were not found.
-#include "accelerate/graphs/captured_graph.h"
+#include "accelerate/accelerator/graphs/captured_graph.h"
 
 namespace accelerate::detail {
 

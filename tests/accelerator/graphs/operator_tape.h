@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "accelerate/graphs/captured_graph.h"
+#include "accelerate/accelerator/graphs/captured_graph.h"
 
 namespace accelerate::testing {
 

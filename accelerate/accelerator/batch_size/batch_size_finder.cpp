@@ -1,4 +1,4 @@
-#include "accelerate/batch_size/batch_size_finder.h"
+#include "accelerate/accelerator/batch_size/batch_size_finder.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

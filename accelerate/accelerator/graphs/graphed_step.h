@@ -29,8 +29,8 @@
 #include <utility>
 
 #include "accelerate/accelerator/accelerator.h"
-#include "accelerate/graphs/captured_graph.h"
-#include "accelerate/graphs/step_graph.h"
+#include "accelerate/accelerator/graphs/captured_graph.h"
+#include "accelerate/accelerator/graphs/step_graph.h"
 #include "accelerate/tensor/nested.h"
 
 namespace accelerate {

@@ -1,4 +1,4 @@
-#include "accelerate/graphs/step_graph.h"
+#include "accelerate/accelerator/graphs/step_graph.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>

@@ -1,5 +1,5 @@
 // What is tried when memory runs out, what is not, and how ranks agree.
-#include "accelerate/batch_size/batch_size_finder.h"
+#include "accelerate/accelerator/batch_size/batch_size_finder.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

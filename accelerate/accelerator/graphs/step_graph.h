@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/graphs/captured_graph.h"
+#include "accelerate/accelerator/graphs/captured_graph.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/fused_step.h"
 

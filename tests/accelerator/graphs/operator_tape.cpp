@@ -1,4 +1,4 @@
-#include "tests/graphs/operator_tape.h"
+#include "tests/accelerator/graphs/operator_tape.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -10,7 +10,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/optim/algorithms/lion.h"
-#include "tests/graphs/operator_tape.h"
+#include "tests/accelerator/graphs/operator_tape.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/supervised.h"
 #include "tests/support/support.h"
