@@ -33,7 +33,7 @@ endif()
 
 # Tokenizers and the hub's cache against the originals.
 if(TARGET accelerate_tokenizers)
-  set(live_tokenizers "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tokenizers/live_test.py")
+  set(live_tokenizers "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/tokenizers/live_test.py")
   # Real tokenizers are fetched once for those that need them.
   foreach(kind fetch components fortunes stress random folders sections sentencepiece)
     add_test(NAME tokenizers.live.${kind} COMMAND ${live_tokenizers} ${kind} "${PROJECT_BINARY_DIR}")
@@ -46,17 +46,17 @@ if(TARGET accelerate_tokenizers)
                                  $<TARGET_FILE:hub_cache_probe>)
   set_tests_properties(hub.live PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
   # The server that the others ask proves itself with Python's client.
-  add_test(NAME hub.live.server COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/server/hub_server_test.py")
-  add_test(NAME hub.live.cache_scan COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/cache_scan_live.py"
+  add_test(NAME hub.live.server COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/hub/server/hub_server_test.py")
+  add_test(NAME hub.live.cache_scan COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/hub/cache_scan_live.py"
                                             $<TARGET_FILE:cache_scan_probe> --caches 100)
-  add_test(NAME hub.live.model_card COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/model_card_live.py"
+  add_test(NAME hub.live.model_card COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/hub/model_card_live.py"
                                             $<TARGET_FILE:model_card_probe>)
   foreach(kind download failures upload upload_failures)
-    add_test(NAME hub.live.${kind} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/${kind}_live.py"
+    add_test(NAME hub.live.${kind} COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/hub/${kind}_live.py"
                                            $<TARGET_FILE:hub_client_probe>)
   endforeach()
   if(TARGET accelerate_program)
-    add_test(NAME hub.live.commands COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/hub/commands_live.py"
+    add_test(NAME hub.live.commands COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/hub/commands_live.py"
                                             $<TARGET_FILE:accelerate_program>)
     set_tests_properties(hub.live.commands PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
   endif()
@@ -65,7 +65,7 @@ if(TARGET accelerate_tokenizers)
 endif()
 
 if(TARGET accelerate_transformers)
-  add_test(NAME hub.live.by_name COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/hub/by_name_live.py"
+  add_test(NAME hub.live.by_name COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/hub/by_name_live.py"
                                          $<TARGET_FILE:by_name_probe>)
   set_tests_properties(hub.live.by_name PROPERTIES TIMEOUT 600 COST 20 LABELS "hub;live")
 endif()
@@ -78,7 +78,7 @@ if(TARGET accelerate_transformers)
                                               $<TARGET_FILE:dataset_probe> "${PROJECT_SOURCE_DIR}/tests/reference/dataset_files.json")
   add_test(NAME datasets.live.collators COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/reference/collators_live.py"
                                                 $<TARGET_FILE:collator_probe>)
-  add_test(NAME datasets.live.parquet COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/datasets/parquet_live.py"
+  add_test(NAME datasets.live.parquet COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/transformers/datasets/parquet_live.py"
                                               $<TARGET_FILE:dataset_probe>)
   set_tests_properties(datasets.golden datasets.golden.files datasets.live.collators datasets.live.parquet PROPERTIES TIMEOUT 600 COST 10 LABELS "datasets;live" SKIP_RETURN_CODE 77)
 endif()
@@ -122,14 +122,14 @@ endif()
 # Metrics against answers of scikit-learn, SciPy and seqeval.
 if(TARGET accelerate_transformers)
   add_test(NAME trainer.golden.metrics
-           COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/trainer/metrics_live.py" $<TARGET_FILE:metrics_probe>
+           COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/metrics_live.py" $<TARGET_FILE:metrics_probe>
                    --golden "${PROJECT_SOURCE_DIR}/tests/reference/metrics_golden.json")
   set_tests_properties(trainer.golden.metrics PROPERTIES TIMEOUT 600 COST 10 LABELS trainer)
   # Whole trainings beside Transformers' Trainer.
   if(TARGET accelerate_program)
-    add_test(NAME trainer.live.loop COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/trainer/loop_live.py" $<TARGET_FILE:trainer_probe>
+    add_test(NAME trainer.live.loop COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/loop_live.py" $<TARGET_FILE:trainer_probe>
                                             --quick --launcher $<TARGET_FILE:accelerate_program>)
-    add_test(NAME trainer.live.evaluation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/trainer/evaluation_live.py"
+    add_test(NAME trainer.live.evaluation COMMAND "${live_python}" -W ignore "${PROJECT_SOURCE_DIR}/tests/transformers/trainer/evaluation_live.py"
                                                   $<TARGET_FILE:trainer_probe> --launcher $<TARGET_FILE:accelerate_program>)
     set_tests_properties(trainer.live.loop trainer.live.evaluation PROPERTIES TIMEOUT 900 COST 60 PROCESSORS 2 LABELS "trainer;live" SKIP_RETURN_CODE 77)
   endif()

@@ -16,9 +16,11 @@ import sys
 
 ARGUMENTS = [a for a in sys.argv[1:] if not a.startswith("--")]
 ROOT = pathlib.Path(ARGUMENTS[0]).resolve() if ARGUMENTS else pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ["base", "formats", "hub", "tokenizers", "launch", "tensor", "comm", "data", "parallel", "optim", "checkpoint", "watch", "accelerator", "datasets", "models", "trainer"]
+ROOMS = ["base", "formats", "launch", "tensor", "comm", "data", "parallel", "optim", "checkpoint", "watch", "accelerator",
+         "transformers"]
 # These folders build without LibTorch, so that the command line starts in milliseconds. They include one another alone.
-WITHOUT_LIBTORCH = {"base", "formats", "hub", "tokenizers", "launch", "watch/run_log", "watch/page", "watch/terminal"}
+WITHOUT_LIBTORCH = {"base", "formats", "launch", "watch/run_log", "watch/page", "watch/terminal", "transformers/hub",
+                    "transformers/tokenizers"}
 # What a folder of a room may include besides itself and the files that lie in the room itself.
 FOLDERS = {
     "base": {"terminal": set(), "machine": set(), "http": set()},
@@ -33,12 +35,12 @@ FOLDERS = {
     "accelerator": {"batch_size": set(), "graphs": set()},
     "transformers": {"hub": set(), "tokenizers": {"hub"}, "datasets": {"hub", "tokenizers"},
                      "models": {"hub", "tokenizers", "datasets"}, "trainer": {"hub", "tokenizers", "datasets", "models"}},
-    "hub": {"cache": set(), "transfer": {"cache"}},
-    "tokenizers": {
+    "transformers/hub": {"cache": set(), "transfer": {"cache"}},
+    "transformers/tokenizers": {
         "text": {"regex", "unicode"}, "unicode": set(), "regex": {"unicode"}, "normalizers": {"text", "unicode"},
         "pre_tokenizers": {"regex", "text", "unicode"}, "models": {"text", "unicode"}, "processors": {"text", "unicode"},
         "decoders": {"text", "unicode"}, "pretrained": {"text", "unicode"}},
-    "models": {
+    "transformers/models": {
         "config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
         "saving": {"config"}, "generation": {"config", "layers", "architectures"}},
 }

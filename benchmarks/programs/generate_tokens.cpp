@@ -10,7 +10,7 @@
 
 #include <string>
 
-#include "accelerate/models/auto_model.h"
+#include "accelerate/transformers/models/auto_model.h"
 #include "benchmarks/programs/measure.h"
 
 namespace {

@@ -2,7 +2,7 @@
 // does the same in Python.
 //
 // usage: bench_hub_snapshot REPO_ID CACHE_DIR
-#include "accelerate/hub/download.h"
+#include "accelerate/transformers/hub/download.h"
 #include "benchmarks/programs/measure.h"
 
 int main(int argc, char** argv) {

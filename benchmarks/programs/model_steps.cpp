@@ -10,8 +10,8 @@
 #include <string>
 
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/models/auto_model.h"
 #include "accelerate/optim/precision/autocast.h"
+#include "accelerate/transformers/models/auto_model.h"
 #include "benchmarks/programs/measure.h"
 
 namespace {

@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-#include "accelerate/tokenizers/tokenizer.h"
+#include "accelerate/transformers/tokenizers/tokenizer.h"
 #include "benchmarks/programs/measure.h"
 
 namespace {

@@ -6,10 +6,10 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "accelerate/hub/account.h"
-#include "accelerate/hub/download.h"
-#include "accelerate/hub/push.h"
-#include "accelerate/hub/token.h"
+#include "accelerate/transformers/hub/account.h"
+#include "accelerate/transformers/hub/download.h"
+#include "accelerate/transformers/hub/push.h"
+#include "accelerate/transformers/hub/token.h"
 #include "cli/terminal/prompt.h"
 
 namespace accelerate::cli {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/hub/patterns.h"
-#include "accelerate/hub/repository.h"
-#include "accelerate/hub/upload.h"
+#include "accelerate/transformers/hub/patterns.h"
+#include "accelerate/transformers/hub/repository.h"
+#include "accelerate/transformers/hub/upload.h"
 
 namespace accelerate::cli {
 

@@ -6,7 +6,7 @@
 #include "accelerate/base/terminal/table.h"
 #include "accelerate/base/terminal/terminal.h"
 #include "accelerate/base/text.h"
-#include "accelerate/hub/cache/cache_removal.h"
+#include "accelerate/transformers/hub/cache/cache_removal.h"
 #include "cli/commands/hub.h"
 #include "cli/terminal/prompt.h"
 

@@ -7,8 +7,8 @@
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/weights/weight_index.h"
-#include "accelerate/hub/download.h"
-#include "accelerate/hub/file_start.h"
+#include "accelerate/transformers/hub/download.h"
+#include "accelerate/transformers/hub/file_start.h"
 #include "cli/estimate/model_tensors.h"
 #include "cli/torch_program/torch_program.h"
 

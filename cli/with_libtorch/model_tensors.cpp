@@ -3,10 +3,10 @@
 #include <set>
 
 #include "accelerate/base/text.h"
-#include "accelerate/models/auto_model.h"
 #include "accelerate/parallel/sharded/module_tree.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "accelerate/tensor/module_view.h"
+#include "accelerate/transformers/models/auto_model.h"
 #include "cli/with_libtorch/tasks.h"
 
 namespace accelerate::cli {

@@ -1,8 +1,8 @@
 // Sayings of eight topics, from the Debian package fortunes, as rows for a classifier.
 #pragma once
 
-#include <accelerate/datasets/dataset_dict.h>
-#include <accelerate/tokenizers/pretrained/pre_trained_tokenizer.h>
+#include <accelerate/transformers/datasets/dataset_dict.h>
+#include <accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h>
 
 #include <fstream>
 #include <stdexcept>

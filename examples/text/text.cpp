@@ -10,7 +10,7 @@
 #include "accelerate/base/run_main.h"
 #include "accelerate/base/terminal/table.h"
 #include "accelerate/base/terminal/terminal.h"
-#include "accelerate/tokenizers/pretrained/pre_trained_tokenizer.h"
+#include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"
 
 namespace {
 

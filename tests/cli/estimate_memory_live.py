@@ -125,7 +125,7 @@ def check_hub(folder):
     tensors = llama(3, 64, 128, 500)
     write_header(seed / "unknown" / "model.safetensors", tensors)
     (seed / "unknown" / "config.json").write_text('{"model_type": "never-heard-of"}')
-    server = subprocess.Popen([sys.executable, TESTS / "hub" / "server" / "hub_server.py", "--until-eof", "--root", folder / "root",
+    server = subprocess.Popen([sys.executable, TESTS / "transformers" / "hub" / "server" / "hub_server.py", "--until-eof", "--root", folder / "root",
                                "--seed", folder / "seed"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     environment = {"HF_ENDPOINT": server.stdout.readline().strip(), "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "", "no_proxy": "*"}
     try:

@@ -83,7 +83,7 @@ class FoundingProgram(Examples):
 
     def test_is_pushed(self):
         home = self.folder / "hub"
-        server = subprocess.Popen([sys.executable, ROOT / "tests" / "hub" / "server" / "hub_server.py", "--until-eof", "--root", home / "root",
+        server = subprocess.Popen([sys.executable, ROOT / "tests" / "transformers" / "hub" / "server" / "hub_server.py", "--until-eof", "--root", home / "root",
                                    "--token", "hf_writer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             out = self.folder / "pushed-model"
@@ -109,7 +109,7 @@ class FoundingProgram(Examples):
 
     def test_a_hub_that_fails_at_the_end_costs_nothing(self):
         home = self.folder / "failing hub"
-        server = subprocess.Popen([sys.executable, ROOT / "tests" / "hub" / "server" / "hub_server.py", "--until-eof", "--root", home / "root",
+        server = subprocess.Popen([sys.executable, ROOT / "tests" / "transformers" / "hub" / "server" / "hub_server.py", "--until-eof", "--root", home / "root",
                                    "--token", "hf_writer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
             url, out = server.stdout.readline().strip(), self.folder / "not pushed"

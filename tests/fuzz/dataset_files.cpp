@@ -14,9 +14,9 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
-#include "accelerate/datasets/readers/chunk_reader.h"
-#include "accelerate/datasets/storage/column_builder.h"
-#include "accelerate/datasets/storage/table_file.h"
+#include "accelerate/transformers/datasets/readers/chunk_reader.h"
+#include "accelerate/transformers/datasets/storage/column_builder.h"
+#include "accelerate/transformers/datasets/storage/table_file.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tokenizers/pretrained/sentencepiece_tokenizer.h"
-#include "accelerate/tokenizers/tokenizer.h"
+#include "accelerate/transformers/tokenizers/pretrained/sentencepiece_tokenizer.h"
+#include "accelerate/transformers/tokenizers/tokenizer.h"
 
 namespace {
 

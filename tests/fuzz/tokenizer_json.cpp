@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tokenizers/tokenizer.h"
+#include "accelerate/transformers/tokenizers/tokenizer.h"
 
 namespace {
 

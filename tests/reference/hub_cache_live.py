@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares accelerate/hub/cache/cache.h with huggingface_hub and transformers. usage: hub_cache_live.py PROBE
+"""Compares accelerate/transformers/hub/cache/cache.h with huggingface_hub and transformers. usage: hub_cache_live.py PROBE
 
-PROBE is the program of tests/hub/probe. Python's own hf_hub_download fills caches from a server in this process, each
+PROBE is the program of tests/transformers/hub/probe. Python's own hf_hub_download fills caches from a server in this process, each
 is then changed or damaged in one way, and both sides are asked for its folders and for files in them: all files with
 ACCELERATE_TEST_EXTENDED=1, otherwise three in each folder, chosen by a new seed that is printed. An answer may differ only where we
 refuse on purpose what Python takes; the last line counts those by reason. Exits 1 when an answer differs otherwise.

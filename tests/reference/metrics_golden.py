@@ -3,7 +3,7 @@
 
 usage: metrics_golden.py [--seed N] [--rounds K]
 
-The cases are those of tests/trainer/metrics_live.py. Needs numpy, scipy, scikit-learn and seqeval.
+The cases are those of tests/transformers/trainer/metrics_live.py. Needs numpy, scipy, scikit-learn and seqeval.
 """
 import argparse
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what Transformers makes of small new models: tests/models/golden_test.cpp makes the same of them, without Python.
+"""Writes what Transformers makes of small new models: tests/transformers/models/golden_test.cpp makes the same of them, without Python.
 
 usage: models_golden.py [--seed S] > models_golden.json
 

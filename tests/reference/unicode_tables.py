@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks Hugging Face `tokenizers` what it knows of every code point.
 
-Writes accelerate/tokenizers/unicode/tables.cpp, and unicode_tables.txt beside this script: a checksum of
+Writes accelerate/transformers/tokenizers/unicode/tables.cpp, and unicode_tables.txt beside this script: a checksum of
 each property, and random strings in the four normal forms with the origin of each character.
 Usage: unicode_tables.py [--check]. With --check nothing is written; exit status 1 if a file differs.
 """
@@ -288,7 +288,7 @@ def tables_text(asked):
     lines = [
         f"// Made by `python tests/reference/unicode_tables.py` with tokenizers {tokenizers.__version__}.",
         "// Do not edit: run the script again.", "// clang-format off",
-        '#include "accelerate/tokenizers/unicode/tables.h"', "", "namespace accelerate::detail::unicode {", "",
+        '#include "accelerate/transformers/tokenizers/unicode/tables.h"', "", "namespace accelerate::detail::unicode {", "",
         *record_tables(asked), *three_stages("script", asked["scripts"]), *mapping_tables(asked["mappings"]),
         *array("Composition", "compositions", compositions),
         f"const std::size_t composition_count = {len(compositions)};", "",

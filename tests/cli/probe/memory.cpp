@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <iostream>
 
-#include "accelerate/models/auto_model.h"
+#include "accelerate/transformers/models/auto_model.h"
 #include "tests/support/proportional_memory.h"
 
 int main(int argc, char** argv) {

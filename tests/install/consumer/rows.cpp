@@ -1,6 +1,6 @@
 // Prints the rows of a JSON file, and how many a Parquet file has or why it is not read.
 #include <accelerate/base/error.h>
-#include <accelerate/datasets/load_dataset.h>
+#include <accelerate/transformers/datasets/load_dataset.h>
 
 #include <iostream>
 

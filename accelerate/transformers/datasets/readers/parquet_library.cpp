@@ -1,0 +1,44 @@
+#include "accelerate/transformers/datasets/readers/parquet_library.h"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "accelerate/base/error.h"
+
+namespace accelerate::detail {
+namespace {
+
+// Returns the path of the plugin, which lies beside the library that contains this function.
+std::filesystem::path plugin_file() {
+  Dl_info own{};
+  dladdr(reinterpret_cast<const void*>(&plugin_file), &own);
+  return std::filesystem::path(own.dli_fname).parent_path() / "libaccelerate_parquet.so";
+}
+
+// RTLD_DEEPBIND makes Arrow's libraries use the simdjson that they contain, not the one that this
+// program has already loaded.
+void* opened_plugin(const std::filesystem::path& file) {
+#ifdef __SANITIZE_ADDRESS__  // AddressSanitizer refuses RTLD_DEEPBIND.
+  return nullptr;
+#else
+  return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+#endif
+}
+
+}  // namespace
+
+void* parquet_function(const char* name, std::string_view verb,
+                       const std::filesystem::path& parquet) {
+  const std::filesystem::path file = plugin_file();
+  void* plugin = opened_plugin(file);
+  if (void* function = plugin == nullptr ? nullptr : dlsym(plugin, name)) return function;
+  const char* reason = std::filesystem::exists(file) ? dlerror() : nullptr;
+  throw ConfigError(
+      "'" + parquet.string() + "' is Parquet, and this build cannot " + std::string(verb) +
+      " it: " + (reason != nullptr ? std::string(reason) : file.string() + " is not there") +
+      ". Install the Python package pyarrow beside torch (pip install pyarrow), or Arrow's C++ "
+      "libraries, and build again");
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,188 @@
+#include "accelerate/transformers/models/auto_model.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+
+#include <array>
+#include <map>
+#include <utility>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/machine/memory.h"
+#include "accelerate/base/text.h"
+#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/launch/config/fsdp_readers.h"
+#include "accelerate/tensor/construction/init_on_device.h"
+#include "accelerate/transformers/models/architectures/bert.h"
+#include "accelerate/transformers/models/architectures/distilbert.h"
+#include "accelerate/transformers/models/architectures/gpt2.h"
+#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/architectures/roberta.h"
+#include "accelerate/transformers/models/config/limits.h"
+#include "accelerate/transformers/models/loading/fetch_model.h"
+#include "accelerate/transformers/models/loading/gguf_model.h"
+#include "accelerate/transformers/models/loading/load_weights.h"
+
+namespace accelerate {
+namespace {
+
+using Makers = std::map<std::pair<std::string, Task>, MakeModel>;
+
+template <typename Impl>
+MakeModel maker() {
+  return [](const PretrainedConfig& config) { return std::make_shared<Impl>(config); };
+}
+
+// Adds the classes of an architecture, one for each task.
+template <typename... Impls>
+void add(Makers& known, const std::string& model_type,
+         const std::array<Task, sizeof...(Impls)>& tasks) {
+  std::size_t i = 0;
+  (known.emplace(std::pair(model_type, tasks[i++]), maker<Impls>()), ...);
+}
+
+Makers built_in() {
+  using enum Task;
+  constexpr std::array kEncoderTasks{
+      base,      sequence_classification, token_classification, question_answering,
+      masked_lm, multiple_choice};
+  constexpr std::array kDecoderTasks{base, sequence_classification, token_classification,
+                                     question_answering, causal_lm};
+  Makers known;
+  add<BertModelImpl, BertForSequenceClassificationImpl, BertForTokenClassificationImpl,
+      BertForQuestionAnsweringImpl, BertForMaskedLMImpl, BertForMultipleChoiceImpl>(known, "bert",
+                                                                                    kEncoderTasks);
+  add<RobertaModelImpl, RobertaForSequenceClassificationImpl, RobertaForTokenClassificationImpl,
+      RobertaForQuestionAnsweringImpl, RobertaForMaskedLMImpl, RobertaForMultipleChoiceImpl>(
+      known, "roberta", kEncoderTasks);
+  add<DistilBertModelImpl, DistilBertForSequenceClassificationImpl,
+      DistilBertForTokenClassificationImpl, DistilBertForQuestionAnsweringImpl,
+      DistilBertForMaskedLMImpl, DistilBertForMultipleChoiceImpl>(known, "distilbert",
+                                                                  kEncoderTasks);
+  add<Gpt2ModelImpl, Gpt2ForSequenceClassificationImpl, Gpt2ForTokenClassificationImpl,
+      Gpt2ForQuestionAnsweringImpl, Gpt2LMHeadModelImpl>(known, "gpt2", kDecoderTasks);
+  for (const char* type : {"llama", "mistral", "qwen2"}) {
+    add<LlamaModelImpl, LlamaForSequenceClassificationImpl, LlamaForTokenClassificationImpl,
+        LlamaForQuestionAnsweringImpl, LlamaForCausalLMImpl>(known, type, kDecoderTasks);
+  }
+  return known;
+}
+
+Makers& makers() {
+  static Makers known = built_in();
+  return known;
+}
+
+const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
+  const std::string type = config.model_type();
+  const auto found = makers().find({type, task});
+  if (found != makers().end()) return found->second;
+  const auto known = known_model_types(task);
+  throw ConfigError(config.name() + ": the model_type is '" + type +
+                    "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
+                    ". Add a class of yours by register_model()");
+}
+
+// Where a model comes from: a folder, or a GGUF file in it.
+struct Origin {
+  std::filesystem::path folder;
+  std::optional<GgufFile> gguf;
+
+  Origin(const std::string& name_or_folder, const FromPretrainedOptions& options)
+      : folder(detail::fetch_model(name_or_folder, options.hub, options.gguf_file)) {
+    if (!options.gguf_file.empty())
+      gguf = GgufFile::open(folder / options.gguf_file, copy_on_write_file_system());
+  }
+  [[nodiscard]] PretrainedConfig config() const {
+    return gguf ? detail::config_of_gguf(*gguf)
+                : PretrainedConfig::from_pretrained(folder.string());
+  }
+  [[nodiscard]] WeightReader weights() const {
+    return gguf ? detail::weights_of_gguf(*gguf) : map_weights(folder, copy_on_write_file_system());
+  }
+  [[nodiscard]] std::optional<PretrainedConfig> generation_config() const {
+    const char* const kName = "generation_config.json";
+    if (gguf || !std::filesystem::is_regular_file(folder / kName)) return std::nullopt;
+    return PretrainedConfig::from_pretrained(folder.string(), {}, kName);
+  }
+  [[nodiscard]] std::string name() const { return gguf ? gguf->path().string() : folder.string(); }
+};
+
+void check_is_not_quantised(const PretrainedConfig& config) {
+  const auto values = config.section("quantization_config");
+  if (!values) return;
+  throw ConfigError(config.name() +
+                    ": 'quantization_config' says that the weights are stored by '" +
+                    values->get<std::string>("quant_method", "a method without a name") +
+                    "', which is not read. Take the model as it was before, dequantise it in "
+                    "Python, or take a GGUF file by .gguf_file");
+}
+
+PretrainedConfig config_of(const Origin& origin, const FromPretrainedOptions& options) {
+  PretrainedConfig config = options.config ? *options.config : origin.config();
+  check_is_not_quantised(config);
+  if (options.num_labels && !options.id2label.empty() &&
+      *options.num_labels != static_cast<std::int64_t>(options.id2label.size())) {
+    throw UsageError("num_labels is " + std::to_string(*options.num_labels) +
+                     ", and id2label has " + std::to_string(options.id2label.size()) + " names");
+  }
+  if (options.num_labels) config.set_num_labels(*options.num_labels);
+  if (!options.id2label.empty()) config.set_labels(options.id2label);
+  return config;
+}
+
+// Whether this rank gets its weights from rank 0, when the model is prepared.
+bool waits_for_rank_0() {
+  return detail::only_rank_zero_loads() && env_int("RANK").value_or(0) != 0;
+}
+
+}  // namespace
+
+std::vector<std::string> known_model_types(Task task) {
+  std::vector<std::string> known;
+  for (const auto& [key, maker] : makers())
+    if (key.second == task) known.push_back(key.first);
+  return known;
+}
+
+void register_model(const std::string& model_type, Task task, MakeModel make) {
+  makers().insert_or_assign({model_type, task}, std::move(make));
+}
+
+namespace detail {
+
+std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedConfig& config) {
+  const MakeModel& make = maker_of(task, config);
+  const bool takes_memory = !at::empty({0}).is_meta();  // Not within init_empty_weights().
+  if (takes_memory) check_size(config, memory_bytes());
+  return make(config);
+}
+
+std::shared_ptr<PreTrainedModel> model_from_pretrained(Task task, const std::string& name_or_folder,
+                                                       const FromPretrainedOptions& options) {
+  const Origin origin(name_or_folder, options);
+  const PretrainedConfig config = config_of(origin, options);
+  const MakeModel& make = maker_of(task, config);
+  std::shared_ptr<PreTrainedModel> model;
+  {
+    // The constructors draw values that are not used: the generator must not advance.
+    at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+    const at::Tensor before = generator.get_state();
+    const auto scope = init_empty_weights({.include_buffers = true});
+    model = make(config);
+    generator.set_state(before);
+  }
+  if (!waits_for_rank_0()) {
+    load_pretrained_weights(
+        *model, origin.weights(), origin.name(),
+        {.dtype = options.dtype, .ignore_mismatched_sizes = options.ignore_mismatched_sizes});
+  }
+  if (auto values = origin.generation_config()) model->set_generation_config(std::move(*values));
+  model->set_attention(options.attn_implementation);
+  model->eval();
+  return model;
+}
+
+}  // namespace detail
+}  // namespace accelerate

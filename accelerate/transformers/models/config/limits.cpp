@@ -1,0 +1,147 @@
+#include "accelerate/transformers/models/config/limits.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <sstream>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
+#include "accelerate/transformers/models/config/dtype_names.h"
+
+namespace accelerate::detail {
+namespace {
+
+std::string number(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
+// The value of the first of `keys` that is there; 0 where it is not allowed anyway.
+double first_of(const PretrainedConfig& values, std::initializer_list<const char*> keys,
+                const Range<std::int64_t>& range) {
+  for (const char* key : keys) {
+    const auto value = values.get_if<std::int64_t>(key);
+    if (!value) continue;
+    return *value >= range.least && *value <= range.most ? static_cast<double>(*value) : 0;
+  }
+  return 0;
+}
+
+// The weights of a model have at least so many numbers.
+double least_numbers(const PretrainedConfig& values) {
+  const double width = first_of(values, {"hidden_size", "dim", "n_embd"}, limits::kWidth),
+               inner =
+                   first_of(values, {"intermediate_size", "hidden_dim", "n_inner"}, limits::kInner),
+               layers =
+                   first_of(values, {"num_hidden_layers", "n_layers", "n_layer"}, limits::kLayers),
+               words = first_of(values, {"vocab_size"}, limits::kWords);
+  // Queries and outputs of attention, where the heads share out the width.
+  const double attention = values.json_of("head_dim") == "null" ? 2 * width : 0;
+  return width * (words + layers * (attention + 2 * inner));
+}
+
+// The type that `key`, which is there, names.
+at::ScalarType dtype_at(const PretrainedConfig& values, std::string_view key) {
+  const auto word = values.get_if<std::string>(key);
+  const auto type = word ? dtype_named(*word) : std::nullopt;
+  if (type) return *type;
+  std::string names;
+  for (const auto& [name, known] : kDtypeNames)
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  values.refuse(key, "one of " + names);
+}
+
+// Throws ConfigError unless `key` is null, missing or one of `words`.
+void check_word(const PretrainedConfig& values, std::string_view key,
+                std::initializer_list<std::string_view> words) {
+  if (values.json_of(key) == "null") return;
+  const auto word = values.get_if<std::string>(key);
+  if (word && std::ranges::find(words, *word) != words.end()) return;
+  std::string allowed = "null";
+  for (const auto& known : words)
+    allowed += (&known + 1 == words.end() ? " or " : ", ") + std::string(known);
+  values.refuse(key, allowed);
+}
+
+void check_layer_words(const PretrainedConfig& values) {
+  for (const auto& type : values.get<std::vector<std::string>>("layer_types", {})) {
+    if (type == "full_attention" || type == "sliding_attention") continue;
+    throw ConfigError(values.name() + ": 'layer_types' has '" + type +
+                      "'; allowed are full_attention and sliding_attention");
+  }
+}
+
+}  // namespace
+
+std::string in_words(const Range<std::int64_t>& range) {
+  return "an integer from " + std::to_string(range.least) + " to " + std::to_string(range.most);
+}
+
+std::string in_words(const Range<double>& range) {
+  return "a number from " + number(range.least) + " to " + number(range.most);
+}
+
+void check_heads(const PretrainedConfig& values, const HeadsOfWidth& given) {
+  if (given.width % given.heads == 0) return;
+  throw ConfigError(values.name() + ": '" + given.width_key + "' is " +
+                    std::to_string(given.width) + ", which " + std::to_string(given.heads) +
+                    " attention heads ('" + given.heads_key +
+                    "') do not divide; allowed is a multiple");
+}
+
+void check_padding_row(const PretrainedConfig& values, std::optional<std::int64_t> pad_token_id,
+                       const char* rows_key, std::int64_t rows) {
+  if (!pad_token_id || (*pad_token_id >= -rows && *pad_token_id < rows)) return;
+  throw ConfigError(values.name() + ": 'pad_token_id' is " + std::to_string(*pad_token_id) +
+                    "; allowed are null and 0 to " + std::to_string(rows - 1) + ", as '" +
+                    rows_key + "' is " + std::to_string(rows) +
+                    ". Below zero it counts from the end");
+}
+
+std::optional<at::ScalarType> dtype_of_weights(const PretrainedConfig& values) {
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    const std::string json = values.json_of(key);
+    if (json == "null") continue;
+    if (!json.starts_with('{')) return dtype_at(values, key);
+    at::ScalarType type = at::kFloat;
+    const PretrainedConfig parts = *values.section(key);
+    for (const std::string& part : parts.keys()) {
+      const auto named = dtype_at(parts, part);
+      if (part.empty()) type = named;
+    }
+    return type;
+  }
+  return std::nullopt;
+}
+
+void check_common_keys(const PretrainedConfig& values) {
+  for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+    const bool is_list =
+        key == std::string_view("eos_token_id") && values.get_if<std::vector<std::int64_t>>(key);
+    if (values.json_of(key) != "null" && !is_list) (void)value_in(values, key, limits::kTokenId);
+  }
+  check_word(values, "problem_type",
+             {"regression", "single_label_classification", "multi_label_classification"});
+  check_layer_words(values);
+  (void)dtype_of_weights(values);
+  // All of them compute the same numbers.
+  for (const char* key : {"attn_implementation", "_attn_implementation"}) {
+    check_word(values, key,
+               {"eager", "sdpa", "flash_attention_2", "flash_attention_3", "flash_attention_4",
+                "flex_attention", "paged|eager"});
+  }
+}
+
+void check_size(const PretrainedConfig& values, std::uint64_t memory_bytes) {
+  const double bytes = sizeof(float) * least_numbers(values);
+  if (memory_bytes == 0 || bytes <= static_cast<double>(memory_bytes)) return;
+  throw ConfigError(values.name() + ": the vocabulary, the width and the number of layers make " +
+                    format_bytes(bytes) + " of weights or more; this machine has " +
+                    format_bytes(static_cast<double>(memory_bytes)) +
+                    ". Correct 'vocab_size', 'hidden_size' and similar keys, or make the model "
+                    "within init_empty_weights()");
+}
+
+}  // namespace accelerate::detail

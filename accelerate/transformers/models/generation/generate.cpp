@@ -1,0 +1,205 @@
+// PreTrainedModel::generate().
+#include <ATen/ops/arange.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/isin.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/transformers/models/architectures/decoder.h"
+#include "accelerate/transformers/models/generation/continuation.h"
+#include "accelerate/transformers/models/generation/generate_options.h"
+#include "accelerate/transformers/models/generation/text_stream.h"
+#include "accelerate/transformers/models/pre_trained_model.h"
+
+namespace accelerate {
+namespace {
+
+using detail::Continuation;
+
+const GenerationConfig kDefaults{.max_length = 20,
+                                 .min_length = 0,
+                                 .do_sample = false,
+                                 .num_beams = 1,
+                                 .num_return_sequences = 1,
+                                 .temperature = 1.0,
+                                 .top_k = 50,
+                                 .top_p = 1.0,
+                                 .repetition_penalty = 1.0,
+                                 .length_penalty = 1.0,
+                                 .early_stopping = false,
+                                 .use_cache = true};
+
+void check_least(const char* name, std::int64_t value, std::int64_t least) {
+  if (value < least)
+    throw UsageError(std::string(name) + " is " + std::to_string(value) + "; allowed are " +
+                     std::to_string(least) + " or more");
+}
+
+void check_positive(const char* name, double value) {
+  if (!(value > 0))
+    throw UsageError(std::string(name) + " is " + std::to_string(value) +
+                     "; allowed are numbers above 0");
+}
+
+// Throws UsageError for values that are not allowed. `config` has all defaults; `prompt` is the
+// number of tokens of the prompt.
+void check(const GenerationConfig& config, std::int64_t prompt, const GenerateOptions& options) {
+  if (config.max_new_tokens) check_least("max_new_tokens", *config.max_new_tokens, 1);
+  if (*config.max_length <= prompt) {
+    throw UsageError("the prompt has " + std::to_string(prompt) + " tokens, and max_length is " +
+                     std::to_string(*config.max_length) + "; set max_new_tokens");
+  }
+  check_least("min_length", *config.min_length, 0);
+  if (config.min_new_tokens) check_least("min_new_tokens", *config.min_new_tokens, 0);
+  check_least("num_beams", *config.num_beams, 1);
+  check_least("num_return_sequences", *config.num_return_sequences, 1);
+  check_least("top_k", *config.top_k, 0);
+  check_positive("temperature", *config.temperature);
+  check_positive("repetition_penalty", *config.repetition_penalty);
+  if (!(*config.top_p >= 0 && *config.top_p <= 1))
+    throw UsageError("top_p is " + std::to_string(*config.top_p) + "; allowed are 0 to 1");
+  if (config.eos_token_id && config.eos_token_id->empty())
+    throw UsageError("eos_token_id is an empty list; allowed are one token or more");
+  const std::int64_t beams = *config.num_beams, rows = *config.num_return_sequences;
+  if (beams == 1 && rows > 1 && !*config.do_sample)
+    throw UsageError("num_return_sequences is " + std::to_string(rows) +
+                     ", but greedy search gives one sequence; set do_sample or num_beams");
+  if (beams > 1 && rows > beams)
+    throw UsageError("num_return_sequences is " + std::to_string(rows) + ", more than num_beams (" +
+                     std::to_string(beams) + "); raise num_beams");
+  if (beams > 1 && (options.stream_tokens || options.stream_text))
+    throw UsageError(
+        "beam search cannot stream, because it chooses its tokens at the end; leave out "
+        "stream_tokens and stream_text");
+}
+
+// Takes each field from `given`, else from the model, else from the defaults. `prompt` is the
+// number of tokens of the prompt.
+GenerationConfig completed(const GenerationConfig& given, const GenerationConfig& of_model,
+                           std::int64_t prompt, std::int64_t positions) {
+  GenerationConfig config = given.or_else(of_model);
+  const bool has_max_length = config.max_length.has_value();
+  config = config.or_else(kDefaults);
+  if (config.eos_token_id && !config.eos_token_id->empty() && !config.pad_token_id)
+    config.pad_token_id = config.eos_token_id->front();
+  if (config.max_new_tokens) {
+    constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+    config.max_length = prompt + std::min(*config.max_new_tokens, kMost - prompt);
+  } else if (!has_max_length) {
+    config.max_length = std::min(prompt + *config.max_length, positions);
+  }
+  return config;
+}
+
+bool is_one_of(std::int64_t token, const std::optional<std::vector<std::int64_t>>& tokens) {
+  return tokens && std::ranges::find(*tokens, token) != tokens->end();
+}
+
+// Returns the mask, int64 {rows, tokens}, 0 at padding; undefined if there is no padding.
+at::Tensor mask_of(const Inputs& inputs, const GenerationConfig& config) {
+  const at::Tensor& ids = inputs["input_ids"];
+  at::Tensor mask;
+  if (inputs.contains("attention_mask")) {
+    mask = inputs["attention_mask"].to(at::kLong);
+    if (mask.sizes() != ids.sizes())
+      throw UsageError("attention_mask has another shape than input_ids");
+  } else if (config.pad_token_id && !is_one_of(*config.pad_token_id, config.eos_token_id)) {
+    mask = ids.ne(*config.pad_token_id).to(at::kLong);
+  }
+  if (!mask.defined() || mask.ne(0).all().item<bool>()) return {};
+  if (mask.select(1, mask.size(1) - 1).eq(0).any().item<bool>()) {
+    get_logger("models").warning(
+        "the prompts of generate() are padded on the right, so new tokens follow the padding; set "
+        "the tokenizer's padding_side to left");
+  }
+  return mask;
+}
+
+const Inputs& checked(const Inputs& inputs) {
+  for (const auto& [name, tensor] : inputs) {
+    if (name != "input_ids" && name != "attention_mask")
+      throw UsageError("generate() was given '" + name +
+                       "'; it takes input_ids and attention_mask");
+  }
+  if (!inputs.contains("input_ids")) throw UsageError("generate() was given no input_ids");
+  const at::Tensor& ids = inputs["input_ids"];
+  if (ids.dim() != 2 || ids.numel() == 0)
+    throw UsageError("input_ids have " + std::to_string(ids.dim()) +
+                     " dimensions; allowed are two, rows and tokens, with one or more of each");
+  return inputs;
+}
+
+DecoderForCausalLM& decoder_of(PreTrainedModel& model) {
+  if (auto* decoder = dynamic_cast<DecoderForCausalLM*>(&model)) return *decoder;
+  throw UsageError(model.name() +
+                   " does not generate: it has no head for the next token. "
+                   "AutoModelForCausalLM opens the same weights with one");
+}
+
+// Returns the function that is called with new tokens; empty if there is none. Makes `text` for
+// stream_text.
+detail::OnTokens stream_of(const GenerateOptions& options, std::int64_t rows,
+                           std::optional<detail::TextStream>& text) {
+  if (options.stream_text) {
+    if (!options.tokenizer)
+      throw UsageError("stream_text is text, and generate() was given no tokenizer to read with");
+    if (rows != 1)
+      throw UsageError("stream_text gives the text of one row, and there are " +
+                       std::to_string(rows) + "; stream_tokens gives all");
+    text.emplace(*options.tokenizer, options.stream_text);
+  }
+  if (!text) return options.stream_tokens;
+  return [&](const at::Tensor& tokens) {
+    if (options.stream_tokens) options.stream_tokens(tokens);
+    text->put(tokens.item<std::int64_t>());
+  };
+}
+
+}  // namespace
+
+at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfig& given,
+                                     const GenerateOptions& options) {
+  auto& model = decoder_of(*this);
+  at::Tensor ids = checked(inputs)["input_ids"].to(at::kLong);
+  const std::int64_t prompt = ids.size(1);
+  const auto config = completed(given, GenerationConfig::of(generation_config_.value_or(config_)),
+                                prompt, model.decoder().max_positions());
+  check(config, prompt, options);
+  const std::int64_t times = std::max(*config.num_beams, *config.num_return_sequences);
+  std::optional<detail::TextStream> text;
+  const auto on_tokens = stream_of(options, ids.size(0) * times, text);
+
+  at::Tensor found;
+  {
+    const c10::InferenceMode no_gradients;
+    at::Tensor mask = mask_of(inputs, config);
+    Continuation continuation(model, mask, *config.use_cache);
+    at::Tensor scores = continuation.next_scores(ids);
+    if (times > 1) {  // The prompt is the same: it is computed once.
+      const at::Tensor rows = at::arange(ids.size(0), ids.options()).repeat_interleave(times);
+      continuation.select_rows(rows);
+      ids = ids.index_select(0, rows);
+      scores = scores.index_select(0, rows);
+      if (mask.defined()) mask = mask.index_select(0, rows);
+    }
+    const at::Tensor first = mask.defined() ? at::argmax(mask.ne(0).to(at::kInt), 1) : at::Tensor();
+    const detail::Search search{config, detail::ScoreSteps(config, prompt, first),
+                                detail::Stopping(config, options.tokenizer)};
+    found = *config.num_beams > 1 ? beam_search(continuation, ids, scores, search)
+                                  : sample(continuation, ids, scores, search, on_tokens);
+  }
+  if (text) text->end();
+  return found.clone();  // Outside of InferenceMode, so that it is an ordinary tensor.
+}
+
+}  // namespace accelerate

@@ -1,0 +1,241 @@
+#include "accelerate/transformers/models/layers/attention.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "accelerate/base/error.h"
+#include "accelerate/transformers/models/layers/dropout.h"
+
+namespace accelerate::detail {
+namespace {
+
+double lowest_of(at::ScalarType type) {
+  switch (type) {
+    case at::kHalf:
+      return -65504.0;
+    case at::kBFloat16:
+      return -3.3895313892515355e38;
+    case at::kFloat:
+      return std::numeric_limits<float>::lowest();
+    default:
+      return std::numeric_limits<double>::lowest();
+  }
+}
+
+at::Tensor added_mask(const at::Tensor& mask, const at::Tensor& scores) {
+  if (mask.scalar_type() != at::kBool) return mask.to(scores.scalar_type());
+  return at::zeros(mask.sizes(), scores.options())
+      .masked_fill(mask.logical_not(), lowest_of(scores.scalar_type()));
+}
+
+// Returns {queries, keys}, true where a query may look. The first query stands after `past` keys.
+at::Tensor visible(std::int64_t queries, std::int64_t past, std::optional<std::int64_t> window,
+                   c10::Device device) {
+  const auto options = at::TensorOptions(at::kLong).device(device);
+  const at::Tensor query = at::arange(past, past + queries, options).unsqueeze(1);
+  const at::Tensor key = at::arange(past + queries, options).unsqueeze(0);
+  const at::Tensor before = key <= query;
+  return window ? before.logical_and(key > query - *window) : before;
+}
+
+// {rows, key heads, keys, dim} → {rows, key heads · times, keys, dim}, a head's copies together.
+at::Tensor repeat_heads(const at::Tensor& heads, std::int64_t times) {
+  if (times == 1) return heads;
+  return heads.unsqueeze(2)
+      .expand({heads.size(0), heads.size(1), times, heads.size(2), heads.size(3)})
+      .reshape({heads.size(0), heads.size(1) * times, heads.size(2), heads.size(3)});
+}
+
+at::Tensor attend_eagerly(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
+  const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  const std::int64_t times = query.size(1) / key.size(1);
+  at::Tensor scores = at::matmul(query, repeat_heads(key, times).transpose(2, 3)) * scale;
+  if (mask.defined()) scores = scores + added_mask(mask, scores);
+  if (is_causal)
+    scores = scores + added_mask(visible(query.size(2), 0, {}, query.device()), scores);
+  // In fp32 even if the model has 16 bits, as in Transformers' decoders. In fp64 if the model has
+  // fp64, where Transformers' decoders give NaN for rows that see nothing.
+  const auto type = scores.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor weights = dropout_of(at::softmax(scores, -1, type).to(query.scalar_type()),
+                                        spec.dropout, spec.dropout > 0);
+  if (spec.weights != nullptr) spec.weights->push_back(weights);
+  return at::matmul(weights, repeat_heads(value, times));
+}
+
+// Whether dropped_attention() is better. On a CPU LibTorch has no fused kernel with dropout. Its
+// steps keep more memory, and look for rows that see nothing, which do not occur without a mask.
+bool is_better_by_steps(const at::Tensor& query, const at::Tensor& mask,
+                        const AttentionSpec& spec) {
+  return spec.dropout > 0 && spec.dropout < 1 && !mask.defined() && query.device().is_cpu() &&
+         (query.scalar_type() == at::kFloat || query.scalar_type() == at::kDouble) &&
+         (!at::autocast::is_autocast_enabled(at::kCPU) ||
+          c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU));
+}
+
+at::Tensor attend_by_steps(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           bool is_causal, const AttentionSpec& spec) {
+  const double scale = spec.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
+  const std::int64_t times = query.size(1) / key.size(1);
+  const at::Tensor hidden =
+      is_causal ? visible(query.size(2), 0, {}, query.device()).logical_not() : at::Tensor();
+  return dropped_attention(query, repeat_heads(key, times), repeat_heads(value, times),
+                           {.scale = scale, .p = spec.dropout, .hidden = hidden});
+}
+
+// query: {rows, heads, queries, dim}; key, value: {rows, key heads, keys, dim}. Returns query's
+// shape.
+at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                  const at::Tensor& mask, bool is_causal, const AttentionSpec& spec) {
+  if (spec.kind == AttentionKind::eager)
+    return attend_eagerly(query, key, value, mask, is_causal, spec);
+  if (is_better_by_steps(query, mask, spec))
+    return attend_by_steps(query, key, value, is_causal && query.size(2) > 1, spec);
+  const auto given = mask.defined() ? std::optional(mask) : std::nullopt;
+  const std::int64_t times = query.size(1) / key.size(1);
+  // As in Transformers: LibTorch shares key heads if there is no mask, and a single query needs no
+  // causal mask.
+  if (times == 1 || !mask.defined()) {
+    return at::scaled_dot_product_attention(query, key, value, given, spec.dropout,
+                                            is_causal && query.size(2) > 1, spec.scale, times > 1);
+  }
+  return at::scaled_dot_product_attention(query, repeat_heads(key, times),
+                                          repeat_heads(value, times), given, spec.dropout,
+                                          /*is_causal=*/false, spec.scale);
+}
+
+// On a CPU, kernels of 16 bits prepare each small product anew. Short rows take four times as long
+// as in fp32, forward and backward, and their results are less exact.
+bool is_better_in_fp32(const at::Tensor& query, const Tokens& tokens) {
+  constexpr std::int64_t kLongest = 512;
+  return query.device().is_cpu() && at::isReducedFloatingType(query.scalar_type()) &&
+         std::ranges::max(tokens.lengths()) <= kLongest;
+}
+
+// Sequences of one length that stand one behind the other. They are computed together.
+struct Run {
+  std::int64_t count, length;
+};
+
+std::vector<Run> runs_of(const std::vector<std::int64_t>& lengths) {
+  std::vector<Run> runs;
+  for (const std::int64_t length : lengths) {
+    if (!runs.empty() && runs.back().length == length) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({1, length});
+    }
+  }
+  return runs;
+}
+
+// {count · length, heads, dim} → {count, heads, length, dim}
+at::Tensor as_rows(const at::Tensor& tokens, std::int64_t count) {
+  return tokens.unflatten(0, {count, -1}).transpose(1, 2);
+}
+
+// The corner of a packed batch's mask that a sequence uses.
+at::Tensor corner_of(const at::Tensor& mask, std::int64_t length) {
+  return mask.defined() ? mask.narrow(0, 0, length).narrow(1, 0, length) : mask;
+}
+
+// query: {tokens, heads, dim}; key, value: {tokens, key heads, dim}. Returns {tokens, heads · dim}.
+at::Tensor attend_packed(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const Tokens& tokens, const AttentionSpec& spec) {
+  const auto runs = runs_of(tokens.lengths());
+  std::vector<std::int64_t> sizes;
+  for (const Run& run : runs) sizes.push_back(run.count * run.length);
+  const auto queries = query.split_with_sizes(sizes), keys = key.split_with_sizes(sizes),
+             values = value.split_with_sizes(sizes);
+  std::vector<at::Tensor> attended;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto rows = [&](const at::Tensor& all) { return as_rows(all, runs[i].count); };
+    attended.push_back(attend(rows(queries[i]), rows(keys[i]), rows(values[i]),
+                              corner_of(spec.mask.values, runs[i].length), spec.mask.is_causal,
+                              spec)
+                           .transpose(1, 2)
+                           .flatten(0, 1));
+  }
+  return at::cat(attended).flatten(1);
+}
+
+// As attend_packed(), for the first token of each row alone. query: {rows, heads, dim}.
+at::Tensor attend_to_first(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const Tokens& tokens, const AttentionSpec& spec) {
+  const auto queries = query.split(1), keys = key.split_with_sizes(tokens.lengths()),
+             values = value.split_with_sizes(tokens.lengths());
+  std::vector<at::Tensor> attended;
+  for (std::size_t row = 0; row < queries.size(); ++row) {
+    const std::size_t sequence = tokens.first_sequences()[row];
+    attended.push_back(attend(as_rows(queries[row], 1), as_rows(keys[sequence], 1),
+                              as_rows(values[sequence], 1), {}, spec.mask.is_causal, spec)
+                           .squeeze(0)
+                           .transpose(0, 1));
+  }
+  return at::cat(attended).flatten(1);
+}
+
+}  // namespace
+
+AttentionKind attention_kind_of(const std::string& name) {
+  if (name == "sdpa") return AttentionKind::sdpa;
+  if (name == "eager") return AttentionKind::eager;
+  throw UsageError("the attention '" + name + "' was asked for; allowed are sdpa and eager");
+}
+
+AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> window,
+                          c10::Device device) {
+  if (tokens.is_packed()) {
+    const std::int64_t longest = std::ranges::max(tokens.lengths());
+    if (!window || *window >= longest) return {.is_causal = true};
+    return {.values = visible(longest, 0, window, device)};
+  }
+  if (tokens.has_whole_mask()) return {.values = tokens.mask()};
+  const std::int64_t keys = tokens.past() + tokens.length();
+  const bool is_narrow = window && *window < keys;
+  if (!tokens.mask().defined() && !is_narrow && (tokens.past() == 0 || tokens.length() == 1))
+    return {.is_causal = true};
+  const at::Tensor seen =
+      visible(tokens.length(), tokens.past(), window, device).view({1, 1, tokens.length(), keys});
+  if (!tokens.mask().defined()) return {.values = seen};
+  return {.values = tokens.mask().logical_and(seen)};
+}
+
+at::Tensor cached_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const AttentionSpec& spec) {
+  return attend(query.transpose(1, 2), key, value, spec.mask.values, spec.mask.is_causal, spec)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const Tokens& tokens, const AttentionSpec& spec) {
+  if (tokens.is_packed()) {
+    const auto packed = spec.first_alone ? attend_to_first : attend_packed;
+    if (!is_better_in_fp32(query, tokens)) return packed(query, key, value, tokens, spec);
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::DispatchKey::AutocastCPU);
+    const auto wide = [](const at::Tensor& narrow) { return narrow.to(at::kFloat); };
+    return packed(wide(query), wide(key), wide(value), tokens, spec).to(query.scalar_type());
+  }
+  if (spec.first_alone) {
+    AttentionSpec first = spec;
+    if (first.mask.values.defined()) first.mask.values = first.mask.values.narrow(2, 0, 1);
+    return cached_attention(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), first)
+        .squeeze(1);
+  }
+  return cached_attention(query, key.transpose(1, 2), value.transpose(1, 2), spec);
+}
+
+}  // namespace accelerate::detail

@@ -1,0 +1,63 @@
+// Scaled dot-product attention.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "accelerate/transformers/models/layers/tokens.h"
+
+namespace accelerate::detail {
+
+/// How attention is computed: `sdpa` by LibTorch's fused kernels, `eager` step by step, which also
+/// gives the weights.
+enum class AttentionKind { sdpa, eager };
+
+/// Throws UsageError for any word but "sdpa" and "eager".
+[[nodiscard]] AttentionKind attention_kind_of(const std::string& name);
+
+/// Which keys a query sees.
+struct AttentionMask {
+  /// Booleans, true where a query may look, or numbers that are added to scores. For padded tokens:
+  /// {rows or 1, 1, queries or 1, keys}. For packed tokens: {longest, longest}; each sequence uses
+  /// its upper left corner. Undefined: all keys, or as `is_causal` says.
+  at::Tensor values = {};
+  /// A query sees its own place and the places before it. Only without `values`, and for as many
+  /// queries as keys, or for a single query, which then sees all keys.
+  bool is_causal = false;
+};
+
+/// Returns the mask with which each token sees itself and the tokens before it, as far as the mask
+/// of `tokens` allows. With a `window` it sees at most that many tokens, itself included. Source:
+/// `masking_utils.py` of Transformers.
+[[nodiscard]] AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> window,
+                                        c10::Device device);
+
+struct AttentionSpec {
+  AttentionKind kind = AttentionKind::sdpa;
+  double dropout = 0;                ///< The share of weights that is dropped; 0 in evaluation.
+  std::optional<double> scale = {};  ///< The factor of scores; 1 / √dim if not given.
+  AttentionMask mask = {};
+  /// Whether each row has one query only, of its first token. Then query is {rows, heads, dim}, and
+  /// the result is {rows, heads · dim}.
+  bool first_alone = false;
+  /// Gets the weights, {rows, heads, queries, keys}, if they are asked for; only with `eager`.
+  std::vector<at::Tensor>* weights = nullptr;
+};
+
+/// Returns softmax(query · keyᵀ · scale + mask) · value, by sequences if the tokens are packed.
+/// query: {…, heads, dim}, key and value: {…, key heads, dim}, in the layout of `tokens`. heads is
+/// a multiple of key heads. Returns {…, heads · dim}. Source: Vaswani et al. 2017;
+/// `sdpa_attention.py` and `eager_attention_forward` of Transformers.
+[[nodiscard]] at::Tensor attention(const at::Tensor& query, const at::Tensor& key,
+                                   const at::Tensor& value, const Tokens& tokens,
+                                   const AttentionSpec& spec);
+/// As attention(), for padded tokens whose keys and values, {rows, key heads, keys, dim}, come from
+/// a cache.
+[[nodiscard]] at::Tensor cached_attention(const at::Tensor& query, const at::Tensor& key,
+                                          const at::Tensor& value, const AttentionSpec& spec);
+
+}  // namespace accelerate::detail

@@ -1,0 +1,207 @@
+#include "accelerate/transformers/models/layers/rotary.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "accelerate/base/error.h"
+#include "accelerate/transformers/models/config/limits.h"
+
+namespace accelerate::detail {
+namespace {
+
+constexpr Range<double> kTheta{1, 1e15}, kFactor{1e-6, 1e6}, kScale{0, 1e6}, kPositions{1, 1e12};
+
+// The value of `key`; `otherwise` if it is missing or null.
+double value_or(const PretrainedConfig& values, const char* key, const Range<double>& range,
+                double otherwise) {
+  return values.json_of(key) == "null" ? otherwise : value_in(values, key, range);
+}
+
+double required(const PretrainedConfig& values, const char* key, const std::string& type) {
+  if (values.json_of(key) != "null") return value_in(values, key, kFactor);
+  throw ConfigError(values.name() + ": '" + key + "' is missing, which rope_type '" + type +
+                    "' needs");
+}
+
+double mscale_of(double factor, double mscale = 1) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+bool is_object(const PretrainedConfig& values, const std::string& key) {
+  return values.json_of(key).starts_with('{');
+}
+
+// Throws ConfigError unless `values` has an object for each type of layer, and nothing else.
+void check_entries(const PretrainedConfig& values, const std::set<std::string>& layer_types) {
+  for (const std::string& key : values.keys()) {
+    const bool is_known = key == "full_attention" || key == "sliding_attention";
+    if (is_known && (is_object(values, key) || values.json_of(key) == "null")) continue;
+    values.refuse(key,
+                  "the keys of one rotary embedding, or objects for full_attention and "
+                  "sliding_attention alone");
+  }
+  for (const std::string& type : layer_types) {
+    if (is_object(values, type)) continue;
+    throw ConfigError(values.name() + ": '" + type +
+                      "' is missing, and the model has layers of that type");
+  }
+}
+
+// Returns the keys of the one rotary embedding that all layers have. The file may have an entry
+// for each type of layer.
+std::optional<PretrainedConfig> entry_of(const PretrainedConfig& values,
+                                         const std::set<std::string>& layer_types) {
+  const auto keys = values.keys();
+  if (std::ranges::none_of(keys, [&](const auto& key) { return is_object(values, key); }))
+    return values;
+  check_entries(values, layer_types);
+  std::optional<PretrainedConfig> entry;
+  for (const std::string& type : layer_types) {
+    auto next = values.section(type);
+    if (entry && entry->to_json_string() != next->to_json_string()) {
+      throw ConfigError(values.name() +
+                        ": 'full_attention' and 'sliding_attention' differ, and the model has "
+                        "layers of both types; allowed is the same rotary embedding for all");
+    }
+    entry = std::move(next);
+  }
+  return entry;
+}
+
+}  // namespace
+
+Rotary::Rotary(const PretrainedConfig& config, std::int64_t dim, std::int64_t max_positions,
+               const std::set<std::string>& layer_types)
+    : dim_(dim), max_positions_(max_positions) {
+  theta_ = value_or(config, "rope_theta", kTheta, theta_);
+  auto values = config.section("rope_parameters");
+  if (!values) values = config.section("rope_scaling");
+  if (values) values = entry_of(*values, layer_types);
+  if (!values) return;
+  theta_ = value_or(*values, "rope_theta", kTheta, theta_);
+  const auto type =
+      values->get<std::string>("rope_type", values->get<std::string>("type", "default"));
+  constexpr std::array<std::pair<std::string_view, Type>, 5> kTypes{{
+      {"default", Type::usual},
+      {"linear", Type::linear},
+      {"dynamic", Type::dynamic},
+      {"yarn", Type::yarn},
+      {"llama3", Type::llama3},
+  }};
+  const auto found = std::ranges::find(kTypes, type, &std::pair<std::string_view, Type>::first);
+  if (found == kTypes.end()) {
+    throw ConfigError(values->name() + ": rope_type is '" + type +
+                      "'; allowed are default, linear, dynamic, yarn and llama3");
+  }
+  constexpr Range<double> kWhole{1, 1};  // No model here rotates a part of its heads.
+  (void)value_or(*values, "partial_rotary_factor", kWhole, 1);
+  (void)value_or(config, "partial_rotary_factor", kWhole, 1);
+  type_ = found->second;
+  if (type_ == Type::usual) return;
+  const char* const original = "original_max_position_embeddings";
+  original_positions_ =
+      value_or(config, original, kPositions,
+               value_or(*values, original, kPositions, static_cast<double>(max_positions)));
+  if (type_ == Type::yarn && values->json_of("factor") == "null") {
+    factor_ = static_cast<double>(max_positions) / original_positions_;
+  } else {
+    factor_ = required(*values, "factor", type);
+  }
+  if (type_ == Type::llama3) {
+    low_freq_factor_ = required(*values, "low_freq_factor", type);
+    high_freq_factor_ = required(*values, "high_freq_factor", type);
+  }
+  if (type_ == Type::yarn) {
+    const double mscale = value_or(*values, "mscale", kScale, 0),
+                 all = value_or(*values, "mscale_all_dim", kScale, 0);
+    const double usual = mscale != 0 && all != 0
+                             ? mscale_of(factor_, mscale) / mscale_of(factor_, all)
+                             : mscale_of(factor_);
+    attention_factor_ = value_or(*values, "attention_factor", kScale, usual);
+    const auto unless_zero = [&](const char* key, double otherwise) {
+      const double value = value_or(*values, key, kScale, otherwise);
+      return value == 0 ? otherwise : value;
+    };
+    beta_fast_ = unless_zero("beta_fast", beta_fast_);
+    beta_slow_ = unless_zero("beta_slow", beta_slow_);
+    truncates_ = values->get<bool>("truncate", true);
+  }
+}
+
+at::Tensor Rotary::yarn(const at::Tensor& powers) const {
+  const auto dim = static_cast<double>(dim_);
+  const auto place = [&](double rotations) {
+    return dim * std::log(original_positions_ / (rotations * 2 * std::numbers::pi)) /
+           (2 * std::log(theta_));
+  };
+  double low = place(beta_fast_), high = place(beta_slow_);
+  if (truncates_) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, dim - 1);
+  if (low == high) high += 0.001;
+  const at::Tensor ramp =
+      ((at::arange(dim_ / 2, powers.options()) - low) / (high - low)).clamp(0, 1);
+  const at::Tensor kept = 1 - ramp;
+  return 1.0 / (factor_ * powers) * (1 - kept) + 1.0 / powers * kept;
+}
+
+at::Tensor Rotary::llama3(const at::Tensor& frequencies) const {
+  const double low_wavelength = original_positions_ / low_freq_factor_,
+               high_wavelength = original_positions_ / high_freq_factor_;
+  const at::Tensor wavelengths = 2 * std::numbers::pi / frequencies;
+  const at::Tensor is_low = wavelengths > low_wavelength;
+  const at::Tensor scaled = at::where(is_low, frequencies / factor_, frequencies);
+  const at::Tensor smooth = (original_positions_ / wavelengths - low_freq_factor_) /
+                            (high_freq_factor_ - low_freq_factor_);
+  const at::Tensor smoothed = (1 - smooth) * scaled / factor_ + smooth * scaled;
+  const at::Tensor is_between =
+      (wavelengths < high_wavelength).logical_not().logical_and(is_low.logical_not());
+  return at::where(is_between, smoothed, scaled);
+}
+
+at::Tensor Rotary::inverse_frequencies(const at::Tensor& positions) const {
+  double base = theta_;
+  if (type_ == Type::dynamic) {
+    const double length =
+        std::max<double>(static_cast<double>(max_positions_), positions.max().item<double>() + 1);
+    const auto dim = static_cast<double>(dim_);
+    base *= std::pow(factor_ * length / static_cast<double>(max_positions_) - (factor_ - 1),
+                     dim / (dim - 2));
+  }
+  const auto options = at::TensorOptions(at::kFloat).device(positions.device());
+  const at::Tensor powers = at::pow(base, at::arange(0, dim_, 2, options) / dim_);
+  if (type_ == Type::yarn) return yarn(powers);
+  const at::Tensor frequencies = 1.0 / powers;
+  if (type_ == Type::linear) return frequencies / factor_;
+  return type_ == Type::llama3 ? llama3(frequencies) : frequencies;
+}
+
+Rotary::Angles Rotary::angles(const at::Tensor& positions, at::ScalarType type) const {
+  const at::Tensor half = positions.unsqueeze(-1).to(at::kFloat) * inverse_frequencies(positions);
+  const at::Tensor all = at::cat({half, half}, -1).unsqueeze(-2);  // The same for all heads.
+  const auto scaled = [&](const at::Tensor& values) {
+    return (attention_factor_ == 1 ? values : values * attention_factor_).to(type);
+  };
+  return {scaled(all.cos()), scaled(all.sin())};
+}
+
+at::Tensor rotate(const at::Tensor& heads, const Rotary::Angles& angles) {
+  const std::int64_t half = heads.size(-1) / 2;
+  const at::Tensor turned =
+      at::cat({-heads.narrow(-1, half, heads.size(-1) - half), heads.narrow(-1, 0, half)}, -1);
+  return heads * angles.cos + turned * angles.sin;
+}
+
+}  // namespace accelerate::detail

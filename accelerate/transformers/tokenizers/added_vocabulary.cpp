@@ -1,0 +1,111 @@
+#include "accelerate/transformers/tokenizers/added_vocabulary.h"
+
+#include <algorithm>
+
+#include "accelerate/transformers/tokenizers/unicode/code_points.h"
+#include "accelerate/transformers/tokenizers/unicode/properties.h"
+
+namespace accelerate::detail {
+namespace {
+
+bool ends_with_word(std::string_view text) {
+  std::size_t end = text.size();
+  return has(previous_code_point(text, end), kWordOfWhitespace);
+}
+
+bool begins_with_word(std::string_view text) {
+  std::size_t at = 0;
+  return has(next_code_point(text, at), kWordOfWhitespace);
+}
+
+std::uint32_t begin_of_space(std::string_view text, std::uint32_t end) {
+  for (std::size_t next = end; end > 0; end = static_cast<std::uint32_t>(next)) {
+    if (!has(previous_code_point(text, next), kSpaceOfWhitespace)) break;
+  }
+  return end;
+}
+
+std::uint32_t end_of_space(std::string_view text, std::uint32_t begin) {
+  for (std::size_t next = begin; begin < text.size(); begin = static_cast<std::uint32_t>(next)) {
+    if (!has(next_code_point(text, next), kSpaceOfWhitespace)) break;
+  }
+  return begin;
+}
+
+}  // namespace
+
+void AddedVocabulary::add(const AddedToken& token, std::uint32_t id) {
+  if (token.content.empty()) return;
+  by_id_[id] = token;
+  ids_[token.content] = id;
+  if (token.special) special_.insert(token.content);
+}
+
+void AddedVocabulary::prepare(const Normalizer* normalizer) {
+  raw_ = normalized_ = Finder();
+  for (const auto& [id, token] : by_id_) {
+    AlignedText text(token.content, 0);
+    if (token.normalized && normalizer != nullptr) normalizer->apply(text);
+    texts_[id] = std::string(text.view());
+    if (text.view().empty()) continue;
+    Finder& finder = token.normalized ? normalized_ : raw_;
+    finder.tree.add(text.view(), id);
+    finder.begins[static_cast<unsigned char>(text.view()[0])] = true;
+    finder.is_empty = false;
+  }
+}
+
+// Finds the leftmost token first, and the longest of several that begin at the same place.
+std::vector<Found> AddedVocabulary::cut(std::string_view text, const TokenSearch& search) const {
+  const Finder& finder = search.is_normalized ? normalized_ : raw_;
+  std::vector<Found> parts;
+  const auto size = static_cast<std::uint32_t>(text.size());
+  std::uint32_t done = 0;
+  for (std::uint32_t at = 0; !finder.is_empty && at < size;) {
+    if (!finder.begins[static_cast<unsigned char>(text[at])]) {
+      ++at;
+      continue;
+    }
+    Found found{{at, at}, kNoId};
+    finder.tree.each_prefix(text.substr(at), [&](std::size_t bytes, std::uint32_t id) {
+      found = {{at, at + static_cast<std::uint32_t>(bytes)}, id};
+    });
+    at = found.id == kNoId ? at + 1 : found.range.end;
+    if (found.id == kNoId) continue;
+    if (!search.keeps_special && is_special(by_id_.at(found.id).content)) continue;
+    if (!extend(text, found.id, done, found.range)) continue;
+    if (done < found.range.begin) parts.push_back({{done, found.range.begin}, kNoId});
+    parts.push_back(found);
+    done = found.range.end;
+  }
+  if (done < size) parts.push_back({{done, size}, kNoId});
+  return parts;
+}
+
+// Adds the white space that the token includes to `range`. False if the token is a single_word that
+// touches a word here, or if the token before it took all of its text as white space.
+bool AddedVocabulary::extend(std::string_view text, std::uint32_t id, std::uint32_t done,
+                             Span& range) const {
+  const AddedToken& token = by_id_.at(id);
+  if (token.single_word) {
+    const bool is_free_before = range.begin == 0 || !ends_with_word(text.substr(0, range.begin));
+    const bool is_free_behind =
+        range.end == text.size() || !begins_with_word(text.substr(range.end));
+    if (!is_free_before || !is_free_behind) return false;
+  }
+  if (token.lstrip) range.begin = std::max(begin_of_space(text, range.begin), done);
+  if (token.rstrip) range.end = end_of_space(text, range.end);
+  return range.begin < range.end;
+}
+
+std::uint32_t AddedVocabulary::find(std::string_view content) const {
+  const auto found = ids_.find(content);
+  return found == ids_.end() ? kNoId : found->second;
+}
+
+const std::string* AddedVocabulary::text_of(std::uint32_t id) const {
+  const auto found = texts_.find(id);
+  return found == texts_.end() ? nullptr : &found->second;
+}
+
+}  // namespace accelerate::detail

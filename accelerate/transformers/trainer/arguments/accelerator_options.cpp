@@ -1,0 +1,315 @@
+#include "accelerate/transformers/trainer/arguments/accelerator_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
+#include "accelerate/launch/config/key_table.h"
+#include "accelerate/launch/config/launched_settings.h"
+#include "accelerate/transformers/trainer/arguments/fsdp_section.h"
+
+namespace accelerate {
+namespace {
+
+using Plugin = FullyShardedDataParallelPlugin;
+
+// What the arguments say about sharded training, before the environment is asked.
+struct ShardingRequest {
+  Plugin code{};            // fsdp_config in code.
+  detail::FsdpFile file{};  // fsdp_config as a file.
+};
+
+ShardingRequest sharding_request(const TrainingArguments& args) {
+  ShardingRequest request;
+  const auto& value = args.fsdp_config.value();
+  if (const auto* plugin = std::get_if<Plugin>(&value)) request.code = *plugin;
+  if (const auto* config = std::get_if<FsdpConfig>(&value)) {
+    request.code = detail::plugin_of(*config);
+  }
+  if (const auto* path = std::get_if<std::filesystem::path>(&value)) {
+    request.file = detail::read_fsdp_file(*path);
+  }
+  return request;
+}
+
+bool asks_for_sharding(const TrainingArguments& args) {
+  return !args.fsdp.empty() || !args.fsdp_config.empty();
+}
+
+// --- fsdp_config, the variables and the file -----------------------------------------------------
+
+// Takes a field from the file if neither code nor a variable sets it.
+template <typename T>
+void take_from_file(std::optional<T>& field, const std::optional<T>& of_file,
+                    const char* variable) {
+  if (!field && !env(variable)) field = of_file;
+}
+
+// The strategy has two keys. If one of them is set, the file sets neither.
+void take_strategy_from_file(Plugin& plugin, const Plugin& file) {
+  const bool said = plugin.sharding_strategy || plugin.reshard_after_forward ||
+                    env("FSDP_SHARDING_STRATEGY") || env("FSDP_RESHARD_AFTER_FORWARD");
+  if (said) return;
+  plugin.sharding_strategy = file.sharding_strategy;
+  plugin.reshard_after_forward = file.reshard_after_forward;
+}
+
+void take_file(Plugin& plugin, const Plugin& file) {
+  take_strategy_from_file(plugin, file);
+  take_from_file(plugin.fsdp_version, file.fsdp_version, "FSDP_VERSION");
+  take_from_file(plugin.backward_prefetch, file.backward_prefetch, "FSDP_BACKWARD_PREFETCH");
+  take_from_file(plugin.auto_wrap_policy, file.auto_wrap_policy, "FSDP_AUTO_WRAP_POLICY");
+  take_from_file(plugin.cpu_offload, file.cpu_offload, "FSDP_OFFLOAD_PARAMS");
+  take_from_file(plugin.ignored_modules, file.ignored_modules, "FSDP_IGNORED_MODULES");
+  take_from_file(plugin.state_dict_type, file.state_dict_type, "FSDP_STATE_DICT_TYPE");
+  take_from_file(plugin.use_orig_params, file.use_orig_params, "FSDP_USE_ORIG_PARAMS");
+  take_from_file(plugin.sync_module_states, file.sync_module_states, "FSDP_SYNC_MODULE_STATES");
+  take_from_file(plugin.forward_prefetch, file.forward_prefetch, "FSDP_FORWARD_PREFETCH");
+  take_from_file(plugin.activation_checkpointing, file.activation_checkpointing,
+                 "FSDP_ACTIVATION_CHECKPOINTING");
+  take_from_file(plugin.activation_checkpointing_offload, file.activation_checkpointing_offload,
+                 "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD");
+  take_from_file(plugin.cpu_ram_efficient_loading, file.cpu_ram_efficient_loading,
+                 "FSDP_CPU_RAM_EFFICIENT_LOADING");
+  take_from_file(plugin.transformer_cls_names_to_wrap, file.transformer_cls_names_to_wrap,
+                 "FSDP_TRANSFORMER_CLS_TO_WRAP");
+  take_from_file(plugin.min_num_params, file.min_num_params, "FSDP_MIN_NUM_PARAMS");
+}
+
+// --- The words of `fsdp` -------------------------------------------------------------------------
+
+std::optional<ShardingStrategy> strategy_of_words(const FsdpOption& option) {
+  for (const auto& word : option.words()) {
+    if (const auto strategy = parse_enum<ShardingStrategy>(word)) return strategy;
+  }
+  return std::nullopt;
+}
+
+int version_in_force(const Plugin& plugin, const Plugin& file) {
+  if (plugin.fsdp_version) return *plugin.fsdp_version;
+  const auto variable = env_int("FSDP_VERSION");
+  return variable ? static_cast<int>(*variable) : file.fsdp_version.value_or(1);
+}
+
+std::optional<ShardingStrategy> strategy_in_code(const Plugin& plugin) {
+  if (plugin.sharding_strategy) return plugin.sharding_strategy;
+  if (!plugin.reshard_after_forward) return std::nullopt;
+  if (const auto* flag = std::get_if<bool>(&*plugin.reshard_after_forward)) {
+    return *flag ? ShardingStrategy::FULL_SHARD : ShardingStrategy::SHARD_GRAD_OP;
+  }
+  return std::get<ShardingStrategy>(*plugin.reshard_after_forward);
+}
+
+// Version 2 knows two strategies by word; shard_group_size makes its groups.
+bool word_as_version_2(ShardingStrategy strategy) {
+  using enum ShardingStrategy;
+  if (strategy == FULL_SHARD || strategy == SHARD_GRAD_OP) return strategy == FULL_SHARD;
+  throw ConfigError("fsdp is '" + lower(to_string(strategy)) +
+                    "' with fsdp_version 2; allowed are full_shard and shard_grad_op. Set "
+                    "fsdp_version to 1 to use it.");
+}
+
+void take_words(Plugin& plugin, const FsdpOption& option, int version) {
+  if (option.has("offload") && !plugin.cpu_offload) plugin.cpu_offload = true;
+  const auto strategy = strategy_of_words(option);
+  if (!strategy) return;
+  if (const auto said = strategy_in_code(plugin); said && *said != *strategy) {
+    throw ConfigError("fsdp is '" + lower(to_string(*strategy)) + "' and fsdp_config says " +
+                      std::string(to_string(*said)) +
+                      "; both were set in code. Set fsdp to true, or to the same strategy.");
+  }
+  if (strategy_in_code(plugin)) return;
+  if (version == 2) {
+    plugin.reshard_after_forward = word_as_version_2(*strategy);
+  } else {
+    plugin.sharding_strategy = *strategy;
+  }
+}
+
+// Sets what Transformers takes for granted: layers are units, checkpoints hold whole tensors, and
+// rank 0's parameters go to all ranks.
+void take_defaults(Plugin& plugin, int version) {
+  if (!plugin.auto_wrap_policy && !env("FSDP_AUTO_WRAP_POLICY")) {
+    plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
+  }
+  if (!plugin.state_dict_type && !env("FSDP_STATE_DICT_TYPE")) {
+    plugin.state_dict_type = StateDictType::FULL_STATE_DICT;
+  }
+  if (version == 1 && !plugin.sync_module_states && !env("FSDP_SYNC_MODULE_STATES")) {
+    plugin.sync_module_states = true;
+  }
+}
+
+// --- Activations ---------------------------------------------------------------------------------
+
+bool plugin_recomputes(const Plugin& plugin) {
+  const auto& said = plugin.activation_checkpointing;
+  return said ? *said : env_flag("FSDP_ACTIVATION_CHECKPOINTING", false);
+}
+
+// The models recompute their layers themselves, so the engine is not asked to.
+void leave_recomputing_to_models(Plugin& plugin) {
+  const auto& offload = plugin.activation_checkpointing_offload;
+  if (offload ? *offload : env_flag("FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD", false)) {
+    throw ConfigError(
+        "fsdp_activation_checkpointing_offload is true; allowed is false. Layers that are computed "
+        "again keep their inputs where they are. Set it to false, and "
+        "fsdp_activation_checkpointing or gradient_checkpointing to true.");
+  }
+  if (plugin_recomputes(plugin)) plugin.activation_checkpointing = false;
+}
+
+// Returns an empty plugin when only the launcher asks for sharding, and nothing when nobody asks.
+std::optional<Plugin> requested_plugin(const TrainingArguments& args,
+                                       const ShardingRequest& request) {
+  if (!asks_for_sharding(args)) return use_fsdp() ? std::optional<Plugin>(Plugin{}) : std::nullopt;
+  if (use_deepspeed()) {
+    throw ConfigError(
+        std::string(args.fsdp.empty() ? "fsdp_config" : "fsdp") +
+        " is set, and the launcher asks for DeepSpeed (ACCELERATE_USE_DEEPSPEED); models are "
+        "sharded by one of them. Leave it out, or launch without --use_deepspeed.");
+  }
+  Plugin plugin = request.code;
+  const Plugin file = detail::plugin_of(request.file.config);
+  const int version = version_in_force(plugin, file);
+  take_words(plugin, args.fsdp, version);
+  take_file(plugin, file);
+  take_defaults(plugin, version);
+  return plugin;
+}
+
+// --- The rest ------------------------------------------------------------------------------------
+
+MixedPrecision precision_of(const TrainingArguments& args, const detail::FsdpFile& file) {
+  if (args.bf16.value_or(false)) return MixedPrecision::bf16;
+  if (args.fp16.value_or(false)) return MixedPrecision::fp16;
+  auto said = launched_mixed_precision();
+  if (!said) said = file.mixed_precision;
+  const bool ruled_out = (said == MixedPrecision::bf16 && args.bf16 == false) ||
+                         (said == MixedPrecision::fp16 && args.fp16 == false);
+  return ruled_out ? MixedPrecision::no : said.value_or(MixedPrecision::no);
+}
+
+std::string variable_of(const detail::Key<FsdpConfig>& key) {
+  if (key.rules.flag && !key.rules.flag->variable.empty()) return key.rules.flag->variable;
+  std::string name = key.name;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
+
+// Returns the text of a key as this version writes it, so that "True" and "true" are one.
+std::string normalised(const detail::Key<FsdpConfig>& key, const std::string& text) {
+  FsdpConfig scratch;
+  Node node = Node::string(text);
+  node.quoted = false;
+  const auto written = key.read(scratch, node) ? key.write(scratch) : std::nullopt;
+  return written ? written->text : text;
+}
+
+// Says once, before the ranks know one another, which keys of the file of fsdp_config lose to the
+// environment.
+void tell_of_overruled_keys(const TrainingArguments& args, const detail::FsdpFile& file) {
+  if (env_int("RANK").value_or(0) != 0) return;
+  std::vector<std::string> overruled;
+  const auto add = [&](const std::string& key, std::string_view here, const std::string& variable) {
+    overruled.push_back(key + " " + std::string(here) + " to " + variable + "=" +
+                        env(variable.c_str()).value_or(""));
+  };
+  const bool is_argument = args.bf16.value_or(false) || args.fp16.value_or(false);
+  const auto launched = launched_mixed_precision();
+  if (file.mixed_precision && launched && launched != file.mixed_precision && !is_argument)
+    add("mixed_precision", to_string(*file.mixed_precision), kMixedPrecisionVariable);
+  for (const auto& key : detail::fsdp_table().keys) {
+    const auto here = key.write(file.config);
+    const auto there = env(variable_of(key).c_str());
+    if (here && there && here->text != normalised(key, *there))
+      add(key.name, here->text, variable_of(key));
+  }
+  if (overruled.empty()) return;
+  get_logger("accelerate.trainer")
+      .warning("the file of fsdp_config loses where the environment says otherwise: " +
+               join(overruled, ", ") + ". Unset the variables, or change the launcher's file.");
+}
+
+DataLoaderConfiguration loader_configuration(const TrainingArguments& args) {
+  const AcceleratorConfig& config = args.accelerator_config;
+  return {.split_batches = config.split_batches,
+          .dispatch_batches = config.dispatch_batches,
+          .even_batches = config.even_batches,
+          .use_seedable_sampler = config.use_seedable_sampler,
+          .data_seed = args.data_seed,
+          .non_blocking = config.non_blocking};
+}
+
+// Recomputed layers need DDP to find each parameter exactly once; other models may leave some out.
+// A sharded model has none of these settings. Only settings of the user are passed on for it, so
+// that the Accelerator warns of them.
+DistributedDataParallelKwargs ddp_kwargs(const TrainingArguments& args, bool sharded) {
+  DistributedDataParallelKwargs kwargs;
+  const bool tolerant = !sharded && !args.gradient_checkpointing;
+  kwargs.find_unused_parameters = args.ddp_find_unused_parameters.value_or(tolerant);
+  kwargs.bucket_cap_mb = args.ddp_bucket_cap_mb.value_or(kwargs.bucket_cap_mb);
+  kwargs.broadcast_buffers = args.ddp_broadcast_buffers.value_or(kwargs.broadcast_buffers);
+  kwargs.static_graph = args.ddp_static_graph.value_or(kwargs.static_graph);
+  return kwargs;
+}
+
+}  // namespace
+
+AcceleratorOptions accelerator_options(const TrainingArguments& resolved) {
+  const ShardingRequest request = sharding_request(resolved);
+  AcceleratorOptions options;
+  tell_of_overruled_keys(resolved, request.file);
+  options.mixed_precision = precision_of(resolved, request.file);
+  options.cpu = resolved.use_cpu;
+  options.dataloader_config = loader_configuration(resolved);
+  options.fsdp_plugin = requested_plugin(resolved, request);
+  if (options.fsdp_plugin) leave_recomputing_to_models(*options.fsdp_plugin);
+  options.ddp = ddp_kwargs(resolved, options.fsdp_plugin || use_deepspeed());
+  const bool says_nothing = options.fsdp_plugin && !options.fsdp_plugin->activation_checkpointing;
+  if (says_nothing && !asks_for_sharding(resolved)) options.fsdp_plugin = std::nullopt;
+  options.init_process_group.timeout = std::chrono::seconds(resolved.ddp_timeout);
+  options.init_process_group.backend = resolved.ddp_backend;
+  return options;
+}
+
+std::int64_t accumulation_steps(const TrainingArguments& args) {
+  const auto& given = args.gradient_accumulation_steps;
+  const auto launched = launched_accumulation_steps();
+  if (given && launched && *launched != *given) {
+    get_logger("accelerate.trainer")
+        .warning("gradient_accumulation_steps is " + std::to_string(*given) + ", and " +
+                 kAccumulationVariable + " " + std::to_string(*launched) +
+                 ": gradient_accumulation_steps counts.");
+  }
+  return given.value_or(launched.value_or(1));
+}
+
+double gradient_norm_limit(const TrainingArguments& args) {
+  const double launched = launched_gradient_clipping();
+  if (launched == 0 || launched == args.max_grad_norm) return args.max_grad_norm;
+  if (args.max_grad_norm == TrainingArguments{}.max_grad_norm) return launched;
+  get_logger("accelerate.trainer")
+      .warning("max_grad_norm is " + Node::real(args.max_grad_norm).text +
+               ", and gradient_clipping of the launcher's deepspeed_config " +
+               Node::real(launched).text + ": max_grad_norm counts.");
+  return args.max_grad_norm;
+}
+
+bool recomputes_activations(const TrainingArguments& resolved) {
+  if (resolved.gradient_checkpointing) return true;
+  const auto plugin = requested_plugin(resolved, sharding_request(resolved));
+  return plugin && plugin_recomputes(*plugin);
+}
+
+}  // namespace accelerate

@@ -1,0 +1,74 @@
+// The checkpoints of a training: folders output_dir/checkpoint-<step>. Each is complete or absent,
+// and holds the whole model, which from_pretrained() can open. See docs/trainer.md#checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "accelerate/transformers/trainer/checkpoints/older_run.h"
+#include "accelerate/transformers/trainer/checkpoints/resume_place.h"
+#include "accelerate/transformers/trainer/loop/training_loop.h"
+#include "accelerate/transformers/trainer/trainer_core.h"
+
+namespace accelerate::detail {
+
+/// Returns the checkpoints of `all` that are too many. The newest `limit` stay; `best` stays and
+/// counts as one of them. With a limit of 1 both `best` and the newest stay.
+[[nodiscard]] std::vector<StepCheckpoint> beyond_limit(std::vector<StepCheckpoint> all,
+                                                       std::int64_t limit,
+                                                       const std::filesystem::path& best);
+
+class Checkpoints {
+ public:
+  explicit Checkpoints(TrainerCore& core) : core_(core) {}
+
+  /// Does what a killed training left to do in output_dir. [collective] Throws CheckpointError.
+  void settle() const;
+  /// Throws ConfigError when output_dir holds checkpoints of another run, and `from` is not one of
+  /// them. With overwrite_output_dir, throws it when such a checkpoint holds anything that is not of
+  /// a checkpoint; else they are dropped once this run has a checkpoint. `from`: the checkpoint to
+  /// go on from, if any. [collective]
+  void begin_run(const std::optional<std::filesystem::path>& from);
+  /// Saves a checkpoint of the present step, with `record`, and removes checkpoints beyond
+  /// save_total_limit. Returns its folder. [collective]
+  std::filesystem::path save(LoopRecord record);
+  /// Returns the folder to go on from; nullopt: begin anew. Throws ConfigError when the newest
+  /// checkpoint is asked for and there is none, and when a named folder does not exist.
+  [[nodiscard]] std::optional<std::filesystem::path> find(const ResumeOption& asked) const;
+  /// Reads what `folder` says about its training, and loads nothing. [collective] Throws
+  /// CheckpointError.
+  [[nodiscard]] OpenedCheckpoint open(const std::filesystem::path& folder) const;
+  /// Loads a checkpoint into the prepared objects, the callbacks and the state, but for the place of
+  /// the training's loader. [collective] Throws CheckpointError.
+  void load(const OpenedCheckpoint& opened);
+  /// Loads the weights of the best checkpoint, if there is one. [collective]
+  void load_best();
+  /// Ends the training that begin_run() began: drops an older run's checkpoints that are still there
+  /// and, with save_total_limit 1, all checkpoints but the best one. Local.
+  void end_run();
+  /// Returns the state, with the states of callbacks, as it is written to files. Local.
+  [[nodiscard]] TrainerState saved_state() const;
+  /// Writes into `folder` what from_pretrained() needs beside the weights, and training_args.json.
+  /// Local, on one rank.
+  void write_model_files(const std::filesystem::path& folder) const;
+
+ private:
+  [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
+  [[nodiscard]] bool writes_here() const;
+  void write_files(const std::filesystem::path& folder, const LoopRecord& record) const;
+  void note_best(const LoopRecord& record);
+  void rotate();
+  void keep_best_alone();
+  void remove(const StepCheckpoint& checkpoint);
+
+  TrainerCore& core_;
+  std::string run_;  // Names this call of train() in its checkpoints.
+  OlderRun older_;
+  std::set<std::int64_t> kept_;  // Steps whose folders could not be removed; each is reported once.
+};
+
+}  // namespace accelerate::detail

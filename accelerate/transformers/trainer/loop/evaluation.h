@@ -1,0 +1,50 @@
+// Evaluation and prediction: a pass over a dataset without gradients.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "accelerate/transformers/trainer/data/trainer_dataset.h"
+#include "accelerate/transformers/trainer/trainer_core.h"
+#include "accelerate/transformers/trainer/trainer_options.h"
+#include "accelerate/transformers/trainer/trainer_state.h"
+
+namespace accelerate::detail {
+
+struct EvaluationOptions {
+  std::string prefix = "eval";  ///< Begins the names of metrics.
+  bool keeps_predictions = false;
+  std::string description = "evaluation";
+};
+
+struct EvaluationResult {
+  EvalPrediction prediction = {};  ///< Empty unless somebody needs it.
+  LogValues metrics = {};
+  std::int64_t num_samples = 0;  ///< On all ranks, each sample once.
+  std::int64_t num_steps = 0;
+  bool has_labels = false;  ///< Otherwise there is neither a loss nor a metric.
+};
+
+/// Runs the model over `dataset` and returns the metrics and the loss: the mean over all that was
+/// judged, whatever the batch size and the number of ranks. Each sample is judged once.
+/// [collective] Source: `evaluation_loop` of Transformers' Trainer, whose loss is another mean:
+/// docs/trainer.md#evaluation.
+[[nodiscard]] EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset,
+                                              const EvaluationOptions& options);
+
+/// What the first batch of an evaluation set showed.
+struct EvaluationTrial {
+  bool has_labels = false;
+  /// What a function of all predictions gave for the batch, with the names of an evaluation;
+  /// nullopt if it was not called, or could not judge a single batch.
+  std::optional<LogValues> metrics = {};
+};
+
+/// Judges the first batch of `dataset` as run_evaluation() does, and tells no callback.
+/// `calls_function`: whether a function of all predictions is called too. [collective] Throws what
+/// the collator, the model or the metric throw. Random generators are left as they were.
+[[nodiscard]] EvaluationTrial try_evaluation(TrainerCore& core, const TrainerDataset& dataset,
+                                             bool calls_function);
+
+}  // namespace accelerate::detail

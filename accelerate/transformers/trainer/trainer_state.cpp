@@ -1,0 +1,199 @@
+#include "accelerate/transformers/trainer/trainer_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
+#include "accelerate/base/text.h"
+#include "accelerate/formats/documents/json.h"
+
+namespace accelerate {
+namespace {
+
+// Long trainings that log often have long histories.
+constexpr DocumentLimits kStateLimits{.max_bytes = std::size_t{1} << 28, .max_depth = 32};
+
+// Whether a logged value is a count.
+bool is_count(std::string_view name) {
+  return name == "step" || name == "num_input_tokens_seen";
+}
+
+Node node_of(const LogValues& values) {
+  Node node = Node::map();
+  for (const auto& [name, value] : values) {
+    const bool whole = is_count(name) && std::trunc(value) == value;
+    node.entries.push_back(
+        {name, 0, whole ? Node::integer(static_cast<std::int64_t>(value)) : Node::real(value)});
+  }
+  return node;
+}
+
+Node node_of(bool value) {
+  return Node::boolean(value);
+}
+Node node_of(std::int64_t value) {
+  return Node::integer(value);
+}
+Node node_of(double value) {
+  return Node::real(value);
+}
+Node node_of(const std::string& value) {
+  return value.empty() ? Node::null() : Node::string(value);
+}
+template <typename T>
+Node node_of(const std::optional<T>& value) {
+  return value ? node_of(*value) : Node::null();
+}
+
+Node node_of(const TrainerControl& control) {
+  return Node::map({{"args", 0,
+                     Node::map({{"should_training_stop", 0, node_of(control.should_training_stop)},
+                                {"should_epoch_stop", 0, node_of(control.should_epoch_stop)},
+                                {"should_save", 0, node_of(control.should_save)},
+                                {"should_evaluate", 0, node_of(control.should_evaluate)},
+                                {"should_log", 0, node_of(control.should_log)}})},
+                    {"attributes", 0, Node::map()}});
+}
+
+void read_state(const Node& node, bool& value) {
+  value = parse_bool(node.text).value_or(value);
+}
+void read_state(const Node& node, std::int64_t& value) {
+  const auto number = parse_double(node.text);
+  if (number && std::fabs(*number) < 9e15) value = static_cast<std::int64_t>(*number);
+}
+void read_state(const Node& node, double& value) {
+  if (node.text == "Infinity" || node.text == "-Infinity") {
+    value = node.text[0] == '-' ? -HUGE_VAL : HUGE_VAL;
+  } else {
+    value = node.text == "NaN" ? std::nan("") : parse_double(node.text).value_or(value);
+  }
+}
+void read_state(const Node& node, std::string& value) {
+  value = node.text;
+}
+template <typename T>
+void read_state(const Node& node, std::optional<T>& value) {
+  value.emplace();
+  read_state(node, *value);
+}
+
+// Visits each field with its name in the file.
+template <typename State, typename Field>
+void for_each_field(State& state, Field&& field) {
+  field("best_global_step", state.best_global_step);
+  field("best_metric", state.best_metric);
+  field("best_model_checkpoint", state.best_model_checkpoint);
+  field("epoch", state.epoch);
+  field("eval_steps", state.eval_steps);
+  field("global_step", state.global_step);
+  field("is_local_process_zero", state.is_local_process_zero);
+  field("is_world_process_zero", state.is_world_process_zero);
+  field("logging_steps", state.logging_steps);
+  field("max_steps", state.max_steps);
+  field("num_input_tokens_seen", state.num_input_tokens_seen);
+  field("num_train_epochs", state.num_train_epochs);
+  field("save_steps", state.save_steps);
+  field("total_flos", state.total_flos);
+  field("train_batch_size", state.train_batch_size);
+}
+
+void read_history(const Node& node, std::vector<LogValues>& history) {
+  for (const Node& item : node.items) {
+    LogValues values;
+    for (const auto& [name, line, value] : item.entries) {
+      if (!value.is_scalar() || value.quoted) continue;
+      double number = 0;
+      read_state(value, number);
+      values.emplace_back(name, number);
+    }
+    history.push_back(std::move(values));
+  }
+}
+
+void read_control(const Node& saved, TrainerControl& control) {
+  const Node* args = saved.find("args");
+  if (args == nullptr) return;
+  const auto field = [&](const char* name, bool& value) {
+    if (const Node* node = args->find(name)) read_state(*node, value);
+  };
+  field("should_training_stop", control.should_training_stop);
+  field("should_epoch_stop", control.should_epoch_stop);
+  field("should_save", control.should_save);
+  field("should_evaluate", control.should_evaluate);
+  field("should_log", control.should_log);
+}
+
+}  // namespace
+
+double LogValues::operator[](std::string_view name) const {
+  if (const double* value = find(name)) return *value;
+  std::vector<std::string> names;
+  for (const auto& [known, value] : *this) names.push_back(known);
+  throw UsageError("there is no value '" + std::string(name) + "'; there are " + join(names, ", ") +
+                   "." + did_you_mean(std::string(name), names));
+}
+
+const double* LogValues::find(std::string_view name) const {
+  const auto place = std::ranges::find(*this, name, &std::pair<std::string, double>::first);
+  return place == end() ? nullptr : &place->second;
+}
+
+void LogValues::set(std::string_view name, double value) {
+  const auto place = std::ranges::find(*this, name, &std::pair<std::string, double>::first);
+  if (place != end()) {
+    place->second = value;
+  } else {
+    emplace_back(std::string(name), value);
+  }
+}
+
+std::string TrainerState::to_json() const {
+  Node root = Node::map();
+  const auto add = [&](const char* name, Node node) {
+    root.entries.push_back({name, 0, std::move(node)});
+  };
+  for_each_field(*this, [&](const char* name, const auto& value) { add(name, node_of(value)); });
+  std::vector<Node> history;
+  for (const auto& values : log_history) history.push_back(node_of(values));
+  add("log_history", Node::sequence(std::move(history)));
+  add("is_hyper_param_search", Node::boolean(false));
+  add("trial_name", Node::null());
+  add("trial_params", Node::null());
+  Node callbacks = Node::map();
+  for (const auto& [name, node] : stateful_callbacks) callbacks.entries.push_back({name, 0, node});
+  callbacks.entries.push_back({"TrainerControl", 0, node_of(control)});
+  add("stateful_callbacks", std::move(callbacks));
+  return write_json(root);
+}
+
+TrainerState TrainerState::from_json(std::string_view text, const std::string& name) {
+  const Node root = read_json(text, name, kStateLimits);
+  if (!root.is_map() || root.find("global_step") == nullptr)
+    throw ConfigError(name + " is no trainer_state.json: it has no global_step");
+  TrainerState state;
+  for_each_field(state, [&](const char* key, auto& value) {
+    const Node* node = root.find(key);
+    if (node != nullptr && node->is_scalar()) read_state(*node, value);
+  });
+  if (const Node* history = root.find("log_history")) read_history(*history, state.log_history);
+  if (const Node* callbacks = root.find("stateful_callbacks")) {
+    for (const auto& [key, line, node] : callbacks->entries) {
+      if (key == "TrainerControl") {
+        read_control(node, state.control);
+      } else {
+        state.stateful_callbacks.emplace(key, node);
+      }
+    }
+  }
+  return state;
+}
+
+TrainerState TrainerState::load(const std::filesystem::path& file) {
+  return from_json(read_file(real_file_system(), file, kStateLimits.max_bytes), file.string());
+}
+
+}  // namespace accelerate

@@ -1,0 +1,299 @@
+// Values of config.json from which no model can be made, for every key of every architecture.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "accelerate/transformers/models/architectures/bert.h"
+#include "accelerate/transformers/models/architectures/distilbert.h"
+#include "accelerate/transformers/models/architectures/gpt2.h"
+#include "accelerate/transformers/models/architectures/llama.h"
+#include "accelerate/transformers/models/config/architecture_config.h"
+#include "tests/support/errors.h"
+#include "tests/support/messages.h"
+#include "tests/transformers/models/small_models.h"
+
+namespace accelerate {
+namespace {
+
+using Json = nlohmann::json;
+using testing::expect_has;
+using testing::message_of;
+
+// What making a model of `config` says.
+std::string said_of(const PretrainedConfig& config) {
+  return message_of<ConfigError>([&] { (void)AutoModel::from_config(config); });
+}
+
+PretrainedConfig changed(const std::string& kind, const std::string& key, const Json& value) {
+  Json values = Json::parse(testing::small_config(kind).to_json_string());
+  values[key] = value;
+  return PretrainedConfig::from_json(values.dump(), "config.json");
+}
+
+void expect_refused(const std::string& kind, const std::string& key, const Json& value) {
+  SCOPED_TRACE(kind + ": " + key + " = " + value.dump());
+  const std::string said = said_of(changed(kind, key, value));
+  expect_has(said, "config.json: '" + key + "' is ");
+  expect_has(said, "; allowed is ");
+}
+
+// Refuses what Transformers' configurations refuse by type, and numbers beyond the range.
+struct Nonsense {
+  const std::string& kind;
+
+  template <typename T>
+  void operator()(const char* key, const T& /*field*/) const {
+    std::vector<Json> values{3, 1.5, Json::array({1})};
+    if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      values = {3, "x", Json::array({1})};
+    } else {
+      values.push_back(nullptr);
+    }
+    if constexpr (std::is_same_v<T, bool>) values.push_back("x");
+    for (const Json& value : values) expect_refused(kind, key, value);
+  }
+
+  template <typename T, typename Number>
+  void operator()(const char* key, const T& /*field*/, const detail::Range<Number>& range) const {
+    std::vector<Json> values{"x", true, Json::array({1}), 1e19, range.least - 1, range.most * 2};
+    if constexpr (!detail::kIsOptional<T>) values.push_back(nullptr);
+    if constexpr (std::is_same_v<Number, std::int64_t>) {
+      values.insert(values.end(), {2.5, 2.0, Json::parse("100000000000000000000")});
+    } else {
+      auto config = testing::small_config(kind);
+      config.set(key, std::nan(""));
+      expect_has(said_of(config), std::string("'") + key + "' is '.nan'");
+    }
+    for (const Json& value : values) expect_refused(kind, key, value);
+  }
+};
+
+template <typename Config>
+void expect_limits(const std::string& kind) {
+  const Config fields;
+  Config::visit(fields, Nonsense{kind});
+}
+
+TEST(ConfigLimits, EveryKeyOfEveryArchitecture) {
+  for (const std::string kind : testing::kSmallKinds) {
+    if (kind == "bert" || kind == "roberta") expect_limits<BertConfig>(kind);
+    if (kind == "distilbert") expect_limits<DistilBertConfig>(kind);
+    if (kind == "gpt2") expect_limits<Gpt2Config>(kind);
+    if (kind == "llama" || kind == "mistral" || kind == "qwen2") expect_limits<LlamaConfig>(kind);
+  }
+}
+
+TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
+  for (const std::string kind : testing::kSmallKinds) {
+    for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
+      for (const Json& value : {Json("x"), Json(1.5), Json(1e19), Json(true), Json(1LL << 40)})
+        expect_refused(kind, key, value);
+    }
+    expect_refused(kind, "problem_type", "guessing");
+    expect_refused(kind, "problem_type", 1);
+    expect_has(said_of(changed(kind, "layer_types", {"half"})), "'layer_types' has 'half'");
+    for (const auto& [key, value] : {std::pair("num_labels", Json(0)),
+                                     {"num_labels", -3},
+                                     {"num_labels", 100'000'000},
+                                     {"id2label", Json::object()}}) {
+      const auto config = changed(kind, key, value);
+      expect_has(message_of<ConfigError>(
+                     [&] { (void)AutoModelForSequenceClassification::from_config(config); }),
+                 std::string("config.json: '") + key + "' is ");
+    }
+  }
+}
+
+TEST(ConfigLimits, WordsThatNobodyKnows) {
+  for (const std::string kind : testing::kSmallKinds) {
+    for (const char* key : {"dtype", "torch_dtype"}) {
+      for (const char* word : {"float33", "int8", "bf16", "torch.float16", "auto", ""}) {
+        expect_refused(kind, key, word);
+        const std::string said = said_of(changed(kind, key, {{"", word}}));
+        expect_has(said, std::string("config.json, ") + key + ": '' is ");
+        expect_has(said, "allowed is one of float32, ");
+      }
+      for (const Json& value : {Json(7), Json(true), Json::array({"float32"})})
+        expect_refused(kind, key, value);
+      expect_has(said_of(changed(kind, key, {{"", "float16"}, {"vision", "int4"}})), "'vision' is");
+    }
+    for (const char* key : {"attn_implementation", "_attn_implementation"}) {
+      expect_refused(kind, key, "flash");
+      expect_refused(kind, key, 2);
+    }
+  }
+  for (const char* kind : {"bert", "roberta"}) {
+    for (const Json& value : {Json("relative_key"), Json("nonsense"), Json(1)})
+      expect_refused(kind, "position_embedding_type", value);
+  }
+}
+
+TEST(ConfigLimits, NamesTheKeysThatContradictEachOther) {
+  const auto said = [](const char* kind, const char* key, const Json& value) {
+    return said_of(changed(kind, key, value));
+  };
+  expect_has(said("bert", "num_attention_heads", 3),
+             "'hidden_size' is 16, which 3 attention heads");
+  expect_has(said("roberta", "hidden_size", 15), "'hidden_size' is 15");
+  expect_has(said("distilbert", "n_heads", 5), "'dim' is 16");
+  expect_has(said("gpt2", "n_head", 5), "'n_embd' is 16");
+  expect_has(said("llama", "num_key_value_heads", 3), "'num_key_value_heads' is 3");
+  expect_has(said("mistral", "num_attention_heads", 6), "'hidden_size' is 16");
+  expect_has(said("qwen2", "head_dim", 3), "allowed is an even number");
+  expect_has(said("qwen2", "layer_types", {"full_attention"}), "has 1 entries; allowed are 2");
+  expect_has(said("qwen2", "layer_types", {"full_attention", "half"}), "has 'half'");
+  for (const char* kind : {"bert", "roberta", "distilbert", "llama", "mistral", "qwen2"})
+    expect_has(said(kind, "pad_token_id", 30),
+               "'pad_token_id' is 30; allowed are null and 0 to 29");
+  expect_has(said("roberta", "pad_token_id", 12), "'max_position_embeddings' is 12");
+  // Below zero it counts from the end, as in the files of the first Llama.
+  EXPECT_NO_THROW((void)AutoModel::from_config(changed("llama", "pad_token_id", -1)));
+}
+
+TEST(ConfigLimits, KeysOfRotaryEmbeddings) {
+  const Json llama3{{"rope_type", "llama3"},
+                    {"factor", 8.0},
+                    {"low_freq_factor", 1.0},
+                    {"high_freq_factor", 4.0},
+                    {"original_max_position_embeddings", 16}};
+  Json yarn{{"rope_type", "yarn"}, {"factor", 4.0}};
+  for (const char* key : {"mscale", "mscale_all_dim", "attention_factor", "beta_fast", "beta_slow"})
+    yarn[key] = 1.0;
+  for (const std::string kind : {"llama", "mistral", "qwen2"}) {
+    for (const Json& good : {llama3, yarn}) {
+      EXPECT_NO_THROW((void)AutoModel::from_config(changed(kind, "rope_parameters", good)));
+      for (const auto& [key, value] : good.items()) {
+        for (const Json& bad : {Json("x"), Json(-1), Json(1e19), Json(true), Json::array({1})}) {
+          Json rope = good;
+          rope[key] = bad;
+          SCOPED_TRACE(kind + " " + rope.dump());
+          const std::string said = said_of(changed(kind, "rope_parameters", rope));
+          expect_has(said, "config.json, rope_parameters: ");
+          expect_has(said, key);
+          expect_has(said, "; allowed ");
+        }
+      }
+    }
+    expect_refused(kind, "rope_theta", -1);
+    expect_refused(kind, "rope_theta", "x");
+  }
+}
+
+PretrainedConfig with_rope(const std::string& kind, const Json& keys, const Json& rope) {
+  Json values = Json::parse(testing::small_config(kind).to_json_string());
+  values.update(keys);
+  values["rope_parameters"] = rope;
+  return PretrainedConfig::from_json(values.dump(), "config.json");
+}
+
+const Json kNear{{"rope_type", "default"}, {"rope_theta", 50.0}},
+    kFar{{"rope_type", "linear"}, {"rope_theta", 9000.0}, {"factor", 2.0}},
+    kBothTypes{{"use_sliding_window", true}, {"sliding_window", 4}, {"max_window_layers", 1}};
+
+TEST(ConfigLimits, RotaryEmbeddingsByTypeOfLayerAreThoseOfTheLayers) {
+  const auto states_of = [](const PretrainedConfig& config) {
+    at::manual_seed(3);
+    const auto model = AutoModel::from_config(config);
+    model->eval();
+    return model->forward(Inputs{{"input_ids", at::arange(8).unsqueeze(0)}}).last_hidden_state;
+  };
+  const Json far_too{{"full_attention", kNear}, {"sliding_attention", kFar}};
+  for (const auto& [kind, keys, rope] : std::vector<std::tuple<const char*, Json, Json>>{
+           {"llama", Json::object(), {{"full_attention", kNear}}},
+           {"llama", Json::object(), {{"full_attention", kNear}, {"sliding_attention", nullptr}}},
+           {"llama", Json::object(), far_too},
+           {"mistral", Json::object(), {{"sliding_attention", kNear}}},
+           {"mistral", {{"sliding_window", nullptr}}, far_too},
+           {"qwen2", Json::object(), far_too},
+           {"qwen2", kBothTypes, {{"full_attention", kNear}, {"sliding_attention", kNear}}},
+           {"qwen2", {{"layer_types", {"full_attention", "full_attention"}}}, far_too}}) {
+    SCOPED_TRACE(std::string(kind) + " " + rope.dump());
+    const at::Tensor flat = states_of(with_rope(kind, keys, kNear));
+    EXPECT_TRUE(states_of(with_rope(kind, keys, rope)).equal(flat));
+    auto older = keys;
+    older["rope_scaling"] = rope;
+    EXPECT_TRUE(states_of(with_rope(kind, older, nullptr)).equal(flat));
+    EXPECT_FALSE(states_of(with_rope(kind, keys, nullptr)).equal(flat)) << "the usual theta";
+  }
+}
+
+TEST(ConfigLimits, RotaryEmbeddingsByTypeOfLayerThatDoNotFitTheLayers) {
+  const Json both{{"full_attention", kNear}, {"sliding_attention", kFar}};
+  for (const auto& [kind, keys, rope, says] :
+       std::vector<std::tuple<const char*, Json, Json, const char*>>{
+           {"qwen2", kBothTypes, both, "'full_attention' and 'sliding_attention' differ"},
+           {"qwen2", kBothTypes, {{"full_attention", kNear}}, "'sliding_attention' is missing"},
+           {"llama", Json::object(), {{"sliding_attention", kNear}}, "'full_attention' is missing"},
+           {"llama",
+            {{"layer_types", {"full_attention", "sliding_attention"}}},
+            both,
+            "'full_attention' and 'sliding_attention' differ"},
+           {"mistral",
+            Json::object(),
+            {{"full_attention", kNear}},
+            "'sliding_attention' is missing"},
+           {"mistral", Json::object(), {{"chunked_attention", kNear}}, "'chunked_attention' is "},
+           {"llama",
+            Json::object(),
+            {{"full_attention", kNear}, {"rope_theta", 50.0}},
+            "'rope_theta' is '50.0'; allowed is "},
+           {"llama",
+            Json::object(),
+            {{"full_attention", {{"rope_type", "linear"}}}},
+            ", full_attention: 'factor' is missing"}}) {
+    SCOPED_TRACE(std::string(kind) + " " + rope.dump());
+    const std::string said = said_of(with_rope(kind, keys, rope));
+    expect_has(said, "config.json, rope_parameters");
+    expect_has(said, says);
+  }
+}
+
+TEST(ConfigLimits, NamesTheLineOfANumberThatIsNone) {
+  const auto said_of_number = [](const std::string& number) {
+    const auto text = R"({"model_type": "bert", "hidden_dropout_prob": )" + number + "}";
+    return message_of<ConfigError>([&] { (void)PretrainedConfig::from_json(text, "config.json"); });
+  };
+  for (const char* number : {"NaN", "Infinity", "-Infinity", "-"})
+    expect_has(said_of_number(number), "config.json, line 1: this is not JSON near ");
+  expect_has(said_of_number("1e999"), "config.json, line 1: the number '1e999' is too large");
+}
+
+TEST(ConfigLimits, NothingIsAllocatedForAModelThatTheMachineCannotHold) {
+  auto config = changed("bert", "hidden_size", 1 << 17);
+  config.set("vocab_size", std::int64_t{1} << 24);
+  expect_has(said_of(config), "this machine has");
+  config = changed("gpt2", "n_embd", 1 << 17);
+  config.set("n_layer", std::int64_t{1} << 12);
+  expect_has(said_of(config), "make 512.00 TB of weights or more");
+}
+
+TEST(ConfigLimits, TakesWhatRealFilesSay) {
+  for (const auto& [kind, key, value] : std::vector<std::tuple<const char*, const char*, Json>>{
+           {"bert", "hidden_dropout_prob", 0},
+           {"bert", "classifier_dropout", nullptr},
+           {"bert", "num_hidden_layers", 0},
+           {"bert", "position_embedding_type", "absolute"},
+           {"bert", "dtype", nullptr},
+           {"gpt2", "_attn_implementation", "flash_attention_2"},
+           {"gpt2", "attn_implementation", nullptr},
+           {"gpt2", "n_inner", nullptr},
+           {"gpt2", "pad_token_id", nullptr},
+           {"gpt2", "eos_token_id", 50256},
+           {"llama", "eos_token_id", {1, 2}},
+           {"llama", "num_key_value_heads", nullptr},
+           {"llama", "attention_dropout", nullptr},
+           {"llama", "rope_scaling", nullptr},
+           {"mistral", "sliding_window", nullptr},
+           {"qwen2", "layer_types", nullptr},
+           {"qwen2", "max_position_embeddings", 1 << 24}}) {
+    EXPECT_NO_THROW((void)AutoModel::from_config(changed(kind, key, value))) << kind << " " << key;
+  }
+}
+
+}  // namespace
+}  // namespace accelerate
