@@ -12,10 +12,10 @@
 #include "accelerate/base/text.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/weights.h"
-#include "tests/accelerator/small_net.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
+#include "tests/support/small_net.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

@@ -4,9 +4,9 @@
 #include <torch/torch.h>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/small_net.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
+#include "tests/support/small_net.h"
 
 namespace accelerate {
 namespace {

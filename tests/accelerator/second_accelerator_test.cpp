@@ -9,10 +9,10 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/tensor/compat/lent_storage.h"
-#include "tests/accelerator/sharded_rank.h"
-#include "tests/accelerator/small_net.h"
+#include "tests/parallel/sharded/sharded_rank.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
+#include "tests/support/small_net.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

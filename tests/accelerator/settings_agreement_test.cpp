@@ -9,9 +9,9 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
-#include "tests/accelerator/small_net.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
+#include "tests/support/small_net.h"
 
 namespace accelerate {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "accelerate/comm/c10d_communicator.h"
 #include "accelerate/comm/staged_communicator.h"
-#include "tests/accelerator/sharded_net.h"
 #include "tests/gpu/gpu.h"
+#include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the net of tests/accelerator/sharded_net.h as sharded ranks do in 16 bits: weights, activations and gradients
+"""Trains the net of tests/parallel/sharded/sharded_net.h as sharded ranks do in 16 bits: weights, activations and gradients
 of fp16 or bf16, gradients rounded to it on their way, fp32 masters that the optimizer updates.
 
 Ranks are played one after the other in this process by plain PyTorch: no sharding, no collective.

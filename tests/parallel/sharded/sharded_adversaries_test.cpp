@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/sharded_net.h"
+#include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/fails_in_backward.h"
-#include "tests/accelerator/sharded_rank.h"
+#include "tests/parallel/sharded/fails_in_backward.h"
+#include "tests/parallel/sharded/sharded_rank.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

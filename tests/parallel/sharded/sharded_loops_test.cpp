@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/fails_in_backward.h"
-#include "tests/accelerator/sharded_places.h"
+#include "tests/parallel/sharded/fails_in_backward.h"
+#include "tests/parallel/sharded/sharded_places.h"
 #include "tests/support/errors.h"
 #include "tests/support/support.h"
 

@@ -14,7 +14,7 @@
 #include "accelerate/accelerate.h"
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/optim/sharded_groups.h"
-#include "tests/accelerator/sharded_fault_plan.h"
+#include "tests/parallel/sharded/sharded_fault_plan.h"
 #include "tests/support/hosts.h"
 #include "tests/support/scenario.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/sharded_net.h"
+#include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/small_net.h"
 #include "tests/support/ranks.h"
+#include "tests/support/small_net.h"
 #include "tests/support/support.h"
 
 namespace accelerate {
@@ -119,11 +119,11 @@ TEST(HalfOnSlowCpu, UnitsComputeInFp32AndTravelAsThePolicySays) {
   };
   // Gradients travel in reduce_dtype, and without it in param_dtype.
   expect_equal(train(sharded({.param_dtype = DType::bf16}), at::kFloat, in_fp32), exact);
-  expect_equal(train(sharded({.param_dtype = DType::f16, .reduce_dtype = DType::bf16}), at::kFloat,
-                     in_fp32),
-               exact);
-  EXPECT_FALSE(train(sharded({.param_dtype = DType::bf16, .reduce_dtype = DType::f32}))[0].equal(
-      exact[0]));
+  expect_equal(
+      train(sharded({.param_dtype = DType::f16, .reduce_dtype = DType::bf16}), at::kFloat, in_fp32),
+      exact);
+  EXPECT_FALSE(
+      train(sharded({.param_dtype = DType::bf16, .reduce_dtype = DType::f32}))[0].equal(exact[0]));
 }
 
 // With buffers in 16 bits too, and weights that the user made bf16.

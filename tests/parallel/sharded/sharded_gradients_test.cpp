@@ -11,7 +11,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/parallel/engine.h"
-#include "tests/accelerator/sharded_places.h"
+#include "tests/parallel/sharded/sharded_places.h"
 
 namespace accelerate {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/sharded_places.h"
+#include "tests/parallel/sharded/sharded_places.h"
 #include "tests/support/errors.h"
 
 namespace accelerate::testing {

@@ -8,7 +8,7 @@
 
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
-#include "tests/accelerator/sharded_net.h"
+#include "tests/parallel/sharded/sharded_net.h"
 
 namespace accelerate::testing {
 

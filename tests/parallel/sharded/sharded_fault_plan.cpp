@@ -1,4 +1,4 @@
-#include "tests/accelerator/sharded_fault_plan.h"
+#include "tests/parallel/sharded/sharded_fault_plan.h"
 
 #include <array>
 #include <vector>

@@ -18,7 +18,7 @@
 #include "accelerate/accelerate.h"
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
-#include "tests/accelerator/saved_count.h"
+#include "tests/checkpoint/save_state/saved_count.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 

@@ -9,11 +9,11 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/parallel/replicated/write_watch.h"
-#include "tests/accelerator/sharded_rank.h"
-#include "tests/accelerator/small_net.h"
+#include "tests/parallel/sharded/sharded_rank.h"
 #include "tests/support/errors.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
+#include "tests/support/small_net.h"
 #include "tests/support/support.h"
 
 namespace accelerate {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/saved_count.h"
+#include "tests/checkpoint/save_state/saved_count.h"
 #include "tests/support/errors.h"
 #include "tests/support/files.h"
 #include "tests/support/log_capture.h"

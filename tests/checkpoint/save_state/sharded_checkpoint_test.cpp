@@ -10,7 +10,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/formats/shards/shard_files.h"
-#include "tests/accelerator/sharded_net.h"
+#include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"

@@ -10,7 +10,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/tensor/construction/init_on_device.h"
-#include "tests/accelerator/sharded_rank.h"
+#include "tests/parallel/sharded/sharded_rank.h"
 #include "tests/support/log_capture.h"
 
 namespace accelerate {

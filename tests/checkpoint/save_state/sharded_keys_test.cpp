@@ -8,7 +8,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/parallel/engine.h"
-#include "tests/accelerator/sharded_net.h"
+#include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "accelerate/accelerate.h"
-#include "tests/accelerator/sharded_net.h"
+#include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"
@@ -216,10 +216,9 @@ std::vector<ShardedTraining::ParamType> runs() {
     for (const Setting& setting : settings()) all.emplace_back(recipe, setting);
   return testing::pairwise(all, [](const ShardedTraining::ParamType& run) {
     const auto& [recipe, setting] = run;
-    return std::vector<std::string>{recipe.name, std::string(to_string(setting.strategy)),
-                                    std::string(to_string(setting.home)),
-                                    std::string(testing::to_string(setting.engine)),
-                                    std::to_string(setting.ranks)};
+    return std::vector<std::string>{
+        recipe.name, std::string(to_string(setting.strategy)), std::string(to_string(setting.home)),
+        std::string(testing::to_string(setting.engine)), std::to_string(setting.ranks)};
   });
 }
 
@@ -302,8 +301,7 @@ TEST_P(ShardedHalf, TrainsAsPyTorchWithMastersOfItsOwn) {
       nlohmann::json::parse(testing::read_reference("sharded_half.json"));
   ASSERT_EQ(rows.size(), 42u);
   for (const auto& row : testing::pairwise(rows, [](const nlohmann::json& one) {
-         return std::vector<std::string>{one.at("dtype"), one.at("recipe"),
-                                         one.at("ranks").dump()};
+         return std::vector<std::string>{one.at("dtype"), one.at("recipe"), one.at("ranks").dump()};
        })) {
     setting.ranks = row.at("ranks");
     if (setting.ranks < fewest_ranks || setting.ranks > most_ranks) continue;
