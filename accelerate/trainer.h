@@ -4,9 +4,9 @@
 
 #include "accelerate/base/run_main.h"
 #include "accelerate/tensor/seed.h"
-#include "accelerate/transformers/datasets/data_loader.h"
 #include "accelerate/transformers/datasets/dataset.h"
 #include "accelerate/transformers/datasets/dataset_dict.h"
+#include "accelerate/transformers/datasets/dataset_loader.h"
 #include "accelerate/transformers/datasets/load_dataset.h"
 #include "accelerate/transformers/models/auto_model.h"
 #include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"

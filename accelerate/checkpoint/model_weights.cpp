@@ -12,8 +12,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
-#include "accelerate/tensor/compat/materialise.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
+#include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/state_dict.h"
 #include "accelerate/tensor/unsaved_buffers.h"
 

@@ -11,7 +11,7 @@
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/write_behind.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {

@@ -12,7 +12,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/formats/shards/shard_files.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {

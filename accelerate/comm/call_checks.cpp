@@ -4,7 +4,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/staging.h"
+#include "accelerate/comm/communicable_tensors.h"
 
 namespace accelerate::detail {
 

@@ -7,9 +7,9 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/call_checks.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/hierarchical_collectives.h"
 #include "accelerate/comm/operation_queue.h"
-#include "accelerate/comm/staging.h"
 
 namespace accelerate {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "accelerate/comm/chunk_pipeline.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/hierarchical_collectives.h"
-#include "accelerate/comm/staging.h"
 
 namespace accelerate::detail {
 namespace {

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/staging.h"
+#include "accelerate/comm/communicable_tensors.h"
 
 namespace accelerate {
 namespace detail {

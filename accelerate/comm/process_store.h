@@ -6,7 +6,7 @@
 #include <string>
 
 #include "accelerate/comm/deadline.h"
-#include "accelerate/launch/config/rendezvous.h"
+#include "accelerate/launch/config/rendezvous_options.h"
 
 namespace c10d {
 class Store;

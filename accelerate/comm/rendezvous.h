@@ -7,7 +7,7 @@
 #include <string>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/launch/config/rendezvous.h"
+#include "accelerate/launch/config/rendezvous_options.h"
 
 namespace accelerate {
 

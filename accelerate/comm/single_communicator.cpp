@@ -1,6 +1,6 @@
 #include "accelerate/base/error.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/communicator.h"
-#include "accelerate/comm/staging.h"
 
 namespace accelerate {
 namespace {

@@ -22,7 +22,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/training_note.h"
 #include "accelerate/launch/protocol.h"
-#include "accelerate/launch/report.h"
+#include "accelerate/launch/rank_report.h"
 #include "accelerate/launch/supervisor.h"
 
 namespace accelerate {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/scalar_type.h"
 
 namespace accelerate {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/scalar_type.h"
 
 namespace accelerate {
 namespace {

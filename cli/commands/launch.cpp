@@ -8,7 +8,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/terminal/terminal.h"
 #include "accelerate/launch/protocol.h"
-#include "accelerate/launch/report.h"
+#include "accelerate/launch/rank_report.h"
 #include "accelerate/launch/supervisor.h"
 #include "cli/reference/help_page.h"
 #include "cli/terminal/arguments.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <iosfwd>
 
-#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/merged_weights.h"
 
 namespace accelerate::cli {
 

@@ -11,7 +11,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/model_weights.h"
-#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/merged_weights.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/ranks.h"

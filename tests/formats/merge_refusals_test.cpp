@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "accelerate/base/error.h"
-#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/merged_weights.h"
 #include "tests/formats/merge_support.h"
 #include "tests/formats/safetensors_support.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/launch/config/rendezvous.h"
+#include "accelerate/launch/config/rendezvous_options.h"
 
 namespace accelerate::testing {
 

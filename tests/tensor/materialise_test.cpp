@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 #include "tests/support/errors.h"
 
 namespace accelerate {

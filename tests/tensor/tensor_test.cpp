@@ -5,9 +5,9 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
-#include "accelerate/tensor/dtype.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/nested.h"
+#include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/support.h"

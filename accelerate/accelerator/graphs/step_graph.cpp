@@ -11,8 +11,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/diagnosis.h"
-#include "accelerate/comm/staging.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/tensor/step_recording.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "accelerate/comm/deadline.h"
-#include "accelerate/comm/shared_memory/engine.h"
+#include "accelerate/comm/shared_memory/call_engine.h"
 #include "accelerate/comm/shared_memory/peers.h"
 
 namespace c10d {

@@ -18,7 +18,7 @@
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/state/process_scopes.h"
 #include "accelerate/launch/config/enums.h"
-#include "accelerate/launch/config/rendezvous.h"
+#include "accelerate/launch/config/rendezvous_options.h"
 #include "accelerate/tensor/split.h"
 
 namespace accelerate {

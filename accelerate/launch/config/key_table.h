@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/launch/config/config_sections.h"
-#include "accelerate/launch/config/value.h"
+#include "accelerate/launch/config/key_value.h"
 
 namespace accelerate::detail {
 

@@ -10,8 +10,8 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/comm/staging.h"
 #include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/gradients/gradient_hook.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/staging.h"
+#include "accelerate/comm/communicable_tensors.h"
 
 namespace accelerate {
 namespace {

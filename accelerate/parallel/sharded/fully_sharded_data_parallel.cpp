@@ -15,8 +15,8 @@
 #include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/comm/staging.h"
 #include "accelerate/launch/config/fsdp_strategy.h"
 #include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/sharded/gradient_shards.h"
@@ -25,8 +25,8 @@
 #include "accelerate/parallel/sharded/update_count.h"
 #include "accelerate/parallel/sharded/whole_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
-#include "accelerate/tensor/compat/materialise.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
+#include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/write_mark.h"
 
 namespace accelerate {

@@ -13,7 +13,7 @@
 #include "accelerate/parallel/sharded/resident_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/compat/lent_storage.h"
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/scalar_type.h"
 
 namespace accelerate::detail {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/tensor/compat/deferred_init.h"
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 
 namespace accelerate::detail {
 namespace {

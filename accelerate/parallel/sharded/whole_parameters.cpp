@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/comm/staging.h"
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 
 namespace accelerate::detail {
 namespace {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 
 namespace accelerate::compat {
 namespace {

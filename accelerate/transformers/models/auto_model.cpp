@@ -9,7 +9,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/machine/memory.h"
+#include "accelerate/base/machine/available_memory.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/launch/config/fsdp_readers.h"

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 
 namespace accelerate {

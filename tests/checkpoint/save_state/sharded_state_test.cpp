@@ -8,7 +8,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/formats/manifest.h"
-#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/merged_weights.h"
 #include "accelerate/formats/shards/shard_files.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"

@@ -7,7 +7,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/parallel/engine.h"
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "tests/support/counted_memory.h"
 #include "tests/support/errors.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/transformers/datasets/features.h"
-#include "accelerate/transformers/datasets/storage/table.h"
+#include "accelerate/transformers/datasets/storage/column_table.h"
 
 namespace accelerate {
 

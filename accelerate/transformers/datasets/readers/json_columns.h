@@ -10,7 +10,7 @@
 
 #include "accelerate/transformers/datasets/features.h"
 #include "accelerate/transformers/datasets/storage/column_builder.h"
-#include "accelerate/transformers/datasets/storage/table.h"
+#include "accelerate/transformers/datasets/storage/column_table.h"
 
 namespace accelerate::detail {
 

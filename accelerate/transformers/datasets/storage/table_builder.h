@@ -9,7 +9,7 @@
 
 #include "accelerate/transformers/datasets/row.h"
 #include "accelerate/transformers/datasets/storage/column_builder.h"
-#include "accelerate/transformers/datasets/storage/table.h"
+#include "accelerate/transformers/datasets/storage/column_table.h"
 
 namespace accelerate::detail {
 

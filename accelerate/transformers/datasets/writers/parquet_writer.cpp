@@ -12,7 +12,7 @@
 #include "accelerate/transformers/datasets/dataset.h"
 #include "accelerate/transformers/datasets/readers/parquet_library.h"
 #include "accelerate/transformers/datasets/storage/column_builder.h"
-#include "accelerate/transformers/datasets/storage/table.h"
+#include "accelerate/transformers/datasets/storage/column_table.h"
 #include "accelerate/transformers/datasets/writers/chunk_writer.h"
 #include "accelerate/transformers/datasets/writers/python_features.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/transformers/models/architectures/decoder.h"
+#include "accelerate/transformers/models/architectures/causal_decoder.h"
 #include "accelerate/transformers/models/config/limits.h"
 #include "accelerate/transformers/models/layers/activations.h"
 #include "accelerate/transformers/models/layers/linear.h"

@@ -7,9 +7,9 @@
 #include <functional>
 #include <memory>
 
-#include "accelerate/transformers/models/architectures/decoder.h"
-#include "accelerate/transformers/models/generation/scores.h"
+#include "accelerate/transformers/models/architectures/causal_decoder.h"
 #include "accelerate/transformers/models/generation/stopping.h"
+#include "accelerate/transformers/models/generation/token_scores.h"
 
 namespace accelerate::detail {
 

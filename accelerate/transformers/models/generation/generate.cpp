@@ -15,7 +15,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/transformers/models/architectures/decoder.h"
+#include "accelerate/transformers/models/architectures/causal_decoder.h"
 #include "accelerate/transformers/models/generation/continuation.h"
 #include "accelerate/transformers/models/generation/generate_options.h"
 #include "accelerate/transformers/models/generation/text_stream.h"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "accelerate/transformers/tokenizers/models/blank_cuts.h"
-#include "accelerate/transformers/tokenizers/models/scores.h"
+#include "accelerate/transformers/tokenizers/models/unigram_scores.h"
 #include "accelerate/transformers/tokenizers/models/word_cache.h"
 #include "accelerate/transformers/tokenizers/models/word_trie.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/launch/config/value.h"
+#include "accelerate/launch/config/key_value.h"
 #include "accelerate/optim/get_scheduler.h"
 #include "accelerate/transformers/trainer/arguments/argument_types.h"
 #include "accelerate/transformers/trainer/arguments/words.h"

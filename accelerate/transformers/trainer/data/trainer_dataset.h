@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/transformers/datasets/data_loader.h"
+#include "accelerate/transformers/datasets/dataset_loader.h"
 
 namespace accelerate {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/transformers/tokenizers/models/scores.h"
+#include "accelerate/transformers/tokenizers/models/unigram_scores.h"
 #include "tests/transformers/tokenizers/json_support.h"
 
 namespace accelerate {

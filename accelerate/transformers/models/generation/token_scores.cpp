@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/generation/scores.h"
+#include "accelerate/transformers/models/generation/token_scores.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

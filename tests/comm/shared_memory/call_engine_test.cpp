@@ -1,6 +1,6 @@
 // The engine of shared-memory collectives without processes. Compiled without LibTorch's library,
 // so that ThreadSanitizer sees all of it (test_shared_memory_tsan).
-#include "accelerate/comm/shared_memory/engine.h"
+#include "accelerate/comm/shared_memory/call_engine.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "tests/comm/shared_memory/engine_ranks.h"
+#include "tests/comm/shared_memory/call_engine_ranks.h"
 
 namespace accelerate::detail {
 namespace {

@@ -1,4 +1,4 @@
-#include "accelerate/tensor/compat/materialise.h"
+#include "accelerate/tensor/compat/leaf_memory.h"
 
 #include <c10/core/ScalarType.h>
 #include <torch/csrc/autograd/variable.h>

@@ -1,4 +1,4 @@
-#include "accelerate/launch/report.h"
+#include "accelerate/launch/rank_report.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "accelerate/comm/shared_memory/engine.h"
+#include "accelerate/comm/shared_memory/call_engine.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "accelerate/launch/config/rendezvous.h"
+#include "accelerate/launch/config/rendezvous_options.h"
 
 #include <algorithm>
 #include <limits>

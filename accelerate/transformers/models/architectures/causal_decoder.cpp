@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/architectures/decoder.h"
+#include "accelerate/transformers/models/architectures/causal_decoder.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

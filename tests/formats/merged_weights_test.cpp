@@ -1,4 +1,4 @@
-#include "accelerate/formats/shards/merge_weights.h"
+#include "accelerate/formats/shards/merged_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "accelerate/comm/shared_memory/engine.h"
+#include "accelerate/comm/shared_memory/call_engine.h"
 #include "accelerate/comm/shared_memory/in_place_collectives.h"
 #include "accelerate/comm/shared_memory/staged_collectives.h"
 

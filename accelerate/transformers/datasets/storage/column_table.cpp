@@ -1,4 +1,4 @@
-#include "accelerate/transformers/datasets/storage/table.h"
+#include "accelerate/transformers/datasets/storage/column_table.h"
 
 #define XXH_INLINE_ALL  // there is no library to link
 #include <xxhash.h>

@@ -1,4 +1,4 @@
-#include "accelerate/base/machine/memory.h"
+#include "accelerate/base/machine/available_memory.h"
 
 #include <array>
 #include <filesystem>

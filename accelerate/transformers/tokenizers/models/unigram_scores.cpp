@@ -1,4 +1,4 @@
-#include "accelerate/transformers/tokenizers/models/scores.h"
+#include "accelerate/transformers/tokenizers/models/unigram_scores.h"
 
 #include <simdjson.h>
 

@@ -1,4 +1,4 @@
-#include "accelerate/tensor/dtype.h"
+#include "accelerate/tensor/scalar_type.h"
 
 #include <array>
 #include <string>

@@ -1,4 +1,4 @@
-#include "accelerate/comm/staging.h"
+#include "accelerate/comm/communicable_tensors.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/datasets/data_loader.h"
+#include "accelerate/transformers/datasets/dataset_loader.h"
 
 #include <utility>
 
