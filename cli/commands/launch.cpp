@@ -7,11 +7,11 @@
 
 #include "accelerate/base/logger.h"
 #include "accelerate/base/terminal/terminal.h"
+#include "accelerate/launch/launch_arguments.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/rank_report.h"
 #include "accelerate/launch/supervisor.h"
 #include "cli/reference/help_page.h"
-#include "cli/terminal/arguments.h"
 
 namespace accelerate::cli {
 namespace {
@@ -74,7 +74,7 @@ void setup_launch(CLI::App& app) {
 }
 
 int run_launch(const std::vector<std::string>& words, std::ostream& out, std::ostream& err) {
-  Arguments arguments = split_arguments(words, launch_flags());
+  LaunchArguments arguments = split_arguments(words, launch_flags());
   if (arguments.help) {
     CLI::App app("", "accelerate");
     setup_launch(app);

@@ -17,7 +17,7 @@
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
-#include "cli/terminal/arguments.h"
+#include "accelerate/launch/launch_arguments.h"
 #include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"
@@ -40,7 +40,7 @@ const nlohmann::json& golden() {
 
 LaunchSettings settings_of_row(const nlohmann::json& row) {
   LaunchRequest request;
-  request.flags = cli::split_arguments(row["flags"], launch_flags()).flags;
+  request.flags = split_arguments(row["flags"], launch_flags()).flags;
   if (!row["config"].is_null()) {
     request.config_file = "config.yaml";
     request.config = parse_cluster_config(row["config"], "config.yaml");

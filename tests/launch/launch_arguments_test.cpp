@@ -1,4 +1,4 @@
-#include "cli/terminal/arguments.h"
+#include "accelerate/launch/launch_arguments.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 
-namespace accelerate::cli {
+namespace accelerate {
 namespace {
 
 using Words = std::vector<std::string>;
 
-Arguments split(const Words& words) {
+LaunchArguments split(const Words& words) {
   return split_arguments(words, launch_flags());
 }
 
@@ -87,4 +87,4 @@ TEST(SplitArguments, RefusesWithTheWordAndTheCure) {
 }
 
 }  // namespace
-}  // namespace accelerate::cli
+}  // namespace accelerate

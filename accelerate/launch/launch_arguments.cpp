@@ -1,4 +1,4 @@
-#include "cli/terminal/arguments.h"
+#include "accelerate/launch/launch_arguments.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,11 +6,11 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 
-namespace accelerate::cli {
+namespace accelerate {
 namespace {
 
 // One word, read: which flag it is, and the value glued to it, if any.
-struct Word {
+struct FlagWord {
   const Flag* flag;
   std::optional<std::string> value;
 };
@@ -36,7 +36,7 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
                     "after its name.");
 }
 
-Word read_long(const std::string& word, std::span<const Flag> table) {
+FlagWord read_long(const std::string& word, std::span<const Flag> table) {
   const auto equals = word.find('=');
   std::string name = word.substr(2, equals == std::string::npos ? equals : equals - 2);
   std::ranges::replace(name, '-', '_');
@@ -46,7 +46,7 @@ Word read_long(const std::string& word, std::span<const Flag> table) {
   return {&*flag, word.substr(equals + 1)};
 }
 
-Word read_short(const std::string& word, std::span<const Flag> table) {
+FlagWord read_short(const std::string& word, std::span<const Flag> table) {
   const auto flag = std::ranges::find(table, word[1], &Flag::letter);
   if (flag == table.end()) refuse_unknown(word, table);
   if (word.size() == 2) return {&*flag, std::nullopt};
@@ -55,7 +55,8 @@ Word read_short(const std::string& word, std::span<const Flag> table) {
 }
 
 // Returns the value of `word`: the value glued to it, or the next word, and then moves `next` on.
-std::string value_of(const Word& word, const std::vector<std::string>& words, std::size_t& next) {
+std::string value_of(const FlagWord& word, const std::vector<std::string>& words,
+                     std::size_t& next) {
   const std::string shown = "--" + word.flag->name;
   if (word.flag->kind == FlagKind::toggle) {
     if (word.value) {
@@ -73,8 +74,9 @@ std::string value_of(const Word& word, const std::vector<std::string>& words, st
 
 }  // namespace
 
-Arguments split_arguments(const std::vector<std::string>& words, std::span<const Flag> table) {
-  Arguments result;
+LaunchArguments split_arguments(const std::vector<std::string>& words,
+                                std::span<const Flag> table) {
+  LaunchArguments result;
   std::size_t next = 0;
   while (next < words.size()) {
     const std::string& word = words[next];
@@ -85,7 +87,7 @@ Arguments split_arguments(const std::vector<std::string>& words, std::span<const
       result.help = true;
       continue;
     }
-    const Word read = word[1] == '-' ? read_long(word, table) : read_short(word, table);
+    const FlagWord read = word[1] == '-' ? read_long(word, table) : read_short(word, table);
     const std::string value = value_of(read, words, next);
     result.flags[read.flag->name] = checked_value(*read.flag, value, "--" + read.flag->name);
   }
@@ -93,4 +95,4 @@ Arguments split_arguments(const std::vector<std::string>& words, std::span<const
   return result;
 }
 
-}  // namespace accelerate::cli
+}  // namespace accelerate

@@ -10,9 +10,9 @@
 
 #include "accelerate/launch/flags.h"
 
-namespace accelerate::cli {
+namespace accelerate {
 
-struct Arguments {
+struct LaunchArguments {
   /// The given flags, by name with underscores, with their checked text. If a flag is given twice,
   /// the last value counts.
   std::map<std::string, std::string> flags;
@@ -25,7 +25,7 @@ struct Arguments {
 /// Reads `words`, which do not include the name of the command. `--a-b v`, `--a_b v` and `--a_b=v`
 /// mean the same. There are no abbreviations. `--` ends our flags. Throws ConfigError for an
 /// unknown flag (with the nearest known one), a missing value, and a value of the wrong kind.
-[[nodiscard]] Arguments split_arguments(const std::vector<std::string>& words,
-                                        std::span<const Flag> table);
+[[nodiscard]] LaunchArguments split_arguments(const std::vector<std::string>& words,
+                                              std::span<const Flag> table);
 
-}  // namespace accelerate::cli
+}  // namespace accelerate
