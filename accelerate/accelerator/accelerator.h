@@ -347,7 +347,7 @@ class Accelerator {
   }
 
   // --- watch ------------------------------------------------------------------------------------
-  /// Profiles operators until the scope ends; see tracking/profiler.h. Default: as
+  /// Profiles operators until the scope ends; see watch/profiler/profiler.h. Default: as
   /// AcceleratorOptions::profile says. [collective at its end, with output_trace_dir]
   [[nodiscard]] Profiler profile() const;
   [[nodiscard]] Profiler profile(ProfileKwargs kwargs) const;

@@ -1,5 +1,5 @@
 // The flags of `accelerate launch`, one row each. The rows of a configuration's sections are made
-// of the tables of their keys (config/section_tables.cpp). Parsing, --help, the merge with the
+// of the tables of their keys (launch/config/section_tables.cpp). Parsing, --help, the merge with the
 // configuration file and the environment of the ranks all read this table, so they cannot disagree.
 #pragma once
 

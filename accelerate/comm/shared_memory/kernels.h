@@ -16,7 +16,7 @@
 namespace accelerate::detail {
 
 /// Whether reduce_elements takes `dtype`: float, double, half, bfloat16, bool, uint8, int8, int16,
-/// int32 and int64. comm/staging converts all other dtypes to one of these.
+/// int32 and int64. comm/communicable_tensors converts all other dtypes to one of these.
 [[nodiscard]] bool has_kernel(at::ScalarType dtype);
 
 /// Element i of every destination becomes sources[0][i] op sources[1][i] op …, in this order, for

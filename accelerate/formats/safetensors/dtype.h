@@ -1,4 +1,4 @@
-// The element types that weight files know, without LibTorch. tensor/dtype maps them to LibTorch's.
+// The element types that weight files know, without LibTorch. tensor/scalar_type maps them to LibTorch's.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Reads Parquet through the plugin library (parquet_plugin.cpp), if it was built.
+// Reads Parquet through the plugin library (parquet_read_plugin.cpp), if it was built.
 #include "accelerate/transformers/datasets/readers/chunk_reader.h"
 #include "accelerate/transformers/datasets/readers/parquet_library.h"
 

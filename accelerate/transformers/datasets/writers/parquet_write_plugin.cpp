@@ -1,5 +1,5 @@
 // Writes Parquet through Arrow's C++ libraries. Part of libaccelerate_parquet.so;
-// readers/parquet_plugin.cpp says why this is a separate library.
+// readers/parquet_read_plugin.cpp says why this is a separate library.
 #include <arrow/api.h>
 #include <arrow/buffer_builder.h>
 #include <arrow/io/interfaces.h>

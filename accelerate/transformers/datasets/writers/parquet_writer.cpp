@@ -1,5 +1,5 @@
 // Collects the rows of a dataset into row groups, for the library that writes them
-// (parquet_plugin.cpp).
+// (parquet_write_plugin.cpp).
 #include "accelerate/transformers/datasets/writers/parquet_writer.h"
 
 #include <algorithm>

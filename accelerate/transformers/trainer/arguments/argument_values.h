@@ -1,5 +1,5 @@
 // How values are written on a command line and in files, for the types that only arguments of a
-// training have: specialisations of KeyValue of config/value.h.
+// training have: specialisations of KeyValue of launch/config/key_value.h.
 #pragma once
 
 #include <filesystem>
