@@ -27,11 +27,11 @@ std::vector<std::string> losses_of(ShardingStrategy strategy) {
 }
 
 // Returns the strategy that the file names, by either of its two keys.
-std::optional<ShardingStrategy> strategy_of(const FsdpConfig& fsdp) {
+std::optional<ShardingStrategy> strategy_of(const FullyShardedDataParallelPlugin& fsdp) {
   if (fsdp.sharding_strategy) return fsdp.sharding_strategy;
   if (!fsdp.reshard_after_forward) return std::nullopt;
-  const auto* word = std::get_if<std::string>(&*fsdp.reshard_after_forward);
-  return word == nullptr ? std::nullopt : parse_enum<ShardingStrategy>(*word);
+  const auto* word = std::get_if<ShardingStrategy>(&*fsdp.reshard_after_forward);
+  return word == nullptr ? std::nullopt : std::optional(*word);
 }
 
 template <typename T>
@@ -55,9 +55,10 @@ void check_files(const ToFsdp2Options& options) {
 
 }  // namespace
 
-std::vector<std::string> convert_to_fsdp2(FsdpConfig& fsdp) {
-  if (fsdp == FsdpConfig()) return {"there is no fsdp_config: nothing to rewrite"};
-  if (fsdp.version == 2)
+std::vector<std::string> convert_to_fsdp2(FullyShardedDataParallelPlugin& fsdp) {
+  if (fsdp == FullyShardedDataParallelPlugin())
+    return {"there is no fsdp_config: nothing to rewrite"};
+  if (fsdp.fsdp_version == 2)
     return {
         "fsdp_version is 2 already: nothing to rewrite. If the other keys are of version 1, set "
         "it to 1 first"};
@@ -75,7 +76,7 @@ std::vector<std::string> convert_to_fsdp2(FsdpConfig& fsdp) {
     notes.push_back(
         "fsdp_state_dict_type stays LOCAL_STATE_DICT, which FSDP 2 does not have: choose "
         "SHARDED_STATE_DICT or FULL_STATE_DICT");
-  fsdp.version = 2;
+  fsdp.fsdp_version = 2;
   return notes;
 }
 

@@ -22,7 +22,7 @@ struct ToFsdp2Options {
 /// out what FSDP 2 no longer has. Returns a note for each change of meaning. A section without
 /// keys, or of version 2 already, stays as it is, and a note says so. Source:
 /// `convert_config_to_fsdp2` of Accelerate.
-std::vector<std::string> convert_to_fsdp2(FsdpConfig& fsdp);
+std::vector<std::string> convert_to_fsdp2(FullyShardedDataParallelPlugin& fsdp);
 
 /// Rewrites the file and returns the exit code. Throws ConfigError when the file is missing or
 /// wrong, or when another file would be replaced; nothing is written then.

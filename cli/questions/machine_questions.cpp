@@ -146,7 +146,7 @@ class MachineInterview {
       config_.distributed_type = DistributedType::FSDP;
       ask_about_fsdp(ask_);
     }
-    if (config_.fsdp_config.version == 2 &&
+    if (config_.fsdp_config.fsdp_version == 2 &&
         ask_.yes("Set the sizes of parallel groups?", false,
                  "How many processes replicate, shard, split layers or split sequences. They are "
                  "the section parallelism_config of the file."))

@@ -35,22 +35,22 @@ TEST(ToFsdp2, TurnsAStrategyIntoATruth) {
       ClusterConfig config;
       set_config_key(config, key, word, key);
       const auto notes = convert_to_fsdp2(config.fsdp_config);
-      EXPECT_EQ(config.fsdp_config.reshard_after_forward, BoolOrWord(reshards)) << word;
+      EXPECT_EQ(std::get<bool>(config.fsdp_config.reshard_after_forward.value()), reshards) << word;
       EXPECT_FALSE(config.fsdp_config.sharding_strategy.has_value());
-      EXPECT_EQ(config.fsdp_config.version, 2);
+      EXPECT_EQ(config.fsdp_config.fsdp_version, 2);
       EXPECT_NE(join(notes, "\n").find(note), std::string::npos) << word;
     }
   }
 }
 
 TEST(ToFsdp2, LeavesOutWhatVersionTwoHasNot) {
-  FsdpConfig fsdp{.offload_params = true,
-                  .backward_prefetch = BackwardPrefetch::BACKWARD_PRE,
-                  .forward_prefetch = true,
-                  .use_orig_params = false,
-                  .sync_module_states = true};
+  FullyShardedDataParallelPlugin fsdp{.backward_prefetch = BackwardPrefetch::BACKWARD_PRE,
+                                      .cpu_offload = true,
+                                      .use_orig_params = false,
+                                      .sync_module_states = true,
+                                      .forward_prefetch = true};
   EXPECT_EQ(convert_to_fsdp2(fsdp).size(), 4U);
-  EXPECT_EQ(fsdp, (FsdpConfig{.version = 2, .offload_params = true}));
+  EXPECT_EQ(fsdp, (FullyShardedDataParallelPlugin{.fsdp_version = 2, .cpu_offload = true}));
   EXPECT_NE(convert_to_fsdp2(fsdp).front().find("2 already"), std::string::npos);
 }
 

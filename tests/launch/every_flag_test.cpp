@@ -165,7 +165,7 @@ ClusterConfig file_for(const std::string& section) {
                             : section == "megatron_lm_config" ? DistributedType::MEGATRON_LM
                                                               : DistributedType::MULTI_GPU;
   if (section == "parallelism_config") {
-    config.fsdp_config.version = 2;
+    config.fsdp_config.fsdp_version = 2;
     config.parallelism_config.cp_size = 2;
     config.parallelism_config.sp_size = 2;
   }

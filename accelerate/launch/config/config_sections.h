@@ -6,42 +6,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "accelerate/launch/config/bool_or_word.h"
 #include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/fsdp_settings.h"
+#include "accelerate/launch/config/key_types.h"
 
 namespace accelerate {
-
-/// Maps a canonical key to the spelling in the file (an alias, or without the section's prefix).
-/// Saving keeps the spelling, so that a round trip changes nothing.
-using KeySpellings = std::map<std::string, std::string, std::less<>>;
-
-/// Section `fsdp_config`; the keys carry the prefix `fsdp_`, which a file may leave out.
-struct FsdpConfig {
-  std::optional<int> version{};                         ///< 1 when absent.
-  std::optional<ShardingStrategy> sharding_strategy{};  ///< Version 1.
-  std::optional<BoolOrWord> reshard_after_forward{};    ///< true, false or a sharding strategy.
-  std::optional<bool> offload_params{};                 ///< Parameters and gradients on the CPU.
-  std::optional<AutoWrapPolicy> auto_wrap_policy{};     ///< How modules are cut into units.
-  std::optional<std::string> transformer_layer_cls_to_wrap{};  ///< Comma list of class names.
-  std::optional<std::int64_t> min_num_params{};                ///< For SIZE_BASED_WRAP.
-  std::optional<BackwardPrefetch> backward_prefetch{};         ///< Also `backward_prefetch_policy`.
-  std::optional<StateDictType> state_dict_type{};              ///< Form of saved state.
-  std::optional<bool> forward_prefetch{};                      ///< Version 1.
-  std::optional<bool> use_orig_params{};                       ///< Version 1.
-  std::optional<bool> cpu_ram_efficient_loading{};             ///< Only rank 0 reads weights.
-  std::optional<bool> sync_module_states{};                ///< Rank 0's parameters to all at start.
-  std::optional<bool> activation_checkpointing{};          ///< Recompute activations in backward.
-  std::optional<bool> activation_checkpointing_offload{};  ///< …and keep their inputs on the CPU.
-  std::optional<std::string> ignored_modules{};            ///< Regular expression of module names.
-  KeySpellings spellings{};
-  bool operator==(const FsdpConfig&) const = default;
-};
 
 /// Section `deepspeed_config`.
 struct DeepSpeedConfig {
@@ -182,7 +155,7 @@ struct ClusterConfig {
   std::optional<std::vector<std::string>> tpu_vm{};
   std::optional<std::vector<std::string>> tpu_env{};
 
-  FsdpConfig fsdp_config{};
+  FullyShardedDataParallelPlugin fsdp_config{};
   DeepSpeedConfig deepspeed_config{};
   MegatronLMConfig megatron_lm_config{};
   ParallelismConfig parallelism_config{};

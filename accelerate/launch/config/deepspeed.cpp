@@ -69,11 +69,8 @@ int stage_of(const DeepSpeedConfig& config) {
 // ZeRO knows no units, so units are cut by size. But each layer that DeepSpeed has to leave in one
 // piece, because ranks may choose different experts in it, is a unit.
 void decide_units(const DeepSpeedConfig& config, FsdpSettings& settings) {
-  for (const auto& part : split(config.deepspeed_moe_layer_cls_names.value_or(""), ',')) {
-    if (const auto name = trim(part); !name.empty()) {
-      settings.transformer_cls_names_to_wrap.emplace_back(name);
-    }
-  }
+  settings.transformer_cls_names_to_wrap =
+      detail::names_in(config.deepspeed_moe_layer_cls_names.value_or(""));
   if (!settings.transformer_cls_names_to_wrap.empty()) {
     settings.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
     return;

@@ -1,44 +1,55 @@
 #include "accelerate/launch/config/fsdp_plugin.h"
 
 #include <regex>
-#include <string_view>
+#include <string>
 #include <utility>
 
+#include "accelerate/base/environment.h"
+#include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/launch/config/fsdp_readers.h"
+#include "accelerate/base/text.h"
 #include "accelerate/launch/config/fsdp_strategy.h"
 #include "accelerate/launch/config/key_table.h"
 
 namespace accelerate {
 namespace {
 
-using detail::flag_or_env;
-using detail::number_or_env;
-using detail::word_or_env;
 using Plugin = FullyShardedDataParallelPlugin;
 
 void warn(const std::string& text) {
   get_logger("accelerate.fsdp").warning(text);
 }
 
-int version_of(const Plugin& plugin) {
-  const std::int64_t version =
-      plugin.fsdp_version ? *plugin.fsdp_version : env_int("FSDP_VERSION").value_or(1);
-  if (version == 1 || version == 2) return static_cast<int>(version);
-  throw ConfigError((plugin.fsdp_version ? "fsdp_version is " : "FSDP_VERSION is ") +
-                    std::to_string(version) + "; allowed are 1 and 2");
+// --- Who says it ---------------------------------------------------------------------------------
+
+// What the program says, and what the launcher says where the program says nothing.
+struct Said {
+  const Plugin& program;
+  const Plugin& launcher;
+
+  template <typename T>
+  [[nodiscard]] std::optional<T> operator()(std::optional<T> Plugin::* field) const {
+    return program.*field ? program.*field : launcher.*field;
+  }
+  [[nodiscard]] bool is_on(std::optional<bool> Plugin::* field) const {
+    return (*this)(field).value_or(false);
+  }
+};
+
+// Returns the text that a launcher which shards gives to the key; nullopt if it says nothing.
+std::optional<std::string> launched_text(const detail::Key<Plugin>& key) {
+  if (const auto text = env(detail::variable_of(key).c_str())) return text;
+  const bool has_default = key.rules.flag && !key.rules.flag->fallback.empty();
+  return has_default && use_fsdp() ? std::optional(key.rules.flag->fallback) : std::nullopt;
+}
+
+int version_of(const Said& said) {
+  const int version = said(&Plugin::fsdp_version).value_or(1);
+  if (version == 1 || version == 2) return version;
+  throw ConfigError("fsdp_version is " + std::to_string(version) + "; allowed are 1 and 2");
 }
 
 // --- Units ---------------------------------------------------------------------------------------
-
-std::vector<std::string> class_names(const Plugin& plugin) {
-  if (plugin.transformer_cls_names_to_wrap) return *plugin.transformer_cls_names_to_wrap;
-  std::vector<std::string> names;
-  for (const auto& part : split(env("FSDP_TRANSFORMER_CLS_TO_WRAP").value_or(""), ',')) {
-    if (const auto name = trim(part); !name.empty()) names.emplace_back(name);
-  }
-  return names;
-}
 
 void check_expression(const std::string& expression) {
   try {
@@ -50,46 +61,39 @@ void check_expression(const std::string& expression) {
   }
 }
 
-std::vector<std::string> ignored(const Plugin& plugin) {
-  std::vector<std::string> expressions;
-  if (plugin.ignored_modules) {
-    expressions = *plugin.ignored_modules;
-  } else if (const auto text = env("FSDP_IGNORED_MODULES")) {
-    expressions = {*text};
-  }
-  for (const auto& expression : expressions) check_expression(expression);
-  return expressions;
+std::int64_t least_unit(const Said& said) {
+  const std::int64_t least = said(&Plugin::min_num_params).value_or(0);
+  if (least >= 0) return least;
+  throw ConfigError("min_num_params is " + std::to_string(least) + "; allowed is 0 or more");
 }
 
-void decide_units(const Plugin& plugin, FsdpSettings& settings) {
-  settings.auto_wrap_policy =
-      word_or_env(plugin.auto_wrap_policy, "FSDP_AUTO_WRAP_POLICY", AutoWrapPolicy::NO_WRAP);
-  if (settings.auto_wrap_policy == AutoWrapPolicy::TRANSFORMER_BASED_WRAP) {
-    settings.transformer_cls_names_to_wrap = class_names(plugin);
-  }
-  if (settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP) {
-    settings.min_num_params = number_or_env<std::int64_t>(plugin.min_num_params, "min_num_params",
-                                                          "FSDP_MIN_NUM_PARAMS", 0, 0);
-  }
-  settings.ignored_modules = ignored(plugin);
+void decide_units(const Said& said, FsdpSettings& settings) {
+  settings.auto_wrap_policy = said(&Plugin::auto_wrap_policy).value_or(AutoWrapPolicy::NO_WRAP);
+  if (settings.auto_wrap_policy == AutoWrapPolicy::TRANSFORMER_BASED_WRAP)
+    settings.transformer_cls_names_to_wrap =
+        said(&Plugin::transformer_cls_names_to_wrap).value_or(std::vector<std::string>());
+  if (settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP)
+    settings.min_num_params = least_unit(said);
+  settings.ignored_modules = said(&Plugin::ignored_modules).value_or(std::vector<std::string>());
+  for (const auto& expression : settings.ignored_modules) check_expression(expression);
 }
 
 // --- When and where ------------------------------------------------------------------------------
 
-void decide_prefetch(const Plugin& plugin, FsdpSettings& settings) {
-  const auto backward = word_or_env(plugin.backward_prefetch, "FSDP_BACKWARD_PREFETCH",
-                                    BackwardPrefetch::NO_PREFETCH, 2);
+void decide_prefetch(const Said& said, FsdpSettings& settings) {
+  const BackwardPrefetch backward =
+      said(&Plugin::backward_prefetch).value_or(BackwardPrefetch::NO_PREFETCH);
   if (settings.version == 1) {
     settings.backward_prefetch = backward;
-    settings.forward_prefetch = flag_or_env(plugin.forward_prefetch, "FSDP_FORWARD_PREFETCH");
+    settings.forward_prefetch = said.is_on(&Plugin::forward_prefetch);
     return;
   }
-  if (plugin.forward_prefetch) {
+  if (said.program.forward_prefetch) {
     throw ConfigError(
         "forward_prefetch is set with fsdp_version 2, which has no such choice; leave it out or "
         "set fsdp_version to 1");
   }
-  if (parse_bool(env("FSDP_FORWARD_PREFETCH").value_or("")).value_or(false)) {
+  if (said.is_on(&Plugin::forward_prefetch)) {
     warn("fsdp_forward_prefetch has no effect with fsdp_version 2; version 1 has it.");
   }
   if (backward != BackwardPrefetch::NO_PREFETCH) {
@@ -98,53 +102,44 @@ void decide_prefetch(const Plugin& plugin, FsdpSettings& settings) {
   settings.backward_prefetch = BackwardPrefetch::BACKWARD_PRE;
 }
 
-// Names what forbids sending rank 0's values to all ranks; "" if nothing does.
-std::string refusal_to_sync(const Plugin& plugin) {
-  if (plugin.sync_module_states)
-    return *plugin.sync_module_states ? "" : "sync_module_states is false";
-  const auto text = env("FSDP_SYNC_MODULE_STATES");
-  const bool refuses = text && !parse_bool(*text).value_or(true);
-  return refuses ? "FSDP_SYNC_MODULE_STATES is '" + *text + "'" : "";
+void warn_of_refusal_to_sync(const Said& said) {
+  if (said(&Plugin::sync_module_states).value_or(true)) return;
+  warn(std::string(said.program.sync_module_states ? "sync_module_states"
+                                                   : "FSDP_SYNC_MODULE_STATES") +
+       " is false, but cpu_ram_efficient_loading is on, where only rank 0 has values: they are "
+       "sent to all ranks anyway.");
 }
 
-void decide_loading(const Plugin& plugin, FsdpSettings& settings) {
-  settings.cpu_ram_efficient_loading =
-      flag_or_env(plugin.cpu_ram_efficient_loading, "FSDP_CPU_RAM_EFFICIENT_LOADING");
+void decide_loading(const Said& said, FsdpSettings& settings) {
+  settings.cpu_ram_efficient_loading = said.is_on(&Plugin::cpu_ram_efficient_loading);
   // Models may have been read before a file of the program said false.
-  const bool read_by_default =
-      !env("FSDP_CPU_RAM_EFFICIENT_LOADING") && detail::only_rank_zero_loads();
+  const bool read_by_default = !env("FSDP_CPU_RAM_EFFICIENT_LOADING") && only_rank_zero_loads();
   settings.sync_module_states = settings.cpu_ram_efficient_loading || read_by_default;
   if (settings.version == 1) {
-    settings.use_orig_params = flag_or_env(plugin.use_orig_params, "FSDP_USE_ORIG_PARAMS");
-    if (!settings.use_orig_params && (plugin.use_orig_params || env("FSDP_USE_ORIG_PARAMS"))) {
+    settings.use_orig_params = said.is_on(&Plugin::use_orig_params);
+    if (said(&Plugin::use_orig_params) == false) {
       warn(
           "use_orig_params is false, which has no effect: parameters stay the user's in any case, "
           "and nothing is lost by that.");
     }
-    const bool sync = flag_or_env(plugin.sync_module_states, "FSDP_SYNC_MODULE_STATES");
-    const auto refusal = settings.cpu_ram_efficient_loading ? refusal_to_sync(plugin) : "";
-    if (!refusal.empty()) {
-      warn(refusal +
-           ", but cpu_ram_efficient_loading is on, where only rank 0 has values: they are sent to "
-           "all ranks anyway.");
-    }
-    settings.sync_module_states |= sync;
+    if (settings.cpu_ram_efficient_loading) warn_of_refusal_to_sync(said);
+    settings.sync_module_states |= said.is_on(&Plugin::sync_module_states);
     return;
   }
   settings.use_orig_params = true;
-  if (plugin.use_orig_params) {
+  if (said.program.use_orig_params) {
     warn("use_orig_params has no effect with fsdp_version 2, which always keeps the parameters.");
   }
-  if (plugin.sync_module_states) {
+  if (said.program.sync_module_states) {
     warn(
         "sync_module_states has no effect with fsdp_version 2: cpu_ram_efficient_loading decides.");
   }
 }
 
-void decide_saving(const Plugin& plugin, FsdpSettings& settings) {
+void decide_saving(const Said& said, FsdpSettings& settings) {
   const auto usual =
       settings.version == 1 ? StateDictType::FULL_STATE_DICT : StateDictType::SHARDED_STATE_DICT;
-  settings.state_dict_type = word_or_env(plugin.state_dict_type, "FSDP_STATE_DICT_TYPE", usual, 3);
+  settings.state_dict_type = said(&Plugin::state_dict_type).value_or(usual);
   if (settings.version == 2 && settings.state_dict_type == StateDictType::LOCAL_STATE_DICT) {
     throw ConfigError(
         "state_dict_type is LOCAL_STATE_DICT with fsdp_version 2; allowed are SHARDED_STATE_DICT "
@@ -152,10 +147,9 @@ void decide_saving(const Plugin& plugin, FsdpSettings& settings) {
   }
 }
 
-void refuse_activation_checkpointing(const Plugin& plugin, int version) {
-  const bool on = flag_or_env(plugin.activation_checkpointing, "FSDP_ACTIVATION_CHECKPOINTING");
-  const bool offload =
-      flag_or_env(plugin.activation_checkpointing_offload, "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD");
+void refuse_activation_checkpointing(const Said& said, int version) {
+  const bool on = said.is_on(&Plugin::activation_checkpointing);
+  const bool offload = said.is_on(&Plugin::activation_checkpointing_offload);
   if (offload && !on) {
     throw ConfigError(
         "activation_checkpointing_offload is true and activation_checkpointing is not; nothing is "
@@ -234,35 +228,41 @@ void decide_dtypes(const Plugin& plugin, MixedPrecision mixed_precision, FsdpSet
 
 }  // namespace
 
-std::optional<std::string> detail::launched_default(std::string_view variable) {
-  if (!use_fsdp()) return std::nullopt;
-  for (const auto& key : detail::fsdp_table().keys) {
-    const bool is_it =
-        key.rules.flag && !key.rules.flag->fallback.empty() && lower(key.name) == lower(variable);
-    if (is_it) return key.rules.flag->fallback;
-  }
-  return std::nullopt;
-}
-
-bool detail::only_rank_zero_loads() {
-  return use_fsdp() && flag_or_env(std::nullopt, "FSDP_CPU_RAM_EFFICIENT_LOADING");
-}
-
 bool use_fsdp() {
   return env_flag("ACCELERATE_USE_FSDP", false);
 }
 
+bool only_rank_zero_loads() {
+  return use_fsdp() && env_flag("FSDP_CPU_RAM_EFFICIENT_LOADING", true);
+}
+
+Plugin launched_fsdp_plugin() {
+  Plugin plugin;
+  for (const auto& key : detail::fsdp_table().keys) {
+    const auto text = launched_text(key);
+    if (!text) continue;
+    Node node = Node::string(*text);
+    node.quoted = false;
+    if (key.read(plugin, node)) continue;
+    throw ConfigError(detail::variable_of(key) + " is '" + *text + "'; allowed is " + key.allowed +
+                      "." + did_you_mean(*text, key.choices));
+  }
+  return plugin;
+}
+
 FsdpSettings resolve(const FullyShardedDataParallelPlugin& plugin, MixedPrecision mixed_precision) {
+  const Plugin launcher = launched_fsdp_plugin();
+  const Said said{plugin, launcher};
   FsdpSettings settings;
-  settings.version = version_of(plugin);
-  detail::decide_strategy(plugin, settings);
-  decide_units(plugin, settings);
-  decide_prefetch(plugin, settings);
-  decide_loading(plugin, settings);
-  decide_saving(plugin, settings);
+  settings.version = version_of(said);
+  detail::decide_strategy(plugin, launcher, settings);
+  decide_units(said, settings);
+  decide_prefetch(said, settings);
+  decide_loading(said, settings);
+  decide_saving(said, settings);
   decide_dtypes(plugin, mixed_precision, settings);
-  refuse_activation_checkpointing(plugin, settings.version);
-  settings.cpu_offload = flag_or_env(plugin.cpu_offload, "FSDP_OFFLOAD_PARAMS");
+  refuse_activation_checkpointing(said, settings.version);
+  settings.cpu_offload = said.is_on(&Plugin::cpu_offload);
   settings.limit_all_gathers = plugin.limit_all_gathers;
   return settings;
 }

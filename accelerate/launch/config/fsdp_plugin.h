@@ -24,6 +24,15 @@ namespace accelerate {
 /// a plugin to its Accelerator. Throws ConfigError when the variable is not a boolean.
 [[nodiscard]] bool use_fsdp();
 
+/// Returns what the environment says: the variables FSDP_<X> and, in a launch that shards, the
+/// launcher's defaults of the variables that nobody asked for, which `accelerate launch` leaves out.
+/// Throws ConfigError for a variable that is not allowed.
+[[nodiscard]] FullyShardedDataParallelPlugin launched_fsdp_plugin();
+
+/// Whether only rank 0 reads weights, as far as the environment says: the launcher shards, and
+/// FSDP_CPU_RAM_EFFICIENT_LOADING is true or unset.
+[[nodiscard]] bool only_rank_zero_loads();
+
 /// Decides every field of `plugin`, reading the environment for the fields that it leaves out.
 /// `mixed_precision` is the Accelerator's: fp16 and bf16 set all types of the version, fp8 counts
 /// as bf16, `no` sets none. Warns of fields that the version ignores.

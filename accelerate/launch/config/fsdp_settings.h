@@ -10,6 +10,7 @@
 
 #include "accelerate/formats/safetensors/dtype.h"
 #include "accelerate/launch/config/enums.h"
+#include "accelerate/launch/config/key_types.h"
 #include "accelerate/launch/config/word.h"
 
 namespace accelerate {
@@ -23,8 +24,9 @@ struct MixedPrecisionPolicy {
   bool operator==(const MixedPrecisionPolicy&) const = default;
 };
 
-/// What a program says: upstream's names in upstream's order, then ours. The launcher decides the
-/// fields that are left out.
+/// What somebody says about sharded training: a program, the launcher's variables, or the section
+/// `fsdp_config` of a file, whose keys carry the prefix `fsdp_`, which a file may leave out. Names
+/// are upstream's, in upstream's order, then ours. Fields that are left out are not said.
 struct FullyShardedDataParallelPlugin {
   /// Names, defaults and rules of PyTorch's FSDP 1 or 2; default 1.
   std::optional<int> fsdp_version{};
@@ -66,6 +68,8 @@ struct FullyShardedDataParallelPlugin {
   std::optional<int> shard_group_size{};
   /// Ours; default automatic. Variable: ACCELERATE_FSDP_FULL_PARAMETERS.
   std::optional<Word<FullParametersHome>> full_parameters{};
+  KeySpellings spellings{};  ///< How the keys stood in a file.
+  bool operator==(const FullyShardedDataParallelPlugin&) const = default;
 };
 
 /// Every field decided and checked, as the engine gets it. Fields mean what they mean in the

@@ -6,10 +6,11 @@
 
 namespace accelerate::detail {
 
-/// Decides `sharding_strategy`, `shard_group_size` and `full_parameters`; `settings.version` must
-/// be set. Warns when the launcher gives a word that the version does not read and that asks for
+/// Decides `sharding_strategy`, `shard_group_size` and `full_parameters` by what the program says
+/// and by what its launcher says; `settings.version` must be set. Warns when the launcher gives a word that the version does not read and that asks for
 /// something other than the result. Throws ConfigError as resolve() does.
-void decide_strategy(const FullyShardedDataParallelPlugin& plugin, FsdpSettings& settings);
+void decide_strategy(const FullyShardedDataParallelPlugin& program,
+                     const FullyShardedDataParallelPlugin& launcher, FsdpSettings& settings);
 
 /// Whether ranks share models in groups.
 [[nodiscard]] bool is_hybrid(ShardingStrategy strategy);

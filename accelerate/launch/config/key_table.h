@@ -3,6 +3,8 @@
 // key is one line in section_tables.cpp.
 #pragma once
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <optional>
 #include <string>
@@ -38,6 +40,15 @@ struct Key {
   std::function<std::optional<Node>(const Section&)> write;
 };
 
+/// Returns the variable in which the launcher gives the key to the ranks.
+template <typename Section>
+[[nodiscard]] std::string variable_of(const Key<Section>& key) {
+  if (key.rules.flag && !key.rules.flag->variable.empty()) return key.rules.flag->variable;
+  std::string name = key.name;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
+  return name;
+}
+
 /// Returns `node`, or a node with today's word when it holds a synonym.
 [[nodiscard]] Node modern_word(const Node& node, const KeyRules& rules);
 
@@ -58,12 +69,19 @@ template <typename Section, typename T>
     if (value) section.*member = std::move(*value);
     return value.has_value();
   };
-  line.write = [member](const Section& section) -> std::optional<Node> {
+  const auto write = [rules](const auto& value) {
+    if constexpr (requires { V::write(value, rules); }) {
+      return V::write(value, rules);
+    } else {
+      return V::write(value);
+    }
+  };
+  line.write = [member, write](const Section& section) -> std::optional<Node> {
     if constexpr (requires { (section.*member).has_value(); }) {
       if (!(section.*member).has_value()) return std::nullopt;
-      return V::write(*(section.*member));
+      return write(*(section.*member));
     } else {
-      return V::write(section.*member);
+      return write(section.*member);
     }
   };
   line.rules = std::move(rules);
@@ -108,7 +126,7 @@ struct KeyTable {
 };
 
 [[nodiscard]] const KeyTable<ClusterConfig>& cluster_table();
-[[nodiscard]] const KeyTable<FsdpConfig>& fsdp_table();
+[[nodiscard]] const KeyTable<FullyShardedDataParallelPlugin>& fsdp_table();
 [[nodiscard]] const KeyTable<DeepSpeedConfig>& deepspeed_table();
 [[nodiscard]] const KeyTable<MegatronLMConfig>& megatron_lm_table();
 [[nodiscard]] const KeyTable<ParallelismConfig>& parallelism_table();

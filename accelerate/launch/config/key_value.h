@@ -15,9 +15,10 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/document.h"
-#include "accelerate/launch/config/bool_or_word.h"
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/key_flag.h"
+#include "accelerate/launch/config/key_types.h"
+#include "accelerate/launch/config/word.h"
 
 namespace accelerate::detail {
 
@@ -33,6 +34,9 @@ struct KeyRules {
   /// Maps words of old files, and words that PyYAML turned into booleans, to the words they stand
   /// for.
   std::vector<std::pair<std::string, std::string>> synonyms{};
+  /// What parts a list that files write as one text; empty for lists proper. Only commas part it
+  /// when it is read.
+  std::string joined_by{};
   std::optional<KeyFlag> flag{};  ///< Its flag of `accelerate launch`; none for files alone.
 };
 
@@ -43,6 +47,15 @@ struct KeyRules {
     if (lower(choice) == lower(text)) return true;
   }
   return false;
+}
+
+/// Returns the names in `text`, which stand between commas, without blanks around them.
+[[nodiscard]] inline std::vector<std::string> names_in(std::string_view text) {
+  std::vector<std::string> names;
+  for (const auto& part : split(text, ',')) {
+    if (const auto name = trim(part); !name.empty()) names.emplace_back(name);
+  }
+  return names;
 }
 
 /// Specialised for each type: `type`, a word for the documentation; `choices(rules)`;
@@ -174,12 +187,39 @@ struct KeyValue<Enum> {
   static Node write(Enum value) { return Node::string(std::string(to_string(value))); }
 };
 
+template <WordedEnum Enum>
+struct KeyValue<Word<Enum>> : KeyValue<Enum> {
+  static std::optional<Word<Enum>> read(const Node& node, const KeyRules& rules) {
+    return KeyValue<Enum>::read(node, rules);
+  }
+};
+
+/// A boolean or a word.
+template <WordedEnum Enum>
+struct KeyValue<std::variant<bool, Enum>> {
+  using Value = std::variant<bool, Enum>;
+  static constexpr const char* type = "boolean or word";
+  static std::vector<std::string> choices(const KeyRules&) { return enum_names<Enum>(); }
+  static std::string allowed(const KeyRules&) {
+    return "true, false or one of " + join(enum_names<Enum>(), ", ");
+  }
+  static std::optional<Value> read(const Node& node, const KeyRules& rules) {
+    if (const auto word = KeyValue<Enum>::read(node, rules)) return *word;
+    return KeyValue<bool>::read(node, rules);
+  }
+  static Node write(const Value& value) {
+    const auto* truth = std::get_if<bool>(&value);
+    return truth != nullptr ? Node::boolean(*truth) : KeyValue<Enum>::write(std::get<Enum>(value));
+  }
+};
+
 template <>
 struct KeyValue<std::vector<std::string>> {
   static constexpr const char* type = "list of texts";
   static std::vector<std::string> choices(const KeyRules&) { return {}; }
   static std::string allowed(const KeyRules&) { return "a list of texts"; }
-  static std::optional<std::vector<std::string>> read(const Node& node, const KeyRules&) {
+  static std::optional<std::vector<std::string>> read(const Node& node, const KeyRules& rules) {
+    if (node.is_scalar() && rules.joined_by == ",") return names_in(node.text);
     if (node.is_scalar()) return std::vector<std::string>{node.text};
     if (!node.is_sequence()) return std::nullopt;
     std::vector<std::string> texts;
@@ -189,7 +229,8 @@ struct KeyValue<std::vector<std::string>> {
     }
     return texts;
   }
-  static Node write(const std::vector<std::string>& value) {
+  static Node write(const std::vector<std::string>& value, const KeyRules& rules = {}) {
+    if (!rules.joined_by.empty()) return Node::string(join(value, rules.joined_by));
     Node list = Node::sequence();
     for (const std::string& text : value) list.items.push_back(Node::string(text));
     return list;

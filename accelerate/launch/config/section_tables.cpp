@@ -63,15 +63,15 @@ const KeyTable<ClusterConfig>& cluster_table() {
   return kTable;
 }
 
-const KeyTable<FsdpConfig>& fsdp_table() {
-  using C = FsdpConfig;
+const KeyTable<FullyShardedDataParallelPlugin>& fsdp_table() {
+  using C = FullyShardedDataParallelPlugin;
   static const KeyTable<C> kTable{"fsdp_config", "fsdp_", {
-    key("fsdp_version", &C::version, "Version of FSDP to follow.", {.min = 1, .max = 2, .flag = KeyFlag{.kind = choice, .fallback = "1", .choices = {"1", "2"}}}),
+    key("fsdp_version", &C::fsdp_version, "Version of FSDP to follow.", {.min = 1, .max = 2, .flag = KeyFlag{.kind = choice, .fallback = "1", .choices = {"1", "2"}}}),
     key("fsdp_sharding_strategy", &C::sharding_strategy, "Version 1: what is sharded.", {.synonyms = {{"1", "FULL_SHARD"}, {"2", "SHARD_GRAD_OP"}, {"3", "NO_SHARD"}, {"4", "HYBRID_SHARD"}, {"5", "HYBRID_SHARD_ZERO2"}}, .flag = KeyFlag{text, "FULL_SHARD"}}),
-    key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", {.choices = enum_names<ShardingStrategy>(), .flag = KeyFlag{text, "true"}}),
-    key("fsdp_offload_params", &C::offload_params, "Keep parameters and gradients in CPU memory.", {.flag = KeyFlag{truth, "false"}}),
+    key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", {.flag = KeyFlag{text, "true"}}),
+    key("fsdp_offload_params", &C::cpu_offload, "Keep parameters and gradients in CPU memory.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_auto_wrap_policy", &C::auto_wrap_policy, "How layers are grouped into units.", {.flag = KeyFlag{text}}),
-    key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_layer_cls_to_wrap, "Classes that are a unit each, separated by commas.", {.is_comma_list = true, .flag = KeyFlag{text, "", "FSDP_TRANSFORMER_CLS_TO_WRAP"}}),
+    key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_cls_names_to_wrap, "Classes that are a unit each, separated by commas.", {.joined_by = ",", .flag = KeyFlag{text, "", "FSDP_TRANSFORMER_CLS_TO_WRAP"}}),
     key("fsdp_min_num_params", &C::min_num_params, "Smallest unit of SIZE_BASED_WRAP, in parameters.", {.min = 0, .flag = KeyFlag{integer, "100000000"}}),
     key("fsdp_backward_prefetch", &C::backward_prefetch, "When the next unit is gathered in the backward pass.", {.aliases = {"fsdp_backward_prefetch_policy"}, .synonyms = {{"1", "BACKWARD_PRE"}, {"2", "BACKWARD_POST"}}, .flag = KeyFlag{text}}),
     key("fsdp_state_dict_type", &C::state_dict_type, "Form of saved state.", {.synonyms = {{"1", "FULL_STATE_DICT"}, {"2", "LOCAL_STATE_DICT"}, {"3", "SHARDED_STATE_DICT"}}, .flag = KeyFlag{text}}),
@@ -81,7 +81,7 @@ const KeyTable<FsdpConfig>& fsdp_table() {
     key("fsdp_sync_module_states", &C::sync_module_states, "Send rank 0's parameters to all ranks at the start.", {.flag = KeyFlag{truth, "true"}}),
     key("fsdp_activation_checkpointing", &C::activation_checkpointing, "Compute activations again in the backward pass of a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_activation_checkpointing_offload", &C::activation_checkpointing_offload, "Keep the inputs of checkpointed layers in CPU memory, in a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
-    key("fsdp_ignored_modules", &C::ignored_modules, "Regular expression of module names that stay whole."),
+    key("fsdp_ignored_modules", &C::ignored_modules, "Regular expression of module names that stay whole.", {.joined_by = "|"}),
   }};
   return kTable;
 }

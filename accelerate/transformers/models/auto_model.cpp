@@ -12,7 +12,7 @@
 #include "accelerate/base/machine/available_memory.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/weight_files.h"
-#include "accelerate/launch/config/fsdp_readers.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "accelerate/transformers/models/architectures/bert.h"
 #include "accelerate/transformers/models/architectures/distilbert.h"
@@ -134,7 +134,7 @@ PretrainedConfig config_of(const Origin& origin, const FromPretrainedOptions& op
 
 // Whether this rank gets its weights from rank 0, when the model is prepared.
 bool waits_for_rank_0() {
-  return detail::only_rank_zero_loads() && env_int("RANK").value_or(0) != 0;
+  return only_rank_zero_loads() && env_int("RANK").value_or(0) != 0;
 }
 
 }  // namespace

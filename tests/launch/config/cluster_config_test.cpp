@@ -73,7 +73,8 @@ TEST(ClusterConfig, MissionsFsdpFileLoadsAndIsWrittenBackWithItsOwnKeys) {
   EXPECT_TRUE(config.same_network);
   EXPECT_EQ(config.fsdp_config.backward_prefetch, BackwardPrefetch::BACKWARD_PRE);
   EXPECT_EQ(config.fsdp_config.sharding_strategy, ShardingStrategy::FULL_SHARD);
-  EXPECT_EQ(config.fsdp_config.transformer_layer_cls_to_wrap, "BertLayer");
+  EXPECT_EQ(config.fsdp_config.transformer_cls_names_to_wrap,
+            std::vector<std::string>{"BertLayer"});
   // The original adds the one key the file leaves out.
   std::string expected = file_text(kData / "fsdp.yaml");
   expected.insert(expected.find("fsdp_config:"), "enable_cpu_affinity: false\n");
@@ -165,8 +166,8 @@ TEST(ClusterConfig, ThePrefixOfASectionMayBeLeftOutAndIsWrittenAsItWasRead) {
   const std::string text =
       "distributed_type: FSDP\nfsdp_config:\n  offload_params: true\n  fsdp_version: 2\n";
   const ClusterConfig config = parse(text);
-  EXPECT_EQ(config.fsdp_config.offload_params, true);
-  EXPECT_EQ(config.fsdp_config.version, 2);
+  EXPECT_EQ(config.fsdp_config.cpu_offload, true);
+  EXPECT_EQ(config.fsdp_config.fsdp_version, 2);
   EXPECT_NE(to_yaml(config).find("fsdp_config:\n  fsdp_version: 2\n  offload_params: true\n"),
             std::string::npos);
 }
@@ -340,7 +341,7 @@ TEST(ConfigKey, IsSetAndReadByTheNameOfItsFlag) {
   set_config_key(config, "fp8_override_linear_precision", "true,false,no", "");
   set_config_key(config, "zero_stage", "2", "");
   EXPECT_EQ(config.num_processes, 4);
-  EXPECT_EQ(config.fsdp_config.reshard_after_forward, BoolOrWord(true));
+  EXPECT_EQ(std::get<bool>(config.fsdp_config.reshard_after_forward.value()), true);
   EXPECT_EQ(config.fp8_config.amax_history_len, 16);
   EXPECT_EQ(config_key_text(config, "fp8_override_linear_precision"), "true,false,false");
   EXPECT_EQ(config_key_text(config, "fsdp_backward_prefetch"), "BACKWARD_POST");

@@ -58,7 +58,8 @@ TEST(AcceleratorOptionsOfArguments, NothingIsShardedUnlessSomebodySaysSo) {
   EXPECT_FALSE(options_of({.fsdp = false}).fsdp_plugin.has_value());
   EXPECT_TRUE(options_of({.fsdp = true}).fsdp_plugin.has_value());
   EXPECT_TRUE(options_of({.fsdp_strategy = "full_shard"}).fsdp_plugin.has_value());
-  EXPECT_TRUE(options_of({.fsdp_config = FsdpConfig{}}).fsdp_plugin.has_value());
+  EXPECT_TRUE(
+      options_of({.fsdp_config = FullyShardedDataParallelPlugin{}}).fsdp_plugin.has_value());
 }
 
 TEST(AcceleratorOptionsOfArguments, TheLaunchersShardingStaysAsTheEnvironmentSays) {
@@ -71,7 +72,8 @@ TEST(AcceleratorOptionsOfArguments, DeepSpeedOfTheLauncherAndFsdpExcludeEachOthe
   const LauncherVariables variables(Variables{{"ACCELERATE_USE_DEEPSPEED", "true"}});
   EXPECT_FALSE(options_of({}).fsdp_plugin.has_value());
   expect_has(refusal_of_options({.fsdp = "full_shard"}), "ACCELERATE_USE_DEEPSPEED");
-  expect_has(refusal_of_options({.fsdp_config = FsdpConfig{}}), "fsdp_config is set");
+  expect_has(refusal_of_options({.fsdp_config = FullyShardedDataParallelPlugin{}}),
+             "fsdp_config is set");
 }
 
 // --- How -----------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ TEST(AcceleratorOptionsOfArguments, WordsSayTheStrategy) {
   EXPECT_EQ(sharding_of_args({.fsdp = "hybrid_shard_zero2"}).sharding_strategy, HYBRID_SHARD_ZERO2);
   EXPECT_TRUE(sharding_of_args({.fsdp = "full_shard offload"}).cpu_offload);
   EXPECT_FALSE(sharding_of_args({.fsdp = "full_shard auto_wrap"}).cpu_offload);
-  const FsdpConfig second{.version = 2};
+  const FullyShardedDataParallelPlugin second{.fsdp_version = 2};
   EXPECT_EQ(sharding_of_args({.fsdp_config = second, .fsdp = "shard_grad_op"}).sharding_strategy,
             SHARD_GRAD_OP);
   expect_has(refusal_of_options({.fsdp_config = second, .fsdp = "no_shard"}), "fsdp_version to 1");
@@ -104,7 +106,7 @@ TEST(AcceleratorOptionsOfArguments, WhatNobodySaysIsAsTransformersHasIt) {
 
 TEST(AcceleratorOptionsOfArguments, TwoStrategiesInCodeContradictOneAnother) {
   const LauncherVariables variables;
-  const FsdpConfig config{.sharding_strategy = ShardingStrategy::NO_SHARD};
+  const FullyShardedDataParallelPlugin config{.sharding_strategy = ShardingStrategy::NO_SHARD};
   expect_has(refusal_of_options({.fsdp_config = config, .fsdp = "full_shard"}), "NO_SHARD");
   EXPECT_EQ(sharding_of_args({.fsdp_config = config, .fsdp = true}).sharding_strategy,
             ShardingStrategy::NO_SHARD);
@@ -227,7 +229,7 @@ TEST(AcceleratorOptionsOfArguments, CodeCountsMoreThanBoth) {
   EXPECT_EQ(sharding_of_args(args).sharding_strategy, ShardingStrategy::FULL_SHARD);
   EXPECT_TRUE(sharding_of_args(args).cpu_offload);
   EXPECT_EQ(options_of(args).mixed_precision, MixedPrecision::bf16);
-  const FsdpConfig config{.sharding_strategy = ShardingStrategy::SHARD_GRAD_OP};
+  const FullyShardedDataParallelPlugin config{.sharding_strategy = ShardingStrategy::SHARD_GRAD_OP};
   EXPECT_EQ(sharding_of_args({.fsdp_config = config}).sharding_strategy,
             ShardingStrategy::SHARD_GRAD_OP);
 }
@@ -299,14 +301,14 @@ TEST(AccumulationSteps, AreTheArgumentsThenTheLaunchers) {
 
 TEST(RecomputesActivations, ByTheArgumentOrByTheKeyOfSharding) {
   const LauncherVariables variables;
-  const FsdpConfig config{.activation_checkpointing = true};
+  const FullyShardedDataParallelPlugin config{.activation_checkpointing = true};
   EXPECT_FALSE(recomputes_activations(resolved({})));
   EXPECT_TRUE(recomputes_activations(resolved({.activation_checkpointing = true})));
   EXPECT_TRUE(recomputes_activations(resolved({.fsdp_config = config})));
   EXPECT_FALSE(recomputes_activations(resolved({.fsdp = true})));
   EXPECT_NO_THROW((void)sharding_of_args({.fsdp_config = config}));
-  const FsdpConfig offload{.activation_checkpointing = true,
-                           .activation_checkpointing_offload = true};
+  const FullyShardedDataParallelPlugin offload{.activation_checkpointing = true,
+                                               .activation_checkpointing_offload = true};
   expect_has(refusal_of_options({.fsdp_config = offload}), "activation_checkpointing_offload");
 }
 

@@ -171,9 +171,9 @@ TEST(ParseArgs, MapsAreTextsInJson) {
   EXPECT_EQ(args.lr_scheduler_kwargs.decay_type, RampType::one_minus_sqrt);
   EXPECT_TRUE(args.accelerator_config.split_batches);
   EXPECT_EQ(args.accelerator_config.dispatch_batches, false);
-  const auto& config = std::get<FsdpConfig>(args.fsdp_config.value());
-  EXPECT_EQ(config.version, 2);
-  EXPECT_EQ(config.offload_params, true);
+  const auto& config = std::get<FullyShardedDataParallelPlugin>(args.fsdp_config.value());
+  EXPECT_EQ(config.fsdp_version, 2);
+  EXPECT_EQ(config.cpu_offload, true);
 }
 
 TEST(ParseArgs, FaultsInsideAMapAreNamed) {
@@ -322,7 +322,8 @@ TEST(ParseFile, SurvivesMutations) {
 TrainingArguments unusual_arguments() {
   return {.output_dir = "o",
           .learning_rate = 1.0 / 3,
-          .fsdp_config = FsdpConfig{.version = 2, .reshard_after_forward = false},
+          .fsdp_config =
+              FullyShardedDataParallelPlugin{.fsdp_version = 2, .reshard_after_forward = false},
           .fsdp = "shard_grad_op offload",
           .eval_strategy = "steps",
           .save_strategy = "best",

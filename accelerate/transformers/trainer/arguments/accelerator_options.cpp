@@ -33,9 +33,6 @@ ShardingRequest sharding_request(const TrainingArguments& args) {
   ShardingRequest request;
   const auto& value = args.fsdp_config.value();
   if (const auto* plugin = std::get_if<Plugin>(&value)) request.code = *plugin;
-  if (const auto* config = std::get_if<FsdpConfig>(&value)) {
-    request.code = detail::plugin_of(*config);
-  }
   if (const auto* path = std::get_if<std::filesystem::path>(&value)) {
     request.file = detail::read_fsdp_file(*path);
   }
@@ -48,42 +45,18 @@ bool asks_for_sharding(const TrainingArguments& args) {
 
 // --- fsdp_config, the variables and the file -----------------------------------------------------
 
-// Takes a field from the file if neither code nor a variable sets it.
-template <typename T>
-void take_from_file(std::optional<T>& field, const std::optional<T>& of_file,
-                    const char* variable) {
-  if (!field && !env(variable)) field = of_file;
-}
-
-// The strategy has two keys. If one of them is set, the file sets neither.
-void take_strategy_from_file(Plugin& plugin, const Plugin& file) {
-  const bool said = plugin.sharding_strategy || plugin.reshard_after_forward ||
-                    env("FSDP_SHARDING_STRATEGY") || env("FSDP_RESHARD_AFTER_FORWARD");
-  if (said) return;
-  plugin.sharding_strategy = file.sharding_strategy;
-  plugin.reshard_after_forward = file.reshard_after_forward;
-}
-
+// Takes from the file what neither code nor a variable sets. The strategy has two keys: if one of
+// them is set, the file sets neither.
 void take_file(Plugin& plugin, const Plugin& file) {
-  take_strategy_from_file(plugin, file);
-  take_from_file(plugin.fsdp_version, file.fsdp_version, "FSDP_VERSION");
-  take_from_file(plugin.backward_prefetch, file.backward_prefetch, "FSDP_BACKWARD_PREFETCH");
-  take_from_file(plugin.auto_wrap_policy, file.auto_wrap_policy, "FSDP_AUTO_WRAP_POLICY");
-  take_from_file(plugin.cpu_offload, file.cpu_offload, "FSDP_OFFLOAD_PARAMS");
-  take_from_file(plugin.ignored_modules, file.ignored_modules, "FSDP_IGNORED_MODULES");
-  take_from_file(plugin.state_dict_type, file.state_dict_type, "FSDP_STATE_DICT_TYPE");
-  take_from_file(plugin.use_orig_params, file.use_orig_params, "FSDP_USE_ORIG_PARAMS");
-  take_from_file(plugin.sync_module_states, file.sync_module_states, "FSDP_SYNC_MODULE_STATES");
-  take_from_file(plugin.forward_prefetch, file.forward_prefetch, "FSDP_FORWARD_PREFETCH");
-  take_from_file(plugin.activation_checkpointing, file.activation_checkpointing,
-                 "FSDP_ACTIVATION_CHECKPOINTING");
-  take_from_file(plugin.activation_checkpointing_offload, file.activation_checkpointing_offload,
-                 "FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD");
-  take_from_file(plugin.cpu_ram_efficient_loading, file.cpu_ram_efficient_loading,
-                 "FSDP_CPU_RAM_EFFICIENT_LOADING");
-  take_from_file(plugin.transformer_cls_names_to_wrap, file.transformer_cls_names_to_wrap,
-                 "FSDP_TRANSFORMER_CLS_TO_WRAP");
-  take_from_file(plugin.min_num_params, file.min_num_params, "FSDP_MIN_NUM_PARAMS");
+  const bool has_strategy = plugin.sharding_strategy || plugin.reshard_after_forward ||
+                            env("FSDP_SHARDING_STRATEGY") || env("FSDP_RESHARD_AFTER_FORWARD");
+  for (const auto& key : detail::fsdp_table().keys) {
+    const bool names_strategy =
+        key.name == "fsdp_sharding_strategy" || key.name == "fsdp_reshard_after_forward";
+    const bool is_said =
+        names_strategy ? has_strategy : key.write(plugin) || env(detail::variable_of(key).c_str());
+    if (const auto value = is_said ? std::nullopt : key.write(file)) (void)key.read(plugin, *value);
+  }
 }
 
 // --- The words of `fsdp` -------------------------------------------------------------------------
@@ -180,7 +153,7 @@ std::optional<Plugin> requested_plugin(const TrainingArguments& args,
         "sharded by one of them. Leave it out, or launch without --use_deepspeed.");
   }
   Plugin plugin = request.code;
-  const Plugin file = detail::plugin_of(request.file.config);
+  const Plugin& file = request.file.plugin;
   const int version = version_in_force(plugin, file);
   take_words(plugin, args.fsdp, version);
   take_file(plugin, file);
@@ -200,16 +173,9 @@ MixedPrecision precision_of(const TrainingArguments& args, const detail::FsdpFil
   return ruled_out ? MixedPrecision::no : said.value_or(MixedPrecision::no);
 }
 
-std::string variable_of(const detail::Key<FsdpConfig>& key) {
-  if (key.rules.flag && !key.rules.flag->variable.empty()) return key.rules.flag->variable;
-  std::string name = key.name;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-  return name;
-}
-
 // Returns the text of a key as this version writes it, so that "True" and "true" are one.
-std::string normalised(const detail::Key<FsdpConfig>& key, const std::string& text) {
-  FsdpConfig scratch;
+std::string normalised(const detail::Key<Plugin>& key, const std::string& text) {
+  Plugin scratch;
   Node node = Node::string(text);
   node.quoted = false;
   const auto written = key.read(scratch, node) ? key.write(scratch) : std::nullopt;
@@ -230,10 +196,10 @@ void tell_of_overruled_keys(const TrainingArguments& args, const detail::FsdpFil
   if (file.mixed_precision && launched && launched != file.mixed_precision && !is_argument)
     add("mixed_precision", to_string(*file.mixed_precision), kMixedPrecisionVariable);
   for (const auto& key : detail::fsdp_table().keys) {
-    const auto here = key.write(file.config);
-    const auto there = env(variable_of(key).c_str());
+    const auto here = key.write(file.plugin);
+    const auto there = env(detail::variable_of(key).c_str());
     if (here && there && here->text != normalised(key, *there))
-      add(key.name, here->text, variable_of(key));
+      add(key.name, here->text, detail::variable_of(key));
   }
   if (overruled.empty()) return;
   get_logger("accelerate.trainer")

@@ -52,7 +52,7 @@ class FsdpOption {
 };
 
 /// How models are sharded. One of: the path of a file of `accelerate config`; the path of a JSON or
-/// YAML file with the keys of its section fsdp_config; those keys in code; a plugin.
+/// YAML file with the keys of its section fsdp_config; a plugin.
 class FsdpConfigOption {
  public:
   FsdpConfigOption() = default;
@@ -60,12 +60,10 @@ class FsdpConfigOption {
   FsdpConfigOption(const char* path) : value_(std::filesystem::path(path)) {}
   FsdpConfigOption(const std::string& path) : value_(std::filesystem::path(path)) {}
   FsdpConfigOption(std::filesystem::path path) : value_(std::move(path)) {}
-  FsdpConfigOption(FsdpConfig config) : value_(std::move(config)) {}
   FsdpConfigOption(FullyShardedDataParallelPlugin plugin) : value_(std::move(plugin)) {}
   // NOLINTEND(google-explicit-constructor)
 
-  using Value = std::variant<std::monostate, std::filesystem::path, FsdpConfig,
-                             FullyShardedDataParallelPlugin>;
+  using Value = std::variant<std::monostate, std::filesystem::path, FullyShardedDataParallelPlugin>;
   [[nodiscard]] const Value& value() const { return value_; }
   [[nodiscard]] bool empty() const { return std::holds_alternative<std::monostate>(value_); }
 

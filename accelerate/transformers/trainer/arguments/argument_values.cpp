@@ -187,7 +187,7 @@ std::string KeyValue<FsdpConfigOption>::allowed(const KeyRules&) {
 std::optional<FsdpConfigOption> KeyValue<FsdpConfigOption>::read(const Node& node,
                                                                  const KeyRules&) {
   const Node value = unfold_map(node, "fsdp_config");
-  if (value.is_map()) return fsdp_config_of(value, "fsdp_config");
+  if (value.is_map()) return fsdp_plugin_of(value, "fsdp_config");
   if (!value.is_scalar() || value.text.empty()) return std::nullopt;
   return std::filesystem::path(value.text);
 }
@@ -197,11 +197,8 @@ Node KeyValue<FsdpConfigOption>::write(const FsdpConfigOption& option) {
   if (const auto* path = std::get_if<std::filesystem::path>(&value)) {
     return Node::string(path->string());
   }
-  if (const auto* config = std::get_if<FsdpConfig>(&value)) {
-    return write_keys(*config, fsdp_table());
-  }
   if (const auto* plugin = std::get_if<FullyShardedDataParallelPlugin>(&value)) {
-    return write_keys(fsdp_config_of(*plugin), fsdp_table());
+    return write_keys(*plugin, fsdp_table());
   }
   return Node::null();
 }

@@ -43,20 +43,14 @@ bool is_limit_of_gathers(const NodeEntry& entry, const std::string& name) {
   return true;
 }
 
-// Turns a list of names of classes, or of modules, into one text.
-void join_fsdp_list(Node& value) {
-  if (!value.is_sequence()) return;
-  const auto texts = KeyValue<std::vector<std::string>>::read(value, {});
-  if (texts) value = Node::string(join(*texts, ","));
-}
-
 bool stands_for_whole_file(const Node& root) {
   return root.find("distributed_type") != nullptr || root.find("compute_environment") != nullptr;
 }
 
 FsdpFile fsdp_of_cluster_config(const std::filesystem::path& file) {
   const ClusterConfig config = load_cluster_config(file);
-  if (config.distributed_type == DistributedType::FSDP || config.fsdp_config != FsdpConfig{}) {
+  if (config.distributed_type == DistributedType::FSDP ||
+      config.fsdp_config != FullyShardedDataParallelPlugin{}) {
     return {config.fsdp_config, config.mixed_precision};
   }
   throw ConfigError("the file of fsdp_config, '" + file.string() + "', has distributed_type '" +
@@ -71,7 +65,7 @@ FsdpFile fsdp_of_section(const Node& root, const std::string& name) {
   FsdpFile result;
   for (const NodeEntry& entry : root.entries) {
     if (entry.key == "fsdp_config") {
-      result.config = fsdp_config_of(entry.value, name);
+      result.plugin = fsdp_plugin_of(entry.value, name);
     } else if (entry.key == "mixed_precision") {
       ClusterConfig top;
       read_keys(top, Node::map({entry}), cluster_table(), name);
@@ -84,30 +78,6 @@ FsdpFile fsdp_of_section(const Node& root, const std::string& name) {
     }
   }
   return result;
-}
-
-std::optional<BoolOrWord> fsdp_reshard_of(const FullyShardedDataParallelPlugin& plugin) {
-  if (!plugin.reshard_after_forward) return std::nullopt;
-  if (const auto* flag = std::get_if<bool>(&*plugin.reshard_after_forward)) return *flag;
-  return std::string(to_string(std::get<ShardingStrategy>(*plugin.reshard_after_forward)));
-}
-
-std::optional<std::variant<bool, ShardingStrategy>> fsdp_reshard_of(const FsdpConfig& config) {
-  if (!config.reshard_after_forward) return std::nullopt;
-  if (const auto* flag = std::get_if<bool>(&*config.reshard_after_forward)) return *flag;
-  const auto& word = std::get<std::string>(*config.reshard_after_forward);
-  if (const auto strategy = parse_enum<ShardingStrategy>(word)) return *strategy;
-  throw ConfigError("reshard_after_forward is '" + word + "'; allowed is true, false or one of " +
-                    join(enum_names<ShardingStrategy>(), ", ") + "." +
-                    did_you_mean(word, enum_names<ShardingStrategy>()));
-}
-
-std::vector<std::string> fsdp_class_names(const std::string& text) {
-  std::vector<std::string> names;
-  for (const auto& part : split(text, ',')) {
-    if (const auto name = trim(part); !name.empty()) names.emplace_back(name);
-  }
-  return names;
 }
 
 }  // namespace
@@ -123,18 +93,16 @@ Node read_settings_file(const std::filesystem::path& file, const std::string& wh
   return file.extension() == ".json" ? read_json(text, name) : read_yaml(text, name);
 }
 
-FsdpConfig fsdp_config_of(Node map, const std::string& name) {
+FullyShardedDataParallelPlugin fsdp_plugin_of(Node map, const std::string& name) {
   std::erase_if(map.entries, [&](const NodeEntry& entry) {
     return is_fsdp_of_xla(entry, name) || is_limit_of_gathers(entry, name);
   });
   for (NodeEntry& entry : map.entries) {
-    const auto key = fsdp_bare(entry.key);
-    if (key == "transformer_layer_cls_to_wrap") join_fsdp_list(entry.value);
-    if (key == "cpu_offload") entry.key = "offload_params";
+    if (fsdp_bare(entry.key) == "cpu_offload") entry.key = "offload_params";
   }
-  FsdpConfig config;
-  read_keys(config, map, fsdp_table(), name);
-  return config;
+  FullyShardedDataParallelPlugin plugin;
+  read_keys(plugin, map, fsdp_table(), name);
+  return plugin;
 }
 
 FsdpFile read_fsdp_file(const std::filesystem::path& file) {
@@ -148,52 +116,7 @@ FsdpFile read_fsdp_file(const std::filesystem::path& file) {
   }
   if (stands_for_whole_file(root)) return fsdp_of_cluster_config(file);
   if (root.find("fsdp_config") != nullptr) return fsdp_of_section(root, name);
-  return {fsdp_config_of(root, name), std::nullopt};
-}
-
-FsdpConfig fsdp_config_of(const FullyShardedDataParallelPlugin& plugin) {
-  FsdpConfig config{.version = plugin.fsdp_version,
-                    .sharding_strategy = plugin.sharding_strategy,
-                    .reshard_after_forward = fsdp_reshard_of(plugin),
-                    .offload_params = plugin.cpu_offload,
-                    .auto_wrap_policy = plugin.auto_wrap_policy,
-                    .min_num_params = plugin.min_num_params,
-                    .backward_prefetch = plugin.backward_prefetch,
-                    .state_dict_type = plugin.state_dict_type,
-                    .forward_prefetch = plugin.forward_prefetch,
-                    .use_orig_params = plugin.use_orig_params,
-                    .cpu_ram_efficient_loading = plugin.cpu_ram_efficient_loading,
-                    .sync_module_states = plugin.sync_module_states,
-                    .activation_checkpointing = plugin.activation_checkpointing,
-                    .activation_checkpointing_offload = plugin.activation_checkpointing_offload};
-  if (const auto& names = plugin.transformer_cls_names_to_wrap) {
-    config.transformer_layer_cls_to_wrap = join(*names, ",");
-  }
-  if (const auto& ignored = plugin.ignored_modules) config.ignored_modules = join(*ignored, "|");
-  return config;
-}
-
-FullyShardedDataParallelPlugin plugin_of(const FsdpConfig& config) {
-  FullyShardedDataParallelPlugin plugin{
-      .fsdp_version = config.version,
-      .sharding_strategy = config.sharding_strategy,
-      .reshard_after_forward = fsdp_reshard_of(config),
-      .backward_prefetch = config.backward_prefetch,
-      .auto_wrap_policy = config.auto_wrap_policy,
-      .cpu_offload = config.offload_params,
-      .state_dict_type = config.state_dict_type,
-      .use_orig_params = config.use_orig_params,
-      .sync_module_states = config.sync_module_states,
-      .forward_prefetch = config.forward_prefetch,
-      .activation_checkpointing = config.activation_checkpointing,
-      .activation_checkpointing_offload = config.activation_checkpointing_offload,
-      .cpu_ram_efficient_loading = config.cpu_ram_efficient_loading,
-      .min_num_params = config.min_num_params};
-  if (const auto& names = config.transformer_layer_cls_to_wrap) {
-    plugin.transformer_cls_names_to_wrap = fsdp_class_names(*names);
-  }
-  if (config.ignored_modules) plugin.ignored_modules = {*config.ignored_modules};
-  return plugin;
+  return {fsdp_plugin_of(root, name), std::nullopt};
 }
 
 }  // namespace accelerate::detail

@@ -13,7 +13,7 @@ namespace accelerate::detail {
 
 /// The settings in a file that `fsdp_config` names.
 struct FsdpFile {
-  FsdpConfig config{};
+  FullyShardedDataParallelPlugin plugin{};
   std::optional<MixedPrecision> mixed_precision{};
 };
 
@@ -24,13 +24,6 @@ struct FsdpFile {
 /// Reads the keys of `map`: Accelerate's keys, and keys that only Transformers has. `cpu_offload`
 /// is read as `offload_params`, class names may be a list, `limit_all_gathers` has no effect, and
 /// `xla…` must be off. `name` stands for the map in messages. Throws ConfigError.
-[[nodiscard]] FsdpConfig fsdp_config_of(Node map, const std::string& name);
-
-/// Returns the plugin's fields that have a key.
-[[nodiscard]] FsdpConfig fsdp_config_of(const FullyShardedDataParallelPlugin& plugin);
-
-/// Returns a plugin with the settings of `config`. Throws ConfigError when `reshard_after_forward`
-/// holds a word that is not a strategy.
-[[nodiscard]] FullyShardedDataParallelPlugin plugin_of(const FsdpConfig& config);
+[[nodiscard]] FullyShardedDataParallelPlugin fsdp_plugin_of(Node map, const std::string& name);
 
 }  // namespace accelerate::detail
