@@ -14,7 +14,6 @@
 #include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/launch/config/deepspeed.h"

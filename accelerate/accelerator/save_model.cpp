@@ -5,9 +5,9 @@
 
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
+#include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/checkpoint/shard_collector.h"
 #include "accelerate/checkpoint/training_state.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/formats/weights/weight_index.h"

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "accelerate/checkpoint/sharded_files.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/named_shard.h"
+#include "accelerate/tensor/weights.h"
 
 namespace accelerate {
 

@@ -120,4 +120,16 @@ std::vector<ManifestFile> write_planned(FileSystem& files, const std::filesystem
   return written;
 }
 
+void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
+                  const WriteWeightsOptions& options, FileSystem& files) {
+  std::vector<WeightSource> sources;
+  for (const auto& item : planned.tensors) {
+    const auto stream = [&planned, &item](const ByteSink& sink) {
+      for_each_piece(data_of(planned, item), sink);
+    };
+    sources.push_back({spec_of(planned, item), stream});
+  }
+  write_weights(sources, folder, options, files);
+}
+
 }  // namespace accelerate

@@ -13,6 +13,7 @@
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/safetensors/safetensors_layout.h"
 #include "accelerate/formats/shards/tensor_tiles.h"
+#include "accelerate/formats/weights/weight_writer.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
@@ -64,5 +65,10 @@ struct PlannedFile {
                                                       const std::filesystem::path& folder,
                                                       const std::vector<PlannedFile>& planned,
                                                       const ByteCounter& counter = {});
+
+/// Writes the tensors of `planned` as the weights of a model into `folder`, as write_weights() does.
+/// They may be fetched (see plan_whole).
+void save_weights(const PlannedFile& planned, const std::filesystem::path& folder,
+                  const WriteWeightsOptions& options, FileSystem& files = real_file_system());
 
 }  // namespace accelerate

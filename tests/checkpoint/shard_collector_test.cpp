@@ -6,7 +6,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/checkpoint/state_shards.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/errors.h"
 #include "tests/support/ranks.h"

@@ -17,9 +17,9 @@
 #include "accelerate/checkpoint/model_weights.h"
 #include "accelerate/checkpoint/python/python_optimizer.h"
 #include "accelerate/checkpoint/python/python_scheduler.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/stored_values.h"
+#include "accelerate/tensor/weights.h"
 
 namespace accelerate {
 namespace {

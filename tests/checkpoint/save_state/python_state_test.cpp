@@ -9,11 +9,11 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/checkpoint/python/python_state.h"
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/optim/algorithms/adafactor.h"
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/tensor/seed.h"
+#include "accelerate/tensor/weights.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/loading/load_report.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"

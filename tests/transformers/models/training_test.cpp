@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/tensor/weights.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 #include "tests/transformers/models/small_models.h"

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/formats/gguf/gguf.h"
+#include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/config/pretrained_config.h"
 
 namespace accelerate::detail {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 
 namespace accelerate::detail {

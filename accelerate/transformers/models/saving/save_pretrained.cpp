@@ -5,8 +5,9 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/checkpoint/planned_files.h"
 #include "accelerate/formats/weights/weight_index.h"
+#include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/config/dtype_names.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 

@@ -31,7 +31,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/architectures/text_model.h"
 #include "accelerate/transformers/models/auto_model.h"
 #include "accelerate/transformers/models/label_smoother.h"

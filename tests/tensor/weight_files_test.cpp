@@ -1,4 +1,4 @@
-#include "accelerate/checkpoint/weight_files.h"
+#include "accelerate/tensor/weights.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
