@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/parallel/engine.h"
 #include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/nested.h"
 #include "accelerate/tensor/nested_operations.h"
 
 namespace accelerate::detail {

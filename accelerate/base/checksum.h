@@ -1,4 +1,5 @@
-// XXH3, the checksum of our manifests: it finds damage, not malice.
+// Checksums, which find damage, not malice: XXH3 of our manifests, CRC-32 of zip files and
+// TensorBoard.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,14 @@
 #include <string_view>
 
 namespace accelerate {
+
+/// Returns the CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected) of `bytes`: the checksum of
+/// TensorBoard's event files, of iSCSI and of ext4.
+[[nodiscard]] std::uint32_t crc32c(std::string_view bytes);
+
+/// Returns the CRC-32 (polynomial 0x04C11DB7, reflected) of `bytes`: the checksum of zip archives.
+/// `before` is the checksum of the bytes ahead of `bytes`, so that a text may come in pieces.
+[[nodiscard]] std::uint32_t crc32(std::string_view bytes, std::uint32_t before = 0);
 
 /// Computes the XXH3-64 with seed 0 of bytes that arrive in pieces; how they are cut does not
 /// matter. `xxhsum -H3` and Python's xxhash.xxh3_64 give the same value. Cost: about the speed of

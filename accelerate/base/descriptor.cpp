@@ -8,7 +8,7 @@
 #include <csignal>
 #include <utility>
 
-#include "accelerate/base/suppressed_signal.h"
+#include "accelerate/base/signal_guards.h"
 
 namespace accelerate {
 

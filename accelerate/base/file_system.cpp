@@ -17,7 +17,7 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/lost_pages.h"
-#include "accelerate/base/suppressed_signal.h"
+#include "accelerate/base/signal_guards.h"
 
 namespace accelerate {
 namespace {

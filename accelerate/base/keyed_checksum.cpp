@@ -5,7 +5,7 @@
 #include <bit>
 #include <cerrno>
 
-#include "accelerate/base/little_endian.h"
+#include "accelerate/base/bytes.h"
 
 namespace accelerate {
 namespace {

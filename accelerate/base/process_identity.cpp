@@ -52,3 +52,20 @@ ScopedProcessIdentity::~ScopedProcessIdentity() {
 }
 
 }  // namespace accelerate
+
+namespace accelerate::detail {
+namespace {
+
+std::atomic<bool> training = false;
+
+}  // namespace
+
+void note_training() {
+  training = true;
+}
+
+bool is_training() {
+  return training;
+}
+
+}  // namespace accelerate::detail

@@ -4,6 +4,14 @@
 
 #include <functional>
 
+namespace accelerate::detail {
+
+/// Call it where a process learns its rank.
+void note_training();
+[[nodiscard]] bool is_training();
+
+}  // namespace accelerate::detail
+
 namespace accelerate {
 
 struct ProcessIdentity {

@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "accelerate/base/blocked_signals.h"
+#include "accelerate/base/signal_guards.h"
 
 namespace accelerate {
 namespace {

@@ -2,11 +2,10 @@
 
 #include <utility>
 
-#include "accelerate/base/blocked_signals.h"
-#include "accelerate/base/deferred_sigterm.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/base/signal_guards.h"
 
 namespace accelerate {
 namespace {

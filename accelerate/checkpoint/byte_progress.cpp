@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "accelerate/base/process_identity.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 
 namespace accelerate {
 namespace {

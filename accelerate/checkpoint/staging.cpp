@@ -11,8 +11,8 @@
 #include <string>
 #include <system_error>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/round_up.h"
 #include "accelerate/tensor/weights.h"
 
 namespace accelerate {

@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "accelerate/base/suppressed_signal.h"
+#include "accelerate/base/signal_guards.h"
 
 namespace accelerate::detail {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "accelerate/base/round_up.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/comm/operations.h"
 
 namespace accelerate::detail {

@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
-#include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/process_identity.h"
+#include "accelerate/base/signal_guards.h"
 #include "accelerate/comm/announced_call.h"
 #include "accelerate/tensor/compat/one_core.h"
 

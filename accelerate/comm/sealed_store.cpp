@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/little_endian.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {

@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-#include "accelerate/base/blocked_signals.h"
+#include "accelerate/base/signal_guards.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {

@@ -19,13 +19,13 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/never.h"
 #include "accelerate/data/dataset_source.h"
 #include "accelerate/data/indexed_feed.h"
 #include "accelerate/data/loader_iteration.h"
 #include "accelerate/data/loader_options.h"
 #include "accelerate/data/stream_dataset.h"
 #include "accelerate/data/stream_feed.h"
+#include "accelerate/tensor/nested.h"
 
 namespace accelerate {
 namespace detail {

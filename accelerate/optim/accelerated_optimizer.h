@@ -14,11 +14,11 @@
 
 #include <torch/optim/optimizer.h>
 
-#include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/optim/modal_optimizer.h"
 #include "accelerate/optim/precision/grad_scaler.h"
+#include "accelerate/tensor/nested.h"
 
 namespace accelerate {
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
 #include <array>
 #include <concepts>
 #include <cstdint>
@@ -23,7 +22,14 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/never.h"
+namespace accelerate::detail {
+
+// False for every type: for a static_assert that explains what is wrong with the type.
+
+template <typename...>
+inline constexpr bool kNoType = false;
+
+}  // namespace accelerate::detail
 
 namespace torch {
 template <typename Key, typename Value>
@@ -150,9 +156,7 @@ struct TensorVisitor {
 };
 template <typename Fn>
 TensorVisitor(Fn) -> TensorVisitor<Fn>;
-}  // namespace detail
 
-namespace detail {
 /// Whether T is Nested. If not, fails to compile with a sentence that says how a struct becomes it.
 template <typename T>
 consteval bool is_nested_or_explained() {

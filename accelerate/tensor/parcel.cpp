@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/round_up.h"
 
 namespace accelerate::detail {
 namespace {

@@ -10,7 +10,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/machine/gpus.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/launch/config/cluster_config.h"

@@ -6,7 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/terminal/table.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "cli/commands/shared_options.h"

@@ -4,7 +4,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/terminal/table.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache_removal.h"
 #include "cli/commands/hub.h"

@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "accelerate/base/logger.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/launch/launch_arguments.h"
 #include "accelerate/launch/protocol.h"
 #include "accelerate/launch/rank_report.h"

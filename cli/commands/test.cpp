@@ -16,7 +16,7 @@
 #include "accelerate/base/machine/gpus.h"
 #include "accelerate/base/temporary_folder.h"
 #include "accelerate/base/terminal/table.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/protocol.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/base/terminal/terminal.h"
 #include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/watch/run_log/run_source.h"
 #include "accelerate/watch/terminal/run_frame.h"

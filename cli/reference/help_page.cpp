@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 

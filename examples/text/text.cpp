@@ -9,7 +9,7 @@
 
 #include "accelerate/base/run_main.h"
 #include "accelerate/base/terminal/table.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "accelerate/base/crc32.h"
+#include "accelerate/base/checksum.h"
 
 #include <gtest/gtest.h>
 

@@ -29,8 +29,8 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/never.h"
 #include "accelerate/comm/communicator.h"
+#include "accelerate/tensor/nested.h"
 
 namespace accelerate {
 

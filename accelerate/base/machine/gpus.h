@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/base/machine/roots.h"
+#include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/machine/topology.h"
 
 namespace accelerate {

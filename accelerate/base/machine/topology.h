@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "accelerate/base/machine/roots.h"
+#include "accelerate/base/machine/hardware.h"
 
 namespace accelerate {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/base/terminal/terminal.h"
+#include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/utf8.h"
 
 namespace accelerate {

@@ -1,9 +1,8 @@
-// A terminal as a screen: a program draws on it and reads its keys.
+// A terminal: what it can show, and a screen on which a program draws and reads keys.
 #pragma once
 
 #include <signal.h>
 #include <termios.h>
-
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -12,6 +11,15 @@
 #include "accelerate/base/descriptor.h"
 
 namespace accelerate {
+
+/// Whether `fd` is a terminal on which lines can be redrawn (not where TERM=dumb).
+[[nodiscard]] bool is_redrawable(int fd);
+
+/// Columns of the terminal `fd` now; 80 when it does not say.
+[[nodiscard]] std::size_t terminal_columns(int fd);
+
+/// Whether the locale of the environment (LC_ALL, LC_CTYPE, LANG) says UTF-8.
+[[nodiscard]] bool locale_is_utf8();
 
 struct TerminalSize {
   std::size_t columns = 80;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/round_up.h"
 #include "accelerate/comm/shared_memory/control_block.h"
 
 namespace accelerate::detail {

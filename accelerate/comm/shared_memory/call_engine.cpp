@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/blocked_signals.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/signal_guards.h"
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "accelerate/base/round_up.h"
+#include "accelerate/base/bytes.h"
 
 namespace accelerate::detail {
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/machine/available_memory.h"
+#include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/text.h"
 
 // The C library's headers may be too old for these; older kernels answer EINVAL.

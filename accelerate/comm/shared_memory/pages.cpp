@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/round_up.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/comm/shared_memory/kept_memory.h"
 #include "accelerate/comm/shared_memory/process_fork.h"

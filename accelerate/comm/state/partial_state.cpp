@@ -11,7 +11,6 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/terminal/live_lines.h"
-#include "accelerate/base/training_note.h"
 #include "accelerate/comm/rendezvous.h"
 #include "accelerate/comm/state/device.h"
 

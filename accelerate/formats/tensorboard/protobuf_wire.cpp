@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "accelerate/base/little_endian.h"
+#include "accelerate/base/bytes.h"
 
 namespace accelerate::detail {
 

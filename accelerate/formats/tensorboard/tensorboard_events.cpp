@@ -1,7 +1,7 @@
 #include "accelerate/formats/tensorboard/tensorboard_events.h"
 
-#include "accelerate/base/crc32.h"
-#include "accelerate/base/little_endian.h"
+#include "accelerate/base/bytes.h"
+#include "accelerate/base/checksum.h"
 #include "accelerate/formats/tensorboard/protobuf_wire.h"
 
 namespace accelerate {

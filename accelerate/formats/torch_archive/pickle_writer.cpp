@@ -7,8 +7,8 @@
 #include <span>
 #include <string_view>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/little_endian.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/torch_names.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "accelerate/base/byte_text.h"
-#include "accelerate/base/crc32.h"
+#include "accelerate/base/checksum.h"
 #include "accelerate/formats/torch_archive/pickle_writer.h"
 
 namespace accelerate {

@@ -1,7 +1,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include "accelerate/base/round_up.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/comm/shared_memory/window.h"
 #include "accelerate/parallel/sharded/gather_transport.h"
 

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "accelerate/base/round_up.h"
+#include "accelerate/base/bytes.h"
 
 namespace accelerate::detail {
 

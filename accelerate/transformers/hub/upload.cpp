@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "accelerate/base/base64.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/logger.h"

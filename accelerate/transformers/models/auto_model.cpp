@@ -9,7 +9,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
-#include "accelerate/base/machine/available_memory.h"
+#include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/tensor/construction/init_on_device.h"

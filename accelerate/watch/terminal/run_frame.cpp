@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "accelerate/base/terminal/progress_format.h"
+#include "accelerate/base/terminal/progress_bar.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/watch/run_log/display_text.h"

@@ -1,5 +1,5 @@
-#include "accelerate/base/machine/available_memory.h"
 #include "accelerate/base/machine/gpus.h"
+#include "accelerate/base/machine/hardware.h"
 #include "accelerate/base/machine/topology.h"
 
 #include <gtest/gtest.h>

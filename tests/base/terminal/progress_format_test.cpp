@@ -1,4 +1,4 @@
-#include "accelerate/base/terminal/progress_format.h"
+#include "accelerate/base/terminal/progress_bar.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "accelerate/base/base64.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "accelerate/base/machine/cpu_features.h"
+#include "accelerate/base/machine/hardware.h"
 
 namespace accelerate::detail {
 namespace {

@@ -18,7 +18,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "accelerate/base/machine/cpu_features.h"
+#include "accelerate/base/machine/hardware.h"
 #include "accelerate/transformers/models/layers/bernoulli_mask.h"
 
 namespace accelerate::detail {

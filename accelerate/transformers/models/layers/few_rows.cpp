@@ -12,7 +12,7 @@
 #include <cstring>
 #include <vector>
 
-#include "accelerate/base/machine/cpu_features.h"
+#include "accelerate/base/machine/hardware.h"
 
 namespace accelerate::detail {
 namespace {

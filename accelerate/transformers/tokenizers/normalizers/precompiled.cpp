@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/base64.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/tokenizers/normalizers/normalizer.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/base64.h"
+#include "accelerate/base/bytes.h"
 
 namespace accelerate::detail {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/base/base64.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/file_system.h"
 #include "tests/support/support.h"
 #include "tests/transformers/tokenizers/json_support.h"

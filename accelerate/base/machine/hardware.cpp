@@ -1,4 +1,4 @@
-#include "accelerate/base/machine/available_memory.h"
+#include "accelerate/base/machine/hardware.h"
 
 #include <array>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "accelerate/base/deferred_sigterm.h"
+#include "accelerate/base/signal_guards.h"
 
 #include <unistd.h>
 

@@ -1,12 +1,37 @@
-// How much memory this machine has, and how much of it this process could still get.
+// What this machine has: memory, and what its processor can do. Read from the kernel's files.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
-#include "accelerate/base/machine/roots.h"
+#if defined(__x86_64__)
+/// Compiles a function for AVX2 and FMA. Call it only where has_avx2() is true.
+#define ACCELERATE_AVX2 __attribute__((target("avx2,fma")))
+#else
+#define ACCELERATE_AVX2
+#endif
+
+namespace accelerate::detail {
+
+[[nodiscard]] inline bool has_avx2() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
+
+/// Where to look; a test points these at folders of its own.
+struct HardwareRoots {
+  std::filesystem::path proc = "/proc";
+  std::filesystem::path dev = "/dev";
+  std::filesystem::path sys = "/sys";
+};
 
 /// Returns the installed memory; 0 when the kernel does not say.
 [[nodiscard]] std::uint64_t memory_bytes(const HardwareRoots& roots = {});

@@ -1,13 +1,24 @@
-// Keeps a signal away from one thread for the time of a system call.
+// Keeps signals away: from threads of our own, from a system call, from work that must end first.
 #pragma once
 
 #include <pthread.h>
-
 #include <cerrno>
 #include <csignal>
 #include <ctime>
 
 namespace accelerate {
+
+/// While any object of this class lives, a SIGTERM that would have ended the process is only
+/// remembered. It ends the process when the last object is destroyed. Nothing changes where the
+/// program handles or ignores SIGTERM itself, nor in a child that was forked meanwhile. Threads:
+/// objects may be made and destroyed on any.
+class DeferredSigterm {
+ public:
+  DeferredSigterm();
+  ~DeferredSigterm();
+  DeferredSigterm(const DeferredSigterm&) = delete;
+  DeferredSigterm& operator=(const DeferredSigterm&) = delete;
+};
 
 /// While it lives, `signal` is not delivered to the calling thread. If it was raised for the thread
 /// meanwhile, it is dropped. For signals by which the kernel answers a call that also fails, and
@@ -37,6 +48,23 @@ class SuppressedSignal {
  private:
   sigset_t signals_{}, before_{};
   bool was_pending_ = false;
+};
+
+/// Blocks all signals in the calling thread while alive. Threads that it starts meanwhile inherit
+/// the block for good, so the program's handlers run only in threads that the program knows.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_{};
 };
 
 }  // namespace accelerate

@@ -1,4 +1,4 @@
-#include "accelerate/base/base64.h"
+#include "accelerate/base/bytes.h"
 
 #include <gtest/gtest.h>
 
