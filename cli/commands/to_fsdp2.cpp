@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "accelerate/base/error.h"
-#include "accelerate/launch/config/fsdp_strategy.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "cli/commands/shared_options.h"
 
 namespace accelerate::cli {

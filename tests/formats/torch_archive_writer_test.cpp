@@ -6,7 +6,6 @@
 
 #include <fstream>
 
-#include "accelerate/formats/torch_archive/pickle_writer.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/formats/weights/mapped_weights.h"
 #include "accelerate/formats/weights/weight_writer.h"

@@ -14,8 +14,8 @@
 #include "accelerate/formats/manifest.h"
 #include "accelerate/formats/shards/shard_catalogue.h"
 #include "accelerate/formats/shards/shard_files.h"
-#include "accelerate/formats/weights/digits.h"
 #include "accelerate/formats/weights/mapped_weights.h"
+#include "accelerate/formats/weights/weight_index.h"
 
 namespace accelerate {
 namespace {

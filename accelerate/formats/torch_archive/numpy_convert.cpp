@@ -1,4 +1,4 @@
-#include "accelerate/formats/torch_archive/numpy_convert.h"
+#include "accelerate/formats/torch_archive/torch_convert.h"
 
 #include <algorithm>
 #include <bit>

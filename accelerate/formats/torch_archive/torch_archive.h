@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/formats/torch_archive/torch_archive_limits.h"
+#include "accelerate/formats/torch_archive/torch_convert.h"
 #include "accelerate/formats/torch_archive/torch_value.h"
 
 namespace accelerate {

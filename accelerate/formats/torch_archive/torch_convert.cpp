@@ -9,10 +9,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
-#include "accelerate/formats/torch_archive/numpy_convert.h"
-#include "accelerate/formats/torch_archive/torch_archive_limits.h"
-#include "accelerate/formats/torch_archive/torch_names.h"
 #include "accelerate/formats/torch_archive/torch_tensor.h"
+#include "accelerate/formats/torch_archive/torch_value.h"
 
 namespace accelerate::detail {
 namespace {

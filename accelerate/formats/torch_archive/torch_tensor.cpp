@@ -6,7 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
-#include "accelerate/formats/torch_archive/torch_names.h"
+#include "accelerate/formats/torch_archive/torch_value.h"
 
 namespace accelerate::detail {
 namespace {

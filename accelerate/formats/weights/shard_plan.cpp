@@ -5,7 +5,6 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
-#include "accelerate/formats/weights/digits.h"
 #include "accelerate/formats/weights/weight_index.h"
 
 namespace accelerate {

@@ -1,7 +1,9 @@
 #include "accelerate/formats/weights/weight_index.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <set>
 
 #include "accelerate/base/text.h"
@@ -140,3 +142,17 @@ std::string weight_index_text(const WeightIndex& index) {
 }
 
 }  // namespace accelerate
+
+namespace accelerate::detail {
+
+std::string five_digits(std::size_t number) {
+  std::array<char, 24> digits{};
+  std::snprintf(digits.data(), digits.size(), "%05zu", number);
+  return digits.data();
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace accelerate::detail

@@ -3,6 +3,7 @@
 // docs/formats/weight_index.md has the keys.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -12,6 +13,18 @@
 #include <vector>
 
 #include "accelerate/base/file_system.h"
+
+namespace accelerate::detail {
+
+// Numbers in the names of files.
+
+/// Returns "00012"; more digits if five are not enough.
+[[nodiscard]] std::string five_digits(std::size_t number);
+
+/// Whether `text` consists of digits; false for "".
+[[nodiscard]] bool all_digits(std::string_view text);
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

@@ -8,7 +8,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/launch/config/fsdp_strategy.h"
 #include "accelerate/launch/config/key_table.h"
 
 namespace accelerate {

@@ -1,4 +1,4 @@
-#include "accelerate/launch/config/fsdp_strategy.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 
 #include <limits>
 

@@ -17,7 +17,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/launch/config/fsdp_strategy.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/sharded/gradient_shards.h"
 #include "accelerate/parallel/sharded/initial_values.h"

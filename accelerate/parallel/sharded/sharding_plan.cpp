@@ -8,7 +8,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/launch/config/fsdp_strategy.h"
+#include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/parallel/sharded/gathered_parameters.h"
 #include "accelerate/parallel/sharded/resident_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"

@@ -1,10 +1,9 @@
-#include "accelerate/watch/page/draw_chart.h"
+#include "accelerate/watch/page/chart_parts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include "accelerate/watch/page/chart_parts.h"
 #include "accelerate/watch/run_log/display_text.h"
 
 namespace accelerate::detail {

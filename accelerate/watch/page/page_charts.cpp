@@ -2,8 +2,7 @@
 #include <array>
 #include <utility>
 
-#include "accelerate/watch/page/chart.h"
-#include "accelerate/watch/page/draw_chart.h"
+#include "accelerate/watch/page/chart_parts.h"
 #include "accelerate/watch/page/page_parts.h"
 
 namespace accelerate::detail {

@@ -10,7 +10,6 @@
 #include "accelerate/watch/run_log/display_text.h"
 #include "accelerate/watch/run_log/run_summary.h"
 #include "accelerate/watch/run_log/series.h"
-#include "accelerate/watch/terminal/step_split.h"
 #include "accelerate/watch/terminal/terminal_chart.h"
 
 namespace accelerate {

@@ -1,4 +1,4 @@
-#include "accelerate/watch/terminal/step_split.h"
+#include "accelerate/watch/terminal/terminal_chart.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,9 +5,23 @@
 #include <vector>
 
 #include "accelerate/base/terminal/terminal_text.h"
+#include "accelerate/watch/run_log/run_events.h"
 #include "accelerate/watch/run_log/series.h"
 
 namespace accelerate::detail {
+
+// Where the time of a step goes, as a bar in a terminal.
+
+struct StepSplitOptions {
+  std::size_t columns = 80;
+  bool legend = true;  ///< Whether a second line names the parts and their shares.
+  bool utf8 = true;
+};
+
+/// Returns "step 0.31 s ████████", with a colour (in ASCII a letter) for each part, and the legend.
+/// Returns no lines when all parts are 0.
+[[nodiscard]] std::vector<StyledLine> step_split_lines(const StepSeconds& seconds,
+                                                       const StepSplitOptions& options);
 
 struct TerminalChartOptions {
   std::size_t columns = 80;  ///< Including the labels.

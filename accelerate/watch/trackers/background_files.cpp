@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/watch/trackers/warnings.h"
+#include "accelerate/watch/trackers/values.h"
 
 namespace accelerate::detail {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "accelerate/watch/trackers/summaries.h"
+#include "accelerate/watch/trackers/values.h"
 
 namespace accelerate::detail {
 namespace {

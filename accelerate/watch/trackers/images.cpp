@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/watch/trackers/summaries.h"
+#include "accelerate/watch/trackers/values.h"
 
 namespace accelerate::detail {
 namespace {

@@ -1,12 +1,11 @@
 #include "accelerate/watch/trackers/json_lines_tracker.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
-#include "accelerate/watch/trackers/clock.h"
-#include "accelerate/watch/trackers/json_line.h"
-#include "accelerate/watch/trackers/summaries.h"
 #include "accelerate/watch/trackers/tracker_options.h"
+#include "accelerate/watch/trackers/values.h"
 
 namespace accelerate {
 namespace {
@@ -125,3 +124,18 @@ void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& ta
 }
 
 }  // namespace accelerate
+
+namespace accelerate::detail {
+
+nlohmann::ordered_json json_number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+std::string json_line(const nlohmann::ordered_json& object) {
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  return object.dump(-1, ' ', false, kReplace) + "\n";
+}
+
+}  // namespace accelerate::detail

@@ -10,12 +10,9 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/watch/trackers/clock.h"
-#include "accelerate/watch/trackers/json_line.h"
-#include "accelerate/watch/trackers/summaries.h"
-#include "accelerate/watch/trackers/text_table.h"
+#include "accelerate/watch/trackers/json_lines_tracker.h"
 #include "accelerate/watch/trackers/tracker_options.h"
-#include "accelerate/watch/trackers/warnings.h"
+#include "accelerate/watch/trackers/values.h"
 
 namespace accelerate {
 namespace {

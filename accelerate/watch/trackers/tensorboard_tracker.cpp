@@ -10,11 +10,8 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/documents/yaml.h"
 #include "accelerate/formats/tensorboard/tensorboard_events.h"
-#include "accelerate/watch/trackers/clock.h"
-#include "accelerate/watch/trackers/summaries.h"
-#include "accelerate/watch/trackers/text_table.h"
 #include "accelerate/watch/trackers/tracker_options.h"
-#include "accelerate/watch/trackers/warnings.h"
+#include "accelerate/watch/trackers/values.h"
 
 namespace accelerate {
 namespace {

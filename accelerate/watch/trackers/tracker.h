@@ -3,9 +3,19 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/watch/trackers/general_tracker.h"
+
+namespace accelerate::detail {
+
+// The trackers that come with the library.
+
+/// Returns tensorboard, jsonl, csv and mlflow.
+[[nodiscard]] std::vector<std::pair<std::string, TrackerClass>> built_in_trackers();
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

@@ -8,15 +8,64 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "accelerate/base/logger.h"
+#include "accelerate/formats/tensorboard/tensorboard_events.h"
+
+namespace accelerate::detail {
+
+// Turns tensors into what trackers show: distributions and pictures.
+
+/// Returns how the finite elements of `values` (any shape and layout, real dtype, any device) are
+/// distributed over TensorBoard's default buckets: ±1e-12 × 1.1^k up to 1e20, counted as in
+/// `torch.utils.tensorboard`. Returns nullopt if there are none. Unlike in PyTorch, NaN and
+/// infinities do not affect any field. Cost: a copy to the CPU as float64, and a table look-up per
+/// element.
+[[nodiscard]] std::optional<HistogramSummary> summarize(const at::Tensor& values);
+
+/// Returns the pixels of `image` (see TrackerImages for shapes) as a PNG file with 8 bits per
+/// channel. Floating-point values are multiplied by 255, clamped to 0 … 255 and truncated; NaN is
+/// black. Throws UsageError for other shapes and dtypes; the error names `name`.
+[[nodiscard]] PngImage encode_image(const std::string& name, const at::Tensor& image);
+
+// Warnings of a tracker, from any thread.
+
+/// Warns through the logger accelerate.tracking, on every rank: a tracker already runs on the right
+/// ranks, and its threads belong to none. Drops all exceptions: a wrong ACCELERATE_LOG_LEVEL, or a
+/// sink that throws, must not end the thread that reports a full disk.
+inline void warn(const std::string& text) noexcept {
+  try {
+    get_logger("accelerate.tracking").warning(text, {.main_process_only = false});
+  } catch (...) {  // See above.
+  }
+}
+
+/// As warn, once for each text.
+inline void warn_once(const std::string& text) noexcept {
+  try {
+    get_logger("accelerate.tracking").warning_once(text, {.main_process_only = false});
+  } catch (...) {  // See above.
+  }
+}
+
+// The wall-clock time.
+
+/// Returns the seconds since 1970, with fractions.
+[[nodiscard]] inline double seconds_since_epoch() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 
@@ -138,3 +187,16 @@ void check_config(const TrackerConfig& config);
 
 }  // namespace detail
 }  // namespace accelerate
+
+namespace accelerate::detail {
+
+// Values and tables as text.
+
+/// Returns "0.5", "3", the text itself, or "train: 0.9, test: 0.8". A distribution becomes its
+/// least, mean and greatest element.
+[[nodiscard]] std::string value_text(const TrackerValue& value);
+
+/// Returns a Markdown table. '|' and line ends in cells do not break it.
+[[nodiscard]] std::string markdown(const TrackerTable& table);
+
+}  // namespace accelerate::detail

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/watch/run_log/python_history.h"
 #include "accelerate/watch/run_log/run_summary.h"
 #include "tests/support/errors.h"
 #include "tests/watch/run_log/runs.h"

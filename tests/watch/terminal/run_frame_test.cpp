@@ -7,7 +7,6 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/watch/terminal/step_split.h"
 #include "accelerate/watch/terminal/terminal_chart.h"
 #include "tests/watch/run_log/runs.h"
 

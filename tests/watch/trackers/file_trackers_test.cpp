@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "accelerate/base/error.h"
-#include "accelerate/watch/trackers/csv.h"
 #include "accelerate/watch/trackers/csv_tracker.h"
 #include "accelerate/watch/trackers/json_lines_tracker.h"
 #include "accelerate/watch/trackers/tensorboard_tracker.h"

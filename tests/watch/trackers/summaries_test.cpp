@@ -1,4 +1,4 @@
-#include "accelerate/watch/trackers/summaries.h"
+#include "accelerate/watch/trackers/values.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
