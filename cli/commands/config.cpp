@@ -1,6 +1,7 @@
-#include "cli/commands/config.h"
+#include "cli/commands/commands.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <iostream>

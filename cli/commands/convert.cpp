@@ -1,5 +1,6 @@
-#include "cli/commands/convert.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
 #include <iostream>

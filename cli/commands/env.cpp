@@ -1,4 +1,4 @@
-#include "cli/commands/env.h"
+#include "cli/commands/commands.h"
 
 #include <gnu/libc-version.h>
 #include <sys/mman.h>

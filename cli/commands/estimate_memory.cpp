@@ -1,5 +1,6 @@
-#include "cli/commands/estimate_memory.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
 #include <memory>

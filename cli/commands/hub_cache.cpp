@@ -7,7 +7,7 @@
 #include "accelerate/base/terminal/terminal_screen.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache_removal.h"
-#include "cli/commands/hub.h"
+#include "cli/commands/commands.h"
 #include "cli/terminal/prompt.h"
 
 namespace accelerate::cli {

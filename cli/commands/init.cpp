@@ -1,5 +1,6 @@
-#include "cli/commands/init.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -9,8 +10,7 @@
 #include "accelerate/base/machine/gpus.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/program.h"
-#include "cli/commands/config.h"
-#include "cli/commands/project_files.h"
+#include "cli/commands/shared_options.h"
 
 namespace accelerate::cli {
 namespace {

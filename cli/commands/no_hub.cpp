@@ -1,7 +1,8 @@
 // Built instead of hub.cpp where hub/ is not built.
 #include "accelerate/base/error.h"
-#include "cli/commands/hub.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 namespace accelerate::cli {
 
 void setup_hub(CLI::App& app, int&) {

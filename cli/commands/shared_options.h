@@ -4,10 +4,19 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "accelerate/launch/config/cluster_config.h"
 
 namespace accelerate::cli {
+
+// The files of cli/project_template, which the build writes into the program.
+
+/// Returns path and content of each file, with names such as @VERSION@ in the places to fill in.
+/// Files in a folder belong to the template of that name.
+[[nodiscard]] std::vector<std::pair<std::string_view, std::string_view>> project_files();
 
 /// Reads the word of --mixed_precision. Throws ConfigError for fp8 too, which needs a library that
 /// no command can look for.

@@ -1,7 +1,8 @@
-#include "cli/commands/test.h"
+#include "cli/commands/commands.h"
 
 #include <fcntl.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,6 @@
-#include "cli/commands/to_fsdp2.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 

@@ -1,5 +1,6 @@
-#include "cli/commands/tpu_config.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include "accelerate/base/error.h"
 
 namespace accelerate::cli {

@@ -1,5 +1,6 @@
-#include "cli/commands/watch.h"
+#include "cli/commands/commands.h"
 
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
 #include <optional>

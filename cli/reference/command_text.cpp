@@ -1,5 +1,6 @@
 #include "cli/reference/command_text.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "accelerate/base/text.h"

@@ -1,6 +1,7 @@
 #include "cli/reference/help_page.h"
 
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "cli/commands/config.h"
+#include "cli/commands/commands.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // `accelerate convert`: weights of torch.save and safetensors into safetensors.
-#include "cli/commands/convert.h"
+#include "cli/commands/commands.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/formats/safetensors/safetensors.h"
 #include "accelerate/formats/weights/weight_index.h"
-#include "cli/commands/estimate_memory.h"
+#include "cli/commands/commands.h"
 #include "cli/estimate/training_memory.h"
 #include "tests/support/errors.h"
 #include "tests/support/support.h"

@@ -1,5 +1,5 @@
 // `accelerate merge-weights` as a user meets it. What it merges is tested in tests/formats.
-#include "cli/commands/merge_weights.h"
+#include "cli/commands/commands.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // `accelerate to-fsdp2`.
-#include "cli/commands/to_fsdp2.h"
+#include "cli/commands/commands.h"
 
 #include <gtest/gtest.h>
 
