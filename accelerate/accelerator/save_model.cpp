@@ -12,7 +12,7 @@
 #include "accelerate/comm/operations.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/divisible_module.h"
-#include "accelerate/tensor/unsaved_buffers.h"
+#include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
 namespace {

@@ -13,9 +13,9 @@
 #include "accelerate/formats/shards/shard_files.h"
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/tensor/compat/leaf_memory.h"
+#include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/state_dict.h"
-#include "accelerate/tensor/unsaved_buffers.h"
 
 namespace accelerate {
 namespace {

@@ -15,11 +15,11 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_pending.h"
-#include "accelerate/comm/call_checks.h"
 #include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 #include "accelerate/comm/shared_memory/shared_group.h"
+#include "accelerate/comm/tensor_checks.h"
 
 namespace accelerate {
 namespace {

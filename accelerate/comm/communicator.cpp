@@ -6,8 +6,6 @@
 #include <exception>
 #include <utility>
 
-#include "accelerate/comm/waited.h"
-
 namespace accelerate {
 
 struct Work::State {

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -19,6 +18,16 @@
 #include <vector>
 
 #include "accelerate/comm/reduce_op.h"
+
+namespace accelerate::detail {
+
+// How long a rank has waited for its peers, for reports of where the time of a step goes.
+
+/// Returns the seconds that the calling thread has spent in Work::wait() since the thread began.
+/// Communication that overlaps other work does not count. Cost: two clock reads per wait.
+[[nodiscard]] double seconds_waited();
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

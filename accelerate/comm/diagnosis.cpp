@@ -12,7 +12,6 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
-#include "accelerate/comm/process_card.h"
 #include "accelerate/comm/sealed_store.h"
 #include "accelerate/comm/store_connection.h"
 

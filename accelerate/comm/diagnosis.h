@@ -4,7 +4,6 @@
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -15,6 +14,20 @@
 #include <vector>
 
 #include "accelerate/comm/deadline.h"
+
+namespace accelerate::detail {
+
+// What a rank tells its peers about its process, so that their errors can name the process.
+
+/// Describes this process to peers: its process ID, its host name, and the boot and the process
+/// namespace it runs in.
+[[nodiscard]] std::string own_process_card();
+
+/// Returns "process 1234". Appends ", which is stopped" or ", which has died" if that can be seen
+/// from here, or " on node-b" if the process is on another host. Returns "" for an invalid card.
+[[nodiscard]] std::string describe_process(const std::string& card);
+
+}  // namespace accelerate::detail
 
 namespace c10d {
 class Store;

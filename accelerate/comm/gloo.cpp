@@ -17,7 +17,7 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/comm/broken_pipes.h"
+#include "accelerate/comm/socket.h"
 #include "accelerate/tensor/compat/quiet_log.h"
 
 namespace accelerate::detail {

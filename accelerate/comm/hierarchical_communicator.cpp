@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/call_checks.h"
 #include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/hierarchical_collectives.h"
 #include "accelerate/comm/operation_queue.h"
+#include "accelerate/comm/tensor_checks.h"
 
 namespace accelerate {
 namespace {

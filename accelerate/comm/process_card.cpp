@@ -1,4 +1,4 @@
-#include "accelerate/comm/process_card.h"
+#include "accelerate/comm/diagnosis.h"
 
 #include <unistd.h>
 

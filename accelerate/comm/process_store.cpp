@@ -17,7 +17,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
-#include "accelerate/comm/broken_pipes.h"
 #include "accelerate/comm/diagnosis.h"
 #include "accelerate/comm/sealed_store.h"
 #include "accelerate/comm/socket.h"

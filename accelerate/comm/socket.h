@@ -2,12 +2,23 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <string>
 
+#include "accelerate/base/signal_guards.h"
 #include "accelerate/comm/deadline.h"
 
 namespace accelerate::detail {
+
+// Keeps SIGPIPE away from threads that write to connections.
+
+/// While it lives, a write to a connection that the peer has closed does not raise SIGPIPE on the
+/// calling thread, nor ever on threads that are started meanwhile. Gloo and c10d's store report such
+/// a write as an error if the process survives it.
+class WithoutBrokenPipes {
+  SuppressedSignal pipe_{SIGPIPE};
+};
 
 /// Throws CommError if `host` is a loopback address and the loopback interface is down, as in a new
 /// network namespace: connections would fail until the timeout.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
-#include "accelerate/comm/process_card.h"
 #include "tests/support/errors.h"
 
 namespace accelerate::detail {
@@ -73,7 +72,8 @@ TEST(GroupDiagnosis, NamesTheProcessThatHasDied) {
 TEST(GroupDiagnosis, ShowsInWhatElseAPeerWaits) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   GroupDiagnosis host(store, 0, 2, 1s), peer(store, 1, 2, 1s);
-  auto joined = std::async(std::launch::async, [&] { peer.wait_for_everyone_to_join(Deadline(5s)); });
+  auto joined =
+      std::async(std::launch::async, [&] { peer.wait_for_everyone_to_join(Deadline(5s)); });
   host.wait_for_everyone_to_join(Deadline(5s));
   joined.get();
   const auto said = [&](const CallInGroup& theirs) {
@@ -91,9 +91,8 @@ TEST(GroupDiagnosis, ShowsInWhatElseAPeerWaits) {
 TEST(GroupDiagnosis, ShowsReasonsOfPeersAsPlainText) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   GroupDiagnosis(store, 1, 2, 1s).announce_failure("a\x1b[2Jb" + std::string(5000, 'x'));
-  const auto text = testing::message_of<CommError>([&] {
-    GroupDiagnosis(store, 0, 2, 1s).throw_failure("barrier", std::runtime_error("no"));
-  });
+  const auto text = testing::message_of<CommError>(
+      [&] { GroupDiagnosis(store, 0, 2, 1s).throw_failure("barrier", std::runtime_error("no")); });
   EXPECT_NE(text.find("Rank 1 gave up: a?[2Jbxx"), std::string::npos);
   EXPECT_LT(text.size(), 4500U);
 }

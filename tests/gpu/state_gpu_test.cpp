@@ -3,7 +3,7 @@
 #include <fstream>
 #include <string>
 
-#include "accelerate/comm/state/device.h"
+#include "accelerate/comm/state/partial_state.h"
 #include "accelerate/watch/profiler/memory_meter.h"
 #include "accelerate/watch/profiler/profiler.h"
 #include "tests/gpu/gpu.h"

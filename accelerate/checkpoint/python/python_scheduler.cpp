@@ -1,4 +1,4 @@
-#include "accelerate/checkpoint/python/python_scheduler.h"
+#include "accelerate/checkpoint/python/python_state.h"
 
 #include <algorithm>
 #include <string>

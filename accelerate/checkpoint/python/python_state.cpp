@@ -15,8 +15,6 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/model_weights.h"
-#include "accelerate/checkpoint/python/python_optimizer.h"
-#include "accelerate/checkpoint/python/python_scheduler.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/stored_values.h"
 #include "accelerate/tensor/weights.h"

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "accelerate/comm/shared_memory/arena_segments.h"
-#include "accelerate/comm/shared_memory/extent.h"
+#include "accelerate/comm/shared_memory/free_extents.h"
 #include "accelerate/comm/shared_memory/process_fork.h"
 
 namespace accelerate::detail {

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 
-#include "accelerate/comm/shared_memory/extent.h"
 #include "accelerate/comm/shared_memory/free_extents.h"
 #include "accelerate/comm/shared_memory/interval_table.h"
 #include "accelerate/comm/shared_memory/memory_file.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "accelerate/comm/reduce_op.h"
-#include "accelerate/comm/shared_memory/extent.h"
+#include "accelerate/comm/shared_memory/free_extents.h"
 
 namespace accelerate::detail {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "accelerate/base/descriptor.h"
-#include "accelerate/comm/shared_memory/extent.h"
+#include "accelerate/comm/shared_memory/free_extents.h"
 #include "accelerate/comm/shared_memory/host_notes.h"
 #include "accelerate/comm/shared_memory/local_socket.h"
 #include "accelerate/comm/shared_memory/process_handle.h"

@@ -1,19 +1,46 @@
 // A collective that a rank has called, and its progress.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "accelerate/comm/shared_memory/call.h"
 #include "accelerate/comm/shared_memory/control_block.h"
-#include "accelerate/comm/shared_memory/pending.h"
 #include "accelerate/comm/shared_memory/rounds.h"
 
 namespace accelerate::detail {
+
+// A call under way on one rank.
+
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+
+  [[nodiscard]] bool is_done() const { return done_.load(std::memory_order_acquire); }
+  /// The error of a call that is done; null if it succeeded.
+  [[nodiscard]] const std::exception_ptr& error() const { return error_; }
+
+ protected:
+  /// Holds `keep` until the call has ended.
+  explicit Pending(std::shared_ptr<void> keep) : keep_(std::move(keep)) {}
+
+ private:
+  friend class Engine;
+
+  std::atomic<bool> done_ = false;
+  std::exception_ptr error_;
+  std::vector<std::function<void()>> followers_;
+  std::shared_ptr<void> keep_;
+};
 
 /// What an engine needs to know about the other ranks. All arguments are ranks of the group.
 class GroupPeers {

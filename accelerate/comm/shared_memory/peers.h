@@ -12,7 +12,7 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/comm/shared_memory/arena.h"
-#include "accelerate/comm/shared_memory/extent.h"
+#include "accelerate/comm/shared_memory/free_extents.h"
 #include "accelerate/comm/shared_memory/interval_table.h"
 #include "accelerate/comm/shared_memory/process_handle.h"
 

@@ -7,21 +7,81 @@
 #pragma once
 
 #include <c10/core/Device.h>
-
 #include <chrono>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/comm/state/process_scopes.h"
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/rendezvous_options.h"
 #include "accelerate/tensor/split.h"
 
 namespace accelerate {
+
+// Order and choice among ranks: which rank runs a scope first, which rank runs it at all.
+
+/// While alive, ranks with `first` run the scope before the others, which wait at its start until
+/// the first have reached its end. [collective] If an exception ends the scope, it does not wait.
+class [[nodiscard]] ProcessFirst {
+ public:
+  ProcessFirst(std::shared_ptr<Communicator> communicator, bool first)
+      : communicator_(std::move(communicator)), first_(first) {
+    if (!first_) communicator_->barrier();
+  }
+  ~ProcessFirst() noexcept(false) {
+    if (first_ && std::uncaught_exceptions() == exceptions_) communicator_->barrier();
+  }
+  ProcessFirst(const ProcessFirst&) = delete;
+  ProcessFirst& operator=(const ProcessFirst&) = delete;
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  bool first_;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+namespace detail {
+/// Returns a callable that calls `fn` if `here`, else does nothing. It returns optional<R>, or void
+/// if `fn` does.
+template <typename Fn>
+auto only_if(bool here, Fn fn) {
+  return [here, fn = std::move(fn)](auto&&... args) mutable {
+    using Result = std::invoke_result_t<Fn&, decltype(args)...>;
+    if constexpr (std::is_void_v<Result>) {
+      if (here) fn(std::forward<decltype(args)>(args)...);
+    } else {
+      return here ? std::optional<Result>(fn(std::forward<decltype(args)>(args)...)) : std::nullopt;
+    }
+  };
+}
+}  // namespace detail
+
+// Which device a rank computes on.
+
+/// Returns the device that ACCELERATE_TORCH_DEVICE names ("cpu", "cuda", "cuda:1"). When it is
+/// unset, returns the CPU if `cpu` is true or there is no GPU, else GPU number local_rank modulo
+/// the number of GPUs. Throws ConfigError when the variable names a device that is not there.
+[[nodiscard]] c10::Device choose_device(bool cpu, int local_rank);
+
+/// Binds this process to its part of the cores when ACCELERATE_CPU_AFFINITY asks for it and the
+/// launcher has not done so. A rank on the CPU gets its own share of the cores (see divide_cores).
+/// A rank on a GPU gets the CPUs near that GPU, as upstream. Returns the number of cores that every
+/// rank of this machine has at least; nullopt when the cores were not divided. Logs the binding, or
+/// that ranks outnumber cores, at level info. Runs once per process, as upstream's
+/// `set_numa_affinity`, which does nothing on the CPU. Throws ConfigError when the variable is not
+/// a boolean.
+std::optional<int> keep_to_cores(c10::Device device, int local_rank, int local_world_size);
+
+/// Sets the number of LibTorch's intra-operation threads: `cores` when given, else the machine's
+/// physical cores divided by its ranks, at least 1. Leaves the number alone when OMP_NUM_THREADS is
+/// set.
+void share_cores(std::optional<int> cores, int local_world_size);
 
 struct PartialStateOptions {
   bool cpu = false;  ///< Use the CPU even where there is a GPU; also ACCELERATE_USE_CPU.

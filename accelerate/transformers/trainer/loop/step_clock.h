@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "accelerate/comm/waited.h"
+#include "accelerate/comm/communicator.h"
 #include "accelerate/watch/run_log/run_events.h"
 
 namespace accelerate::detail {

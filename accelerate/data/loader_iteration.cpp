@@ -1,4 +1,4 @@
-#include "accelerate/data/generators.h"
+#include "accelerate/data/loader_iteration.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
