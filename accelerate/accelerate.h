@@ -21,7 +21,7 @@
 #include "accelerate/optim/schedules/sequential_lr.h"
 #include "accelerate/optim/schedules/step_schedules.h"
 #include "accelerate/optim/sharded_groups.h"
-#include "accelerate/parallel/gradients/comm_hooks.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/replicated/local_sgd.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "accelerate/tensor/construction/init_on_device.h"

@@ -19,7 +19,7 @@
 #include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/launch/config/launched_settings.h"
 #include "accelerate/parallel/make_engine.h"
-#include "accelerate/parallel/replicated/sync_batch_norm_group.h"
+#include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/tensor/weights.h"

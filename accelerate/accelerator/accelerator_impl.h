@@ -13,11 +13,11 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/checkpoint/checkpointing.h"
 #include "accelerate/launch/config/deepspeed.h"
+#include "accelerate/optim/clipping.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/optim/precision/half_on_cpu.h"
-#include "accelerate/optim/sharded_clipping.h"
 #include "accelerate/parallel/gradients/item_count.h"
 #include "accelerate/parallel/make_engine.h"
 

@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "accelerate/base/error.h"
-#include "accelerate/parallel/gradients/graph_walk.h"
+#include "accelerate/parallel/gradients/usage.h"
 #include "accelerate/tensor/compat/lent_storage.h"
 
 namespace accelerate::detail {

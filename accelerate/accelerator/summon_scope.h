@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "accelerate/accelerator/model_core.h"
-#include "accelerate/parallel/summon_options.h"
+#include "accelerate/parallel/engine.h"
 
 namespace accelerate {
 

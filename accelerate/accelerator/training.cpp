@@ -8,9 +8,8 @@
 #include "accelerate/accelerator/accelerator_impl.h"
 #include "accelerate/accelerator/prepared_elsewhere.h"
 #include "accelerate/base/error.h"
-#include "accelerate/optim/clip_before_steps.h"
+#include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/clipping.h"
-#include "accelerate/optim/unscaled_clipping.h"
 
 namespace accelerate {
 namespace {

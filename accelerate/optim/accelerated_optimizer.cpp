@@ -21,7 +21,6 @@
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 #include "accelerate/optim/algorithms/step_support.h"
-#include "accelerate/optim/clip_before_steps.h"
 #include "accelerate/optim/fused_step.h"
 #include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"

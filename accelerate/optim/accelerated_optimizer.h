@@ -3,7 +3,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
-
+#include <torch/optim/optimizer.h>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,8 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include <torch/optim/optimizer.h>
-
 #include "accelerate/comm/communicator.h"
 #include "accelerate/comm/state/gradient_state.h"
 #include "accelerate/optim/modal_optimizer.h"
@@ -21,6 +19,18 @@
 #include "accelerate/tensor/nested.h"
 
 namespace accelerate {
+
+// Clipping that the launcher's file asks for, so that a loop need not know of it.
+
+class AcceleratedOptimizer;
+
+namespace detail {
+
+/// From now on runs `clip` on the complete gradients before each step of `optimizer`; with a
+/// closure, whenever the closure has computed them. Null ends that.
+void clip_before_steps(const AcceleratedOptimizer& optimizer, std::function<void()> clip);
+
+}  // namespace detail
 
 class ParallelEngine;
 namespace detail {

@@ -4,8 +4,43 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
 #include <vector>
+
+#include "accelerate/comm/communicator.h"
+#include "accelerate/optim/accelerated_optimizer.h"
+
+namespace accelerate::detail {
+
+// The norm of gradients that are divided among ranks.
+
+/// Tensors whose gradients are whole on every rank, or this rank's parts of gradients that `ranks`
+/// hold together.
+struct GradientPart {
+  std::vector<at::Tensor> holders;
+  Communicator* ranks = nullptr;
+};
+
+/// Returns the part over `ranks` among `parts`. Adds one if there is none.
+[[nodiscard]] GradientPart& part_over(std::vector<GradientPart>& parts, Communicator& ranks);
+
+/// As clip_grad_norm_ of all parts together. Returns the norm of the whole gradients, shape {}, the
+/// same number on all ranks of `world`. Gradients that every rank has whole count with their mean
+/// over the ranks. [collective over world and each part's ranks, also on ranks without gradients]
+at::Tensor clip_grad_norm_of_parts_(const std::vector<GradientPart>& parts, Communicator& world,
+                                    double max_norm, double norm_type);
+
+// Clips gradients in a training loop with loss scaling.
+
+/// Implements Accelerator::clip_grad_norm_: unscales the gradients of `optimizers`, clips the
+/// gradients of `parameters` (see clip_grad_norm_) and returns their unscaled norm. If one
+/// optimizer has exactly these gradients and the scale is a power of two, unscaling and clipping
+/// are one multiplication. This takes two passes over the gradients instead of three, with the same
+/// bits. [collective with a scaler]
+at::Tensor unscale_and_clip_grad_norm_(const std::vector<AcceleratedOptimizer>& optimizers,
+                                       const std::vector<at::Tensor>& parameters, double max_norm,
+                                       double norm_type);
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

@@ -12,7 +12,7 @@
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/lr_scheduler.h"
 #include "accelerate/optim/schedules/metric_scheduler.h"
-#include "accelerate/optim/schedules/per_group.h"
+#include "accelerate/optim/schedules/step_schedules.h"
 #include "accelerate/optim/schedules/warmup_factors.h"
 
 namespace accelerate {

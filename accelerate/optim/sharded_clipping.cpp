@@ -1,4 +1,4 @@
-#include "accelerate/optim/sharded_clipping.h"
+#include "accelerate/optim/clipping.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-
-#include "accelerate/optim/clipping.h"
 
 namespace accelerate::detail {
 namespace {

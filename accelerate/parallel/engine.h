@@ -3,7 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,11 +14,34 @@
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/gradients/comm_hook.h"
-#include "accelerate/parallel/shard_report.h"
-#include "accelerate/parallel/summon_options.h"
 #include "accelerate/tensor/named_shard.h"
 
 namespace accelerate {
+
+// What a sharded model does and takes, for tests and for the eye.
+
+/// Something that a sharded model did; for tests and for inspection.
+struct ShardEvent {
+  enum class Kind { gather, prefetch, release, reduce };
+  Kind kind;
+  std::string unit;
+  bool operator==(const ShardEvent&) const = default;
+};
+
+/// Bytes of a rank's memory for one model.
+struct ShardedMemory {
+  std::size_t slice_bytes = 0;          ///< This rank's slices of parameters.
+  std::size_t full_bytes = 0;           ///< Full values present now, spare slots included.
+  std::size_t peak_full_bytes = 0;      ///< The largest full_bytes so far.
+  std::size_t gradient_bytes = 0;       ///< Slices of gradients, and units under way.
+  std::size_t peak_gradient_bytes = 0;  ///< The largest gradient_bytes so far.
+};
+
+/// Options of summon_full_params().
+struct SummonOptions {
+  bool writeback = true;    ///< Keeps changes to the parameters: each rank those in its slice.
+  bool rank0_only = false;  ///< Only rank 0 gets whole parameters; not together with writeback.
+};
 
 class DistributedDataParallel;
 

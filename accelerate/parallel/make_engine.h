@@ -7,7 +7,7 @@
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/engine.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
-#include "accelerate/parallel/sharded/sharding_options.h"
+#include "accelerate/parallel/sharded/fully_sharded_data_parallel.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {

@@ -1,5 +1,5 @@
 // Unscaling and clipping at once.
-#include "accelerate/optim/unscaled_clipping.h"
+#include "accelerate/optim/clipping.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "accelerate/base/error.h"
-#include "accelerate/parallel/gradients/comm_hooks.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/gradients/low_rank.h"
 #include "accelerate/parallel/gradients/power_sgd.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"

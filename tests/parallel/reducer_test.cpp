@@ -6,7 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
-#include "accelerate/parallel/gradients/buckets.h"
+#include "accelerate/parallel/gradients/bucket_store.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "tests/support/ranks.h"
 

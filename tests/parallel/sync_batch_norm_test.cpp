@@ -6,7 +6,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/c10d_communicator.h"
-#include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 #include "tests/support/ranks.h"
 
 namespace accelerate {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "accelerate/optim/lr_scheduler.h"
-#include "accelerate/optim/schedules/per_group.h"
+#include "accelerate/optim/schedules/step_schedules.h"
 
 namespace accelerate {
 

@@ -4,11 +4,33 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "accelerate/optim/lr_scheduler.h"
-#include "accelerate/optim/schedules/per_group.h"
+#include "accelerate/optim/schedules/step_schedules.h"
+
+namespace torch::optim {
+
+// The momentum of optimizers that have one, under whatever name.
+class Optimizer;
+class OptimizerParamGroup;
+}  // namespace torch::optim
+
+namespace accelerate::detail {
+
+/// Returns "momentum" (SGD, RMSprop), "betas" (the first beta of Adam, AdamW), or "" for optimizers
+/// that have neither.
+[[nodiscard]] std::string momentum_field(torch::optim::Optimizer& optimizer);
+
+/// Returns the momentum of `group`, which belongs to an optimizer that has one.
+[[nodiscard]] double group_momentum(const torch::optim::OptimizerParamGroup& group);
+
+/// Sets the momentum of `group`.
+void set_group_momentum(torch::optim::OptimizerParamGroup& group, double momentum);
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

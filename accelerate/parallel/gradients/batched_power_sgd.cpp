@@ -7,7 +7,7 @@
 #include <cmath>
 #include <memory>
 
-#include "accelerate/parallel/gradients/comm_hooks.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/gradients/power_sgd.h"
 #include "accelerate/parallel/gradients/power_sgd_state.h"
 

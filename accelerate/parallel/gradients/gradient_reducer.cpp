@@ -11,8 +11,6 @@
 
 #include "accelerate/parallel/gradients/bucket_store.h"
 #include "accelerate/parallel/gradients/gradient_hook.h"
-#include "accelerate/parallel/gradients/graph_walk.h"
-#include "accelerate/parallel/gradients/reducer_errors.h"
 #include "accelerate/parallel/gradients/usage.h"
 
 namespace accelerate {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/parallel/gradients/comm_hooks.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/gradients/power_sgd_state.h"
 
 namespace accelerate {

@@ -1,4 +1,4 @@
-#include "accelerate/parallel/gradients/reducer_errors.h"
+#include "accelerate/parallel/gradients/gradient_reducer.h"
 
 #include <algorithm>
 #include <cstddef>

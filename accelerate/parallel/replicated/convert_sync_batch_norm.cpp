@@ -8,7 +8,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/second_group.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
-#include "accelerate/parallel/replicated/sync_batch_norm_group.h"
 
 namespace accelerate {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/parallel/gradients/comm_hooks.h"
+#include "accelerate/parallel/gradients/comm_hook.h"
 
 namespace accelerate {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "accelerate/parallel/gradients/buckets.h"
+#include "accelerate/parallel/gradients/bucket_store.h"
 
 namespace accelerate::detail {
 

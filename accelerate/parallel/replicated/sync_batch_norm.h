@@ -3,13 +3,29 @@
 
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/pimpl.h>
-
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <ostream>
 
 #include "accelerate/comm/communicator.h"
+
+namespace torch::nn {
+
+// Gives the SyncBatchNorm layers of a model their group.
+class Module;
+}  // namespace torch::nn
+
+namespace accelerate::detail {
+
+/// Gives all SyncBatchNorm layers of `module` one separate group with the ranks of `communicator`,
+/// so that their collectives never mix with the collectives of gradients. Returns the number of
+/// layers. When `communicator` is renewed, the layers' next forward in training splits off another
+/// group. [collective when there are layers]
+std::size_t join_batch_norms(torch::nn::Module& module,
+                             const std::shared_ptr<Communicator>& communicator);
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
+#include <c10/core/Device.h>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,11 +15,19 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/launch/config/fsdp_settings.h"
 #include "accelerate/parallel/engine.h"
-#include "accelerate/parallel/sharded/sharding_options.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate {
+
+// How a model is divided, as the engine gets it.
+
+struct ShardingOptions {
+  FsdpSettings settings = {};
+  c10::Device device = c10::Device(c10::kCPU);  ///< Where the model computes.
+  int ranks_of_host = 0;  ///< With HYBRID_*: ranks that share a model; 0: all.
+};
 
 class FullyShardedDataParallel final : public ParallelEngine {
  public:

@@ -12,7 +12,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/parallel/gradients/graph_walk.h"
+#include "accelerate/parallel/gradients/usage.h"
 
 namespace accelerate::detail {
 namespace {

@@ -1,16 +1,18 @@
 #include "accelerate/parallel/sharded/sharding_plan.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <algorithm>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/parallel/sharded/gathered_parameters.h"
-#include "accelerate/parallel/sharded/resident_parameters.h"
 #include "accelerate/parallel/sharded/wrap_policy.h"
 #include "accelerate/tensor/compat/lent_storage.h"
 #include "accelerate/tensor/scalar_type.h"
@@ -240,6 +242,37 @@ ChosenParameters choose_full_parameters(const ShardGroups& groups, const FsdpSet
                                        : groups.shard->split(every(0, 1, groups.shard->size()));
   return {std::make_unique<GatheredParameters>(collective_transport(std::move(own)), options),
           "gathered by collectives"};
+}
+
+at::Tensor ResidentParameters::allocate(c10::Device device) {
+  if (group_->size() == 1) {
+    return at::zeros({static_cast<std::int64_t>(bytes_)},
+                     at::TensorOptions(at::kByte).device(device));
+  }
+  pages_ = SharedPages::create(*group_, bytes_);
+  return pages_->local();
+}
+
+void ResidentParameters::adopt(Units& units) {
+  units_ = &units;
+  if (units.empty()) return;
+  for (const auto& unit : units) bytes_ += round_up(unit->full_bytes(), kUnitAlignment);
+  memory_ = allocate(units.front()->spec().device);
+  std::size_t at = 0;
+  for (auto& unit : units) {
+    unit->full.lend(static_cast<std::byte*>(memory_.data_ptr()) + at);
+    const auto slice = static_cast<std::size_t>(unit->spec().slice) * unit->slice_bytes();
+    unit->set_slice(memory_
+                        .narrow(0, static_cast<std::int64_t>(at + slice),
+                                static_cast<std::int64_t>(unit->slice_bytes()))
+                        .view(unit->types().compute));
+    at += round_up(unit->full_bytes(), kUnitAlignment);
+  }
+}
+
+void ResidentParameters::end_update(std::int64_t) {
+  for (auto& unit : *units_) unit->publish();
+  group_->barrier();
 }
 
 }  // namespace accelerate::detail

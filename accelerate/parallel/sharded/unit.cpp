@@ -4,10 +4,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/tensor/compat/deferred_init.h"
 #include "accelerate/tensor/compat/leaf_memory.h"
@@ -218,6 +218,25 @@ std::string Unit::change_of(const UnitParameter& parameter, std::size_t i) const
            "requires_grad_(true) before prepare(), and freeze it afterwards";
   }
   return {};
+}
+
+FlatLayout::FlatLayout(const std::vector<std::int64_t>& numels, int slices)
+    : numels_(numels), slices_(slices) {
+  std::int64_t end = 0;
+  for (const std::int64_t numel : numels_) {
+    offsets_.push_back(end);
+    end += round_up(numel, kAlignment);
+  }
+  slice_numel_ = round_up(end, kAlignment * slices_) / slices_;
+}
+
+FlatLayout::Piece FlatLayout::piece(std::size_t parameter, int slice) const {
+  const std::int64_t first = slice_numel_ * slice;
+  const std::int64_t start = offsets_[parameter];
+  const std::int64_t begin = std::clamp(start, first, first + slice_numel_);
+  const std::int64_t end = std::clamp(start + numels_[parameter], first, first + slice_numel_);
+  if (end <= begin) return {};
+  return {begin - start, begin - first, end - begin};
 }
 
 }  // namespace accelerate::detail
