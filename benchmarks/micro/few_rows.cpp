@@ -6,7 +6,7 @@
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
 
-#include "accelerate/transformers/models/layers/few_rows.h"
+#include "accelerate/transformers/models/layers/linear.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/tokenizers/pretrained/sentencepiece_tokenizer.h"
+#include "accelerate/transformers/tokenizers/pretrained/older_files.h"
 #include "accelerate/transformers/tokenizers/tokenizer.h"
 
 namespace {

@@ -10,7 +10,7 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
-#include "accelerate/transformers/hub/cache/folder_files.h"
+#include "accelerate/transformers/hub/cache/cache_files.h"
 #include "accelerate/transformers/hub/download.h"
 
 namespace accelerate::detail {

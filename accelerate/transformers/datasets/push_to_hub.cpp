@@ -8,7 +8,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/transformers/datasets/dataset_dict.h"
-#include "accelerate/transformers/datasets/repository/split_name.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 #include "accelerate/transformers/datasets/writers/parquet_writer.h"
 
 namespace accelerate {

@@ -8,7 +8,7 @@
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/transformers/datasets/names.h"
 #include "accelerate/transformers/datasets/repository/card.h"
-#include "accelerate/transformers/datasets/repository/default_patterns.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 #include "accelerate/transformers/datasets/repository/formats.h"
 #include "accelerate/transformers/datasets/repository/glob.h"
 #include "accelerate/transformers/datasets/repository/listing.h"

@@ -8,7 +8,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache.h"
-#include "accelerate/transformers/hub/cache/folder_files.h"
+#include "accelerate/transformers/hub/cache/cache_files.h"
 #include "accelerate/transformers/hub/cache/repository_cache.h"
 #include "accelerate/transformers/hub/transfer/blob_download.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"

@@ -10,7 +10,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/transformers/hub/cache/folder_files.h"
+#include "accelerate/transformers/hub/cache/cache_files.h"
 #include "accelerate/transformers/hub/transfer/answer_json.h"
 #include "accelerate/transformers/hub/transfer/commit_files.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"

@@ -20,8 +20,6 @@
 #include "accelerate/transformers/models/architectures/llama.h"
 #include "accelerate/transformers/models/architectures/roberta.h"
 #include "accelerate/transformers/models/config/limits.h"
-#include "accelerate/transformers/models/loading/fetch_model.h"
-#include "accelerate/transformers/models/loading/gguf_model.h"
 #include "accelerate/transformers/models/loading/load_weights.h"
 
 namespace accelerate {

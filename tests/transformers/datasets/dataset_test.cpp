@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/transformers/datasets/dataset_dict.h"
-#include "accelerate/transformers/datasets/repository/split_name.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
 

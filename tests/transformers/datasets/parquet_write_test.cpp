@@ -11,7 +11,6 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/transformers/datasets/load_dataset.h"
 #include "accelerate/transformers/datasets/writers/parquet_writer.h"
-#include "accelerate/transformers/datasets/writers/python_features.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
 #include "tests/support/support.h"

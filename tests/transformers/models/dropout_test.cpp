@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "accelerate/transformers/models/layers/attention.h"
-#include "accelerate/transformers/models/layers/bernoulli_mask.h"
 #include "accelerate/transformers/models/layers/dropout.h"
 
 namespace accelerate::detail {

@@ -1,5 +1,5 @@
 // Products of a few rows against LibTorch's.
-#include "accelerate/transformers/models/layers/few_rows.h"
+#include "accelerate/transformers/models/layers/linear.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/linear.h>
@@ -11,7 +11,6 @@
 #include <string>
 
 #include "accelerate/optim/precision/autocast.h"
-#include "accelerate/transformers/models/layers/linear.h"
 
 namespace accelerate {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "accelerate/base/file_system.h"
 #include "accelerate/tensor/weights.h"
-#include "accelerate/transformers/models/loading/load_report.h"
+#include "accelerate/transformers/models/loading/load_weights.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
 #include "tests/support/support.h"

@@ -7,7 +7,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/formats/documents/yaml.h"
-#include "accelerate/transformers/datasets/repository/split_name.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 
 namespace accelerate::detail {
 namespace {

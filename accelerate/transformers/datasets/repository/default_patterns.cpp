@@ -1,4 +1,4 @@
-#include "accelerate/transformers/datasets/repository/default_patterns.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/untrusted_text.h"
-#include "accelerate/transformers/datasets/repository/split_name.h"
 
 namespace accelerate::detail {
 namespace {

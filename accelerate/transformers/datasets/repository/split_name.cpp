@@ -1,4 +1,4 @@
-#include "accelerate/transformers/datasets/repository/split_name.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 
 #include <algorithm>
 #include <string>

@@ -11,7 +11,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "accelerate/transformers/hub/cache/folder_files.h"
+#include "accelerate/transformers/hub/cache/cache_files.h"
 #include "accelerate/transformers/hub/cache/python_paths.h"
 
 namespace accelerate {

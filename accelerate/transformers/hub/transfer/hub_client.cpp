@@ -9,7 +9,6 @@
 #include "accelerate/transformers/hub/cache/cache.h"
 #include "accelerate/transformers/hub/token.h"
 #include "accelerate/transformers/hub/transfer/digest.h"
-#include "accelerate/transformers/hub/transfer/hub_refusal.h"
 
 namespace accelerate::detail {
 namespace {

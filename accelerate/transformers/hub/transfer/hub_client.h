@@ -16,6 +16,13 @@
 
 namespace accelerate::detail {
 
+// Turns an answer that refuses into a HubError with a remedy.
+
+/// Returns the error for `response`, whose status is 400 or above. `url` is the last URL that was
+/// requested; its query, which may hold a signature, is left out of the message.
+[[nodiscard]] HubError refusal_of(const HttpResponse& response, const HubSubject& subject,
+                                  const std::string& url, bool has_token);
+
 enum class Redirects {
   all,      ///< Follows redirects to other hosts too, without the token.
   own_host  ///< Returns a redirect to another host as the answer.

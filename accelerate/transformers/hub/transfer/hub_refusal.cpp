@@ -1,4 +1,4 @@
-#include "accelerate/transformers/hub/transfer/hub_refusal.h"
+#include "accelerate/transformers/hub/transfer/hub_client.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,11 +1,25 @@
 #include "accelerate/transformers/models/generation/continuation.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/gather.h>
+#include <ATen/ops/isin.h>
 #include <ATen/ops/ones.h>
-
+#include <ATen/ops/scatter.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sort.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
+#include <ATen/ops/where.h>
+#include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "accelerate/base/error.h"
 #include "accelerate/transformers/models/layers/key_value_cache.h"
 
 namespace accelerate::detail {
@@ -37,6 +51,120 @@ void Continuation::select_rows(const at::Tensor& rows) {
     positions_ = positions_.index_select(0, rows);
   }
   if (cache_ != nullptr) cache_->select_rows(rows);
+}
+
+namespace {
+
+constexpr double kNever = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+ScoreSteps::ScoreSteps(const GenerationConfig& config, std::int64_t prompt_length,
+                       at::Tensor first_tokens)
+    : first_tokens_(std::move(first_tokens)),
+      repetition_penalty_(*config.repetition_penalty),
+      least_length_(config.min_new_tokens ? prompt_length + *config.min_new_tokens
+                                          : *config.min_length) {
+  if (config.eos_token_id) end_tokens_ = at::tensor(*config.eos_token_id, at::kLong);
+  if (!*config.do_sample) return;
+  temperature_ = *config.temperature;
+  top_k_ = *config.top_k;
+  top_p_ = *config.top_p;
+  // If a beam ends, another token must be left with which it can go on.
+  if (*config.num_beams > 1) least_kept_ = end_tokens_.defined() ? end_tokens_.numel() + 1 : 2;
+}
+
+at::Tensor ScoreSteps::operator()(const at::Tensor& ids, at::Tensor scores) const {
+  if (repetition_penalty_ != 1) scores = penalise_repetition(ids, scores);
+  if (end_tokens_.defined() && ids.size(1) < least_length_) {
+    const at::Tensor words = at::arange(scores.size(1), ids.options());
+    scores = scores.masked_fill(at::isin(words, end_tokens_.to(ids.device())), kNever);
+  }
+  if (temperature_ != 1) scores = scores / temperature_;
+  if (top_k_ != 0) scores = keep_top_k(scores);
+  if (top_p_ < 1) scores = keep_top_p(scores);
+  return scores;
+}
+
+at::Tensor ScoreSteps::penalise_repetition(const at::Tensor& ids, const at::Tensor& scores) const {
+  const std::int64_t words = scores.size(1);
+  at::Tensor seen = ids.clamp_max(words);
+  if (first_tokens_.defined()) {
+    const at::Tensor places = at::arange(ids.size(1), ids.options()).unsqueeze(0);
+    seen = seen.masked_fill(places < first_tokens_.unsqueeze(1), words);
+  }
+  // Places without a word use a spare column, which is removed at the end.
+  const at::Tensor with_spare = at::constant_pad_nd(scores, {0, 1});
+  const at::Tensor found = at::gather(with_spare, 1, seen);
+  const at::Tensor penalised =
+      at::where(found < 0, found * repetition_penalty_, found / repetition_penalty_);
+  return at::scatter(with_spare, 1, seen, penalised).narrow(1, 0, words);
+}
+
+at::Tensor ScoreSteps::keep_top_k(const at::Tensor& scores) const {
+  const std::int64_t kept = std::min(std::max(top_k_, least_kept_), scores.size(1));
+  const at::Tensor best = std::get<0>(at::topk(scores, kept));
+  return scores.masked_fill(scores < best.narrow(1, kept - 1, 1), kNever);
+}
+
+at::Tensor ScoreSteps::keep_top_p(const at::Tensor& scores) const {
+  const auto [sorted, places] = at::sort(scores, /*dim=*/-1, /*descending=*/false);
+  const at::Tensor removed = at::cumsum(at::softmax(sorted, -1), -1) <= 1 - top_p_;
+  const std::int64_t kept = std::min(least_kept_, scores.size(1));
+  removed.narrow(1, scores.size(1) - kept, kept).fill_(false);
+  return scores.masked_fill(at::scatter(removed, 1, places, removed), kNever);
+}
+
+StopStrings::StopStrings(PreTrainedTokenizer tokenizer, std::vector<std::string> texts)
+    : tokenizer_(std::move(tokenizer)), texts_(std::move(texts)) {
+  for (const std::string& text : texts_) {
+    if (text.empty()) throw UsageError("a stop string is empty, which every text ends with");
+    longest_ = std::max(longest_, text.size());
+  }
+}
+
+bool StopStrings::end(std::span<const std::int64_t> ids) const {
+  // Every token has at least one byte. Two more tokens are read, since the first one may lose its
+  // space, and may begin inside a character.
+  const auto tail = ids.last(std::min(ids.size(), longest_ + 2));
+  const auto text_of = [&](std::span<const std::int64_t> part) {
+    return tokenizer_.decode(part, /*skip_special_tokens=*/false,
+                             /*clean_up_tokenization_spaces=*/false);
+  };
+  const std::string text = text_of(tail), before = text_of(tail.first(tail.size() - 1));
+  const auto [same, end] = std::ranges::mismatch(before, text);
+  const auto common = static_cast<std::size_t>(same - before.begin());
+  return std::ranges::any_of(texts_, [&](const std::string& stop) {
+    const std::size_t first = common < stop.size() ? 0 : common - stop.size() + 1;
+    return text.find(stop, first) != std::string::npos;
+  });
+}
+
+Stopping::Stopping(const GenerationConfig& config,
+                   const std::optional<PreTrainedTokenizer>& tokenizer)
+    : max_length_(*config.max_length) {
+  if (config.eos_token_id) end_tokens_ = at::tensor(*config.eos_token_id, at::kLong);
+  if (!config.stop_strings || config.stop_strings->empty()) return;
+  if (!tokenizer)
+    throw UsageError("stop_strings are texts, and generate() was given no tokenizer to read with");
+  strings_.emplace(*tokenizer, *config.stop_strings);
+}
+
+at::Tensor Stopping::operator()(const at::Tensor& ids) const {
+  const auto options = ids.options().dtype(at::kBool);
+  const at::Tensor last = ids.select(1, ids.size(1) - 1);
+  at::Tensor ends = at::full({ids.size(0)}, ids.size(1) >= max_length_, options);
+  if (end_tokens_.defined()) ends.logical_or_(at::isin(last, end_tokens_.to(last.device())));
+  if (!strings_) return ends;
+  const at::Tensor rows = ids.to(at::kCPU).contiguous();
+  const auto length = static_cast<std::size_t>(rows.size(1));
+  at::Tensor found = at::empty({rows.size(0)}, at::kBool);
+  for (std::int64_t row = 0; row < rows.size(0); ++row) {
+    const std::span<const std::int64_t> tokens(
+        rows.const_data_ptr<std::int64_t>() + row * rows.size(1), length);
+    found.mutable_data_ptr<bool>()[row] = strings_->end(tokens);
+  }
+  return ends.logical_or_(found.to(ends.device()));
 }
 
 }  // namespace accelerate::detail

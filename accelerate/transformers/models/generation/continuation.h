@@ -2,16 +2,74 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "accelerate/transformers/models/architectures/causal_decoder.h"
-#include "accelerate/transformers/models/generation/stopping.h"
-#include "accelerate/transformers/models/generation/token_scores.h"
+#include "accelerate/transformers/models/config/generation_config.h"
+#include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"
 
 namespace accelerate::detail {
+
+// When a row that is being generated ends.
+
+/// Texts that end a row. A text is found if it ends within the text of the last token; it may begin
+/// in the prompt.
+class StopStrings {
+ public:
+  /// Throws UsageError for an empty text.
+  StopStrings(PreTrainedTokenizer tokenizer, std::vector<std::string> texts);
+  [[nodiscard]] bool end(std::span<const std::int64_t> ids) const;
+
+ private:
+  PreTrainedTokenizer tokenizer_;
+  std::vector<std::string> texts_;
+  std::size_t longest_ = 0;
+};
+
+/// The conditions under which a row ends. The configuration has all defaults and a max_length.
+class Stopping {
+ public:
+  /// Throws UsageError for stop_strings without a tokenizer.
+  Stopping(const GenerationConfig& config, const std::optional<PreTrainedTokenizer>& tokenizer);
+  /// ids: int64 {rows, tokens}. Returns bool {rows}: which rows end with their last token.
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& ids) const;
+
+ private:
+  std::int64_t max_length_;
+  at::Tensor end_tokens_;
+  std::optional<StopStrings> strings_;
+};
+
+// Changes the scores of the next token before a token is chosen.
+
+/// The steps that a configuration asks for, in Transformers' order: repetition penalty, least
+/// lengths and, if tokens are drawn, temperature, top-k and top-p. Source: `logits_process.py` of
+/// Transformers.
+class ScoreSteps {
+ public:
+  /// `config`: with all defaults. `first_tokens`: int64 {rows}, where each row's prompt begins
+  /// after its padding; undefined without padding.
+  ScoreSteps(const GenerationConfig& config, std::int64_t prompt_length, at::Tensor first_tokens);
+
+  /// ids: int64 {rows, tokens}; scores: fp32 {rows, words}, of the next token. Returns new scores.
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& ids, at::Tensor scores) const;
+
+ private:
+  [[nodiscard]] at::Tensor penalise_repetition(const at::Tensor& ids,
+                                               const at::Tensor& scores) const;
+  [[nodiscard]] at::Tensor keep_top_k(const at::Tensor& scores) const;
+  [[nodiscard]] at::Tensor keep_top_p(const at::Tensor& scores) const;
+
+  at::Tensor first_tokens_, end_tokens_;
+  double repetition_penalty_, temperature_ = 1, top_p_ = 1;
+  std::int64_t least_length_, top_k_ = 0, least_kept_ = 1;
+};
 
 /// A decoder, and the state that it needs to continue its rows.
 class Continuation {

@@ -2,18 +2,36 @@
 #pragma once
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
-
+#include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "accelerate/transformers/models/layers/few_rows.h"
-
 namespace accelerate::detail {
+
+// x·Wᵀ + b for a few rows, as when text is generated.
+
+/// The most rows for which most of the time goes into reading the weights.
+inline constexpr std::int64_t kFewRows = 8;
+
+/// Whether linear_of_few_rows() is faster for these tensors: fp32 on a CPU with AVX2, contiguous
+/// weights, at most kFewRows rows, in inference mode, without autocast. Training and evaluation use
+/// LibTorch alone, so that they agree to the bit.
+[[nodiscard]] bool are_few_rows(const at::Tensor& input, const at::Tensor& weight,
+                                const at::Tensor& bias);
+
+/// input: fp32 {…, in}; weight: fp32 {out, in}; bias: fp32 {out} or undefined. Returns {…, out}.
+/// Calls the operator "accelerate::linear_of_few_rows", so that profilers and engines that fetch
+/// weights see it. Without AVX2 computes at::linear. Cost: reads the weights once, at the bandwidth
+/// of the memory. BLAS on some CPUs reaches half of that for one row and a quarter for two.
+[[nodiscard]] at::Tensor linear_of_few_rows(const at::Tensor& input, const at::Tensor& weight,
+                                            const at::Tensor& bias);
 
 /// torch::nn::Linear with at::linear as its forward, as in Python: one kernel that also adds the
 /// bias. LibTorch's module multiplies and then adds, which is slower and rounds once more.

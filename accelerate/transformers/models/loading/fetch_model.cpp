@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/loading/fetch_model.h"
+#include "accelerate/transformers/models/loading/load_weights.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/loading/gguf_model.h"
+#include "accelerate/transformers/models/loading/load_weights.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>

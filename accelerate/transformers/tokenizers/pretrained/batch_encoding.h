@@ -11,6 +11,18 @@
 
 #include "accelerate/transformers/tokenizers/encoding.h"
 
+namespace accelerate::detail {
+
+// What Transformers changes in a text after it has been decoded.
+
+/// Removes the spaces that WordPiece puts before punctuation.
+[[nodiscard]] std::string cleaned_up(std::string text);
+/// Makes spaces of the ends of words, "</w>", and strips the text, as CLIPTokenizer does, whose
+/// decoder leaves them in.
+[[nodiscard]] std::string without_word_ends(std::string text);
+
+}  // namespace accelerate::detail
+
 namespace accelerate {
 
 /// How the labels of words become labels of tokens.

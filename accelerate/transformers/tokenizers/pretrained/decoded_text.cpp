@@ -1,4 +1,4 @@
-#include "accelerate/transformers/tokenizers/pretrained/decoded_text.h"
+#include "accelerate/transformers/tokenizers/pretrained/batch_encoding.h"
 
 #include <initializer_list>
 #include <string_view>

@@ -12,9 +12,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/transformers/tokenizers/pretrained/json_text.h"
 #include "accelerate/transformers/tokenizers/pretrained/sentencepiece_rules.h"
-#include "accelerate/transformers/tokenizers/pretrained/sentencepiece_tokenizer.h"
+#include "accelerate/transformers/tokenizers/pretrained/tokenizer_config.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
 #include "accelerate/transformers/tokenizers/unicode/properties.h"
 

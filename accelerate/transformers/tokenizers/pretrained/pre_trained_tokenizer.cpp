@@ -8,7 +8,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/transformers/hub/download.h"
-#include "accelerate/transformers/tokenizers/pretrained/decoded_text.h"
+#include "accelerate/transformers/tokenizers/pretrained/batch_encoding.h"
 #include "accelerate/transformers/tokenizers/pretrained/older_files.h"
 #include "accelerate/transformers/tokenizers/pretrained/tokenizer_config.h"
 

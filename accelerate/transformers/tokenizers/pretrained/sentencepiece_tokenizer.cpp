@@ -1,4 +1,4 @@
-#include "accelerate/transformers/tokenizers/pretrained/sentencepiece_tokenizer.h"
+#include "accelerate/transformers/tokenizers/pretrained/older_files.h"
 
 #include <algorithm>
 #include <functional>

@@ -7,7 +7,6 @@
 #include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/transformers/tokenizers/pretrained/json_text.h"
 
 namespace accelerate::detail {
 namespace {
@@ -385,6 +384,19 @@ void take_sections(TokenizerConfig& config, const std::optional<TruncationOption
 
 TokenizerConfig read_tokenizer_config(const std::filesystem::path& folder) {
   return Reader(folder).run();
+}
+
+using Json = nlohmann::json;
+
+Json parse_object(std::string_view text, const std::string& file, const std::string& allowed) {
+  constexpr int kDepth = 64;
+  const auto check_depth = [&](int depth, Json::parse_event_t, const Json&) {
+    if (depth > kDepth) throw ConfigError(file + ": nests deeper than 64 levels");
+    return true;
+  };
+  Json values = Json::parse(text, check_depth, /*allow_exceptions=*/false);
+  if (!values.is_object()) throw ConfigError(file + ": is no JSON object; allowed is " + allowed);
+  return values;
 }
 
 }  // namespace accelerate::detail

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,14 @@
 #include "accelerate/transformers/tokenizers/pretrained/tokenizer_class.h"
 
 namespace accelerate::detail {
+
+// JSON of the small files beside tokenizer.json.
+
+/// Parses the JSON object `text`. Messages name the file as `file` and the expected content as
+/// `allowed`. Throws ConfigError if `text` is not a JSON object, or nests beyond 64 levels: copying
+/// a value takes stack for each level.
+[[nodiscard]] nlohmann::json parse_object(std::string_view text, const std::string& file,
+                                          const std::string& allowed);
 
 /// Tokens by name, in Transformers' order. No name comes twice.
 using NamedTokens = std::vector<std::pair<std::string, AddedToken>>;

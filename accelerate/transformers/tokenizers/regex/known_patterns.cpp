@@ -1,4 +1,4 @@
-#include "accelerate/transformers/tokenizers/regex/known_patterns.h"
+#include "accelerate/transformers/tokenizers/regex/general_matcher.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,6 @@
 #include "accelerate/transformers/tokenizers/regex/regex.h"
 
 #include "accelerate/transformers/tokenizers/regex/general_matcher.h"
-#include "accelerate/transformers/tokenizers/regex/known_patterns.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
 
 namespace accelerate::detail {

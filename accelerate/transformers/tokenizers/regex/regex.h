@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/transformers/tokenizers/regex/matcher.h"
+#include "accelerate/transformers/tokenizers/regex/general_matcher.h"
 
 namespace accelerate::detail {
 

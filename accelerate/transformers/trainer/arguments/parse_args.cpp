@@ -11,7 +11,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/trainer/arguments/argument_table.h"
-#include "accelerate/transformers/trainer/arguments/removed_arguments.h"
 #include "accelerate/transformers/trainer/arguments/sections.h"
 
 namespace accelerate {

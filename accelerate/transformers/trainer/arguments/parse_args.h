@@ -36,6 +36,7 @@
 #include <concepts>
 #include <exception>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -44,6 +45,20 @@
 #include "accelerate/formats/documents/document.h"
 #include "accelerate/transformers/trainer/arguments/bound_argument.h"
 #include "accelerate/transformers/trainer/arguments/training_arguments.h"
+
+namespace accelerate::detail {
+
+// The arguments that TrainingArguments of Transformers 4 had and version 5 has not.
+
+/// Returns the end of a message about the argument `name`: "was removed in Transformers 5; use …".
+/// Returns nullopt for an argument that Transformers 5 did not remove, and for removed arguments
+/// that this library has. `name` may begin with "no_".
+[[nodiscard]] std::optional<std::string> removal_of(const std::string& name);
+
+/// Warns that `name`, which stands for an argument that is still here, is a name of Transformers 4.
+void warn_of_old_name(const std::string& name, const std::string& argument);
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/arguments/removed_arguments.h"
+#include "accelerate/transformers/trainer/arguments/parse_args.h"
 
 #include <map>
 

@@ -9,6 +9,23 @@
 #include "accelerate/transformers/trainer/loop/training_plan.h"
 #include "accelerate/watch/run_log/run_log_writer.h"
 
+namespace accelerate {
+
+// Hands what a training logs to the trackers of report_to.
+
+/// Names are as in the original: train/loss, eval/accuracy, test/loss. Source: `rewrite_logs` of
+/// Transformers.
+class TrackingCallback final : public TrainerCallback {
+ public:
+  [[nodiscard]] std::string name() const override { return "TrackingCallback"; }
+  void on_log(TrainerEvent& event, const LogValues& logs) override;
+
+ private:
+  bool started_ = false;
+};
+
+}  // namespace accelerate
+
 namespace accelerate::detail {
 
 /// Writes on the main process; does nothing elsewhere. If the log cannot be written, warns once and

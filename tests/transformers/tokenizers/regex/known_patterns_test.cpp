@@ -1,5 +1,5 @@
 // The scanners written by hand against the same patterns through PCRE2.
-#include "accelerate/transformers/tokenizers/regex/known_patterns.h"
+#include "accelerate/transformers/tokenizers/regex/general_matcher.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/models/layers/few_rows.h"
+#include "accelerate/transformers/models/layers/linear.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
