@@ -26,7 +26,6 @@
 #include "cli/commands/commands.h"
 #include "cli/reference/help_page.h"
 #include "cli/terminal/safe_stream.h"
-#include "cli/terminal/screen.h"
 
 namespace accelerate::cli {
 namespace {

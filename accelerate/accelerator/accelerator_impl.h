@@ -9,17 +9,40 @@
 
 #include "accelerate/accelerator/accelerator.h"
 #include "accelerate/accelerator/settings_agreement.h"
-#include "accelerate/accelerator/tied_parameters.h"
 #include "accelerate/base/environment.h"
 #include "accelerate/checkpoint/checkpointing.h"
 #include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/optim/clipping.h"
+#include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/optim/precision/half_on_cpu.h"
 #include "accelerate/parallel/gradients/item_count.h"
 #include "accelerate/parallel/make_engine.h"
+#include "accelerate/tensor/module_view.h"
+
+namespace accelerate::detail {
+
+// Handles weights that have several names in a model, and that optimizers therefore list several
+// times.
+
+/// Makes optimizers list tied weights once, and warns about them by their names in a model. Model
+/// and optimizer may be prepared in either order.
+class TiedParameters {
+ public:
+  /// Makes `optimizer` list each of its parameters once. Throws as list_once().
+  void list_once_in(torch::optim::Optimizer& optimizer);
+  /// Warns about the tied weights that `model` has.
+  void name_by(const ModuleView& model);
+  /// Warns about the tied weights that no model has, by their places in the optimizer.
+  void warn_of_rest();
+
+ private:
+  std::vector<ListedTwice> unnamed_;
+};
+
+}  // namespace accelerate::detail
 
 namespace accelerate {
 

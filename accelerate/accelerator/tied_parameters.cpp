@@ -1,4 +1,4 @@
-#include "accelerate/accelerator/tied_parameters.h"
+#include "accelerate/accelerator/accelerator_impl.h"
 
 #include <set>
 #include <string>

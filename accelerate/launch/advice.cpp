@@ -1,4 +1,4 @@
-#include "accelerate/launch/advice.h"
+#include "accelerate/launch/settings.h"
 
 #include <algorithm>
 #include <string_view>

@@ -8,7 +8,6 @@
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/launch/advice.h"
 #include "accelerate/launch/flags.h"
 
 namespace accelerate {

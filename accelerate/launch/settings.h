@@ -11,6 +11,7 @@
 #include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/config/retired_keys.h"
+#include "accelerate/launch/flags.h"
 
 namespace accelerate {
 
@@ -81,3 +82,22 @@ struct LaunchSettings {
 [[nodiscard]] LaunchRequest read_request(std::map<std::string, std::string> flags);
 
 }  // namespace accelerate
+
+namespace accelerate::detail {
+
+// What the launcher tells about settings that change nothing, and about defaults.
+
+/// Says where the value of `name` came from, as the beginning of a sentence.
+[[nodiscard]] std::string where(const LaunchRequest& request, const std::string& name);
+
+/// Whether a flag chooses how the ranks train, so that the file's distributed_type does not.
+[[nodiscard]] bool mode_was_given(const LaunchRequest& request);
+
+/// Whether `value` is what the flag is without being given.
+[[nodiscard]] bool is_default(const Flag& flag, const std::string& value);
+
+/// Adds to `settings.warnings` what was given and changes nothing, which keys of the file newer
+/// versions do not have, and the defaults where the user chose little.
+void advise(const LaunchRequest& request, LaunchSettings& settings);
+
+}  // namespace accelerate::detail

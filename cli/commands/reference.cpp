@@ -7,8 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "cli/reference/completion.h"
-#include "cli/reference/man_page.h"
+#include "cli/reference/help_page.h"
 
 namespace accelerate::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "accelerate/base/utf8.h"
-#include "cli/questions/shown_question.h"
+#include "cli/questions/question.h"
 
 namespace accelerate::cli {
 namespace {

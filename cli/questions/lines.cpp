@@ -5,7 +5,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "cli/questions/shown_question.h"
+#include "cli/questions/question.h"
 
 namespace accelerate::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/questions/shown_question.h"
+#include "cli/questions/question.h"
 
 namespace accelerate::cli {
 

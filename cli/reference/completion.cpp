@@ -1,4 +1,4 @@
-#include "cli/reference/completion.h"
+#include "cli/reference/help_page.h"
 
 #include <functional>
 

@@ -1,4 +1,4 @@
-#include "cli/reference/man_page.h"
+#include "cli/reference/help_page.h"
 
 #include <algorithm>
 

@@ -1,5 +1,7 @@
 #include "cli/terminal/safe_stream.h"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <algorithm>
 #include <streambuf>
 #include <string>
@@ -61,6 +63,14 @@ SafeStream::SafeStream(std::ostream& stream)
 
 SafeStream::~SafeStream() {
   stream_.rdbuf(target_);
+}
+
+void secure_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) != -1) continue;
+    // The lowest free descriptor is fd, because the lower ones are open by now.
+    if (open("/dev/null", O_RDWR) < 0) return;
+  }
 }
 
 }  // namespace accelerate::cli

@@ -6,6 +6,12 @@
 
 namespace accelerate::cli {
 
+// The standard descriptors.
+
+/// Opens /dev/null for each standard descriptor that is closed. Otherwise a pipe or file of ours
+/// could become descriptor 0, 1 or 2 of a rank.
+void secure_standard_descriptors();
+
 /// While it lives, all that is written to `stream` passes untrusted_text(). So no command has to
 /// know which of its words are somebody else's. Colours and cursor movements do not pass.
 class SafeStream {

@@ -8,9 +8,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/commands.h"
-#include "cli/reference/completion.h"
 #include "cli/reference/help_page.h"
-#include "cli/reference/man_page.h"
 #include "tests/launch/support.h"
 #include "tests/support/support.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Asks Hugging Face `tokenizers`, whose regular expressions are Oniguruma's, which code points each class matches.
 
-Writes accelerate/transformers/tokenizers/unicode/named_sets.cpp, with the set of every name that \\p{…} takes, and regex_sets.txt
+Writes accelerate/transformers/tokenizers/unicode/properties.cpp, with the set of every name that \\p{…} takes, and regex_sets.txt
 beside this script: patterns of one class, named or drawn at random, each with a checksum of what it matches.
 Usage: regex_sets.py [--check]. With --check nothing is written; exit status 1 if a file differs.
 """
@@ -92,7 +92,7 @@ def tables_text(sets):
     lines = [
         f"// Made by `python tests/reference/regex_sets.py` with tokenizers {tokenizers.__version__}.",
         "// Do not edit: run the script again.", "// clang-format off",
-        '#include "accelerate/transformers/tokenizers/unicode/named_sets.h"', "", "namespace accelerate::detail::unicode {", "",
+        '#include "accelerate/transformers/tokenizers/unicode/properties.h"', "", "namespace accelerate::detail::unicode {", "",
         *array("NamedSet", "named_sets", names), f"const std::size_t named_set_count = {len(names)};", "",
         *array("std::uint32_t", "set_begins", begins), *array("char32_t", "set_steps", steps),
         "}  // namespace accelerate::detail::unicode", ""]

@@ -11,10 +11,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/hub/cache/cache_files.h"
-#include "accelerate/transformers/hub/transfer/answer_json.h"
 #include "accelerate/transformers/hub/transfer/commit_files.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"
-#include "accelerate/transformers/hub/transfer/lfs_upload.h"
 #include "accelerate/transformers/hub/transfer/repository_tree.h"
 
 namespace accelerate {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "accelerate/transformers/tokenizers/encoding.h"
-#include "accelerate/transformers/tokenizers/encoding_options.h"
 
 namespace accelerate::detail {
 

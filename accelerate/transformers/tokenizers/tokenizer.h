@@ -15,7 +15,6 @@
 
 #include "accelerate/transformers/tokenizers/added_token.h"
 #include "accelerate/transformers/tokenizers/encoding.h"
-#include "accelerate/transformers/tokenizers/encoding_options.h"
 
 namespace accelerate {
 

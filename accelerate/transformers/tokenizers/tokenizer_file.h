@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "accelerate/transformers/tokenizers/added_token.h"
-#include "accelerate/transformers/tokenizers/encoding_options.h"
+#include "accelerate/transformers/tokenizers/encoding.h"
 #include "accelerate/transformers/tokenizers/json_view.h"
 
 namespace accelerate::detail {

@@ -14,7 +14,6 @@
 #include "accelerate/transformers/trainer/callbacks/progress_callback.h"
 #include "accelerate/transformers/trainer/callbacks/run_log_callback.h"
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
-#include "accelerate/transformers/trainer/checkpoints/results.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
 #include "accelerate/transformers/trainer/hub/trainer_hub.h"
 #include "accelerate/transformers/trainer/loop/evaluation.h"

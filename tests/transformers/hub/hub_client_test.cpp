@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/hub/transfer/lfs_upload.h"
+#include "accelerate/transformers/hub/transfer/commit_files.h"
 #include "tests/support/errors.h"
 #include "tests/transformers/hub/hub_support.h"
 

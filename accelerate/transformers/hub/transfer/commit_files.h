@@ -48,4 +48,12 @@ void ask_how_to_send(HubClient& client, const HubSubject& subject, bool create_p
 /// Throws FileError when the file has changed since files_of().
 void check_unchanged(const CommitFile& file);
 
+// Uploads large files into the hub's store by Git LFS, whole or in parts.
+
+/// Sends the large files among `files` that are not ignored and that the store lacks.
+/// HubOptions::max_workers files are sent at the same time. If a part fails, only this part is sent
+/// again. Throws NetworkError with the file's name.
+void upload_large_files(HubClient& client, const HubSubject& subject,
+                        const std::vector<CommitFile>& files);
+
 }  // namespace accelerate::detail

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/hub/transfer/lfs_upload.h"
+#include "accelerate/transformers/hub/transfer/commit_files.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/transformers/hub/transfer/answer_json.h"
+#include "accelerate/transformers/hub/transfer/hub_client.h"
 #include "accelerate/transformers/hub/transfer/parallel_work.h"
 #include "accelerate/transformers/hub/transfer/transfer_progress.h"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "accelerate/transformers/tokenizers/normalizers/lowercase.h"
-#include "accelerate/transformers/tokenizers/normalizers/normal_forms.h"
 #include "accelerate/transformers/tokenizers/normalizers/normalizer.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
 #include "accelerate/transformers/tokenizers/unicode/properties.h"

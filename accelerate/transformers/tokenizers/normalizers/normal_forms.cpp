@@ -1,4 +1,4 @@
-#include "accelerate/transformers/tokenizers/normalizers/normal_forms.h"
+#include "accelerate/transformers/tokenizers/normalizers/normalizer.h"
 
 #include <algorithm>
 #include <cstddef>

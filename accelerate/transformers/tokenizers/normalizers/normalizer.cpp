@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "accelerate/transformers/tokenizers/normalizers/lowercase.h"
-#include "accelerate/transformers/tokenizers/normalizers/normal_forms.h"
 #include "accelerate/transformers/tokenizers/text/byte_letters.h"
 #include "accelerate/transformers/tokenizers/text/pattern.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"

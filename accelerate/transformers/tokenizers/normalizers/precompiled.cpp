@@ -13,7 +13,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/tokenizers/normalizers/normalizer.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
-#include "accelerate/transformers/tokenizers/unicode/graphemes.h"
+#include "accelerate/transformers/tokenizers/unicode/properties.h"
 
 namespace accelerate::detail {
 namespace {

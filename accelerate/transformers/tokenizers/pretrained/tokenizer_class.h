@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "accelerate/transformers/tokenizers/encoding_options.h"
+#include "accelerate/transformers/tokenizers/encoding.h"
 
 namespace accelerate::detail {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "accelerate/transformers/tokenizers/unicode/named_sets.h"
+#include "accelerate/transformers/tokenizers/unicode/properties.h"
 
 namespace accelerate::detail {
 namespace {

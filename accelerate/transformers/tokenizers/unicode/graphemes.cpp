@@ -1,7 +1,6 @@
-#include "accelerate/transformers/tokenizers/unicode/graphemes.h"
+#include "accelerate/transformers/tokenizers/unicode/properties.h"
 
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
-#include "accelerate/transformers/tokenizers/unicode/properties.h"
 
 namespace accelerate::detail {
 namespace {

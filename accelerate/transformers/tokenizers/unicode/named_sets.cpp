@@ -1,7 +1,7 @@
 // Made by `python tests/reference/regex_sets.py` with tokenizers 0.23.3.
 // Do not edit: run the script again.
 // clang-format off
-#include "accelerate/transformers/tokenizers/unicode/named_sets.h"
+#include "accelerate/transformers/tokenizers/unicode/properties.h"
 
 namespace accelerate::detail::unicode {
 

@@ -3,11 +3,43 @@
 // Code points from U+110000 on have the properties of U+FFFF, which is not assigned.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "accelerate/transformers/tokenizers/unicode/tables.h"
+
+namespace accelerate::detail {
+
+// What a reader takes for one character.
+
+/// Returns the end of the extended grapheme cluster that begins at byte `begin` of `text` (UTF-8).
+/// Source: Unicode Standard Annex 29, rules GB3 to GB13.
+[[nodiscard]] std::size_t end_of_grapheme(std::string_view text, std::size_t begin);
+
+}  // namespace accelerate::detail
+
+namespace accelerate::detail::unicode {
+
+// The sets of code points that regular expressions have names for, as tests/reference/regex_sets.py
+// writes them into named_sets.cpp. Use regex/character_set.h.
+
+struct NamedSet {
+  /// In small letters, without spaces, hyphens and underscores.
+  const char* name;
+  std::uint32_t set;
+};
+
+/// Ordered by name. Several names may stand for one set.
+extern const NamedSet named_sets[];
+extern const std::size_t named_set_count;
+/// Set n consists of the steps from set_begins[n] up to set_begins[n + 1].
+extern const std::uint32_t set_begins[];
+/// How many code points are outside of the set, then inside, then outside again, and so on.
+extern const char32_t set_steps[];
+
+}  // namespace accelerate::detail::unicode
 
 namespace accelerate::detail {
 

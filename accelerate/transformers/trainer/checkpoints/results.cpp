@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/checkpoints/results.h"
+#include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/hub/run_card.h"
+#include "accelerate/transformers/trainer/hub/trainer_hub.h"
 
 #include <array>
 #include <cmath>

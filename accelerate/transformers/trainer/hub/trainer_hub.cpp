@@ -13,7 +13,6 @@
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/transformers/hub/push.h"
-#include "accelerate/transformers/trainer/hub/run_card.h"
 
 namespace accelerate::detail {
 namespace {

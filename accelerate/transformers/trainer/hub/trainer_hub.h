@@ -13,6 +13,13 @@
 
 namespace accelerate::detail {
 
+// Writes the card of a model that a Trainer trained, from the run.
+
+/// Returns the text of README.md: what the model was made from, how it was trained, and how well it
+/// did.
+/// Source of the sections: `TrainingSummary` of Transformers.
+[[nodiscard]] std::string run_card(const TrainerCore& core);
+
 /// Uploads on rank 0. Each upload gets its own folder of hard links, so that the rotation of
 /// checkpoints removes nothing that is still being sent.
 class TrainerHub {
