@@ -1,8 +1,6 @@
 #include "accelerate/transformers/tokenizers/tokenizer.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <limits>
 #include <thread>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/parallel_work.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/tokenizers/encoding_parts.h"
 #include "accelerate/transformers/tokenizers/json_view.h"
@@ -195,26 +194,11 @@ template <typename Input>
 std::vector<Encoding> Tokenizer::encode_all(std::span<const Input> inputs,
                                             const EncodeOptions& options) const {
   std::vector<Encoding> batch(inputs.size());
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> failures(std::clamp<std::size_t>(
-      inputs.size() / 4, 1, std::max(1U, std::thread::hardware_concurrency())));
-  const auto work = [&](std::exception_ptr& failure) {
-    try {
-      for (std::size_t i = next++; i < inputs.size(); i = next++)
-        batch[i] = encode_unpadded(inputs[i], options);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < failures.size(); ++i)
-      threads.emplace_back(work, std::ref(failures[i]));
-    work(failures[0]);
-  }
-  for (const auto& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
+  const std::size_t threads = std::clamp<std::size_t>(
+      inputs.size() / 4, 1, std::max(1U, std::thread::hardware_concurrency()));
+  detail::for_each_parallel(inputs.size(), threads, [&](const auto& next) {
+    while (const auto i = next()) batch[*i] = encode_unpadded(inputs[*i], options);
+  });
   if (padding_) detail::pad(batch, *padding_);
   return batch;
 }

@@ -4,10 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "accelerate/base/parallel_work.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"
-#include "accelerate/transformers/hub/transfer/parallel_work.h"
 #include "accelerate/transformers/hub/transfer/transfer_progress.h"
 
 namespace accelerate::detail {

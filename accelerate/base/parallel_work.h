@@ -1,6 +1,8 @@
+// Runs independent pieces of work on several threads, in any order or with results in order.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -13,16 +15,54 @@
 
 namespace accelerate::detail {
 
+/// Calls `run()`, which must not throw, on `threads` threads, including the caller's; on fewer if the
+/// system refuses to start more. Returns when all calls have returned.
+template <typename Run>
+void run_on_threads(std::size_t threads, const Run& run) {
+  std::vector<std::jthread> helpers;
+  try {
+    for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(run);
+  } catch (const std::system_error&) {
+    // The threads that were started do the work.
+  }
+  run();
+}
+
+/// Calls `work(next)` on at most `threads` threads, including the caller's. `next()` returns the
+/// numbers below `count`, each once, then nullopt. After the first exception `next()` returns no
+/// more numbers, and the exception is thrown when all threads are done.
+template <typename Work>
+void for_each_parallel(std::size_t count, std::size_t threads, const Work& work) {
+  std::atomic<std::size_t> next_number = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto next = [&]() -> std::optional<std::size_t> {
+    const std::size_t number = next_number++;
+    return number < count ? std::optional(number) : std::nullopt;
+  };
+  const auto run = [&] {
+    try {
+      work(next);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+      next_number = count;
+    }
+  };
+  if (count > 0) run_on_threads(std::min(threads, count), run);
+  if (failure) std::rethrow_exception(failure);
+}
+
 /// How many results a thread may be ahead of the next result that put() needs.
 inline constexpr std::size_t kResultsAhead = 4;
 /// The most threads to start; no machine profits from more.
 inline constexpr std::size_t kMostThreads = 1024;
 
-/// Computes work(0) … work(count - 1) on at most `threads` threads, including the caller's, and
-/// passes the results to put() in this order. Uses fewer threads if there is less work, or if the
-/// system refuses to start more. Calls of put() do not overlap; the thread that has the next result
-/// makes the call. A thread that is too far ahead waits. After a failure no new work begins.
-/// Rethrows the failure with the lowest index, even if another one happened earlier.
+/// Computes work(0) … work(count - 1) as run_on_threads() does, and passes the results to put() in
+/// this order. Uses fewer threads if there is less work. Calls of put() do not overlap; the thread
+/// that has the next result makes the call. A thread that is too far ahead waits. After a failure
+/// no new work begins. Rethrows the failure with the lowest index, even if another one happened
+/// earlier.
 template <typename Work, typename Put>
 void in_order(std::size_t count, std::size_t threads, const Work& work, const Put& put) {
   threads = std::min({threads, count, kMostThreads});
@@ -78,15 +118,7 @@ void in_order(std::size_t count, std::size_t threads, const Work& work, const Pu
       put_ready(lock);
     }
   };
-  {
-    std::vector<std::jthread> helpers;
-    try {
-      for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(run);
-    } catch (const std::system_error&) {
-      // The threads that were started do the work.
-    }
-    run();
-  }
+  run_on_threads(threads, run);
   if (failure) std::rethrow_exception(failure);
 }
 
