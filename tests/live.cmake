@@ -15,6 +15,9 @@ if(Python3_Interpreter_FOUND)
            COMMAND "${live_python}" "${PROJECT_SOURCE_DIR}/tests/tools/check_python_names_test.py")
   set_tests_properties(tools.check_python_names PROPERTIES SKIP_REGULAR_EXPRESSION "skipped=")
   add_test(NAME docs COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_docs.py")
+  add_test(NAME docs.words COMMAND ${Python3_EXECUTABLE} "${PROJECT_SOURCE_DIR}/tools/check_words.py" --check
+                                   README.md HACKING.md examples/README.md docs)
+  set_tests_properties(docs.words PROPERTIES WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   # Every program and every command of the pages.
   if(TARGET accelerate_transformers)
     add_test(NAME docs.programs
