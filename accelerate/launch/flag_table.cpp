@@ -1,4 +1,5 @@
-// The rows of the table. Names, defaults and choices are upstream's (accelerate 1.15.0,
+// The flags without a key of a section, and the whole table; flags of keys are in
+// config/section_tables.cpp. Names, defaults and choices are upstream's (accelerate 1.15.0,
 // commands/launch.py); a test compares them with its parser. The sentences are ours.
 #include "accelerate/launch/config/key_table.h"
 #include "accelerate/launch/flags.h"

@@ -1,4 +1,5 @@
-// The JSON header of a safetensors file, as text and as data. Part of formats/safetensors.
+// The JSON header of a safetensors file, as text and as data. Its length, and the offsets in it,
+// are checked in safetensors_reader.cpp.
 #pragma once
 
 #include <cstdint>
