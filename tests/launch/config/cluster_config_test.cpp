@@ -132,7 +132,7 @@ TEST(ClusterConfig, ListsAreCommaTextsWhereTheseAreMeant) {
       "fsdp_config: {fsdp_transformer_layer_cls_to_wrap: [A, B]}\n"
       "deepspeed_config: {deepspeed_moe_layer_cls_names: [C]}\n");
   EXPECT_EQ(config.gpu_ids, "0,1");
-  EXPECT_EQ(config.fsdp_config.transformer_layer_cls_to_wrap, "A,B");
+  EXPECT_EQ(config.fsdp_config.transformer_cls_names_to_wrap, (std::vector<std::string>{"A", "B"}));
   EXPECT_EQ(config.deepspeed_config.deepspeed_moe_layer_cls_names, "C");
 }
 

@@ -21,7 +21,7 @@ using testing::run_ranks_shared;
 using testing::ShardedNet;
 using testing::ShardedNetOptions;
 
-constexpr int kSteps = 20;
+constexpr int kTrainedSteps = 20;
 
 struct Recipe {
   std::string name;
@@ -108,7 +108,7 @@ Weights train(const Recipe& recipe, const std::shared_ptr<Communicator>& comm,
   net->to(recipe.dtype);
   auto inner = optimizer_for(recipe, *net);
   auto [model, optimizer] = accelerator.prepare(net, *inner);
-  for (int step = 0; step < kSteps * recipe.accumulation; ++step) {
+  for (int step = 0; step < kTrainedSteps * recipe.accumulation; ++step) {
     const auto window = accelerator.accumulate(model);
     const bool takes_branch =
         recipe.net.has_branch && (!recipe.every_other_step_branches || step % 2 == 0);
@@ -206,7 +206,7 @@ std::string text_of(const Setting& setting) {
          std::to_string(setting.ranks);
 }
 
-std::string name_of(const ::testing::TestParamInfo<ShardedTraining::ParamType>& info) {
+std::string training_name(const ::testing::TestParamInfo<ShardedTraining::ParamType>& info) {
   return std::get<0>(info.param).name + "_" + text_of(std::get<1>(info.param));
 }
 
@@ -222,7 +222,7 @@ std::vector<ShardedTraining::ParamType> runs() {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ShardedTraining, ::testing::ValuesIn(runs()), name_of);
+INSTANTIATE_TEST_SUITE_P(All, ShardedTraining, ::testing::ValuesIn(runs()), training_name);
 
 // The recipe of that name, in fp32 or with masters in it.
 Recipe recipe_of(const std::string& name, MixedPrecision precision) {
