@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <string>
 
-#include "accelerate/checkpoint/weight_files.h"
 #include "accelerate/optim/precision/autocast.h"
+#include "accelerate/tensor/weights.h"
 #include "accelerate/transformers/models/auto_model.h"
 #include "benchmarks/programs/measure.h"
 
