@@ -36,6 +36,7 @@ using ByName = std::map<std::string, at::Tensor>;
 struct Slot {
   at::Tensor tensor;
   std::vector<std::string> names;
+  bool is_parameter = false;
 };
 
 std::vector<Slot> slots_of(const ModuleView& model) {
@@ -46,6 +47,10 @@ std::vector<Slot> slots_of(const ModuleView& model) {
     const auto [place, fresh] = places.emplace(tensor.unsafeGetTensorImpl(), slots.size());
     if (fresh) slots.push_back({tensor, {}});
     slots[place->second].names.push_back(name);
+  }
+  for (const auto& [_, tensor] : model.parameters) {
+    const auto place = tensor.defined() ? places.find(tensor.unsafeGetTensorImpl()) : places.end();
+    if (place != places.end()) slots[place->second].is_parameter = true;
   }
   return slots;
 }
@@ -79,7 +84,8 @@ WeightsReport walk(const ModuleView& model, const std::vector<NamedTensor>& weig
     } else if (weight->second.sizes() != slot.tensor.sizes()) {
       report.mismatched.push_back(slot.names.front() + ": " + StateDict(weight->second).describe() +
                                   " there, " + StateDict(slot.tensor).describe() + " in the model");
-    } else if (!are_of_one_kind(weight->second.scalar_type(), slot.tensor.scalar_type())) {
+    } else if (slot.is_parameter &&  // Module::to(dtype) converts counters in buffers.
+               !are_of_one_kind(weight->second.scalar_type(), slot.tensor.scalar_type())) {
       report.mistyped.push_back(slot.names.front() + ": " +
                                 python_name(weight->second.scalar_type()) + " there, " +
                                 python_name(slot.tensor.scalar_type()) + " in the model");

@@ -20,8 +20,8 @@ struct WeightsReport {
   std::vector<std::string> missing;     ///< In the model, not among the tensors.
   std::vector<std::string> unexpected;  ///< Among the tensors, not in the model.
   std::vector<std::string> mismatched;  ///< "fc.weight: [10, 4] there, [10, 8] in the model".
-  /// Whole numbers for floating-point ones and the like: "fc.weight: int8 there, float32 in the
-  /// model".
+  /// Parameters with whole numbers for floating-point ones and the like: "fc.weight: int8 there,
+  /// float32 in the model". Buffers are converted, as Module::to(dtype) does.
   std::vector<std::string> mistyped;
 
   [[nodiscard]] bool fits() const {

@@ -169,12 +169,10 @@ TEST(WeightFiles, AnotherKindOfNumberIsReportedAndStrictlyAnError) {
     const auto said =
         message_of<CheckpointError>([&] { load_checkpoint_in_model(net, home.path()); });
     EXPECT_PRED_FORMAT2(::testing::IsSubstring,
-                        std::string("of another kind of number: a.bias: ") + says +
-                            ", norm.num_batches_tracked: float32 there, int64 in the model",
-                        said);
+                        std::string("of another kind of number: a.bias: ") + says + ".", said);
     const at::Tensor before = net.a->bias.clone();
     const auto report = load_checkpoint_in_model(net, home.path(), {.strict = false});
-    EXPECT_EQ(report.mistyped.size(), 2U);
+    EXPECT_EQ(report.mistyped.size(), 1U) << "a buffer is converted";
     EXPECT_TRUE(net.a->bias.equal(before)) << "nothing is converted in silence";
     EXPECT_EQ(net.a->weight[9][9].item<float>(), 99) << "the rest is loaded";
   }

@@ -192,7 +192,7 @@ TEST_P(ShardedLoops, AnOptimizerOverPartsThatWasNotPreparedIsRefused) {
       stranger.zero_grad();
     };
     step();
-    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "unprepared optimizer",
+    EXPECT_PRED_FORMAT2(::testing::IsSubstring, "not by a prepared optimizer",
                         message_of<UsageError>(step));
   });
 }
