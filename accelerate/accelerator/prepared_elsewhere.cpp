@@ -125,6 +125,7 @@ bool is_shard(const at::Tensor& parameter) {
 void require_own_gradients(const GradientState& owner, const std::vector<at::Tensor>& parameters,
                            const std::vector<AcceleratedOptimizer>& optimizers, const char* call) {
   const Sides sides(owner);
+  const Addresses stepped = sides.others.empty() ? Addresses() : stepped_by(optimizers);
   for (const auto& parameter : parameters) {
     const void* const leaf = parameter.unsafeGetTensorImpl();
     if (const Note* forgotten = first_with(sides.own, leaf, &Note::shards)) {
@@ -140,7 +141,7 @@ void require_own_gradients(const GradientState& owner, const std::vector<at::Ten
           ", and whose gradients lie in shards that only that one finds: call it on that one");
     }
     note = first_with(sides.others, leaf, &Note::trained);
-    if (note == nullptr || !unscales(*note) || stepped_by(optimizers).contains(leaf)) continue;
+    if (note == nullptr || !unscales(*note) || stepped.contains(leaf)) continue;
     throw UsageError(of_another(call, "parameters of " + note->class_name) +
                      ", and whose gradients only that one can unscale: call it on that one");
   }

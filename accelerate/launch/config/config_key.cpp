@@ -61,13 +61,8 @@ const std::vector<ConfigKey>& config_keys() {
 
 void set_config_key(ClusterConfig& config, std::string_view name, const std::string& text,
                     const std::string& where) {
-  with_key(config, name, [&](auto& section, const auto& key) {
-    Node node = Node::string(text);
-    node.quoted = false;
-    if (key.read(section, node)) return;
-    throw ConfigError(where + " is '" + text + "'; allowed is " + key.allowed + "." +
-                      did_you_mean(text, key.choices));
-  });
+  with_key(config, name,
+           [&](auto& section, const auto& key) { detail::read_text(section, key, text, where); });
 }
 
 std::optional<std::string> config_key_text(const ClusterConfig& config, std::string_view name) {

@@ -238,13 +238,8 @@ bool only_rank_zero_loads() {
 Plugin launched_fsdp_plugin() {
   Plugin plugin;
   for (const auto& key : detail::fsdp_table().keys) {
-    const auto text = launched_text(key);
-    if (!text) continue;
-    Node node = Node::string(*text);
-    node.quoted = false;
-    if (key.read(plugin, node)) continue;
-    throw ConfigError(detail::variable_of(key) + " is '" + *text + "'; allowed is " + key.allowed +
-                      "." + did_you_mean(*text, key.choices));
+    if (const auto text = launched_text(key))
+      detail::read_text(plugin, key, *text, detail::variable_of(key));
   }
   return plugin;
 }

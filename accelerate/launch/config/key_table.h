@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 #include "accelerate/launch/config/config_sections.h"
 #include "accelerate/launch/config/key_value.h"
 
@@ -86,6 +88,23 @@ template <typename Section, typename T>
   };
   line.rules = std::move(rules);
   return line;
+}
+
+/// Returns `text` as a flag or a variable gives it: without the quotes that would make it a word.
+[[nodiscard]] inline Node plain_text(const std::string& text) {
+  Node node = Node::string(text);
+  node.quoted = false;
+  return node;
+}
+
+/// Reads the text of a flag or a variable, which `where` names, as a value of `key`. Throws
+/// ConfigError.
+template <typename Section>
+void read_text(Section& section, const Key<Section>& key, const std::string& text,
+               const std::string& where) {
+  if (key.read(section, plain_text(text))) return;
+  throw ConfigError(where + " is '" + text + "'; allowed is " + key.allowed + "." +
+                    did_you_mean(text, key.choices));
 }
 
 template <typename Section>

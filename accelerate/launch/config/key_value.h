@@ -30,12 +30,11 @@ struct KeyRules {
   std::optional<std::int64_t> max{};   ///< Largest integer.
   bool not_zero = false;               ///< Zero is refused although it lies within the range.
   bool may_be_auto = false;            ///< "auto" is read as an absent key.
-  bool is_comma_list = false;          ///< A list of texts is read as the texts joined by commas.
   /// Maps words of old files, and words that PyYAML turned into booleans, to the words they stand
   /// for.
   std::vector<std::pair<std::string, std::string>> synonyms{};
   /// What parts a list that files write as one text; empty for lists proper. Only commas part it
-  /// when it is read.
+  /// when it is read. A text with "," may be given as a list.
   std::string joined_by{};
   std::optional<KeyFlag> flag{};  ///< Its flag of `accelerate launch`; none for files alone.
 };
@@ -132,11 +131,11 @@ struct KeyValue<std::string> {
   static constexpr const char* type = "text";
   static std::vector<std::string> choices(const KeyRules& rules) { return rules.choices; }
   static std::string allowed(const KeyRules& rules) {
-    if (rules.is_comma_list) return "a text such as 'A,B', or a list of texts";
+    if (rules.joined_by == ",") return "a text such as 'A,B', or a list of texts";
     return rules.choices.empty() ? "a text" : "one of " + join(rules.choices, ", ");
   }
   static std::optional<std::string> read(const Node& node, const KeyRules& rules) {
-    if (rules.is_comma_list && node.is_sequence()) return joined(node);
+    if (rules.joined_by == "," && node.is_sequence()) return joined(node);
     if (!node.is_scalar() || !is_choice(node.text, rules.choices)) return std::nullopt;
     return node.text;
   }

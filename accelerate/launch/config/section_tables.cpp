@@ -43,7 +43,7 @@ const KeyTable<ClusterConfig>& cluster_table() {
     key("num_processes", &C::num_processes, "Ranks on all machines together; -1 leaves it to the command line.", {.min = -1, .not_zero = true}),
     key("machine_rank", &C::machine_rank, "Index of this machine.", {.min = 0}),
     key("num_machines", &C::num_machines, "Number of machines.", kAtLeastOne),
-    key("gpu_ids", &C::gpu_ids, "GPUs of this machine, 'all' or a comma list.", {.is_comma_list = true}),
+    key("gpu_ids", &C::gpu_ids, "GPUs of this machine, 'all' or a comma list.", {.joined_by = ","}),
     key("main_process_ip", &C::main_process_ip, "Address of the machine of rank 0."),
     key("main_process_port", &C::main_process_port, "Port on which the ranks meet; 0 takes a free one.", {.min = 0, .max = 65535}),
     key("rdzv_backend", &C::rdzv_backend, "How machines find each other: static, c10d, …"),
@@ -103,7 +103,7 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
     key("deepspeed_exclusion_filter", &C::deepspeed_exclusion_filter, "Machines to leave out.", {.flag = KeyFlag{text, "", "", later}}),
     key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Machines to use.", {.flag = KeyFlag{text, "", "", later}}),
     key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "Program that starts ranks on other machines.", {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}, .flag = KeyFlag{text, "", "", later}}),
-    key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.is_comma_list = true, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
+    key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.joined_by = ",", .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
   }};
   return kTable;
 }

@@ -176,9 +176,8 @@ MixedPrecision precision_of(const TrainingArguments& args, const detail::FsdpFil
 // Returns the text of a key as this version writes it, so that "True" and "true" are one.
 std::string normalised(const detail::Key<Plugin>& key, const std::string& text) {
   Plugin scratch;
-  Node node = Node::string(text);
-  node.quoted = false;
-  const auto written = key.read(scratch, node) ? key.write(scratch) : std::nullopt;
+  const auto written =
+      key.read(scratch, detail::plain_text(text)) ? key.write(scratch) : std::nullopt;
   return written ? written->text : text;
 }
 

@@ -10,6 +10,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/launch/config/key_table.h"
 #include "accelerate/transformers/trainer/arguments/argument_table.h"
 #include "accelerate/transformers/trainer/arguments/sections.h"
 
@@ -33,13 +34,6 @@ bool is_arguments_file(std::string_view word) {
   const std::string name = lower(word);
   return !word.starts_with("-") &&
          (name.ends_with(".json") || name.ends_with(".yaml") || name.ends_with(".yml"));
-}
-
-// The node is unquoted, so that the argument decides what the word means.
-Node node_of_word(const std::string& word) {
-  Node node = Node::string(word);
-  node.quoted = false;
-  return node;
 }
 
 // Finds arguments by any of their names.
@@ -122,7 +116,7 @@ class CommandLine {
       warn_of_old_name(name, argument->name);
       take_value(flag, *argument,
                  equals == std::string::npos ? value_after(flag, *argument)
-                                             : node_of_word(word.substr(equals + 1)));
+                                             : plain_text(word.substr(equals + 1)));
     } else if (const auto* negated = index_.find_negated(name)) {
       if (equals != std::string::npos) throw ConfigError(flag + " takes no value.");
       take_value(flag, *negated, Node::boolean(false));
@@ -136,10 +130,10 @@ class CommandLine {
     std::vector<Node> values;
     const std::size_t most = argument.is_list ? words_.size() : 1;
     while (values.size() < most && at_ < words_.size() && !is_flag(words_[at_])) {
-      values.push_back(node_of_word(words_[at_++]));
+      values.push_back(plain_text(words_[at_++]));
     }
     if (values.empty()) {
-      if (argument.bare) return node_of_word(*argument.bare);
+      if (argument.bare) return plain_text(*argument.bare);
       throw ConfigError(flag + " needs a value; allowed is " + argument.allowed + ".");
     }
     return argument.is_list ? Node::sequence(std::move(values)) : std::move(values.front());
