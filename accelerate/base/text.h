@@ -13,6 +13,9 @@ namespace accelerate {
 /// ASCII lower case of `text`.
 [[nodiscard]] std::string lower(std::string_view text);
 
+/// ASCII capitals of `text`.
+[[nodiscard]] std::string upper(std::string_view text);
+
 /// `text` without leading and trailing blanks, tabs and line ends.
 [[nodiscard]] std::string_view trim(std::string_view text);
 

@@ -61,35 +61,45 @@ const Flag* find_flag(std::string_view name) {
 }
 
 std::string_view heading(FlagGroup group) {
-  switch (group) {
-    case FlagGroup::general:
-      return "General";
-    case FlagGroup::hardware:
-      return "Hardware";
-    case FlagGroup::resources:
-      return "Resources";
-    case FlagGroup::paradigm:
-      return "Way of training";
-    case FlagGroup::rendezvous:
-      return "How ranks meet";
-    case FlagGroup::fsdp:
-      return "FSDP (with --use_fsdp)";
-    case FlagGroup::deepspeed:
-      return "DeepSpeed (with --use_deepspeed)";
-    case FlagGroup::megatron:
-      return "Megatron-LM (with --use_megatron_lm)";
-    case FlagGroup::parallelism:
-      return "Parallelism (with --use_parallelism_config)";
-    case FlagGroup::fp8:
-      return "FP8 (with --mixed_precision fp8)";
-    case FlagGroup::mpi:
-      return "MPI";
-    case FlagGroup::tpu:
-      return "TPU";
-    case FlagGroup::aws:
-      return "Amazon SageMaker";
-  }
-  return "";
+  // In the order of FlagGroup.
+  constexpr std::array<std::string_view, 13> kHeadings = {
+      "General",
+      "Hardware",
+      "Resources",
+      "Way of training",
+      "How ranks meet",
+      "FSDP (with --use_fsdp)",
+      "DeepSpeed (with --use_deepspeed)",
+      "Megatron-LM (with --use_megatron_lm)",
+      "Parallelism (with --use_parallelism_config)",
+      "FP8 (with --mixed_precision fp8)",
+      "MPI",
+      "TPU",
+      "Amazon SageMaker"};
+  return kHeadings.at(static_cast<std::size_t>(group));
+}
+
+std::span<const Mode> launch_modes() {
+  using enum FlagGroup;
+  static constexpr Mode kModes[] = {
+      {fsdp, "use_fsdp", "True", "fsdp_config", "distributed_type FSDP"},
+      {deepspeed, "use_deepspeed", "True", "deepspeed_config", "distributed_type DEEPSPEED"},
+      {megatron, "use_megatron_lm", "True", "megatron_lm_config", "distributed_type MEGATRON_LM"},
+      {parallelism, "use_parallelism_config", "True", "parallelism_config", "parallelism_config"},
+      {fp8, "mixed_precision", "fp8", "fp8_config", "mixed_precision fp8"}};
+  return kModes;
+}
+
+std::string variable_of(const Flag& flag) {
+  if (!flag.variable.empty()) return flag.variable;
+  const bool is_ours = flag.group == FlagGroup::fp8 || flag.group == FlagGroup::paradigm;
+  return (is_ours ? "ACCELERATE_" : "") + upper(flag.name);
+}
+
+bool is_default(const Flag& flag, const std::string& value) {
+  if (value.empty() || value == flag.fallback) return true;
+  return (flag.name == "num_machines" && value == "1") ||
+         (flag.name == "machine_rank" && value == "0");
 }
 
 std::string checked_value(const Flag& flag, const std::string& text, const std::string& where) {

@@ -51,6 +51,25 @@ struct Flag {
 /// The heading of a group: "FSDP (with --use_fsdp)".
 [[nodiscard]] std::string_view heading(FlagGroup group);
 
+/// A way of training, in which the flags of one group count.
+struct Mode {
+  FlagGroup group;
+  const char* flag;     ///< The flag that chooses it: "use_fsdp".
+  const char* value;    ///< What the flag says then.
+  const char* section;  ///< The section of a file that holds the group's keys.
+  const char* in_file;  ///< What chooses the mode in a file: "distributed_type FSDP".
+};
+
+/// All modes; more than one may be on.
+[[nodiscard]] std::span<const Mode> launch_modes();
+
+/// Returns the variable that tells the flag's value to the ranks: Flag::variable, or the name in
+/// capitals, after ACCELERATE_ for modes and for fp8.
+[[nodiscard]] std::string variable_of(const Flag& flag);
+
+/// Whether `value` is what the flag is without being given.
+[[nodiscard]] bool is_default(const Flag& flag, const std::string& value);
+
 /// Checks `text` and returns it as this flag's value is written in the environment. Throws
 /// ConfigError, which names `where` ("--num_processes"), the text and what is allowed.
 [[nodiscard]] std::string checked_value(const Flag& flag, const std::string& text,

@@ -1,366 +1,356 @@
 // Merges flags, file and defaults, and refuses what contradicts itself or is not built.
-#include "accelerate/launch/settings.h"
-
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
+#include "accelerate/launch/settings.h"
 
 namespace accelerate {
 namespace {
 
-using detail::is_default;
-using detail::mode_was_given;
-using detail::where;
-
 // More ranks than this on one machine is a typing error, not a plan.
 constexpr std::int64_t kMostProcesses = 4096;
 
-const std::set<std::string>& names_of_config_keys() {
-  static const std::set<std::string> names = [] {
-    std::set<std::string> all;
-    for (const auto& key : config_keys()) all.insert(key.name);
-    return all;
-  }();
-  return names;
-}
+class Merge {
+ public:
+  Merge(const LaunchRequest& request, const Machine& machine)
+      : request_(request), machine_(machine) {}
 
-// Notes what was asked for, before defaults are added.
-void note_origins(const LaunchRequest& request, LaunchSettings& settings) {
-  for (const auto& [name, value] : settings.values)
-    settings.asked[name] = {where(request, name), !request.flags.contains(name)};
-  if (!settings.use_cpu || request.flags.contains("cpu")) return;
-  settings.asked["cpu"] = {where(request, request.config->use_cpu ? "use_cpu" : "distributed_type"),
-                           true};
-}
+  LaunchSettings run() {
+    // Who says what: each step adds only values that no earlier step has.
+    refuse_flags_that_exclude_each_other();
+    take_flags();
+    if (request_.config) take_file();
+    take_defaults();
+    // A default is allowed even where its feature is not built, so defaults come before.
+    refuse_what_is_not_built();
+    // Ranks, then the cores that ranks divide, then the threads that fit onto a rank's cores.
+    choose_processes();
+    choose_cores();
+    choose_threads();
+    read_port_and_grace_period();
+    // Sharding is checked last: its words matter only in a launch that is possible.
+    check_words_of_sharding();
+    check_fsdp();
+    decide_whether_alone();
+    // Advice sees all that was decided.
+    for (auto& warning : detail::advice(request_, settings_)) warn(std::move(warning));
+    return std::move(settings_);
+  }
 
-void check_exclusive_flags(const LaunchRequest& request) {
-  std::vector<std::string> given;
-  for (const char* name : {"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp"}) {
-    if (request.flags.contains(name)) given.push_back("--" + std::string(name));
-  }
-  if (given.size() > 1) {
-    throw ConfigError(join(given, " and ") +
-                      " exclude each other: use one of --cpu, --multi_gpu, --use_deepspeed, "
-                      "--use_fsdp.");
-  }
-  if (request.flags.contains("enable_cpu_affinity") && request.flags.contains("no_cpu_affinity")) {
-    throw ConfigError(
-        "--enable_cpu_affinity and --no_cpu_affinity exclude each other: leave out the one that "
-        "you do not mean.");
-  }
-}
+ private:
+  using Source = Setting::Source;
 
-// Writes a file's booleans as upstream's Python does, for flags that take words.
-std::string python_words(const std::string& text) {
-  std::vector<std::string> words = split(text, ',');
-  for (auto& word : words) {
-    if (word == "true") word = "True";
-    if (word == "false") word = "False";
+  [[nodiscard]] bool is_given(const std::string& flag) const {
+    return request_.flags.contains(flag);
   }
-  return join(words, ",");
-}
+  [[nodiscard]] std::string where(const std::string& name) const { return request_.where(name); }
+  [[nodiscard]] std::string text(const std::string& name) const { return settings_.text(name); }
+  [[nodiscard]] bool is_on(const std::string& name) const { return settings_.is_on(name); }
+  void warn(std::string warning) { settings_.warnings.push_back(std::move(warning)); }
 
-// Returns the value of a key as the ranks are told it.
-std::string text_of_key(const Flag& flag, const std::string& text, const std::string& where) {
-  const bool takes_words = flag.kind == FlagKind::bits ||
-                           (flag.group == FlagGroup::megatron && flag.kind == FlagKind::text);
-  if (takes_words) return python_words(text);
-  if (flag.kind == FlagKind::choice) return text;  // The key may allow more than the flag does.
-  return checked_value(flag, text, where);
-}
+  // --- Flags, file, defaults -----------------------------------------------------------------
 
-// Takes from the file what the command line left out. Flags and keys share their names, also at the
-// top level.
-void take_from_file(const LaunchRequest& request, LaunchSettings& settings) {
-  for (const auto& flag : launch_flags()) {
-    if (settings.has(flag.name) || !names_of_config_keys().contains(flag.name)) continue;
-    const auto text = config_key_text(*request.config, flag.name);
-    if (!text) continue;
-    settings.values[flag.name] = text_of_key(flag, *text, where(request, flag.name));
-  }
-}
-
-[[noreturn]] void refuse_type(const LaunchRequest& request) {
-  throw ConfigError("distributed_type in " + request.config_file.string() + " is " +
-                    std::string(to_string(request.config->distributed_type)) +
-                    "; this version launches on CPUs and NVIDIA GPUs: NO, MULTI_CPU, MULTI_GPU, "
-                    "FSDP, DEEPSPEED and MEGATRON_LM.");
-}
-
-// Takes the mode from the file's distributed_type when no mode flag was given.
-void take_mode_from_file(const LaunchRequest& request, LaunchSettings& settings) {
-  if (mode_was_given(request)) return;
-  const auto& config = *request.config;
-  switch (config.distributed_type) {
-    case DistributedType::NO:
-      break;
-    case DistributedType::MULTI_CPU:
-      settings.use_cpu = true;
-      break;
-    case DistributedType::MULTI_GPU:
-      settings.values["multi_gpu"] = "True";
-      break;
-    case DistributedType::FSDP:
-      settings.values["use_fsdp"] = "True";
-      break;
-    case DistributedType::DEEPSPEED:
-      settings.values["use_deepspeed"] = "True";
-      break;
-    case DistributedType::MEGATRON_LM:
-      settings.values["use_megatron_lm"] = "True";
-      break;
-    default:
-      refuse_type(request);
-  }
-  if (config.parallelism_config != ParallelismConfig{}) {
-    settings.values["use_parallelism_config"] = "True";
-  }
-}
-
-void take_what_only_a_file_says(const LaunchRequest& request, LaunchSettings& settings) {
-  const auto& config = *request.config;
-  for (const char* name : {"fsdp_ignored_modules", "fp8_use_mxfp8_block_scaling"}) {
-    if (auto text = config_key_text(config, name)) settings.file_only[name] = *text;
-  }
-  for (const auto& key : config_keys()) {
-    if (key.section == "deepspeed_config" && config_key_text(config, key.name)) {
-      settings.deepspeed_file_fields.push_back(key.name);
+  void refuse_flags_that_exclude_each_other() const {
+    std::vector<std::string> given;
+    for (const char* name : {"cpu", "multi_gpu", "tpu", "use_deepspeed", "use_fsdp"}) {
+      if (is_given(name)) given.push_back("--" + std::string(name));
+    }
+    if (given.size() > 1) {
+      throw ConfigError(join(given, " and ") +
+                        " exclude each other: use one of --cpu, --multi_gpu, --use_deepspeed, "
+                        "--use_fsdp.");
+    }
+    if (is_given("enable_cpu_affinity") && is_given("no_cpu_affinity")) {
+      throw ConfigError(
+          "--enable_cpu_affinity and --no_cpu_affinity exclude each other: leave out the one that "
+          "you do not mean.");
     }
   }
-  std::ranges::sort(settings.deepspeed_file_fields);
-  if (config.mixed_precision && !request.flags.contains("mixed_precision")) {
-    settings.deepspeed_file_fields.push_back("mixed_precision");
+
+  void take_flags() {
+    for (const auto& [name, text] : request_.flags)
+      settings_.values[name] = {text, Source::flag, where(name)};
   }
-}
 
-void take_file(const LaunchRequest& request, LaunchSettings& settings) {
-  const auto& config = *request.config;
-  if (config.compute_environment != ComputeEnvironment::LOCAL_MACHINE) {
-    throw ConfigError("compute_environment in " + request.config_file.string() + " is " +
-                      std::string(to_string(config.compute_environment)) +
-                      "; this version launches on this machine: LOCAL_MACHINE.");
-  }
-  take_mode_from_file(request, settings);
-  take_from_file(request, settings);
-  take_what_only_a_file_says(request, settings);
-  settings.use_cpu |= config.use_cpu;
-  if (config.debug) settings.values["debug"] = "True";
-  if (!request.flags.contains("num_processes") && config.num_processes == -1) {
-    throw ConfigError(request.config_file.string() +
-                      " leaves num_processes to the command line: pass --num_processes N.");
-  }
-}
-
-void take_defaults(LaunchSettings& settings) {
-  for (const auto& flag : launch_flags()) {
-    if (settings.has(flag.name) || flag.fallback.empty()) continue;
-    settings.values[flag.name] =
-        flag.kind == FlagKind::bit ? checked_value(flag, flag.fallback, flag.name) : flag.fallback;
-  }
-}
-
-bool is_one_machine(const LaunchSettings& settings) {
-  return is_default(*find_flag("num_machines"), settings.text("num_machines"));
-}
-
-// Whether the value would matter on several machines or on TPUs, neither of which the file asks
-// for. Files keep such keys when they are taken from elsewhere, so they are told, not refused.
-bool is_left_over(const Flag& flag, const LaunchRequest& request, const LaunchSettings& settings) {
-  if (flag.name == "deepspeed_multinode_launcher") return is_one_machine(settings);
-  if (request.flags.contains(flag.name) || flag.name == "num_machines") return false;
-  return flag.status == FlagStatus::not_applicable || is_one_machine(settings);
-}
-
-// Ways to find machines that change nothing on one, and that many files name.
-bool is_harmless(const Flag& flag, const std::string& value) {
-  return (flag.name == "rdzv_backend" && lower(value) == "c10d") ||
-         (flag.name == "deepspeed_multinode_launcher" && lower(value) == "standard");
-}
-
-void tell_left_over(const std::vector<std::string>& names, const char* where_it_counts,
-                    LaunchSettings& settings) {
-  if (names.empty()) return;
-  settings.warnings.push_back(join(names, ", ") + (names.size() == 1 ? " has" : " have") +
-                              " no effect " + where_it_counts + ".");
-}
-
-void refuse_what_is_not_built(const LaunchRequest& request, LaunchSettings& settings) {
-  std::vector<std::string> of_machines, of_tpus;
-  for (const auto& flag : launch_flags()) {
-    const std::string value = settings.text(flag.name);
-    const bool refused =
-        flag.status == FlagStatus::later || flag.status == FlagStatus::not_applicable;
-    if (!refused || is_default(flag, value)) continue;
-    if (is_harmless(flag, value) && is_one_machine(settings)) continue;
-    if (is_left_over(flag, request, settings)) {
-      (flag.status == FlagStatus::later ? of_machines : of_tpus)
-          .push_back(where(request, flag.name));
-      continue;
+  void take_file() {
+    const auto& config = *request_.config;
+    if (config.compute_environment != ComputeEnvironment::LOCAL_MACHINE) {
+      throw ConfigError("compute_environment in " + request_.config_file.string() + " is " +
+                        std::string(to_string(config.compute_environment)) +
+                        "; this version launches on this machine: LOCAL_MACHINE.");
     }
-    throw ConfigError(where(request, flag.name) + " is '" + settings.text(flag.name) + "'; " +
-                      (flag.status == FlagStatus::later
-                           ? "what it asks for comes in a later version. Leave it out for now."
-                           : "this project serves CPUs and NVIDIA GPUs of your own machines, so "
-                             "there is nothing it could do. Leave it out."));
+    if (config.use_cpu) take_from_file("cpu", "True", "use_cpu");
+    if (!request_.chooses_mode()) take_mode_from_file();
+    const auto texts = config_texts(config);
+    for (const auto& [key, text] : texts) {
+      const Flag* flag = find_flag(key);
+      if (settings_.has(key)) continue;
+      take_from_file(key, flag != nullptr ? text_of_key(*flag, text, where(key)) : text, key);
+    }
+    for (const auto& key : config_keys()) {
+      if (key.section == "deepspeed_config" && texts.contains(key.name))
+        settings_.deepspeed_file_fields.push_back(key.name);
+    }
+    std::ranges::sort(settings_.deepspeed_file_fields);
+    if (config.mixed_precision && !is_given("mixed_precision"))
+      settings_.deepspeed_file_fields.push_back("mixed_precision");
+    if (!is_given("num_processes") && config.num_processes == -1) {
+      throw ConfigError(request_.config_file.string() +
+                        " leaves num_processes to the command line: pass --num_processes N.");
+    }
   }
-  tell_left_over(of_machines, "on one machine", settings);
-  tell_left_over(of_tpus, "without TPUs", settings);
-}
 
-// Returns an integer setting that must lie within `range`; nullopt when it has no value.
-std::optional<int> ranged(const LaunchRequest& request, const LaunchSettings& settings,
-                          const std::string& name, std::pair<std::int64_t, std::int64_t> range) {
-  const auto value = parse_int(settings.text(name));
-  if (!value) return std::nullopt;
-  if (*value < range.first || *value > range.second) {
-    throw ConfigError(where(request, name) + " is '" + settings.text(name) +
-                      "'; it must lie between " + std::to_string(range.first) + " and " +
-                      std::to_string(range.second) + ".");
+  // Takes the value of a flag that was not given, because of what the file says under `key`.
+  void take_from_file(const std::string& flag, const std::string& text, const std::string& key) {
+    settings_.values.try_emplace(flag, text, Source::file, where(key));
   }
-  return static_cast<int>(*value);
-}
 
-void choose_processes(const LaunchRequest& request, const Machine& machine,
-                      LaunchSettings& settings) {
-  const auto ids = parse_gpu_ids(settings.text("gpu_ids"), where(request, "gpu_ids"));
-  const int gpus = ids.empty() ? machine.gpus : static_cast<int>(ids.size());
-  settings.on_cpu = settings.use_cpu || machine.gpus == 0;
-  const auto asked = ranged(request, settings, "num_processes", {1, kMostProcesses});
-  settings.num_processes = asked.value_or(settings.on_cpu ? 1 : std::max(gpus, 1));
-  if (request.flags.contains("multi_gpu") && asked && *asked < 2) {
-    throw ConfigError("--multi_gpu needs at least 2 processes, and --num_processes is '" +
-                      settings.text("num_processes") + "'.");
+  void take_mode_from_file() {
+    constexpr std::pair<DistributedType, const char*> kFlags[] = {
+        {DistributedType::MULTI_CPU, "cpu"},
+        {DistributedType::MULTI_GPU, "multi_gpu"},
+        {DistributedType::FSDP, "use_fsdp"},
+        {DistributedType::DEEPSPEED, "use_deepspeed"},
+        {DistributedType::MEGATRON_LM, "use_megatron_lm"}};
+    const auto& config = *request_.config;
+    const auto type = config.distributed_type;
+    const auto row = std::ranges::find(kFlags, type, [](const auto& pair) { return pair.first; });
+    if (row != std::end(kFlags)) {
+      take_from_file(row->second, "True", "distributed_type");
+    } else if (type != DistributedType::NO) {
+      throw ConfigError("distributed_type in " + request_.config_file.string() + " is " +
+                        std::string(to_string(type)) +
+                        "; this version launches on CPUs and NVIDIA GPUs: NO, MULTI_CPU, "
+                        "MULTI_GPU, FSDP, DEEPSPEED and MEGATRON_LM.");
+    }
+    if (config.parallelism_config != ParallelismConfig{})
+      take_from_file("use_parallelism_config", "True", "parallelism_config");
   }
-  if (settings.is_on("multi_gpu") && ids.size() == 1) {
-    throw ConfigError(where(request, "gpu_ids") + " names one GPU, '" + ids[0] +
-                      "', yet training is to use several: name at least two, or write all.");
-  }
-  // Upstream calls this multi_gpu too, when nothing else was said.
-  if (!request.config && !settings.on_cpu && settings.num_processes > 1) {
-    settings.values["multi_gpu"] = "True";
-  }
-  if (!settings.on_cpu && settings.num_processes > gpus) {
-    settings.warnings.push_back(
-        std::to_string(settings.num_processes) + " ranks share " + std::to_string(gpus) +
-        " GPU(s). NCCL refuses two ranks on one GPU; use fewer ranks or --cpu.");
-  }
-  if (settings.is_on("multi_gpu") && settings.on_cpu) {
-    settings.warnings.push_back(
-        "there is no GPU to be seen on this machine: the ranks train on the CPU.");
-  }
-}
 
-// Returns what was asked for. A flag wins over the file, the file over ACCELERATE_CPU_AFFINITY. A
-// false in the file says nothing: the original's questionnaire writes it into every file.
-std::optional<bool> asked_affinity(const LaunchSettings& settings) {
-  if (settings.is_on("no_cpu_affinity")) return false;
-  if (settings.is_on("enable_cpu_affinity")) return true;
-  if (!env("ACCELERATE_CPU_AFFINITY")) return std::nullopt;
-  return env_flag("ACCELERATE_CPU_AFFINITY", false);
-}
-
-// Says why ranks are not bound; "" when they are to be bound.
-std::string reason_not_to_bind(const Machine& machine, const LaunchSettings& settings) {
-  const auto asked = asked_affinity(settings);
-  if (asked == false) return "that was asked for";
-  if (!settings.on_cpu) return asked ? "each binds itself to those near its GPU" : "they use GPUs";
-  if (settings.num_processes == 1) return "there is one";
-  if (!asked && environment_names_cores()) return "the environment names cores for OpenMP";
-  if (machine.layout.empty()) return "the system does not say where its cores are";
-  const auto cores = std::min(machine.cores, static_cast<int>(machine.layout.size()));
-  if (settings.num_processes <= cores) return "";
-  return std::to_string(settings.num_processes) + " ranks on " + std::to_string(cores) +
-         (cores == 1 ? " core" : " cores") + " would wait for each other";
-}
-
-// On GPUs the ranks bind themselves when asked to, because only they know which GPU they take.
-void choose_cores(const Machine& machine, LaunchSettings& settings) {
-  const std::string reason = reason_not_to_bind(machine, settings);
-  if (!reason.empty()) {
-    const bool surprising =
-        settings.on_cpu && asked_affinity(settings).value_or(false) && settings.num_processes > 1;
-    (surprising ? settings.warnings : settings.notes)
-        .push_back("ranks are not bound to cores: " + reason);
-    return;
+  // Returns the value of a key as the ranks are told it. Flags that take words get a file's
+  // booleans as upstream's Python writes them.
+  static std::string text_of_key(const Flag& flag, const std::string& text,
+                                 const std::string& where) {
+    if (flag.kind == FlagKind::choice) return text;  // The key may allow more than the flag does.
+    const bool takes_words = flag.kind == FlagKind::bits ||
+                             (flag.group == FlagGroup::megatron && flag.kind == FlagKind::text);
+    if (!takes_words) return checked_value(flag, text, where);
+    std::vector<std::string> words = split(text, ',');
+    for (auto& word : words) {
+      if (word == "true") word = "True";
+      if (word == "false") word = "False";
+    }
+    return join(words, ",");
   }
-  settings.cores = divide_cores(machine.layout, settings.num_processes);
-  for (std::size_t rank = 0; rank < settings.cores.size(); ++rank) {
-    settings.notes.push_back("rank " + std::to_string(rank) + " keeps to " +
-                             to_string(settings.cores[rank]));
-  }
-}
 
-// The threads of each rank when nobody sets them: its bound cores, or its part of all cores.
-std::int64_t default_threads(const Machine& machine, const LaunchSettings& settings) {
-  if (!settings.on_cpu) return 1;
-  const std::int64_t part = machine.cores / settings.num_processes;
-  return settings.cores.empty() ? part : std::min<std::int64_t>(part, fewest_cores(settings.cores));
-}
-
-void choose_threads(const LaunchRequest& request, const Machine& machine,
-                    LaunchSettings& settings) {
-  const auto asked = ranged(request, settings, "num_cpu_threads_per_process", {1, 65536});
-  const auto outer = openmp_threads();
-  settings.threads_per_process = asked.value_or(static_cast<int>(
-      std::max<std::int64_t>(outer.value_or(default_threads(machine, settings)), 1)));
-}
-
-// Refuses before the start what the ranks would refuse. A flag takes the same values as its key in
-// a file.
-void check_words_of_sharding(const LaunchRequest& request, const LaunchSettings& settings) {
-  ClusterConfig scratch;
-  for (const auto& [name, text] : request.flags) {
-    const Flag* flag = find_flag(name);
-    const bool counts = flag != nullptr && names_of_config_keys().contains(name) &&
-                        ((flag->group == FlagGroup::fsdp && settings.is_on("use_fsdp")) ||
-                         (flag->group == FlagGroup::deepspeed && settings.is_on("use_deepspeed")));
-    if (counts) set_config_key(scratch, name, text, "--" + name);
+  void take_defaults() {
+    for (const auto& flag : launch_flags()) {
+      if (flag.fallback.empty()) continue;
+      const bool is_bit = flag.kind == FlagKind::bit;
+      settings_.values.try_emplace(
+          flag.name, is_bit ? checked_value(flag, flag.fallback, flag.name) : flag.fallback);
+    }
   }
-}
 
-void check_fsdp(const LaunchRequest& request, const LaunchSettings& settings) {
-  if (request.flags.contains("use_parallelism_config") &&
-      (!settings.is_on("use_fsdp") || settings.text("fsdp_version") != "2")) {
-    throw ConfigError("--use_parallelism_config needs --use_fsdp and --fsdp_version 2.");
+  // --- What is not built ---------------------------------------------------------------------
+
+  void refuse_what_is_not_built() {
+    std::vector<std::string> of_machines, of_tpus;
+    for (const auto& flag : launch_flags()) {
+      const std::string value = text(flag.name);
+      const bool comes_later = flag.status == FlagStatus::later;
+      const bool refused = comes_later || flag.status == FlagStatus::not_applicable;
+      if (!refused || is_default(flag, value) || is_harmless(flag, value)) continue;
+      if (is_left_over(flag)) {
+        (comes_later ? of_machines : of_tpus).push_back(where(flag.name));
+        continue;
+      }
+      throw ConfigError(where(flag.name) + " is '" + value + "'; " +
+                        (comes_later
+                             ? "what it asks for comes in a later version. Leave it out for now."
+                             : "this project serves CPUs and NVIDIA GPUs of your own machines, so "
+                               "there is nothing it could do. Leave it out."));
+    }
+    tell_left_over(of_machines, "on one machine");
+    tell_left_over(of_tpus, "without TPUs");
   }
-  // In version 2 fsdp_cpu_ram_efficient_loading decides both.
-  if (settings.is_on("use_fsdp") && settings.text("fsdp_version") != "2" &&
-      settings.is_on("fsdp_cpu_ram_efficient_loading") &&
-      !settings.is_on("fsdp_sync_module_states")) {
-    throw ConfigError(
-        where(request, "fsdp_sync_module_states") +
-        " is off while fsdp_cpu_ram_efficient_loading is on: then only rank 0 has "
-        "weights, and nobody else would get them. Switch the one on or the other off.");
+
+  [[nodiscard]] bool is_one_machine() const {
+    return is_default(*find_flag("num_machines"), text("num_machines"));
   }
-}
+
+  // Whether the flag names a way to find machines that changes nothing on one, and that many files
+  // name.
+  [[nodiscard]] bool is_harmless(const Flag& flag, const std::string& value) const {
+    return is_one_machine() &&
+           ((flag.name == "rdzv_backend" && lower(value) == "c10d") ||
+            (flag.name == "deepspeed_multinode_launcher" && lower(value) == "standard"));
+  }
+
+  // Whether the value would matter on several machines or on TPUs, neither of which the file asks
+  // for. Files keep such keys when they are taken from elsewhere, so they are told, not refused.
+  [[nodiscard]] bool is_left_over(const Flag& flag) const {
+    if (flag.name == "deepspeed_multinode_launcher") return is_one_machine();
+    if (is_given(flag.name) || flag.name == "num_machines") return false;
+    return flag.status == FlagStatus::not_applicable || is_one_machine();
+  }
+
+  void tell_left_over(const std::vector<std::string>& names, const char* where_it_counts) {
+    if (names.empty()) return;
+    warn(join(names, ", ") + (names.size() == 1 ? " has" : " have") + " no effect " +
+         where_it_counts + ".");
+  }
+
+  // --- Ranks, cores, threads, port -----------------------------------------------------------
+
+  // Returns an integer setting that must lie within `range`; nullopt when it has no value.
+  [[nodiscard]] std::optional<int> ranged(const std::string& name,
+                                          std::pair<std::int64_t, std::int64_t> range) const {
+    const auto value = parse_int(text(name));
+    if (!value) return std::nullopt;
+    if (*value >= range.first && *value <= range.second) return static_cast<int>(*value);
+    throw ConfigError(where(name) + " is '" + text(name) + "'; it must lie between " +
+                      std::to_string(range.first) + " and " + std::to_string(range.second) + ".");
+  }
+
+  void choose_processes() {
+    const auto ids = parse_gpu_ids(text("gpu_ids"), where("gpu_ids"));
+    const int gpus = ids.empty() ? machine_.gpus : static_cast<int>(ids.size());
+    settings_.on_cpu = is_on("cpu") || machine_.gpus == 0;
+    const auto asked = ranged("num_processes", {1, kMostProcesses});
+    settings_.num_processes = asked.value_or(settings_.on_cpu ? 1 : std::max(gpus, 1));
+    if (is_given("multi_gpu") && asked && *asked < 2) {
+      throw ConfigError("--multi_gpu needs at least 2 processes, and --num_processes is '" +
+                        text("num_processes") + "'.");
+    }
+    if (is_on("multi_gpu") && ids.size() == 1) {
+      throw ConfigError(where("gpu_ids") + " names one GPU, '" + ids[0] +
+                        "', yet training is to use several: name at least two, or write all.");
+    }
+    // Upstream calls this multi_gpu too, when nothing else was said.
+    if (!request_.config && !settings_.on_cpu && settings_.num_processes > 1)
+      settings_.values["multi_gpu"].text = "True";
+    if (!settings_.on_cpu && settings_.num_processes > gpus) {
+      warn(std::to_string(settings_.num_processes) + " ranks share " + std::to_string(gpus) +
+           " GPU(s). NCCL refuses two ranks on one GPU; use fewer ranks or --cpu.");
+    }
+    if (is_on("multi_gpu") && settings_.on_cpu)
+      warn("there is no GPU to be seen on this machine: the ranks train on the CPU.");
+  }
+
+  // On GPUs the ranks bind themselves when asked to, because only they know which GPU they take.
+  void choose_cores() {
+    const auto asked = asked_affinity();
+    const std::string reason = reason_not_to_bind(asked);
+    if (!reason.empty()) {
+      const bool surprising = settings_.on_cpu && asked == true && settings_.num_processes > 1;
+      (surprising ? settings_.warnings : settings_.notes)
+          .push_back("ranks are not bound to cores: " + reason);
+      return;
+    }
+    settings_.cores = divide_cores(machine_.layout, settings_.num_processes);
+    for (std::size_t rank = 0; rank < settings_.cores.size(); ++rank) {
+      settings_.notes.push_back("rank " + std::to_string(rank) + " keeps to " +
+                                to_string(settings_.cores[rank]));
+    }
+  }
+
+  // Returns what somebody asks for. A flag wins over the file, the file over
+  // ACCELERATE_CPU_AFFINITY. A false in the file says nothing: the original's questionnaire writes
+  // it into every file.
+  [[nodiscard]] std::optional<bool> asked_affinity() const {
+    if (is_on("no_cpu_affinity")) return false;
+    if (is_on("enable_cpu_affinity")) return true;
+    if (!env("ACCELERATE_CPU_AFFINITY")) return std::nullopt;
+    return env_flag("ACCELERATE_CPU_AFFINITY", false);
+  }
+
+  // Says why ranks are not bound; "" when they are to be bound.
+  [[nodiscard]] std::string reason_not_to_bind(std::optional<bool> asked) const {
+    if (asked == false) return "that was asked for";
+    if (!settings_.on_cpu)
+      return asked ? "each binds itself to those near its GPU" : "they use GPUs";
+    if (settings_.num_processes == 1) return "there is one";
+    if (!asked && environment_names_cores()) return "the environment names cores for OpenMP";
+    if (machine_.layout.empty()) return "the system does not say where its cores are";
+    const auto cores = std::min(machine_.cores, static_cast<int>(machine_.layout.size()));
+    if (settings_.num_processes <= cores) return "";
+    return std::to_string(settings_.num_processes) + " ranks on " + std::to_string(cores) +
+           (cores == 1 ? " core" : " cores") + " would wait for each other";
+  }
+
+  void choose_threads() {
+    const auto asked = ranged("num_cpu_threads_per_process", {1, 65536});
+    const std::int64_t usual = openmp_threads().value_or(default_threads());
+    settings_.threads_per_process =
+        asked.value_or(static_cast<int>(std::max<std::int64_t>(usual, 1)));
+  }
+
+  // The threads of each rank when nobody sets them: its bound cores, or its part of all cores.
+  [[nodiscard]] std::int64_t default_threads() const {
+    if (!settings_.on_cpu) return 1;
+    const std::int64_t part = machine_.cores / settings_.num_processes;
+    return settings_.cores.empty() ? part
+                                   : std::min<std::int64_t>(part, fewest_cores(settings_.cores));
+  }
+
+  void read_port_and_grace_period() {
+    settings_.main_process_port = ranged("main_process_port", {0, 65535}).value_or(0);
+    const double seconds = parse_double(text("grace_period")).value_or(30);
+    if (seconds < 0 || seconds > 1e6) {
+      throw ConfigError("--grace_period is '" + text("grace_period") +
+                        "'; it must lie between 0 and 1000000 seconds.");
+    }
+    settings_.grace_period = std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  }
+
+  // --- Sharding ------------------------------------------------------------------------------
+
+  // Refuses before the start what the ranks would refuse. A flag takes the same values as its key
+  // in a file.
+  void check_words_of_sharding() const {
+    for (const auto& [name, text] : request_.flags) {
+      const Flag* flag = find_flag(name);
+      if (flag == nullptr) continue;
+      const bool shards = flag->group == FlagGroup::fsdp || flag->group == FlagGroup::deepspeed;
+      if (shards && settings_.counts(flag->group))
+        (void)checked_config_text(name, text, "--" + name);
+    }
+  }
+
+  void check_fsdp() const {
+    const bool is_first = text("fsdp_version") != "2";
+    if (is_given("use_parallelism_config") && (!is_on("use_fsdp") || is_first))
+      throw ConfigError("--use_parallelism_config needs --use_fsdp and --fsdp_version 2.");
+    // In version 2 fsdp_cpu_ram_efficient_loading decides both.
+    if (is_on("use_fsdp") && is_first && is_on("fsdp_cpu_ram_efficient_loading") &&
+        !is_on("fsdp_sync_module_states")) {
+      throw ConfigError(
+          where("fsdp_sync_module_states") +
+          " is off while fsdp_cpu_ram_efficient_loading is on: then only rank 0 has "
+          "weights, and nobody else would get them. Switch the one on or the other off.");
+    }
+  }
+
+  void decide_whether_alone() {
+    const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
+    settings_.alone = settings_.num_processes == 1 &&
+                      std::ranges::none_of(modes, [&](const char* mode) { return is_on(mode); });
+  }
+
+  const LaunchRequest& request_;
+  const Machine& machine_;
+  LaunchSettings settings_;
+};
 
 }  // namespace
 
 LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine) {
-  check_exclusive_flags(request);
-  LaunchSettings settings;
-  settings.values = request.flags;
-  settings.use_cpu = request.flags.contains("cpu");
-  if (request.config) take_file(request, settings);
-  note_origins(request, settings);
-  take_defaults(settings);
-  refuse_what_is_not_built(request, settings);
-  choose_processes(request, machine, settings);
-  choose_cores(machine, settings);
-  choose_threads(request, machine, settings);
-  (void)ranged(request, settings, "main_process_port", {0, 65535});
-  check_words_of_sharding(request, settings);
-  check_fsdp(request, settings);
-  const auto modes = {"multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm"};
-  settings.alone = settings.num_processes == 1 &&
-                   std::ranges::none_of(modes, [&](const char* m) { return settings.is_on(m); });
-  detail::advise(request, settings);
-  return settings;
+  return Merge(request, machine).run();
 }
 
 }  // namespace accelerate

@@ -119,10 +119,9 @@ LaunchPlan plan_from(const NotebookLauncherOptions& options) {
   set("main_process_ip", options.master_addr);
   set("main_process_port", std::to_string(options.use_port));
   if (options.cpu) set("cpu", "True");
-  auto settings = merge_settings(request, this_machine());
-  LaunchPlan plan = make_plan(settings, ProgramKind::native);
+  LaunchPlan plan = make_plan(merge_settings(request, this_machine()), ProgramKind::native);
   plan.shared["FORK_LAUNCHED"] = "1";
-  for (const auto& warning : settings.warnings)
+  for (const auto& warning : plan.warnings)
     std::cerr << "accelerate: " << in_own_words(warning) << "\n";
   return plan;
 }

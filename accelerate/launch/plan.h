@@ -26,6 +26,7 @@ struct LaunchPlan {
   std::vector<Environment> ranks;
   /// Cores that each rank is bound to from its first instruction on; empty if none is bound.
   std::vector<CoreShare> cores = {};
+  std::vector<std::string> warnings = {};  ///< For the user; each is a sentence or a block.
   /// Time that ranks get between SIGTERM and SIGKILL when the group is ended.
   std::chrono::milliseconds grace_period{30'000};
 };

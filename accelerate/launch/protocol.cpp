@@ -15,22 +15,10 @@
 namespace accelerate {
 namespace {
 
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  });
-  return text;
-}
-
-// Returns the variable of a flag: Flag::variable, or its name in capitals, after ACCELERATE_ for
-// fp8.
-std::string variable_of(const Flag& flag) {
-  if (!flag.variable.empty()) return flag.variable;
-  return (flag.group == FlagGroup::fp8 ? "ACCELERATE_" : "") + upper(flag.name);
-}
-
-// Upstream writes FSDP's booleans and DeepSpeed's words in lower case, except names and paths.
+// Upstream writes the compiler in capitals. It writes FSDP's booleans and DeepSpeed's words in lower
+// case, except names and paths.
 std::string value_of(const Flag& flag, const std::string& value) {
+  if (flag.name == "dynamo_backend") return upper(value);
   const bool lowered = flag.kind == FlagKind::truth || flag.name == "fsdp_reshard_after_forward" ||
                        flag.name == "offload_optimizer_device" ||
                        flag.name == "offload_param_device";
@@ -58,11 +46,12 @@ class SharedVariables {
     if (kind_ == ProgramKind::python) suggest(variable, value);
   }
 
-  void set_flag(const Flag& flag, const std::string& value) {
-    if (settings_.asked.contains(flag.name)) {
-      set(variable_of(flag), value);
+  // Sets the value of a flag: always if somebody asks for it, as a suggestion if it is a default.
+  void set_for(const Flag& flag, const std::string& variable, const std::string& value) {
+    if (settings_.asked(flag.name) != nullptr) {
+      set(variable, value);
     } else {
-      suggest_to_python(variable_of(flag), value);
+      suggest_to_python(variable, value);
     }
   }
 
@@ -70,7 +59,7 @@ class SharedVariables {
     for (const auto& flag : launch_flags()) {
       const bool is_told =
           flag.group == group && flag.status == FlagStatus::carried && settings_.has(flag.name);
-      if (is_told) set_flag(flag, value_of(flag, settings_.text(flag.name)));
+      if (is_told) set_for(flag, variable_of(flag), value_of(flag, settings_.text(flag.name)));
     }
   }
 
@@ -91,14 +80,9 @@ void export_common(SharedVariables& variables) {
   const LaunchSettings& settings = variables.settings();
   const std::string precision = settings.text("mixed_precision");
   if (!precision.empty()) variables.set("ACCELERATE_MIXED_PRECISION", lower(precision));
-  const std::string backend = settings.text("dynamo_backend");
-  if (!backend.empty()) variables.set("ACCELERATE_DYNAMO_BACKEND", upper(backend));
-  for (const char* name : {"dynamo_mode", "dynamo_use_fullgraph", "dynamo_use_dynamic",
-                           "dynamo_use_regional_compilation"}) {
-    variables.set_flag(*find_flag(name), settings.text(name));
-  }
+  variables.set_group(FlagGroup::resources);  // Of the compiler.
   const std::string threads = std::to_string(settings.threads_per_process);
-  if (settings.asked.contains("num_cpu_threads_per_process")) {
+  if (settings.asked("num_cpu_threads_per_process") != nullptr) {
     variables.set("OMP_NUM_THREADS", threads);
   } else {
     variables.suggest("OMP_NUM_THREADS", threads);
@@ -113,7 +97,7 @@ void export_common(SharedVariables& variables) {
 // KMP_AFFINITY=compact packs threads from the first core on: right for one process, and the worst
 // choice for several, which would all sit on the same cores.
 void export_cpu(SharedVariables& variables) {
-  if (!variables.settings().use_cpu) return;
+  if (!variables.settings().is_on("cpu")) return;
   variables.set("ACCELERATE_USE_CPU", "True");
   variables.suggest("KMP_BLOCKTIME", "1");
   if (variables.settings().num_processes == 1)
@@ -121,16 +105,12 @@ void export_cpu(SharedVariables& variables) {
 }
 
 void export_fsdp(SharedVariables& variables) {
-  variables.set("ACCELERATE_USE_FSDP", "true");
-  variables.set_group(FlagGroup::fsdp);
-  const auto& file_only = variables.settings().file_only;
-  const auto ignored = file_only.find("fsdp_ignored_modules");
-  if (ignored != file_only.end()) variables.set("FSDP_IGNORED_MODULES", ignored->second);
+  const LaunchSettings& settings = variables.settings();
+  if (settings.has("fsdp_ignored_modules"))
+    variables.set("FSDP_IGNORED_MODULES", settings.text("fsdp_ignored_modules"));
 }
 
 void export_deepspeed(SharedVariables& variables, ProgramKind kind) {
-  variables.set("ACCELERATE_USE_DEEPSPEED", "true");
-  variables.set_group(FlagGroup::deepspeed);
   if (kind != ProgramKind::python) return;
   variables.set("ACCELERATE_CONFIG_DS_FIELDS",
                 lower(join(variables.settings().deepspeed_file_fields, ",")));
@@ -139,13 +119,11 @@ void export_deepspeed(SharedVariables& variables, ProgramKind kind) {
   variables.set("PYTHONPATH", path ? *path + ":" + here : here);
 }
 
+// Takes back what counts only where sequences are divided.
 void export_parallelism(SharedVariables& variables) {
   const LaunchSettings& settings = variables.settings();
-  variables.set("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
-  variables.set_group(FlagGroup::parallelism);
-  if (settings.text("parallelism_config_cp_size") == "1") {
+  if (settings.text("parallelism_config_cp_size") == "1")
     variables.erase("PARALLELISM_CONFIG_CP_COMM_STRATEGY");
-  }
   const bool sequences = settings.text("parallelism_config_sp_size") != "1";
   for (const char* name : {"seq_length", "seq_length_is_variable", "attn_implementation"}) {
     const std::string flag = std::string("parallelism_config_sp_") + name;
@@ -159,41 +137,35 @@ void export_parallelism(SharedVariables& variables) {
 
 void export_fp8(SharedVariables& variables) {
   const LaunchSettings& settings = variables.settings();
-  variables.set_group(FlagGroup::fp8);
-  variables.erase("ACCELERATE_FP8_OVERRIDE_LINEAR_PRECISION");
-  const auto scaling = settings.file_only.find("fp8_use_mxfp8_block_scaling");
-  if (scaling != settings.file_only.end()) {
-    variables.set("ACCELERATE_FP8_USE_MXFP8_BLOCK_SCALING",
-                  parse_bool(scaling->second).value_or(false) ? "True" : "False");
-  }
-  const bool is_asked = settings.asked.contains("fp8_override_linear_precision");
-  const auto parts = split(settings.text("fp8_override_linear_precision"), ',');
+  const std::string scaling = settings.text("fp8_use_mxfp8_block_scaling");
+  if (!scaling.empty())
+    variables.set("ACCELERATE_FP8_USE_MXFP8_BLOCK_SCALING", scaling == "true" ? "True" : "False");
+  // Three variables instead of one.
+  const Flag& precision = *find_flag("fp8_override_linear_precision");
+  variables.erase(variable_of(precision));
+  const auto parts = split(settings.text(precision.name), ',');
   const std::vector<std::string> names = {"FPROP", "DGRAD", "WGRAD"};
-  for (std::size_t i = 0; i < names.size() && i < parts.size(); ++i) {
-    const std::string variable = "ACCELERATE_FP8_OVERRIDE_" + names[i];
-    if (is_asked) {
-      variables.set(variable, parts[i]);
-    } else {
-      variables.suggest_to_python(variable, parts[i]);
-    }
-  }
+  for (std::size_t i = 0; i < names.size() && i < parts.size(); ++i)
+    variables.set_for(precision, "ACCELERATE_FP8_OVERRIDE_" + names[i], parts[i]);
 }
 
 // Says who won where the user's environment has one value and a flag or the file another.
-void tell_of_overruled_variables(const Environment& shared, LaunchSettings& settings) {
+void warn_of_overruled_variables(const LaunchSettings& settings, LaunchPlan& plan) {
   for (const auto& flag : launch_flags()) {
-    const auto origin = settings.asked.find(flag.name);
+    const Setting* setting = settings.asked(flag.name);
     const bool is_off = flag.name == "enable_cpu_affinity" && !settings.is_on(flag.name);
-    if (origin == settings.asked.end() || is_off) continue;
+    if (setting == nullptr || is_off) continue;
     const std::string variable = variable_of(flag);
-    const auto told = shared.find(variable);
+    const auto told = plan.shared.find(variable);
     const auto inherited = env(variable.c_str());
-    if (told == shared.end() || !inherited || lower(*inherited) == lower(told->second)) continue;
+    if (told == plan.shared.end() || !inherited || lower(*inherited) == lower(told->second))
+      continue;
     const auto before = parse_bool(*inherited), now = parse_bool(told->second);
     if (before && before == now) continue;
-    settings.warnings.push_back(variable + " is '" + *inherited + "' in the environment, and " +
-                                origin->second.where + " makes it '" + told->second + "': the " +
-                                (origin->second.is_file ? "file" : "flag") + " wins.");
+    const bool is_file = setting->source == Setting::Source::file;
+    plan.warnings.push_back(variable + " is '" + *inherited + "' in the environment, and " +
+                            setting->where + " makes it '" + told->second + "': the " +
+                            (is_file ? "file" : "flag") + " wins.");
   }
 }
 
@@ -204,31 +176,33 @@ std::string new_token() {
   throw LaunchError("the system gives no random bits (getrandom) for the token of the job");
 }
 
-// Returns the address that was asked for; empty if none counts. Files keep the address of the
+// Returns the address that somebody asks for; empty if none counts. Files keep the address of the
 // cluster that they were written for, and one machine needs none.
-std::string asked_address(LaunchSettings& settings) {
-  const std::string address = settings.text("main_process_ip");
-  const auto origin = settings.asked.find("main_process_ip");
-  const bool is_left_over = !address.empty() && origin != settings.asked.end() &&
-                            origin->second.is_file && !is_address_of_this_machine(address);
+std::string asked_address(const LaunchSettings& settings, LaunchPlan& plan) {
+  const Setting* setting = settings.asked("main_process_ip");
+  if (setting == nullptr) return {};
+  const std::string& address = setting->text;
+  const bool is_left_over = !address.empty() && setting->source == Setting::Source::file &&
+                            !is_address_of_this_machine(address);
   if (!is_left_over) return address;
-  settings.warnings.push_back(origin->second.where + " is '" + address +
-                              "', which is not an address of this machine, and has no effect on "
-                              "one machine: ranks meet on 127.0.0.1.");
+  plan.warnings.push_back(setting->where + " is '" + address +
+                          "', which is not an address of this machine, and has no effect on "
+                          "one machine: ranks meet on 127.0.0.1.");
   return {};
 }
 
-MeetingPoint choose_meeting_point(LaunchSettings& settings) {
+MeetingPoint choose_meeting_point(const LaunchSettings& settings, LaunchPlan& plan) {
   MeetingPoint meeting{.token = new_token()};
-  if (const auto address = asked_address(settings); !address.empty()) meeting.address = address;
-  const auto asked = parse_int(settings.text("main_process_port")).value_or(0);
-  if (asked != 0 && port_is_free(meeting.address, static_cast<int>(asked))) {
-    meeting.port = static_cast<int>(asked);
+  if (const auto address = asked_address(settings, plan); !address.empty())
+    meeting.address = address;
+  const int asked = settings.main_process_port;
+  if (asked != 0 && port_is_free(meeting.address, asked)) {
+    meeting.port = asked;
     return meeting;
   }
   meeting.port = free_port(meeting.address);
   if (asked != 0) {
-    settings.warnings.push_back(
+    plan.warnings.push_back(
         "main_process_port " + std::to_string(asked) + " is taken by another program; port " +
         std::to_string(meeting.port) +
         " is used instead. Choose a free one, or 0 to have one chosen without this note.");
@@ -236,31 +210,21 @@ MeetingPoint choose_meeting_point(LaunchSettings& settings) {
   return meeting;
 }
 
-std::chrono::milliseconds grace_period(const LaunchSettings& settings) {
-  const double seconds = parse_double(settings.text("grace_period")).value_or(30);
-  if (seconds < 0 || seconds > 1e6) {
-    throw ConfigError("--grace_period is '" + settings.text("grace_period") +
-                      "'; it must lie between 0 and 1000000 seconds.");
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
 }  // namespace
 
 Environment shared_environment(const LaunchSettings& settings, ProgramKind kind) {
   SharedVariables variables(settings, kind);
   export_common(variables);
-  const bool fsdp = settings.is_on("use_fsdp");
-  const bool deepspeed = settings.is_on("use_deepspeed");
   export_cpu(variables);
-  if (lower(settings.text("mixed_precision")) == "fp8") export_fp8(variables);
-  if (fsdp) export_fsdp(variables);
-  if (deepspeed) export_deepspeed(variables, kind);
-  if (settings.is_on("use_megatron_lm")) {
-    variables.set("ACCELERATE_USE_MEGATRON_LM", "true");
-    variables.set_group(FlagGroup::megatron);
+  for (const Mode& mode : launch_modes()) {
+    if (!settings.counts(mode.group)) continue;
+    if (settings.is_on(mode.flag)) variables.set(variable_of(*find_flag(mode.flag)), "true");
+    variables.set_group(mode.group);
   }
-  if (settings.is_on("use_parallelism_config")) export_parallelism(variables);
+  if (settings.counts(FlagGroup::fp8)) export_fp8(variables);
+  if (settings.counts(FlagGroup::fsdp)) export_fsdp(variables);
+  if (settings.counts(FlagGroup::deepspeed)) export_deepspeed(variables, kind);
+  if (settings.counts(FlagGroup::parallelism)) export_parallelism(variables);
   return variables.take();
 }
 
@@ -293,7 +257,7 @@ Environment rank_environment(const LaunchSettings& settings, int rank,
   return environment;
 }
 
-LaunchPlan make_plan(LaunchSettings& settings, const std::vector<std::string>& program) {
+LaunchPlan make_plan(const LaunchSettings& settings, const std::vector<std::string>& program) {
   auto argv = resolve_program(program, {settings.is_on("module"), settings.is_on("no_python")});
   LaunchPlan plan =
       make_plan(settings, may_run_python(argv) ? ProgramKind::python : ProgramKind::native);
@@ -301,12 +265,13 @@ LaunchPlan make_plan(LaunchSettings& settings, const std::vector<std::string>& p
   return plan;
 }
 
-LaunchPlan make_plan(LaunchSettings& settings, ProgramKind kind) {
+LaunchPlan make_plan(const LaunchSettings& settings, ProgramKind kind) {
   LaunchPlan plan;
-  plan.grace_period = grace_period(settings);
+  plan.warnings = settings.warnings;
+  plan.grace_period = settings.grace_period;
   plan.shared = shared_environment(settings, kind);
-  tell_of_overruled_variables(plan.shared, settings);
-  const MeetingPoint meeting = settings.alone ? MeetingPoint{} : choose_meeting_point(settings);
+  warn_of_overruled_variables(settings, plan);
+  const auto meeting = settings.alone ? MeetingPoint{} : choose_meeting_point(settings, plan);
   plan.cores = settings.cores;
   for (int rank = 0; rank < settings.num_processes; ++rank) {
     plan.ranks.push_back(rank_environment(settings, rank, meeting));

@@ -33,14 +33,14 @@ enum class ProgramKind { native, python };
 [[nodiscard]] Environment rank_environment(const LaunchSettings& settings, int rank,
                                            const MeetingPoint& meeting);
 
-/// Makes the plan without a program. Adds a line to `settings.warnings` where a flag or the file
-/// overrules a variable of the user's environment. Throws ConfigError and LaunchError.
-[[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings, ProgramKind kind);
+/// Makes the plan without a program. Its warnings are those of `settings`, and a line where a flag
+/// or the file overrules a variable of the user's environment. Throws ConfigError and LaunchError.
+[[nodiscard]] LaunchPlan make_plan(const LaunchSettings& settings, ProgramKind kind);
 
 /// Makes the whole plan: settings, program, a port and a fresh token. If the requested port is
-/// taken, a free one replaces it, and `settings.warnings` says so. Throws ConfigError, ProgramError
-/// and LaunchError.
-[[nodiscard]] LaunchPlan make_plan(LaunchSettings& settings,
+/// taken, a free one replaces it, and a warning says so. Throws ConfigError, ProgramError and
+/// LaunchError.
+[[nodiscard]] LaunchPlan make_plan(const LaunchSettings& settings,
                                    const std::vector<std::string>& program);
 
 }  // namespace accelerate

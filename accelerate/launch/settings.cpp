@@ -10,13 +10,35 @@
 
 namespace accelerate {
 
+std::string LaunchRequest::where(const std::string& name) const {
+  if (flags.contains(name) || !config) return "--" + name;
+  return "'" + name + "' in " + config_file.string();
+}
+
+bool LaunchRequest::chooses_mode() const {
+  const auto names = {"multi_gpu",     "tpu",      "tpu_cluster",
+                      "use_deepspeed", "use_fsdp", "use_megatron_lm"};
+  return std::ranges::any_of(names, [&](const char* name) { return flags.contains(name); });
+}
+
+const Setting* LaunchSettings::asked(const std::string& name) const {
+  const auto found = values.find(name);
+  const bool is_asked = found != values.end() && found->second.source != Setting::Source::fallback;
+  return is_asked ? &found->second : nullptr;
+}
+
 std::string LaunchSettings::text(const std::string& name) const {
   const auto found = values.find(name);
-  return found == values.end() ? "" : found->second;
+  return found == values.end() ? "" : found->second.text;
 }
 
 bool LaunchSettings::is_on(const std::string& name) const {
   return parse_bool(text(name)).value_or(false);
+}
+
+bool LaunchSettings::counts(FlagGroup group) const {
+  const auto mode = std::ranges::find(launch_modes(), group, &Mode::group);
+  return mode == launch_modes().end() || lower(text(mode->flag)) == lower(mode->value);
 }
 
 Machine this_machine() {

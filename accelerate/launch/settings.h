@@ -1,7 +1,8 @@
-// Merges flags and configuration file. For every key the command line wins over the file, and the
-// file over the defaults.
+// Merges flags and configuration file into what a launch needs to know. For every key the command
+// line wins over the file, and the file over the defaults.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -29,28 +30,35 @@ struct LaunchRequest {
   std::optional<ClusterConfig> config;
   std::filesystem::path config_file;     ///< Where `config` came from, for messages.
   std::vector<RetiredKey> retired = {};  ///< What that file has and newer versions do not.
+
+  /// Says who gives the value of `name`, as the beginning of a sentence: "--mixed_precision",
+  /// "'mixed_precision' in fsdp.yaml".
+  [[nodiscard]] std::string where(const std::string& name) const;
+  /// Whether a flag chooses how the ranks train, so that the file's distributed_type does not.
+  [[nodiscard]] bool chooses_mode() const;
 };
 
-/// Where a value came from.
-struct Origin {
-  std::string where;     ///< "--mixed_precision", "'mixed_precision' in fsdp.yaml".
-  bool is_file = false;  ///< Else a flag.
+/// A value, and who gives it.
+struct Setting {
+  enum class Source { fallback, file, flag };
+
+  std::string text;  ///< As it goes into the environment.
+  Source source = Source::fallback;
+  std::string where = {};  ///< See LaunchRequest::where(); empty for a default.
 };
 
-/// The outcome of the merge. `values` holds every flag that has a value, under the flag's name, as
-/// the text that goes into the environment.
+/// The outcome of the merge. Texts that the launcher itself uses are read once, into the fields
+/// below `values`.
 struct LaunchSettings {
-  std::map<std::string, std::string> values;
-  /// The values that somebody asked for, by the flag's name. All other values are defaults.
-  std::map<std::string, Origin> asked;
+  /// Every flag that has a value, and every key of the file, by name.
+  std::map<std::string, Setting> values;
   int num_processes = 1;
   int threads_per_process = 1;
-  bool use_cpu = false;  ///< The CPU was asked for: --cpu, use_cpu or MULTI_CPU.
-  bool on_cpu = false;   ///< The CPU was asked for, or there is no GPU.
+  int main_process_port = 0;  ///< 0: a free one.
+  std::chrono::milliseconds grace_period{30'000};
+  bool on_cpu = false;  ///< Somebody asks for the CPU, or there is no GPU.
   /// Whether there is one process that is told nothing of ranks. It runs as if started by hand.
   bool alone = false;
-  /// Values that only a file can set, by key: fsdp_ignored_modules, fp8_use_mxfp8_block_scaling.
-  std::map<std::string, std::string> file_only;
   /// Keys of the file's deepspeed_config, and mixed_precision when the file decided it.
   std::vector<std::string> deepspeed_file_fields;
   /// The cores of each rank on the CPU; empty when ranks are not bound, which `notes` explains.
@@ -59,10 +67,14 @@ struct LaunchSettings {
   std::vector<std::string> notes;     ///< For a user who asks for detail; each is a line.
 
   [[nodiscard]] bool has(const std::string& name) const { return values.contains(name); }
+  /// Returns the value that a flag or the file gives; null for a default, and where there is none.
+  [[nodiscard]] const Setting* asked(const std::string& name) const;
   /// The value of a flag; "" when it has none.
   [[nodiscard]] std::string text(const std::string& name) const;
   /// Whether a boolean flag is on.
   [[nodiscard]] bool is_on(const std::string& name) const;
+  /// Whether the flags of `group` count; true for groups without a mode.
+  [[nodiscard]] bool counts(FlagGroup group) const;
 };
 
 /// Returns what this machine offers: gpu_count(), physical_cores() and the cores that are allowed.
@@ -73,31 +85,20 @@ struct LaunchSettings {
 [[nodiscard]] std::vector<std::string> parse_gpu_ids(const std::string& text,
                                                      const std::string& where);
 
-/// Merges and checks. Throws ConfigError for values that are not allowed, flags that exclude each
-/// other, and flags whose feature is not built yet. The error names the flag or the file's key.
-[[nodiscard]] LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine);
-
 /// Reads the configuration that a launch with `flags` uses: --config_file, else the default file if
 /// it is there and --cpu was not given.
 [[nodiscard]] LaunchRequest read_request(std::map<std::string, std::string> flags);
 
+/// Merges and checks. Throws ConfigError for values that are not allowed, flags that exclude each
+/// other, and flags whose feature is not built yet. The error names the flag or the file's key.
+[[nodiscard]] LaunchSettings merge_settings(const LaunchRequest& request, const Machine& machine);
+
+namespace detail {
+
+/// Returns warnings of what was given and changes nothing, of keys of the file that newer versions
+/// do not have, and the defaults where the user chose little.
+[[nodiscard]] std::vector<std::string> advice(const LaunchRequest& request,
+                                              const LaunchSettings& settings);
+
+}  // namespace detail
 }  // namespace accelerate
-
-namespace accelerate::detail {
-
-// What the launcher tells about settings that change nothing, and about defaults.
-
-/// Says where the value of `name` came from, as the beginning of a sentence.
-[[nodiscard]] std::string where(const LaunchRequest& request, const std::string& name);
-
-/// Whether a flag chooses how the ranks train, so that the file's distributed_type does not.
-[[nodiscard]] bool mode_was_given(const LaunchRequest& request);
-
-/// Whether `value` is what the flag is without being given.
-[[nodiscard]] bool is_default(const Flag& flag, const std::string& value);
-
-/// Adds to `settings.warnings` what was given and changes nothing, which keys of the file newer
-/// versions do not have, and the defaults where the user chose little.
-void advise(const LaunchRequest& request, LaunchSettings& settings);
-
-}  // namespace accelerate::detail

@@ -82,9 +82,9 @@ int run_launch(const std::vector<std::string>& words, std::ostream& out, std::os
     return 0;
   }
   const bool quiet = arguments.flags.contains("quiet");
-  auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
+  const auto settings = merge_settings(read_request(std::move(arguments.flags)), this_machine());
   const LaunchPlan plan = make_plan(settings, arguments.program);
-  for (const auto& warning : settings.warnings) err << note(warning);
+  for (const auto& warning : plan.warnings) err << note(warning);
   tell_notes(settings, err);
   err.flush();
   const LaunchResult result = launch(plan, quiet ? LaunchEvents{} : events_to(err, plan));

@@ -70,16 +70,17 @@ struct Launched {
   int exit_code = 0;
   std::string failure;
   std::optional<int> interrupted_by = {};
+  std::vector<std::string> warnings = {};
 };
 
-Launched launch_checks(LaunchSettings& settings, const fs::path& folder, const char* part,
+Launched launch_checks(const LaunchSettings& settings, const fs::path& folder, const char* part,
                        const fs::path& log, bool verbose) {
   const LaunchPlan plan =
       make_plan(settings, {torch_program().string(), "self-test", folder.string(), part});
   std::optional<OutputToFile> quiet;
   if (!verbose) quiet.emplace(log);
   const LaunchResult result = launch(plan);
-  return {result.exit_code(), failure_of(result), result.interrupted_by};
+  return {result.exit_code(), failure_of(result), result.interrupted_by, plan.warnings};
 }
 
 struct Result {
@@ -152,14 +153,14 @@ int run_test(const TestOptions& options, std::ostream& out) {
   if (options.config_file) flags["config_file"] = options.config_file->string();
   LaunchRequest request = read_request(std::move(flags));
   if (!request.config) request.flags["num_processes"] = std::to_string(std::max(gpu_count(), 1));
-  auto settings = merge_settings(request, this_machine());
+  const auto settings = merge_settings(request, this_machine());
   const TemporaryFolder folder("test");
   const fs::path log = folder.path() / "log";
   out << "Testing " << set_up(settings) << " ...\n" << std::flush;
   Launched launched = launch_checks(settings, folder.path(), "first", log, options.verbose);
   if (launched.exit_code == 0)
     launched = launch_checks(settings, folder.path(), "second", log, options.verbose);
-  for (const auto& warning : settings.warnings) out << "accelerate: " << warning << "\n";
+  for (const auto& warning : launched.warnings) out << "accelerate: " << warning << "\n";
   auto results = read_results(folder.path() / "results.tsv");
   const bool is_told = !results.empty() && results.back().outcome == "failed";
   add_missing(results, is_told || launched.interrupted_by ? "" : launched.failure);

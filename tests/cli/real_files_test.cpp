@@ -164,9 +164,11 @@ TEST_P(RealFiles, AreLaunched) {
   const std::string file = kReal / GetParam().file;
   Environment shared;
   const bool is_taken = expect_outcome(GetParam().launch, file, [&] {
-    auto settings = merge_settings(read_request({{"config_file", file}}), {.gpus = 8, .cores = 8});
-    shared = make_plan(settings, ProgramKind::native).shared;
-    return settings.warnings;
+    const auto settings =
+        merge_settings(read_request({{"config_file", file}}), {.gpus = 8, .cores = 8});
+    const auto plan = make_plan(settings, ProgramKind::native);
+    shared = plan.shared;
+    return plan.warnings;
   });
   if (is_taken) expect_outcome(GetParam().native, file, [&] { return sharding_is_read(shared); });
 }

@@ -58,13 +58,13 @@ Machine machine() {
 Outcome outcome_of(const LaunchRequest& request) {
   Outcome outcome;
   try {
-    auto settings = merge_settings(request, machine());
-    outcome.plan = text_of(make_plan(settings, ProgramKind::python)) +
-                   (request.flags.contains("main_process_port") ||
-                            (request.config && request.config->main_process_port)
-                        ? settings.text("main_process_port")
-                        : "");
-    outcome.warnings = settings.warnings;
+    const auto settings = merge_settings(request, machine());
+    const LaunchPlan plan = make_plan(settings, ProgramKind::python);
+    outcome.plan = text_of(plan) + (request.flags.contains("main_process_port") ||
+                                            (request.config && request.config->main_process_port)
+                                        ? settings.text("main_process_port")
+                                        : "");
+    outcome.warnings = plan.warnings;
   } catch (const ConfigError&) {
     outcome.is_refused = true;
   }

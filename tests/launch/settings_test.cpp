@@ -211,7 +211,7 @@ TEST_F(Settings, TakeTheVariableForAffinityWhereNoFlagSpeaks) {
 TEST_F(Settings, TakeEveryKeyFromTheFileThoseWithDefaultsToo) {
   const auto settings = merge({}, kFile, two_nodes());
   EXPECT_EQ(settings.num_processes, 3);
-  EXPECT_TRUE(settings.use_cpu);
+  EXPECT_TRUE(settings.is_on("cpu"));
   EXPECT_EQ(settings.text("mixed_precision"), "bf16");
   EXPECT_TRUE(settings.is_on("same_network"));
   EXPECT_TRUE(settings.is_on("enable_cpu_affinity"));
@@ -234,7 +234,7 @@ TEST_F(Settings, LetAModeFlagWinOverTheFilesType) {
 TEST_F(Settings, TrainFsdpOnTheCpuWhenAskedTo) {
   const auto settings =
       merge({{"cpu", "True"}}, "distributed_type: FSDP\nnum_processes: 2\n", {2, 8});
-  EXPECT_TRUE(settings.use_cpu);
+  EXPECT_TRUE(settings.is_on("cpu"));
   EXPECT_TRUE(settings.is_on("use_fsdp"));
 }
 

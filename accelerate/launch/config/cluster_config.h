@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -73,10 +74,17 @@ struct ConfigKey {
 void set_config_key(ClusterConfig& config, std::string_view name, const std::string& text,
                     const std::string& where);
 
+/// Checks `text` as set_config_key() does, and returns what config_key_text() would return then.
+[[nodiscard]] std::string checked_config_text(std::string_view name, const std::string& text,
+                                              const std::string& where);
+
 /// Returns the value of the key called `name` as it is written on a command line or in an
 /// environment variable: true and false in lower case, lists joined by commas. nullopt when absent.
 /// Throws ConfigError on an unknown name.
 [[nodiscard]] std::optional<std::string> config_key_text(const ClusterConfig& config,
                                                          std::string_view name);
+
+/// Returns config_key_text() of every key that has a value, by name.
+[[nodiscard]] std::map<std::string, std::string> config_texts(const ClusterConfig& config);
 
 }  // namespace accelerate

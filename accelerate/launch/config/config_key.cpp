@@ -65,12 +65,34 @@ void set_config_key(ClusterConfig& config, std::string_view name, const std::str
            [&](auto& section, const auto& key) { detail::read_text(section, key, text, where); });
 }
 
+std::string checked_config_text(std::string_view name, const std::string& text,
+                                const std::string& where) {
+  ClusterConfig none;
+  std::string checked;
+  with_key(none, name, [&](auto& section, const auto& key) {
+    detail::read_text(section, key, text, where);
+    if (const auto node = key.write(section)) checked = text_of(*node);
+  });
+  return checked;
+}
+
 std::optional<std::string> config_key_text(const ClusterConfig& config, std::string_view name) {
   std::optional<std::string> text;
   with_key(config, name, [&](const auto& section, const auto& key) {
     if (const auto node = key.write(section)) text = text_of(*node);
   });
   return text;
+}
+
+std::map<std::string, std::string> config_texts(const ClusterConfig& config) {
+  std::map<std::string, std::string> texts;
+  const auto append = [&](const auto& section, const auto& table) {
+    for (const auto& key : table.keys)
+      if (const auto node = key.write(section)) texts[key.name] = text_of(*node);
+  };
+  append(config, detail::cluster_table());
+  for_each_section([&](auto member, const auto& table) { append(config.*member, table); });
+  return texts;
 }
 
 }  // namespace accelerate
