@@ -43,6 +43,11 @@ FOLDERS = {
     "transformers/models": {
         "config": set(), "layers": {"config"}, "architectures": {"config", "layers"}, "loading": {"config"},
         "saving": {"config"}, "generation": {"config", "layers", "architectures"}},
+    # What is asked, what is read, what is recorded, what is kept, and last the loop that uses them all.
+    "transformers/trainer": {
+        "arguments": set(), "metrics": set(), "data": {"arguments"}, "callbacks": {"arguments", "data"},
+        "hub": {"arguments", "callbacks"}, "checkpoints": {"arguments", "data", "callbacks", "hub"},
+        "loop": {"arguments", "metrics", "data", "callbacks", "checkpoints"}},
 }
 # The same of the command line. What is in with_libtorch/ is a program of its own.
 CLI_FOLDERS = ["terminal", "torch_program", "reference", "questions", "estimate", "commands"]

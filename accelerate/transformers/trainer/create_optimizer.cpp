@@ -116,10 +116,10 @@ std::shared_ptr<torch::optim::Optimizer> over(const ParameterGroups& parameters,
 }
 
 using Maker = std::shared_ptr<torch::optim::Optimizer> (*)(const ParameterGroups&,
-                                                           const TrainingArguments&, OptimArgs&);
+                                                           const ResolvedArguments&, OptimArgs&);
 
 std::shared_ptr<torch::optim::Optimizer> make_adamw(const ParameterGroups& parameters,
-                                                    const TrainingArguments& args, OptimArgs&) {
+                                                    const ResolvedArguments& args, OptimArgs&) {
   return over<torch::optim::AdamW>(parameters,
                                    torch::optim::AdamWOptions(args.learning_rate)
                                        .betas({args.adam_beta1, args.adam_beta2})
@@ -128,7 +128,7 @@ std::shared_ptr<torch::optim::Optimizer> make_adamw(const ParameterGroups& param
 }
 
 std::shared_ptr<torch::optim::Optimizer> make_sgd(const ParameterGroups& parameters,
-                                                  const TrainingArguments& args, OptimArgs& more) {
+                                                  const ResolvedArguments& args, OptimArgs& more) {
   torch::optim::SGDOptions options(args.learning_rate);
   more.take("momentum", [&](double value) { options.momentum(value); });
   more.take("dampening", [&](double value) { options.dampening(value); });
@@ -137,7 +137,7 @@ std::shared_ptr<torch::optim::Optimizer> make_sgd(const ParameterGroups& paramet
 }
 
 std::shared_ptr<torch::optim::Optimizer> make_adagrad(const ParameterGroups& parameters,
-                                                      const TrainingArguments& args,
+                                                      const ResolvedArguments& args,
                                                       OptimArgs& more) {
   torch::optim::AdagradOptions options(args.learning_rate);
   more.take("lr_decay", [&](double value) { options.lr_decay(value); });
@@ -146,7 +146,7 @@ std::shared_ptr<torch::optim::Optimizer> make_adagrad(const ParameterGroups& par
 }
 
 std::shared_ptr<torch::optim::Optimizer> make_rmsprop(const ParameterGroups& parameters,
-                                                      const TrainingArguments& args,
+                                                      const ResolvedArguments& args,
                                                       OptimArgs& more) {
   torch::optim::RMSpropOptions options(args.learning_rate);
   more.take("momentum", [&](double value) { options.momentum(value); });
@@ -157,21 +157,21 @@ std::shared_ptr<torch::optim::Optimizer> make_rmsprop(const ParameterGroups& par
 }
 
 std::shared_ptr<torch::optim::Optimizer> make_adafactor(const ParameterGroups& parameters,
-                                                        const TrainingArguments& args, OptimArgs&) {
+                                                        const ResolvedArguments& args, OptimArgs&) {
   return over<Adafactor>(
       parameters, AdafactorOptions(args.learning_rate).scale_parameter(false).relative_step(false),
       args.weight_decay);
 }
 
 std::shared_ptr<torch::optim::Optimizer> make_lion(const ParameterGroups& parameters,
-                                                   const TrainingArguments& args, OptimArgs&) {
+                                                   const ResolvedArguments& args, OptimArgs&) {
   return over<Lion>(parameters,
                     LionOptions(args.learning_rate).betas({args.adam_beta1, args.adam_beta2}),
                     args.weight_decay);
 }
 
 std::shared_ptr<torch::optim::Optimizer> make_schedule_free_adamw(const ParameterGroups& parameters,
-                                                                  const TrainingArguments& args,
+                                                                  const ResolvedArguments& args,
                                                                   OptimArgs& more) {
   auto options = ScheduleFreeAdamWOptions(args.learning_rate)
                      .betas({args.adam_beta1, args.adam_beta2})
@@ -220,7 +220,7 @@ ParameterGroups parameter_groups(const TrainableModel& model) {
 }
 
 std::shared_ptr<torch::optim::Optimizer> create_optimizer(const TrainableModel& model,
-                                                          const TrainingArguments& args) {
+                                                          const ResolvedArguments& args) {
   const auto groups = parameter_groups(model);
   if (groups.decayed.empty() && groups.kept.empty())
     throw ConfigError(model.name() +
@@ -231,13 +231,13 @@ std::shared_ptr<torch::optim::Optimizer> create_optimizer(const TrainableModel& 
   return optimizer;
 }
 
-std::int64_t warmup_steps(const TrainingArguments& args, std::int64_t max_steps) {
+std::int64_t warmup_steps(const ResolvedArguments& args, std::int64_t max_steps) {
   if (args.warmup_steps >= 1) return static_cast<std::int64_t>(args.warmup_steps);
   return static_cast<std::int64_t>(std::ceil(static_cast<double>(max_steps) * args.warmup_steps));
 }
 
 std::shared_ptr<LRScheduler> create_scheduler(torch::optim::Optimizer& optimizer,
-                                              const TrainingArguments& args,
+                                              const ResolvedArguments& args,
                                               std::int64_t max_steps) {
   return get_scheduler(args.lr_scheduler_type, optimizer,
                        {.num_warmup_steps = warmup_steps(args, max_steps),

@@ -25,15 +25,15 @@ struct ParameterGroups {
 /// setting in optim_args that the optimizer does not take; the message lists the settings that it
 /// takes. Throws ConfigError for a model without a trained parameter.
 [[nodiscard]] std::shared_ptr<torch::optim::Optimizer> create_optimizer(
-    const TrainableModel& model, const TrainingArguments& args);
+    const TrainableModel& model, const ResolvedArguments& args);
 
 /// Returns the schedule that args.lr_scheduler_type names, over `max_steps`. Throws ConfigError.
 [[nodiscard]] std::shared_ptr<LRScheduler> create_scheduler(torch::optim::Optimizer& optimizer,
-                                                            const TrainingArguments& args,
+                                                            const ResolvedArguments& args,
                                                             std::int64_t max_steps);
 
 /// The number of steps in which the rate rises: args.warmup_steps, or, if that is a share, its part
 /// of `max_steps`, rounded up.
-[[nodiscard]] std::int64_t warmup_steps(const TrainingArguments& args, std::int64_t max_steps);
+[[nodiscard]] std::int64_t warmup_steps(const ResolvedArguments& args, std::int64_t max_steps);
 
 }  // namespace accelerate

@@ -17,8 +17,9 @@
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
 #include "accelerate/transformers/trainer/data/label_columns.h"
-#include "accelerate/transformers/trainer/loop/model_size.h"
-#include "accelerate/transformers/trainer/preflight_evaluation.h"
+#include "accelerate/transformers/trainer/loop/evaluation.h"
+#include "accelerate/transformers/trainer/model_size.h"
+#include "accelerate/transformers/trainer/ranks.h"
 #include "accelerate/watch/profiler/memory_meter.h"
 
 namespace accelerate::detail {
@@ -67,7 +68,7 @@ void check_labels_of(const Dataset& dataset, std::int64_t classes, const std::st
 // Throws where columns of labels are missing: evaluations would have neither a loss nor metrics.
 void check_label_names(const TrainerCore& core, const Dataset& dataset, const std::string& where) {
   if (core.args.label_names.empty()) return;
-  const auto missing = missing_labels(core.recipe(), dataset);
+  const auto missing = missing_labels(core.recipe, dataset);
   if (missing.empty()) return;
   throw ConfigError("label_names has '" + missing.front() + "', which is no column of " + where +
                     "; it has " + join(dataset.column_names(), ", ") + "." +
@@ -79,29 +80,29 @@ void check_dataset(const TrainerCore& core, const TrainerDataset& dataset, const
   if (dataset.size() == std::size_t{0})
     throw ConfigError(where + " is empty: give a dataset with one row or more");
   if (dataset.rows() == nullptr) return;
-  const Dataset used = without_unused_columns(*dataset.rows(), core.args, core.model);
-  const bool takes_ids = core.model.pretrained() != nullptr && core.args.remove_unused_columns;
+  const Dataset used = without_unused_columns(*dataset.rows(), core.recipe);
+  const bool takes_ids =
+      core.trained.model().pretrained() != nullptr && core.args.remove_unused_columns;
   if (takes_ids && !used.has_column("input_ids"))
-    throw ConfigError(where + " has no column input_ids, which " + core.model.name() +
+    throw ConfigError(where + " has no column input_ids, which " + core.trained.model().name() +
                       " needs; it has " + join(dataset.rows()->column_names(), ", ") +
                       ". Tokenize it by map()");
   check_label_names(core, *dataset.rows(), where);
-  check_rows_fit(core.recipe(), used, place.batch_size, where);
+  check_rows_fit(core.recipe, used, place.batch_size, where);
   if (keeps_labels(core.options.data_collator) && !core.options.compute_loss_func)
-    check_labels_of(*dataset.rows(), classes_of(core.model), where);
+    check_labels_of(*dataset.rows(), classes_of(core.trained.model()), where);
 }
 
 // Throws where no batch to train on would have labels, for a model whose loss needs them.
 void check_training_labels(const TrainerCore& core) {
   const auto& dataset = core.options.train_dataset;
   if (dataset.rows() == nullptr || core.options.compute_loss_func ||
-      core.model.pretrained() == nullptr)
+      core.trained.model().pretrained() == nullptr)
     return;
-  const auto missing = missing_labels(core.recipe(), *dataset.rows());
+  const auto missing = missing_labels(core.recipe, *dataset.rows());
   if (missing.empty()) return;
   throw ConfigError("train_dataset has no column '" + join(missing, "' and '") +
-                    "', so that there is no loss. " +
-                    how_to_name_labels(dataset, core.args, core.model));
+                    "', so that there is no loss. " + how_to_name_labels(dataset, core.recipe));
 }
 
 // Returns how many neighbours a rank gets of a batch of `batch_size`.
@@ -112,7 +113,7 @@ std::int64_t neighbours(const TrainerCore& core, std::int64_t batch_size) {
 
 // In a random order any two rows may meet in a batch.
 std::int64_t neighbours_in_training(const TrainerCore& core) {
-  const std::int64_t in_order = neighbours(core, core.train_batch_size);
+  const std::int64_t in_order = neighbours(core, core.recipe.train_batch_size);
   if (in_order <= 1) return 1;
   const auto strategy = static_cast<SamplingStrategy>(core.args.train_sampling_strategy);
   if (strategy == SamplingStrategy::sequential) return in_order;
@@ -136,7 +137,7 @@ std::int64_t state_bytes(const TrainerCore& core, const ModelSize& size) {
                        name == OptimizerName::schedule_free_adamw;
   const std::int64_t moments = is_adam ? 2 : 1;
   const std::int64_t bytes = 4 * (size.parameters + size.trained * (1 + moments));
-  const bool is_sharded = core.prepared && core.prepared->core()->parallel().is_sharded();
+  const bool is_sharded = core.trained.is_sharded();
   return is_sharded ? bytes / core.accelerator.num_processes() : bytes;
 }
 
@@ -161,7 +162,7 @@ std::int64_t prediction_bytes(const TrainerCore& core) {
     const auto lengths = lengths_of(*dataset.rows(), "input_ids", "input_ids");
     const std::int64_t longest = lengths.empty() ? 0 : *std::ranges::max_element(lengths);
     const auto rows = static_cast<std::int64_t>(lengths.size());
-    numbers = std::max(numbers, rows * outputs_of_row(core.model, longest));
+    numbers = std::max(numbers, rows * outputs_of_row(core.trained.model(), longest));
   }
   return 4 * numbers;
 }
@@ -227,7 +228,7 @@ void make_output_dir(const TrainerCore& core) {
 std::unique_ptr<FolderLock> lock_output_dir(TrainerCore& core) {
   const std::filesystem::path folder = core.args.output_dir;
   std::unique_ptr<FolderLock> lock;
-  core.on_main_process([&] {
+  on_main_process(core.accelerator, [&] {
     try {
       lock = lock_file(folder, folder / ".training.lock");
     } catch (const FolderInUse& error) {
@@ -253,9 +254,9 @@ std::string rate_curve(const std::vector<double>& rates, std::size_t width) {
 
 std::string why_nothing_was_trained(const TrainerCore& core, const TrainingPlan& plan) {
   const auto& args = core.args;
-  const std::int64_t step = core.state.global_step;
+  const std::int64_t step = core.record.state.global_step;
   const std::string nothing = "nothing was trained: ";
-  if (step < plan.max_steps && core.control.should_training_stop)
+  if (step < plan.max_steps && core.record.control.should_training_stop)
     return nothing + "the training ended at step " + std::to_string(step) + " of " +
            std::to_string(plan.max_steps) +
            " before it made one, because a callback stopped it or "
@@ -272,22 +273,22 @@ std::string why_nothing_was_trained(const TrainerCore& core, const TrainingPlan&
 }
 
 std::string describe_training(const TrainerCore& core, const TrainingPlan& plan) {
-  const auto size = size_of(core.model);
+  const auto size = size_of(core.trained.model());
   const auto& args = core.args;
-  std::string text = "training " + core.model.name();
+  std::string text = "training " + core.trained.model().name();
   const auto line = [&](const char* name, const std::string& value) {
     text += "\n  " + std::string(name) + ": " + value;
   };
   line("examples", grouped_digits(plan.num_examples));
-  line("batch", std::to_string(core.train_batch_size) + " a rank, " +
+  line("batch", std::to_string(core.recipe.train_batch_size) + " a rank, " +
                     std::to_string(plan.accumulation) + " a step, " +
                     std::to_string(plan.total_batch_size) + " examples a step on " +
                     std::to_string(core.accelerator.num_processes()) + " processes");
-  line("steps",
-       grouped_digits(plan.max_steps) + ", of which " +
-           grouped_digits(warmup_steps(args, plan.max_steps)) + " warm up" +
-           (core.state.global_step > 0 ? "; " + grouped_digits(core.state.global_step) + " are done"
-                                       : ""));
+  line("steps", grouped_digits(plan.max_steps) + ", of which " +
+                    grouped_digits(warmup_steps(args, plan.max_steps)) + " warm up" +
+                    (core.record.state.global_step > 0
+                         ? "; " + grouped_digits(core.record.state.global_step) + " are done"
+                         : ""));
   line("learning rate",
        args.lr_scheduler_type + " " + rate_curve(planned_rates(core, plan.max_steps), 32));
   line("optimizer", std::string(args.optim.text()));

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "accelerate/base/file_system.h"
-#include "accelerate/transformers/trainer/loop/training_plan.h"
+#include "accelerate/transformers/trainer/data/training_plan.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 
 namespace accelerate::detail {
@@ -18,6 +18,24 @@ namespace accelerate::detail {
 /// - a metric_for_best_model that no evaluation gives, also because evaluation sets have names
 /// Cost: one pass over the labels of a Dataset. Local.
 void check_training(const TrainerCore& core);
+
+/// Whether the training evaluates by its arguments. A callback may ask for evaluations besides.
+[[nodiscard]] bool evaluates_in_training(const ResolvedArguments& args);
+
+/// The part of check_training() about evaluations. Throws ConfigError for evaluations without a
+/// dataset, for a metric that does not fit the model, and for a metric_for_best_model that no
+/// evaluation gives, also because its set has no labels. Warns about other sets without labels.
+/// Local.
+void check_evaluation(const TrainerCore& core);
+
+/// Judges the first batch of each evaluation set, where the training watches a metric or
+/// compute_metrics is a Metric, and forgets what it found. [collective] Throws ConfigError when the
+/// batch cannot be judged or gives no metric to watch. Random numbers are drawn as without it.
+void try_evaluation(TrainerCore& core);
+
+/// Warns when a metric is watched and the training ends before its first evaluation. To be called
+/// when the number of steps is known.
+void warn_if_never_evaluated(const TrainerCore& core);
 
 /// Creates output_dir. Throws ConfigError when it cannot be written into. Local.
 void make_output_dir(const TrainerCore& core);

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/preflight_evaluation.h"
+#include "accelerate/transformers/trainer/preflight.h"
 
 #include <c10/util/Exception.h>
 
@@ -11,8 +11,8 @@
 #include "accelerate/base/text.h"
 #include "accelerate/optim/lr_scheduler.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
+#include "accelerate/transformers/trainer/callbacks/best_metric.h"
 #include "accelerate/transformers/trainer/data/label_columns.h"
-#include "accelerate/transformers/trainer/loop/best_metric.h"
 #include "accelerate/transformers/trainer/loop/evaluation.h"
 
 namespace accelerate::detail {
@@ -55,8 +55,8 @@ void check_metrics_function(const TrainerCore& core) {
 // A model with one class predicts a number, and a class is the greatest of several.
 void check_metric_of_classes(const TrainerCore& core) {
   const auto& metric = core.options.compute_metrics.metric();
-  const auto* pretrained = core.model.pretrained();
-  const std::string name = core.model.name();
+  const auto* pretrained = core.trained.model().pretrained();
+  const std::string name = core.trained.model().name();
   const bool is_head =
       name.ends_with("ForSequenceClassification") || name.ends_with("ForTokenClassification");
   if (!metric || !metric->reads_classes() || pretrained == nullptr || !is_head ||
@@ -109,18 +109,13 @@ void check_watched_metric(const TrainerCore& core) {
   if (!may_be_given) throw_unknown_metric(core, names);
 }
 
-std::string without_labels(const TrainerCore& core, const TrainerDataset& dataset,
-                           const std::string& where) {
-  return where + " has no '" + join(label_names(core.args, core.model), "' and '") +
-         "', so that its evaluation gives neither a loss nor metrics. " +
-         how_to_name_labels(dataset, core.args, core.model);
-}
-
 void check_labels(const TrainerCore& core, const std::string& set, const TrainerDataset& dataset) {
   const std::string where = name_of_eval_set(set);
-  if (!is_watched(core, set)) return warn_about_labels(core, dataset, where);
-  throw ConfigError("metric_for_best_model is '" + core.args.metric_for_best_model + "', and " +
-                    without_labels(core, dataset, where));
+  const std::string lack = lack_of_labels(core, dataset, where);
+  if (is_watched(core, set))
+    throw ConfigError("metric_for_best_model is '" + core.args.metric_for_best_model + "', and " +
+                      lack);
+  get_logger("accelerate.trainer").warning_once(lack);
 }
 
 EvaluationTrial try_set(TrainerCore& core, const std::string& where, const TrainerDataset& dataset,
@@ -143,22 +138,14 @@ EvaluationTrial try_set(TrainerCore& core, const std::string& where, const Train
 
 }  // namespace
 
-bool evaluates_in_training(const TrainingArguments& args) {
+bool evaluates_in_training(const ResolvedArguments& args) {
   return args.eval_strategy != IntervalStrategy::no || args.eval_on_start;
-}
-
-std::string name_of_eval_set(const std::string& name) {
-  return name.empty() ? "eval_dataset" : "eval_dataset '" + name + "'";
-}
-
-void warn_about_labels(const TrainerCore& core, const TrainerDataset& dataset,
-                       const std::string& where) {
-  get_logger("accelerate.trainer").warning_once(without_labels(core, dataset, where));
 }
 
 void warn_if_never_evaluated(const TrainerCore& core) {
   const bool by_steps = core.args.eval_strategy == IntervalStrategy::steps;
-  const std::int64_t end = by_steps ? core.state.max_steps : core.state.num_train_epochs;
+  const std::int64_t end =
+      by_steps ? core.record.state.max_steps : core.record.state.num_train_epochs;
   if (!watches(core) || core.args.eval_delay <= static_cast<double>(end)) return;
   get_logger("accelerate.trainer")
       .warning("metric_for_best_model is '" + core.args.metric_for_best_model +
@@ -178,7 +165,7 @@ void check_evaluation(const TrainerCore& core) {
   check_metric_of_classes(core);
   check_watched_metric(core);
   for (const auto& [name, dataset] : core.options.eval_dataset.sets())
-    if (dataset.rows() != nullptr && !missing_labels(core.recipe(), *dataset.rows()).empty())
+    if (dataset.rows() != nullptr && !missing_labels(core.recipe, *dataset.rows()).empty())
       check_labels(core, name, dataset);
 }
 

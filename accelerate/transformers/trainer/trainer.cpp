@@ -9,24 +9,15 @@
 #include "accelerate/accelerator/batch_size/batch_size_finder.h"
 #include "accelerate/base/heap.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/tensor/seed.h"
-#include "accelerate/transformers/trainer/callbacks/callback_list.h"
 #include "accelerate/transformers/trainer/callbacks/progress_callback.h"
-#include "accelerate/transformers/trainer/callbacks/run_log_callback.h"
+#include "accelerate/transformers/trainer/callbacks/speed.h"
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
-#include "accelerate/transformers/trainer/create_optimizer.h"
 #include "accelerate/transformers/trainer/hub/trainer_hub.h"
 #include "accelerate/transformers/trainer/loop/evaluation.h"
-#include "accelerate/transformers/trainer/loop/non_finite.h"
-#include "accelerate/transformers/trainer/loop/prepare_model.h"
-#include "accelerate/transformers/trainer/loop/speed.h"
 #include "accelerate/transformers/trainer/loop/stop_signals.h"
-#include "accelerate/transformers/trainer/loop/training_data.h"
 #include "accelerate/transformers/trainer/loop/training_loop.h"
-#include "accelerate/transformers/trainer/loop/verify_resume.h"
 #include "accelerate/transformers/trainer/preflight.h"
-#include "accelerate/transformers/trainer/preflight_evaluation.h"
-#include "accelerate/transformers/trainer/say.h"
+#include "accelerate/transformers/trainer/ranks.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 
 namespace accelerate {
@@ -56,18 +47,11 @@ struct Trainer::Impl {
   TrainOutput train(const ResumeOption& asked);
   TrainOutput train_from(const ResumeOption& asked);
   TrainOutput train_with(std::int64_t batch_size, const CheckpointFolder& from);
-  LogValues evaluate(const EvalDatasets& sets, const std::string& prefix);
-
-  void prepare_optimizer(std::int64_t max_steps);
   void begin_state(const detail::TrainingPlan& plan);
-  void remake_model();
   TrainOutput run_loop(detail::TrainingData data, const std::optional<detail::Resumed>& resumed,
                        const CheckpointFolder& from);
-  detail::LoopServices services();
   void leave(const std::string& reason, const LogValues& metrics);
   void leave_with_error() noexcept;
-  void check_half_weights();
-  [[nodiscard]] std::unique_ptr<detail::HalfWeights> half_weights();
   TrainOutput finish(const detail::TrainingPlan& plan, double seconds, std::int64_t first_step,
                      double mean_loss);
   [[nodiscard]] bool is_asked_to_stop();
@@ -77,53 +61,38 @@ struct Trainer::Impl {
   void save_model(const std::filesystem::path& folder);
 
   detail::TrainerCore core;
-  detail::Checkpoints checkpoints{core};
-  detail::TrainerHub hub{core, checkpoints};
-  std::shared_ptr<detail::RunLogCallback> run_log = std::make_shared<detail::RunLogCallback>();
+  detail::TrainerHub hub{core};
+  detail::Checkpoints checkpoints{core, hub};
   std::optional<detail::StopSignals> signals;  // From the beginning of train() to its last step.
   bool has_trained = false;                    // If so, what is in output_dir belongs to this run.
 };
 
 Trainer::Impl::Impl(TrainerOptions options) : core(std::move(options)) {
-  auto& callbacks = core.callbacks;
+  auto& callbacks = core.record.callbacks;
   callbacks.add(std::make_shared<DefaultFlowCallback>());
   if (!core.args.report_to.empty()) callbacks.add(std::make_shared<TrackingCallback>());
-  callbacks.add(run_log);
+  callbacks.add(core.record.run_log);
   if (core.args.disable_tqdm.value_or(false)) {
     callbacks.add(std::make_shared<PrinterCallback>());
   } else {
     callbacks.add(std::make_shared<ProgressCallback>());
   }
   for (const auto& callback : core.options.callbacks) callbacks.add(callback);
-  detail::apply_to_model(core.args, core.model);
-  core.call(&TrainerCallback::on_init_end);
+  core.record.call(&TrainerCallback::on_init_end);
 }
 
 // --- preparing -----------------------------------------------------------------------------------
 
-void Trainer::Impl::prepare_optimizer(std::int64_t max_steps) {
-  const auto& given = core.options.optimizers;
-  if (!core.own_optimizer) {
-    core.own_optimizer =
-        given.optimizer ? given.optimizer : create_optimizer(core.model, core.args);
-    (void)core.prepared_model();
-    core.optimizer.emplace(core.accelerator.prepare(*core.own_optimizer));
-  }
-  core.lr_scheduler.reset();
-  auto schedule = given.lr_scheduler ? given.lr_scheduler
-                                     : create_scheduler(*core.own_optimizer, core.args, max_steps);
-  core.lr_scheduler.emplace(core.accelerator.prepare(schedule));
-}
-
 void Trainer::Impl::begin_state(const detail::TrainingPlan& plan) {
-  core.state = {.train_batch_size = core.train_batch_size,
-                .is_local_process_zero = core.state.is_local_process_zero,
-                .is_world_process_zero = core.state.is_world_process_zero};
-  core.state.logging_steps = resolved_steps(core.args.logging_steps, plan.max_steps);
-  core.state.save_steps = resolved_steps(core.args.save_steps, plan.max_steps);
+  auto& state = core.record.state;
+  state = {.train_batch_size = core.recipe.train_batch_size,
+           .is_local_process_zero = state.is_local_process_zero,
+           .is_world_process_zero = state.is_world_process_zero};
+  state.logging_steps = resolved_steps(core.args.logging_steps, plan.max_steps);
+  state.save_steps = resolved_steps(core.args.save_steps, plan.max_steps);
   if (core.args.eval_steps)
-    core.state.eval_steps = resolved_steps(*core.args.eval_steps, plan.max_steps);
-  core.control = {};
+    state.eval_steps = resolved_steps(*core.args.eval_steps, plan.max_steps);
+  core.record.control = {};
 }
 
 // --- training ------------------------------------------------------------------------------------
@@ -147,7 +116,7 @@ TrainOutput Trainer::Impl::train_from(const ResumeOption& asked) {
   const auto from = checkpoints.find(asked.empty() ? core.args.resume_from_checkpoint : asked);
   if (!has_trained) checkpoints.begin_run(from);
   hub.make_repository();
-  if (!core.args.auto_find_batch_size) return train_with(core.train_batch_size, from);
+  if (!core.args.auto_find_batch_size) return train_with(core.recipe.train_batch_size, from);
   TrainOutput output;
   find_executable_batch_size(
       core.accelerator, [&](std::int64_t batch_size) { output = train_with(batch_size, from); },
@@ -155,34 +124,25 @@ TrainOutput Trainer::Impl::train_from(const ResumeOption& asked) {
   return output;
 }
 
-// With model_init each training begins with a new model.
-void Trainer::Impl::remake_model() {
-  core.prepared.reset();
-  core.own_optimizer.reset();
-  core.optimizer.reset();
-  set_seed(core.args.seed);
-  core.model = core.options.model_init();
-  detail::apply_to_model(core.args, core.model);
-}
-
 TrainOutput Trainer::Impl::train_with(std::int64_t batch_size, const CheckpointFolder& from) {
-  core.train_batch_size = batch_size;
-  if (core.options.model_init && has_trained) remake_model();
+  core.recipe.train_batch_size = batch_size;
+  // With model_init each training begins with a new model.
+  if (core.options.model_init && has_trained) core.trained.remake();
   has_trained = true;
-  auto data = detail::prepare_training(core);
+  auto data = detail::prepare_training(core.accelerator, core.recipe, core.options.train_dataset);
   std::optional<detail::OpenedCheckpoint> opened;
   if (from) opened = checkpoints.open(*from);
   std::optional<detail::Resumed> resumed;
   if (opened) resumed = detail::resume_place(*opened, data, core.args);
-  prepare_optimizer(data.plan.max_steps);
-  check_half_weights();
+  core.trained.prepare_optimizer(data.plan.max_steps);
+  core.trained.check_half_weights();
   detail::try_evaluation(core);
   begin_state(data.plan);
   if (core.args.verify_resume)
     detail::say(core.accelerator, detail::verify_resume(core, data.plan, data.loader));
   if (opened) checkpoints.load(*opened);
-  core.state.max_steps = data.plan.max_steps;
-  core.state.num_train_epochs = data.plan.num_train_epochs;
+  core.record.state.max_steps = data.plan.max_steps;
+  core.record.state.num_train_epochs = data.plan.num_train_epochs;
   detail::warn_if_never_evaluated(core);
   detail::say(core.accelerator, detail::describe_training(core, data.plan));
   return run_loop(std::move(data), resumed, from);
@@ -192,20 +152,21 @@ TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
                                     const std::optional<detail::Resumed>& resumed,
                                     const CheckpointFolder& from) {
   const auto start = Clock::now();
-  const auto first_step = core.state.global_step;
-  core.is_training = true;
+  const auto first_step = core.record.state.global_step;
+  core.record.is_training = true;
   std::optional<std::string> resumed_from;
   if (resumed) resumed_from = "checkpoint-" + std::to_string(first_step);
-  run_log->begin(core.event(), data.plan, resumed_from);
+  core.record.run_log->begin(core.record.event(), data.plan, resumed_from);
   return_freed_memory();  // From tokenizing and loading.
   int signal = 0;
   bool saved = false;
   double mean_loss = 0;
   try {
-    core.call(&TrainerCallback::on_train_begin);
-    if (core.args.eval_on_start && !resumed && !is_asked_to_stop()) (void)evaluate({}, "eval");
-    detail::TrainingLoop loop(core, data.plan, std::move(data.loader), services());
-    run_log->set_clock(&loop.clock());
+    core.record.call(&TrainerCallback::on_train_begin);
+    if (core.args.eval_on_start && !resumed && !is_asked_to_stop())
+      (void)detail::evaluate(core, {}, "eval");
+    detail::TrainingLoop loop(core, data.plan, std::move(data.loader), &checkpoints);
+    core.record.run_log->set_clock(&loop.clock());
     loop.run(resumed.value_or(detail::Resumed{.steps = data.plan.epoch(0)}));
     signal = loop.stop_signal();
     saved = loop.saved_at_stop();
@@ -219,25 +180,11 @@ TrainOutput Trainer::Impl::run_loop(detail::TrainingData data,
   return finish(data.plan, detail::seconds_since(start), first_step, mean_loss);
 }
 
-detail::LoopServices Trainer::Impl::services() {
-  return {.evaluate = [this] { return evaluate({}, "eval"); },
-          .save =
-              [this](const detail::LoopRecord& record) {
-                hub.push_checkpoint(checkpoints.save(record));
-              },
-          .explain_non_finite =
-              [this](const Inputs* batch) {
-                const std::string text = detail::explain_non_finite(core, batch);
-                trainer_logger().warning(text, {.main_process_only = false});
-                run_log->note(core.event(), text, "warning");
-              }};
-}
-
 // Ends the training, for whatever reason.
 void Trainer::Impl::leave(const std::string& reason, const LogValues& metrics) {
-  run_log->end(core.event(), reason, metrics);
-  core.is_training = false;
-  core.call(&TrainerCallback::on_train_end);
+  core.record.run_log->end(core.record.event(), reason, metrics);
+  core.record.is_training = false;
+  core.record.call(&TrainerCallback::on_train_end);
 }
 
 // The error that ended the training goes on; what callbacks throw about it is only logged.
@@ -251,18 +198,18 @@ void Trainer::Impl::leave_with_error() noexcept {
 
 TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double seconds,
                                   std::int64_t first_step, double mean_loss) {
-  const auto steps = static_cast<double>(core.state.global_step - first_step);
+  const auto steps = static_cast<double>(core.record.state.global_step - first_step);
   if (steps == 0) trainer_logger().warning(detail::why_nothing_was_trained(core, plan));
-  TrainOutput output{.global_step = core.state.global_step, .training_loss = mean_loss};
+  TrainOutput output{.global_step = core.record.state.global_step, .training_loss = mean_loss};
   const double share = steps / static_cast<double>(std::max<std::int64_t>(plan.max_steps, 1));
   detail::add_speed(output.metrics, "train", seconds,
                     {.samples = plan.num_train_samples * share, .steps = steps});
-  output.metrics.set("total_flos", core.state.total_flos);
+  output.metrics.set("total_flos", core.record.state.total_flos);
   if (steps > 0 || !std::isnan(mean_loss)) output.metrics.set("train_loss", mean_loss);
-  output.metrics = core.log(std::move(output.metrics));
+  output.metrics = core.record.log(std::move(output.metrics));
   if (core.args.load_best_model_at_end) checkpoints.load_best();
   checkpoints.end_run();
-  const bool finished = core.state.global_step >= core.state.max_steps;
+  const bool finished = core.record.state.global_step >= core.record.state.max_steps;
   leave(finished ? "finished" : "stopped", output.metrics);
   hub.push_at_end();
   return output;
@@ -270,7 +217,9 @@ TrainOutput Trainer::Impl::finish(const detail::TrainingPlan& plan, double secon
 
 // Whether any rank got a signal. [collective]
 bool Trainer::Impl::is_asked_to_stop() {
-  return core.sum({static_cast<double>(detail::StopSignals::received())}).front() > 0;
+  return detail::sum_of_ranks(core.accelerator,
+                              {static_cast<double>(detail::StopSignals::received())})
+             .front() > 0;
 }
 
 // Returns the signal's name.
@@ -293,53 +242,20 @@ void Trainer::Impl::interrupt_before_a_step(int signal, const CheckpointFolder& 
 void Trainer::Impl::interrupt(int signal) {
   const std::string name = leave_on_signal(signal);
   const auto folder = std::filesystem::path(core.args.output_dir) /
-                      ("checkpoint-" + std::to_string(core.state.global_step));
+                      ("checkpoint-" + std::to_string(core.record.state.global_step));
   throw TrainingInterrupted(
       signal, folder,
-      name + " stopped the training at step " + std::to_string(core.state.global_step) + " of " +
-          std::to_string(core.state.max_steps) + "; " + folder.string() +
+      name + " stopped the training at step " + std::to_string(core.record.state.global_step) +
+          " of " + std::to_string(core.record.state.max_steps) + "; " + folder.string() +
           " is saved. Go on with resume_from_checkpoint = true (--resume_from_checkpoint true)");
-}
-
-// --- evaluation ----------------------------------------------------------------------------------
-
-void Trainer::Impl::check_half_weights() {
-  detail::check_half_weights(core.args, core.prepared_model().core()->parallel().is_sharded());
-}
-
-// Returns null during a training, where weights stay as they are.
-std::unique_ptr<detail::HalfWeights> Trainer::Impl::half_weights() {
-  if (core.is_training) return nullptr;
-  check_half_weights();
-  return std::make_unique<detail::HalfWeights>(core.args, core.model);
-}
-
-LogValues Trainer::Impl::evaluate(const EvalDatasets& sets, const std::string& prefix) {
-  const EvalDatasets& chosen = sets.empty() ? core.options.eval_dataset : sets;
-  if (chosen.empty())
-    throw ConfigError(
-        "evaluate() needs a dataset: give the Trainer eval_dataset, or evaluate() one");
-  LogValues all;
-  for (const auto& [name, dataset] : chosen.sets()) {
-    const std::string of_set = name.empty() ? prefix : prefix + "_" + name;
-    const auto half = half_weights();
-    auto result = detail::run_evaluation(core, dataset, {.prefix = of_set});
-    if (!result.has_labels)
-      detail::warn_about_labels(
-          core, dataset, sets.empty() ? detail::name_of_eval_set(name) : "the evaluation set");
-    const LogValues metrics = core.log(std::move(result.metrics));
-    core.call(&TrainerCallback::on_evaluate, metrics);
-    for (const auto& [metric, value] : metrics) all.set(metric, value);
-  }
-  return all;
 }
 
 void Trainer::Impl::save_model(const std::filesystem::path& folder) {
   const auto chosen = folder.empty() ? std::filesystem::path(core.args.output_dir) : folder;
-  auto& model = core.prepared_model();
-  core.set_training_mode(false);
+  auto& model = core.trained.prepared_model();
+  core.trained.set_training_mode(false);
   core.accelerator.save_model(model, chosen, "50GB");
-  if (core.accelerator.is_main_process()) checkpoints.write_model_files(chosen);
+  if (core.accelerator.is_main_process()) detail::write_model_files(core, chosen);
 }
 
 // --- the public face -----------------------------------------------------------------------------
@@ -355,15 +271,15 @@ TrainOutput Trainer::train(const ResumeOption& resume_from_checkpoint) {
 
 LogValues Trainer::evaluate(const EvalDatasets& eval_dataset,
                             const std::string& metric_key_prefix) {
-  return impl_->evaluate(eval_dataset, metric_key_prefix);
+  return detail::evaluate(impl_->core, eval_dataset, metric_key_prefix);
 }
 
 PredictionOutput Trainer::predict(const TrainerDataset& test_dataset,
                                   const std::string& metric_key_prefix) {
-  const auto half = impl_->half_weights();
+  const auto half = detail::half_weights(impl_->core);
   auto result = detail::run_evaluation(impl_->core, test_dataset,
                                        {.prefix = metric_key_prefix, .keeps_predictions = true});
-  impl_->core.call(&TrainerCallback::on_predict, result.metrics);
+  impl_->core.record.call(&TrainerCallback::on_predict, result.metrics);
   return {.predictions = result.prediction.predictions,
           .label_ids = result.prediction.label_ids,
           .outputs = std::move(result.prediction.outputs),
@@ -376,11 +292,11 @@ void Trainer::save_model(const std::filesystem::path& folder) {
 
 void Trainer::save_state() {
   if (!impl_->core.accelerator.is_main_process()) return;
-  detail::write_state(impl_->core.args.output_dir, impl_->checkpoints.saved_state());
+  detail::write_state(impl_->core.args.output_dir, impl_->core.record.saved_state());
 }
 
 void Trainer::log(LogValues logs) {
-  impl_->core.log(std::move(logs));
+  impl_->core.record.log(std::move(logs));
 }
 
 void Trainer::log_metrics(const std::string& split, const LogValues& metrics) const {
@@ -402,21 +318,21 @@ void Trainer::end() {
 }
 
 void Trainer::add_callback(std::shared_ptr<TrainerCallback> callback) {
-  impl_->core.callbacks.add(std::move(callback));
+  impl_->core.record.callbacks.add(std::move(callback));
 }
 
 std::shared_ptr<TrainerCallback> Trainer::pop_callback(std::string_view name) {
-  return impl_->core.callbacks.pop(name);
+  return impl_->core.record.callbacks.pop(name);
 }
 
-const TrainingArguments& Trainer::args() const {
+const ResolvedArguments& Trainer::args() const {
   return impl_->core.args;
 }
 const TrainerState& Trainer::state() const {
-  return impl_->core.state;
+  return impl_->core.record.state;
 }
 const TrainableModel& Trainer::model() const {
-  return impl_->core.model;
+  return impl_->core.trained.model();
 }
 Accelerator& Trainer::accelerator() {
   return impl_->core.accelerator;

@@ -114,7 +114,7 @@ class Trainer {
   std::shared_ptr<TrainerCallback> pop_callback(std::string_view name);
   void remove_callback(std::string_view name) { (void)pop_callback(name); }
 
-  [[nodiscard]] const TrainingArguments& args() const;
+  [[nodiscard]] const ResolvedArguments& args() const;
   [[nodiscard]] const TrainerState& state() const;
   [[nodiscard]] const TrainableModel& model() const;
   [[nodiscard]] Accelerator& accelerator();

@@ -1,23 +1,30 @@
 #include "accelerate/transformers/trainer/trainer_core.h"
 
-#include <ATen/ops/tensor.h>
 #include <torch/optim/optimizer.h>
 
-#include <algorithm>
 #include <utility>
 
-#include "accelerate/base/error.h"
+#include "accelerate/base/file_system.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/comm/objects.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/tensor/seed.h"
+#include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/arguments/accelerator_options.h"
+#include "accelerate/transformers/trainer/arguments/parse_args.h"
 
 namespace accelerate::detail {
 namespace {
 
-AcceleratorOptions options_of(const TrainingArguments& args) {
+// Returns the resolved arguments. Sets the seed before model_init makes a head.
+ResolvedArguments seeded(const TrainingArguments& given) {
+  auto args = resolved(given);
+  set_seed(args.seed, {.deterministic = args.full_determinism});
+  return args;
+}
+
+AcceleratorOptions options_of(const ResolvedArguments& args) {
   AcceleratorOptions options = accelerator_options(args);
-  // The loop decides when schedules go on, and by how much.
+  // The loop decides when schedules make a step, and by how much.
   options.scheduler_step = SchedulerStep::once;
   options.project_dir = args.output_dir;
   options.project_config.logging_dir = std::filesystem::path(args.output_dir) / "runs";
@@ -26,123 +33,46 @@ AcceleratorOptions options_of(const TrainingArguments& args) {
   return options;
 }
 
-// Whether this rank logs at log_level; other ranks log at log_level_replica.
-bool is_leading(const Accelerator& accelerator, const TrainingArguments& args) {
-  return args.log_on_each_node ? accelerator.is_local_main_process()
-                               : accelerator.is_main_process();
-}
-
-void apply_log_level(Verbosity verbosity) {
+// Fills in what the launcher decides, and logs at the level that the arguments say. Warnings need
+// the group of ranks, which `accelerator` has joined.
+ResolvedArguments launched(ResolvedArguments args, Accelerator& accelerator) {
+  args.gradient_accumulation_steps = accumulation_steps(args);
+  args.max_grad_norm = gradient_norm_limit(args);
+  accelerator.set_gradient_accumulation_steps(1);  // TrainingLoop::micro_step says why.
+  const bool is_leading =
+      args.log_on_each_node ? accelerator.is_local_main_process() : accelerator.is_main_process();
+  const Verbosity verbosity = is_leading ? args.log_level : args.log_level_replica;
   if (verbosity != Verbosity::passive) set_log_level(parse_log_level(to_string(verbosity)));
-}
-
-TrainableModel model_of(const TrainerOptions& options) {
-  if (options.model_init && !options.model.empty())
-    throw ConfigError("a Trainer was given model and model_init; leave one of the two out");
-  if (!options.model_init && options.model.empty())
-    throw ConfigError("a Trainer needs a model, or model_init, which makes one");
-  return options.model_init ? options.model_init() : options.model;
-}
-
-// Sets the seed before model_init makes a head.
-TrainingArguments seeded(TrainingArguments args) {
-  set_seed(args.seed, {.deterministic = args.full_determinism});
   return args;
+}
+
+LoaderRecipe recipe_of(const TrainerCore& core) {
+  return {.args = core.args,
+          .model = core.trained.model(),
+          .processing_class = core.options.processing_class,
+          .data_collator = core.options.data_collator,
+          .train_batch_size = core.args.per_device_train_batch_size,
+          .world_size = core.accelerator.num_processes(),
+          .accumulation = core.args.gradient_accumulation_steps.value_or(1)};
 }
 
 }  // namespace
 
-TrainerCore::TrainerCore(TrainerOptions given)
+TrainerCore::TrainerCore(TrainerOptions given) : TrainerCore(given, seeded(given.args)) {}
+
+TrainerCore::TrainerCore(TrainerOptions given, ResolvedArguments resolved)
     : options(std::move(given)),
-      args(seeded(resolved(options.args))),
-      accelerator(options_of(args)),
-      model(model_of(options)),
-      accumulation(accumulation_steps(args)),
-      train_batch_size(args.per_device_train_batch_size) {
-  args.gradient_accumulation_steps = accumulation;
-  args.max_grad_norm = gradient_norm_limit(args);
-  accelerator.set_gradient_accumulation_steps(1);
-  apply_log_level(is_leading(accelerator, args) ? args.log_level : args.log_level_replica);
-  state.is_local_process_zero = accelerator.is_local_main_process();
-  state.is_world_process_zero = accelerator.is_main_process();
-}
+      accelerator(options_of(resolved)),
+      args(launched(std::move(resolved), accelerator)),
+      trained(options, args, accelerator),
+      recipe(recipe_of(*this)),
+      record(args, accelerator, trained) {}
 
-PreparedModel& TrainerCore::prepared_model() {
-  if (!prepared) prepared.emplace(accelerator, model);
-  return *prepared;
-}
-
-PreparedLoader<Inputs> TrainerCore::prepare(const DataLoader<Inputs>& loader) {
-  const std::int64_t padding =
-      options.processing_class ? options.processing_class->pad_token_id().value_or(0) : 0;
-  return accelerator.prepare_data_loader<Inputs>(
-      loader, {.pad_fn = [padding](std::vector<Inputs>& batches) { pad_alike(batches, padding); }});
-}
-
-LoaderRecipe TrainerCore::recipe() const {
-  return {.args = args,
-          .model = model,
-          .processing_class = options.processing_class,
-          .data_collator = options.data_collator,
-          .train_batch_size = train_batch_size,
-          .world_size = accelerator.num_processes(),
-          .accumulation = accumulation};
-}
-
-TrainerEvent TrainerCore::event() {
-  return {.args = args,
-          .state = state,
-          .control = control,
-          .accelerator = accelerator,
-          .model = model,
-          .optimizer = optimizer ? &*optimizer : nullptr,
-          .lr_scheduler = lr_scheduler ? &*lr_scheduler : nullptr};
-}
-
-LogValues TrainerCore::log(LogValues logs) {
-  logs.set("epoch", state.epoch);
-  if (args.include_num_input_tokens_seen != CountedTokens::no)
-    logs.set("num_input_tokens_seen", static_cast<double>(state.num_input_tokens_seen));
-  LogValues kept = logs;
-  kept.set("step", static_cast<double>(state.global_step));
-  std::ranges::sort(kept, {}, &LogValues::value_type::first);
-  state.log_history.push_back(std::move(kept));
-  call(&TrainerCallback::on_log, logs);
-  return logs;
-}
-
-std::vector<double> TrainerCore::sum(const std::vector<double>& mine) {
-  if (accelerator.num_processes() == 1) return mine;
-  const auto options_of_sum = at::TensorOptions(at::kDouble);
-  const at::Tensor all =
-      accelerator.reduce(at::tensor(mine, options_of_sum).to(accelerator.device()), ReduceOp::sum);
-  const at::Tensor values = all.cpu();
-  const auto* first = values.const_data_ptr<double>();
-  return {first, first + values.numel()};
-}
-
-std::int64_t TrainerCore::least(std::int64_t mine) {
-  std::vector<double> all(static_cast<std::size_t>(accelerator.num_processes()), 0.0);
-  all[static_cast<std::size_t>(accelerator.process_index())] = static_cast<double>(mine);
-  return static_cast<std::int64_t>(std::ranges::min(sum(all)));
-}
-
-void TrainerCore::on_main_process(const std::function<void()>& action) {
-  std::string obstacle;
-  if (accelerator.is_main_process()) {
-    try {
-      action();
-    } catch (const Error& error) {
-      obstacle = describe(error);
-    }
-  }
-  obstacle = broadcast_object(accelerator.communicator(), obstacle);
-  if (!obstacle.empty()) throw ConfigError(obstacle);
-}
-
-void TrainerCore::set_training_mode(bool training) {
-  if (!optimizer) return;
-  training ? optimizer->train() : optimizer->eval();
+void write_model_files(const TrainerCore& core, const std::filesystem::path& folder) {
+  if (const auto* model = core.trained.model().pretrained()) model->save_config(folder);
+  if (core.options.processing_class) core.options.processing_class->save_pretrained(folder);
+  write_file_atomically(real_file_system(), folder / "training_args.json",
+                        write_json(to_node(core.args)));
 }
 
 }  // namespace accelerate::detail

@@ -6,7 +6,7 @@
 
 #include "accelerate/transformers/trainer/data/balanced_batches.h"
 #include "accelerate/transformers/trainer/data/batch_lists.h"
-#include "accelerate/transformers/trainer/loop/training_plan.h"
+#include "accelerate/transformers/trainer/data/training_plan.h"
 #include "tests/support/errors.h"
 
 namespace accelerate::detail {
@@ -32,7 +32,7 @@ TrainingPlan plan_of(const PlanRow& row) {
   TrainingArguments args;
   args.num_train_epochs = row.epochs;
   args.max_steps = row.max_steps;
-  return plan_training(args, row.accumulation, {.batches = row.batches, .examples = 40});
+  return plan_training(resolved(args), row.accumulation, {.batches = row.batches, .examples = 40});
 }
 
 TEST(TrainingPlan, CountsStepsAsTheOriginal) {
@@ -53,14 +53,16 @@ TEST(TrainingPlan, GivesTheLastStepOfAnEpochWhatIsLeft) {
 
 TEST(TrainingPlan, NeedsStepsForAStreamAndABatchForADataset) {
   TrainingArguments args;
-  EXPECT_NE(message_of<ConfigError>([&] { (void)plan_training(args, 1, {}); }).find("max_steps"),
+  EXPECT_NE(message_of<ConfigError>([&] {
+              (void)plan_training(resolved(args), 1, {});
+            }).find("max_steps"),
             std::string::npos);
   EXPECT_NE(message_of<ConfigError>([&] {
-              (void)plan_training(args, 1, {.batches = 0});
+              (void)plan_training(resolved(args), 1, {.batches = 0});
             }).find("no batch"),
             std::string::npos);
   args.max_steps = 7;
-  EXPECT_EQ(plan_training(args, 2, {}).max_steps, 7);
+  EXPECT_EQ(plan_training(resolved(args), 2, {}).max_steps, 7);
 }
 
 const std::vector<std::int64_t> kLengths{5, 1, 9, 3, 7, 2, 8, 4, 6, 10, 1, 1};

@@ -231,7 +231,7 @@ DistributedDataParallelKwargs ddp_kwargs(const TrainingArguments& args, bool sha
 
 }  // namespace
 
-AcceleratorOptions accelerator_options(const TrainingArguments& resolved) {
+AcceleratorOptions accelerator_options(const ResolvedArguments& resolved) {
   const ShardingRequest request = sharding_request(resolved);
   AcceleratorOptions options;
   tell_of_overruled_keys(resolved, request.file);
@@ -271,7 +271,7 @@ double gradient_norm_limit(const TrainingArguments& args) {
   return args.max_grad_norm;
 }
 
-bool recomputes_activations(const TrainingArguments& resolved) {
+bool recomputes_activations(const ResolvedArguments& resolved) {
   if (resolved.gradient_checkpointing) return true;
   const auto plugin = requested_plugin(resolved, sharding_request(resolved));
   return plugin && plugin_recomputes(*plugin);

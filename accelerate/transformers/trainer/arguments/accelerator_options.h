@@ -28,7 +28,7 @@ namespace accelerate {
 /// Local; opens the file of `fsdp_config`. Throws ConfigError for a file or variable that is not
 /// allowed, for settings that contradict one another, and for `fsdp` under a launcher that asks for
 /// DeepSpeed.
-[[nodiscard]] AcceleratorOptions accelerator_options(const TrainingArguments& resolved);
+[[nodiscard]] AcceleratorOptions accelerator_options(const ResolvedArguments& resolved);
 
 /// The number of batches in a step: the argument, else ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else
 /// 1. Throws ConfigError when the variable is not a number of at least 1.
@@ -42,6 +42,6 @@ namespace accelerate {
 /// sharded, with `activation_checkpointing` of `fsdp_config` or of the launcher.
 /// accelerator_options() turns that key off, because the Trainer does the work. Throws ConfigError
 /// as accelerator_options() does.
-[[nodiscard]] bool recomputes_activations(const TrainingArguments& resolved);
+[[nodiscard]] bool recomputes_activations(const ResolvedArguments& resolved);
 
 }  // namespace accelerate

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "accelerate/optim/get_scheduler.h"
 #include "accelerate/transformers/trainer/arguments/argument_types.h"
@@ -150,6 +151,13 @@ struct TrainingArguments {
 /// not opened.
 void validate(const TrainingArguments& args);
 
+/// Arguments that validate() accepts and in which every value is filled in that follows from
+/// others. Only resolved() makes them; a Trainer works with nothing else.
+class ResolvedArguments : public TrainingArguments {
+  explicit ResolvedArguments(TrainingArguments args) : TrainingArguments(std::move(args)) {}
+  friend ResolvedArguments resolved(TrainingArguments args);
+};
+
 /// Returns `args` with every value filled in that follows from other arguments: aliases
 /// (`fsdp_strategy`, `activation_checkpointing`, `warmup_ratio`), `eval_steps`, `do_eval`,
 /// `metric_for_best_model`, `greater_is_better`, `run_name`, `report_to` ("none" becomes an empty
@@ -157,6 +165,6 @@ void validate(const TrainingArguments& args);
 /// `dataloader_pin_memory` (false with `use_cpu`), and "~" in `output_dir`. A second call changes
 /// nothing. Throws ConfigError as validate() does. Source: `TrainingArguments.__post_init__` of
 /// Transformers 5.23.
-[[nodiscard]] TrainingArguments resolved(TrainingArguments args);
+[[nodiscard]] ResolvedArguments resolved(TrainingArguments args);
 
 }  // namespace accelerate

@@ -244,7 +244,7 @@ void validate(const TrainingArguments& args) {
   check_trackers(args);
 }
 
-TrainingArguments resolved(TrainingArguments args) {
+ResolvedArguments resolved(TrainingArguments args) {
   validate(args);
   settle_aliases(args);
   settle_evaluation(args);
@@ -253,7 +253,7 @@ TrainingArguments resolved(TrainingArguments args) {
   if (args.report_to == Words("none")) args.report_to = {};
   if (args.save_total_limit == 0) args.save_total_limit = std::nullopt;
   if (args.use_cpu) args.dataloader_pin_memory = false;
-  return args;
+  return ResolvedArguments(std::move(args));
 }
 
 }  // namespace accelerate

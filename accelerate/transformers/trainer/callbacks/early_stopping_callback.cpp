@@ -7,7 +7,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/trainer/arguments/training_arguments.h"
-#include "accelerate/transformers/trainer/loop/best_metric.h"
+#include "accelerate/transformers/trainer/callbacks/best_metric.h"
 
 namespace accelerate {
 namespace {

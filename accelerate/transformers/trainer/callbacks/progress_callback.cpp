@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "accelerate/transformers/trainer/say.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate {
 namespace {

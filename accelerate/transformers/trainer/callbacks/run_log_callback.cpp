@@ -12,8 +12,8 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/transformers/trainer/arguments/parse_args.h"
-#include "accelerate/transformers/trainer/loop/model_size.h"
-#include "accelerate/transformers/trainer/loop/speed.h"
+#include "accelerate/transformers/trainer/callbacks/speed.h"
+#include "accelerate/transformers/trainer/model_size.h"
 
 namespace accelerate::detail {
 namespace {
@@ -153,7 +153,7 @@ std::string tracked_name(const std::string& name) {
 }
 
 // Returns the settings to compare runs by, as texts. Lists and maps are left out.
-TrackerConfig settings_of(const TrainingArguments& args) {
+TrackerConfig settings_of(const ResolvedArguments& args) {
   TrackerConfig settings;
   for (const auto& [name, line, node] : to_node(args).entries)
     if (node.is_scalar()) settings.emplace_back(name, node.text);
@@ -161,7 +161,7 @@ TrackerConfig settings_of(const TrainingArguments& args) {
 }
 
 // A run without a name is called after its folder, wherever that is.
-std::string run_name_of(const TrainingArguments& args) {
+std::string run_name_of(const ResolvedArguments& args) {
   if (args.run_name != args.output_dir) return args.run_name;
   auto folder = std::filesystem::absolute(args.output_dir).lexically_normal();
   if (folder.filename().empty()) folder = folder.parent_path();

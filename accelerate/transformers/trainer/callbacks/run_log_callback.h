@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "accelerate/transformers/trainer/callbacks/step_clock.h"
 #include "accelerate/transformers/trainer/callbacks/trainer_callback.h"
-#include "accelerate/transformers/trainer/loop/step_clock.h"
-#include "accelerate/transformers/trainer/loop/training_plan.h"
+#include "accelerate/transformers/trainer/data/training_plan.h"
 #include "accelerate/watch/run_log/run_log_writer.h"
 
 namespace accelerate {

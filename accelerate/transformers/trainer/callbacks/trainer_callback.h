@@ -22,12 +22,12 @@ class Accelerator;
 class AcceleratedOptimizer;
 class AcceleratedScheduler;
 class TrainableModel;
-struct TrainingArguments;
+class ResolvedArguments;
 
 /// What a callback can use when an event happens. A pointer is null if the event happens before its
 /// object is made.
 struct TrainerEvent {
-  const TrainingArguments& args;  ///< As resolved() returns them.
+  const ResolvedArguments& args;
   TrainerState& state;
   TrainerControl& control;
   Accelerator& accelerator;

@@ -12,10 +12,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/checkpoint/python/python_state.h"
-#include "accelerate/formats/documents/json.h"
-#include "accelerate/transformers/models/pre_trained_model.h"
-#include "accelerate/transformers/trainer/arguments/parse_args.h"
-#include "accelerate/transformers/trainer/loop/loop_record.h"
+#include "accelerate/transformers/trainer/checkpoints/loop_record.h"
 
 namespace accelerate::detail {
 namespace {
@@ -176,8 +173,8 @@ void Checkpoints::begin_run(const std::optional<Path>& from) {
   });
 }
 
-Path Checkpoints::save(LoopRecord record) {
-  const Path folder = folder_of(core_.state.global_step);
+void Checkpoints::save(LoopRecord record) {
+  const Path folder = folder_of(core_.record.state.global_step);
   record.run = run_;
   note_best(record);
   auto hook = core_.accelerator.register_save_state_pre_hook([&, this](const Path& temporary) {
@@ -186,23 +183,23 @@ Path Checkpoints::save(LoopRecord record) {
   try {
     core_.accelerator.save_state(
         folder, {.whole_models = true,
-                 .only_models = core_.args.save_only_model && !core_.control.was_interrupted,
+                 .only_models = core_.args.save_only_model && !core_.record.control.was_interrupted,
                  .over_python = core_.args.overwrite_output_dir});
   } catch (...) {
     hook.remove();
     throw;
   }
   hook.remove();
-  older_.drop(core_.state.global_step);
+  older_.drop(core_.record.state.global_step);
   rotate();
-  core_.call(&TrainerCallback::on_save, folder);
-  return folder;
+  core_.record.call(&TrainerCallback::on_save, folder);
+  hub_.push_checkpoint(folder);
 }
 
 // A checkpoint that only a signal asked for is no candidate: a run that did not stop would not have
 // it.
 void Checkpoints::note_best(const LoopRecord& record) {
-  auto& state = core_.state;
+  auto& state = core_.record.state;
   if (!state.best_global_step) return;
   const Path best = folder_of(*state.best_global_step);
   const bool is_now = *state.best_global_step == state.global_step;
@@ -210,23 +207,10 @@ void Checkpoints::note_best(const LoopRecord& record) {
 }
 
 void Checkpoints::write_files(const Path& folder, const LoopRecord& record) const {
-  write_model_files(folder);
-  write_file_atomically(real_file_system(), folder / kStateFile, saved_state().to_json());
+  write_model_files(core_, folder);
+  write_file_atomically(real_file_system(), folder / kStateFile,
+                        core_.record.saved_state().to_json());
   record.write(folder);
-}
-
-TrainerState Checkpoints::saved_state() const {
-  TrainerState saved = core_.state;
-  saved.control = core_.control;
-  core_.callbacks.save_into(saved);
-  return saved;
-}
-
-void Checkpoints::write_model_files(const Path& folder) const {
-  if (const auto* model = core_.model.pretrained()) model->save_config(folder);
-  if (core_.options.processing_class) core_.options.processing_class->save_pretrained(folder);
-  write_file_atomically(real_file_system(), folder / "training_args.json",
-                        write_json(to_node(core_.args)));
 }
 
 void Checkpoints::rotate() {
@@ -236,9 +220,10 @@ void Checkpoints::rotate() {
   // just saved.
   auto all = step_checkpoints(core_.args.output_dir);
   const auto newest = std::ranges::find_if(
-      all, [&](const auto& one) { return one.step > core_.state.global_step; });
+      all, [&](const auto& one) { return one.step > core_.record.state.global_step; });
   std::rotate(all.begin(), newest, all.end());
-  for (const auto& one : beyond_limit(std::move(all), *limit, core_.state.best_model_checkpoint))
+  for (const auto& one :
+       beyond_limit(std::move(all), *limit, core_.record.state.best_model_checkpoint))
     remove(one);
 }
 
@@ -261,7 +246,7 @@ void Checkpoints::end_run() {
 }
 
 void Checkpoints::keep_best_alone() {
-  const Path best = core_.state.best_model_checkpoint;
+  const Path best = core_.record.state.best_model_checkpoint;
   if (core_.args.save_total_limit != 1 || best.empty() || !writes_here()) return;
   for (const auto& one : step_checkpoints(core_.args.output_dir))
     if (!is_same(one.folder, best)) remove(one);
@@ -309,23 +294,23 @@ void Checkpoints::load(const OpenedCheckpoint& opened) {
   TrainerState saved = opened.state;
   // The record says where the training's loader was.
   core_.accelerator.load_state(opened.folder, {.loaders = !opened.record});
-  warn_of_changes(saved, core_.state);
-  core_.callbacks.load_from(
+  warn_of_changes(saved, core_.record.state);
+  core_.record.callbacks.load_from(
       core_.args.restore_callback_states_from_checkpoint ? saved : without_arguments(saved));
-  saved.logging_steps = core_.state.logging_steps;
-  saved.eval_steps = core_.state.eval_steps;
-  saved.save_steps = core_.state.save_steps;
+  saved.logging_steps = core_.record.state.logging_steps;
+  saved.eval_steps = core_.record.state.eval_steps;
+  saved.save_steps = core_.record.state.save_steps;
   if (!saved.best_model_checkpoint.empty() &&
       !std::filesystem::is_directory(saved.best_model_checkpoint)) {
     checkpoints_logger().warning("the best checkpoint, " + saved.best_model_checkpoint +
                                  ", is not there any more");
     saved.best_model_checkpoint.clear();
   }
-  core_.state = std::move(saved);
+  core_.record.state = std::move(saved);
 }
 
 void Checkpoints::load_best() {
-  const std::string& best = core_.state.best_model_checkpoint;
+  const std::string& best = core_.record.state.best_model_checkpoint;
   if (best.empty()) return;
   if (!std::filesystem::is_directory(best)) {
     checkpoints_logger().warning("the best checkpoint, " + best +
@@ -334,7 +319,7 @@ void Checkpoints::load_best() {
   }
   checkpoints_logger().info("loading the best model from " + best + " (" +
                             core_.args.metric_for_best_model + ": " +
-                            std::to_string(core_.state.best_metric.value_or(0)) + ")");
+                            std::to_string(core_.record.state.best_metric.value_or(0)) + ")");
   core_.accelerator.load_state(best, {.only_models = true});
 }
 

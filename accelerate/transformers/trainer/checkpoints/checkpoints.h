@@ -11,7 +11,7 @@
 
 #include "accelerate/transformers/trainer/checkpoints/older_run.h"
 #include "accelerate/transformers/trainer/checkpoints/resume_place.h"
-#include "accelerate/transformers/trainer/loop/training_loop.h"
+#include "accelerate/transformers/trainer/hub/trainer_hub.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 #include "accelerate/transformers/trainer/trainer_state.h"
 
@@ -38,7 +38,8 @@ void write_results(const std::filesystem::path& folder, const std::string& split
 
 class Checkpoints {
  public:
-  explicit Checkpoints(TrainerCore& core) : core_(core) {}
+  /// `hub`: where each checkpoint is pushed. Both references must outlive this.
+  Checkpoints(TrainerCore& core, TrainerHub& hub) : core_(core), hub_(hub) {}
 
   /// Does what a killed training left to do in output_dir. [collective] Throws CheckpointError.
   void settle() const;
@@ -47,9 +48,9 @@ class Checkpoints {
   /// a checkpoint; else they are dropped once this run has a checkpoint. `from`: the checkpoint to
   /// go on from, if any. [collective]
   void begin_run(const std::optional<std::filesystem::path>& from);
-  /// Saves a checkpoint of the present step, with `record`, and removes checkpoints beyond
-  /// save_total_limit. Returns its folder. [collective]
-  std::filesystem::path save(LoopRecord record);
+  /// Saves a checkpoint of the present step, with `record`, removes checkpoints beyond
+  /// save_total_limit, and begins to push the new one. [collective]
+  void save(LoopRecord record);
   /// Returns the folder to go on from; nullopt: begin anew. Throws ConfigError when the newest
   /// checkpoint is asked for and there is none, and when a named folder does not exist.
   [[nodiscard]] std::optional<std::filesystem::path> find(const ResumeOption& asked) const;
@@ -64,11 +65,6 @@ class Checkpoints {
   /// Ends the training that begin_run() began: drops an older run's checkpoints that are still there
   /// and, with save_total_limit 1, all checkpoints but the best one. Local.
   void end_run();
-  /// Returns the state, with the states of callbacks, as it is written to files. Local.
-  [[nodiscard]] TrainerState saved_state() const;
-  /// Writes into `folder` what from_pretrained() needs beside the weights, and training_args.json.
-  /// Local, on one rank.
-  void write_model_files(const std::filesystem::path& folder) const;
 
  private:
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t step) const;
@@ -80,6 +76,7 @@ class Checkpoints {
   void remove(const StepCheckpoint& checkpoint);
 
   TrainerCore& core_;
+  TrainerHub& hub_;
   std::string run_;  // Names this call of train() in its checkpoints.
   OlderRun older_;
   std::set<std::int64_t> kept_;  // Steps whose folders could not be removed; each is reported once.

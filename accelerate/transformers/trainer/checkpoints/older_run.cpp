@@ -9,7 +9,7 @@
 #include "accelerate/base/text.h"
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/formats/documents/json.h"
-#include "accelerate/transformers/trainer/loop/loop_record.h"
+#include "accelerate/transformers/trainer/checkpoints/loop_record.h"
 
 namespace accelerate::detail {
 namespace {

@@ -76,7 +76,7 @@ void go_on_inside(const OpenedCheckpoint& saved, TrainingData& data, Resumed& at
 // A training with max_steps makes as many epochs as these take; another one makes as many steps as
 // its epochs have.
 void count_steps(std::int64_t done, const Resumed& at, TrainingPlan& plan,
-                 const TrainingArguments& args) {
+                 const ResolvedArguments& args) {
   const std::int64_t here = at.inside ? at.steps.updates - at.updates : 0;
   const std::int64_t behind = at.epoch + (at.inside ? 1 : 0);
   plan.extra_steps = done + here - plan.steps_before(behind);
@@ -104,7 +104,7 @@ void report_change(const OpenedCheckpoint& saved, const TrainingData& data, cons
 }
 
 Resumed place_by_record(const OpenedCheckpoint& saved, TrainingData& data,
-                        const TrainingArguments& args) {
+                        const ResolvedArguments& args) {
   const LoopRecord& record = *saved.record;
   TrainingPlan& plan = data.plan;
   Resumed at{.epoch = record.epoch + (record.epoch_over ? 1 : 0), .record = record};
@@ -153,7 +153,7 @@ bool has_steps_of(const TrainerState& saved, const TrainingPlan& plan) {
 
 // Of a folder without a record, whose steps had another size: only an epoch's end is a place.
 Resumed place_by_epoch(const TrainerState& saved, TrainingPlan& plan,
-                       const TrainingArguments& args) {
+                       const ResolvedArguments& args) {
   constexpr double kRounding = 1e-6;
   const double whole = std::round(saved.epoch);
   const bool is_end = std::abs(saved.epoch - whole) < kRounding;
@@ -181,7 +181,7 @@ void skip_batches(PreparedLoader<Inputs>& loader, const Resumed& resumed,
 }  // namespace
 
 Resumed resume_place(const OpenedCheckpoint& saved, TrainingData& data,
-                     const TrainingArguments& args) {
+                     const ResolvedArguments& args) {
   if (saved.record) return place_by_record(saved, data, args);
   Resumed at = has_steps_of(saved.state, data.plan) ? place_by_steps(saved.state, data.plan)
                                                     : place_by_epoch(saved.state, data.plan, args);

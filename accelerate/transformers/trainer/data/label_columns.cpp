@@ -66,6 +66,18 @@ void check_lengths(const Dataset& used, std::int64_t batch_size, const std::stri
   }
 }
 
+// Returns the columns of `dataset` that the model does not take, so that batches are without them;
+// none for a stream, whose columns are not known.
+std::vector<std::string> dropped_columns(const TrainerDataset& dataset,
+                                         const LoaderRecipe& recipe) {
+  std::vector<std::string> dropped;
+  const auto used = used_columns(recipe);
+  if (dataset.rows() == nullptr || used.empty()) return dropped;
+  for (const auto& name : dataset.rows()->column_names())
+    if (!has_name(used, name)) dropped.push_back(name);
+  return dropped;
+}
+
 }  // namespace
 
 std::string label_column(const Dataset& dataset) {
@@ -84,8 +96,8 @@ bool keeps_labels(const DataCollator& collator) {
 std::vector<std::string> missing_labels(const LoaderRecipe& recipe, const Dataset& dataset) {
   std::vector<std::string> missing;
   if (!keeps_labels(recipe.data_collator)) return missing;
-  const Dataset used = without_unused_columns(dataset, recipe.args, recipe.model);
-  for (const std::string& name : label_names(recipe.args, recipe.model)) {
+  const Dataset used = without_unused_columns(dataset, recipe);
+  for (const std::string& name : label_names(recipe)) {
     const bool is_there =
         used.has_column(name) || (name == "labels" && !label_column(used).empty());
     if (!is_there) missing.push_back(name);
@@ -93,24 +105,12 @@ std::vector<std::string> missing_labels(const LoaderRecipe& recipe, const Datase
   return missing;
 }
 
-std::vector<std::string> dropped_columns(const TrainerDataset& dataset,
-                                         const TrainingArguments& args,
-                                         const TrainableModel& model) {
-  std::vector<std::string> dropped;
-  const auto used = used_columns(args, model);
-  if (dataset.rows() == nullptr || used.empty()) return dropped;
-  for (const auto& name : dataset.rows()->column_names())
-    if (!has_name(used, name)) dropped.push_back(name);
-  return dropped;
-}
-
-std::string how_to_name_labels(const TrainerDataset& dataset, const TrainingArguments& args,
-                               const TrainableModel& model) {
-  const auto dropped = dropped_columns(dataset, args, model);
-  const auto wanted = label_names(args, model);
+std::string how_to_name_labels(const TrainerDataset& dataset, const LoaderRecipe& recipe) {
+  const auto dropped = dropped_columns(dataset, recipe);
+  const auto wanted = label_names(recipe);
   std::string text;
   if (!dropped.empty())
-    text = "Left out are " + join(dropped, ", ") + ", because " + model.name() +
+    text = "Left out are " + join(dropped, ", ") + ", because " + recipe.model.name() +
            " takes no column of " + (dropped.size() == 1 ? "that name" : "those names") + ". ";
   return text + "Call the column of the labels '" + join(wanted, "', '") +
          "' (rename_column), or give a data_collator that makes labels";

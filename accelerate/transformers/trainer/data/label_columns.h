@@ -20,16 +20,9 @@ namespace accelerate::detail {
 [[nodiscard]] std::vector<std::string> missing_labels(const LoaderRecipe& recipe,
                                                       const Dataset& dataset);
 
-/// Returns the columns of `dataset` that the model does not take, so that batches are without them;
-/// none for a stream, whose columns are not known.
-[[nodiscard]] std::vector<std::string> dropped_columns(const TrainerDataset& dataset,
-                                                       const TrainingArguments& args,
-                                                       const TrainableModel& model);
-
 /// Returns a sentence that names the dropped columns and how to name the column of labels.
 [[nodiscard]] std::string how_to_name_labels(const TrainerDataset& dataset,
-                                             const TrainingArguments& args,
-                                             const TrainableModel& model);
+                                             const LoaderRecipe& recipe);
 
 /// Throws ConfigError, which begins with `where`, for a column of strings that the collator would
 /// refuse, and for rows of unequal length that nothing pads. Looks at the first 1,000 rows, cut

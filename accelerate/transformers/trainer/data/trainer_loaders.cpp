@@ -17,7 +17,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-DataLoaderOptions common_options(const TrainingArguments& args, std::int64_t batch_size) {
+DataLoaderOptions common_options(const ResolvedArguments& args, std::int64_t batch_size) {
   return {.batch_size = batch_size,
           .num_workers = args.dataloader_num_workers,
           .prefetch_factor = args.dataloader_prefetch_factor.value_or(2),
@@ -58,8 +58,8 @@ DataCollator keeping(std::vector<std::string> used, DataCollator collator) {
   };
 }
 
-}  // namespace
-
+// Pads batches that are to be divided to one length along dim 1: input_ids with `pad_token_id`,
+// labels with -100, everything else with 0.
 void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id) {
   std::map<std::string, std::int64_t> longest;
   for (const Inputs& batch : batches)
@@ -72,23 +72,26 @@ void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id) {
   }
 }
 
-std::vector<std::string> label_names(const TrainingArguments& args, const TrainableModel& model) {
-  if (!args.label_names.empty()) return args.label_names;
-  if (model.name().ends_with("ForQuestionAnswering")) return {"start_positions", "end_positions"};
+}  // namespace
+
+std::vector<std::string> label_names(const LoaderRecipe& recipe) {
+  if (!recipe.args.label_names.empty()) return recipe.args.label_names;
+  if (recipe.model.name().ends_with("ForQuestionAnswering"))
+    return {"start_positions", "end_positions"};
   return {"labels"};
 }
 
-std::vector<std::string> used_columns(const TrainingArguments& args, const TrainableModel& model) {
-  auto used = model.input_names();
-  if (used.empty() || !args.remove_unused_columns) return {};
+std::vector<std::string> used_columns(const LoaderRecipe& recipe) {
+  auto used = recipe.model.input_names();
+  if (used.empty() || !recipe.args.remove_unused_columns) return {};
   for (const char* name : {"label", "label_ids"}) used.emplace_back(name);
-  for (const auto& name : label_names(args, model)) used.push_back(name);
+  for (const auto& name : label_names(recipe)) used.push_back(name);
   return used;
 }
 
-Dataset without_unused_columns(const Dataset& dataset, const TrainingArguments& args,
-                               const TrainableModel& model) {
-  const auto used = used_columns(args, model);
+Dataset without_unused_columns(const Dataset& dataset, const LoaderRecipe& recipe) {
+  const TrainableModel& model = recipe.model;
+  const auto used = used_columns(recipe);
   if (used.empty()) return dataset;
   std::vector<std::string> kept, dropped;
   for (const auto& name : dataset.column_names())
@@ -165,13 +168,20 @@ DataLoader<Inputs> LoaderRecipe::eval_loader(const TrainerDataset& dataset) cons
   return make_loader(dataset, common_options(args, args.per_device_eval_batch_size));
 }
 
+PreparedLoader<Inputs> LoaderRecipe::prepare(Accelerator& accelerator,
+                                             const DataLoader<Inputs>& loader) const {
+  const std::int64_t padding = processing_class ? processing_class->pad_token_id().value_or(0) : 0;
+  return accelerator.prepare_data_loader<Inputs>(
+      loader, {.pad_fn = [padding](std::vector<Inputs>& batches) { pad_alike(batches, padding); }});
+}
+
 // Makes a loader without the columns that the model does not take.
 DataLoader<Inputs> LoaderRecipe::make_loader(const TrainerDataset& dataset,
                                              DataLoaderOptions options) const {
   if (dataset.rows() != nullptr)
-    return make_data_loader(without_unused_columns(*dataset.rows(), args, model),
-                            std::move(options), collator());
-  const auto used = used_columns(args, model);
+    return make_data_loader(without_unused_columns(*dataset.rows(), *this), std::move(options),
+                            collator());
+  const auto used = used_columns(*this);
   const bool filters = dataset.stream() != nullptr && !used.empty();
   return dataset.loader(std::move(options), filters ? keeping(used, collator()) : collator());
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/accelerator/accelerator.h"
 #include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"
 #include "accelerate/transformers/trainer/arguments/training_arguments.h"
 #include "accelerate/transformers/trainer/data/epoch_batches.h"
@@ -16,7 +17,7 @@ namespace accelerate::detail {
 
 /// What decides how rows become batches.
 struct LoaderRecipe {
-  const TrainingArguments& args;  ///< As resolved() returns them.
+  const ResolvedArguments& args;
   const TrainableModel& model;
   std::optional<PreTrainedTokenizer> processing_class = {};
   DataCollator data_collator = {};  ///< Empty: padding with a tokenizer, else stacking.
@@ -34,27 +35,24 @@ struct LoaderRecipe {
                                                 const std::shared_ptr<EpochBatches>& batches) const;
   [[nodiscard]] DataLoader<Inputs> eval_loader(const TrainerDataset& dataset) const;
   [[nodiscard]] DataCollator collator() const;
+  /// Returns this rank's share of `loader`. Batches that rank 0 reads for all ranks are padded to
+  /// one length.
+  [[nodiscard]] PreparedLoader<Inputs> prepare(Accelerator& accelerator,
+                                               const DataLoader<Inputs>& loader) const;
 
  private:
   [[nodiscard]] DataLoader<Inputs> make_loader(const TrainerDataset& dataset,
                                                DataLoaderOptions options) const;
 };
 
-/// Pads batches that are to be divided to one length along dim 1: input_ids with `pad_token_id`,
-/// labels with -100, everything else with 0.
-void pad_alike(std::vector<Inputs>& batches, std::int64_t pad_token_id);
-
 /// Returns the columns that hold labels: args.label_names, else the model's label columns.
-[[nodiscard]] std::vector<std::string> label_names(const TrainingArguments& args,
-                                                   const TrainableModel& model);
+[[nodiscard]] std::vector<std::string> label_names(const LoaderRecipe& recipe);
 /// Returns the columns that the model can use. Empty: they are not known, or all columns are to
 /// stay.
-[[nodiscard]] std::vector<std::string> used_columns(const TrainingArguments& args,
-                                                    const TrainableModel& model);
+[[nodiscard]] std::vector<std::string> used_columns(const LoaderRecipe& recipe);
 /// Returns `dataset` without the columns that the model does not take, if remove_unused_columns is
 /// set. Throws ConfigError when no column is left.
-[[nodiscard]] Dataset without_unused_columns(const Dataset& dataset, const TrainingArguments& args,
-                                             const TrainableModel& model);
+[[nodiscard]] Dataset without_unused_columns(const Dataset& dataset, const LoaderRecipe& recipe);
 /// Returns the length of each row, from the column `column`, or, where it is missing, from the
 /// column `input`. Throws ConfigError where there is neither.
 [[nodiscard]] std::vector<std::int64_t> lengths_of(const Dataset& dataset,

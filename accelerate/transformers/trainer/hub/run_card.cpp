@@ -84,12 +84,13 @@ std::string hyperparameters(const TrainerCore& core) {
     text += "- " + std::string(name) + ": " + value + "\n";
   };
   line("learning_rate", number(args.learning_rate));
-  line("train_batch_size", std::to_string(core.train_batch_size));
+  line("train_batch_size", std::to_string(core.recipe.train_batch_size));
   line("eval_batch_size", std::to_string(args.per_device_eval_batch_size));
   line("seed", std::to_string(args.seed));
   if (core.accelerator.num_processes() > 1)
     line("num_devices", std::to_string(core.accelerator.num_processes()));
-  if (core.accumulation > 1) line("gradient_accumulation_steps", std::to_string(core.accumulation));
+  if (core.recipe.accumulation > 1)
+    line("gradient_accumulation_steps", std::to_string(core.recipe.accumulation));
   line("optimizer", std::string(args.optim.text()) + " with betas=(" + number(args.adam_beta1) +
                         "," + number(args.adam_beta2) +
                         ") and epsilon=" + number(args.adam_epsilon));
@@ -105,10 +106,10 @@ std::string hyperparameters(const TrainerCore& core) {
 
 std::string text_of(const TrainerCore& core, const std::string& name) {
   std::string text = "\n# " + name + "\n\n";
-  text += core.model.name() + ", trained by accelerate.cpp on " +
+  text += core.trained.model().name() + ", trained by accelerate.cpp on " +
           std::to_string(core.options.train_dataset.size().value_or(0)) + " examples.\n";
   text += "\n## Training procedure\n\n### Training hyperparameters\n\n" + hyperparameters(core);
-  if (const auto table = evaluations(core.state); !table.empty())
+  if (const auto table = evaluations(core.record.state); !table.empty())
     text += "\n### Training results\n\n" + table;
   return text;
 }
@@ -116,10 +117,11 @@ std::string text_of(const TrainerCore& core, const std::string& name) {
 // Adds the names of metrics from the evaluation whose weights the model has.
 void add_results(const TrainerCore& core, ModelCard& card) {
   constexpr std::int64_t kNewest = -1;
-  const std::int64_t wanted =
-      core.args.load_best_model_at_end ? core.state.best_global_step.value_or(kNewest) : kNewest;
-  for (std::size_t i = core.state.log_history.size(); i-- > 0;) {
-    const auto& logs = core.state.log_history[i];
+  const std::int64_t wanted = core.args.load_best_model_at_end
+                                  ? core.record.state.best_global_step.value_or(kNewest)
+                                  : kNewest;
+  for (std::size_t i = core.record.state.log_history.size(); i-- > 0;) {
+    const auto& logs = core.record.state.log_history[i];
     const double* step = logs.find("step");
     if (logs.find("eval_loss") == nullptr || step == nullptr) continue;
     if (wanted != kNewest && static_cast<std::int64_t>(*step) != wanted) continue;
@@ -138,7 +140,7 @@ std::string run_card(const TrainerCore& core) {
   card.library_name = "transformers";
   card.tags = {"generated_from_trainer"};
   card.model_name = model_name_of(core);
-  if (const auto* model = core.model.pretrained()) {
+  if (const auto* model = core.trained.model().pretrained()) {
     const auto base = model->config().get<std::string>("_name_or_path", "");
     if (is_repo_id(base)) card.base_models = {base};
   }

@@ -13,6 +13,7 @@
 #include "accelerate/checkpoint/checkpoint_folder.h"
 #include "accelerate/comm/objects.h"
 #include "accelerate/transformers/hub/push.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -47,7 +48,7 @@ void link_files(const Path& from, const Path& to, bool of_model_alone) {
   }
 }
 
-std::string progress_message(const TrainingArguments& args, const TrainerState& state) {
+std::string progress_message(const ResolvedArguments& args, const TrainerState& state) {
   return args.save_strategy == SaveStrategy::steps
              ? "Training in progress, step " + std::to_string(state.global_step)
              : "Training in progress, epoch " +
@@ -84,7 +85,7 @@ void TrainerHub::make_repository() {
   if (!core_.args.push_to_hub || !repo_id_.empty()) return;
   const std::string name = chosen_name();
   std::string found;
-  core_.on_main_process([&] {
+  on_main_process(core_.accelerator, [&] {
     try {
       found = owned_repo_id(name, hub_options());
       create_repo(found, hub_options(),
@@ -129,7 +130,7 @@ void TrainerHub::push_checkpoint(const Path& folder) {
   if (repo_id_.empty() || strategy == HubStrategy::end || !core_.accelerator.is_main_process())
     return;
   if (is_busy() && !core_.args.hub_always_push) return;
-  core_.call(&TrainerCallback::on_push_begin);
+  core_.record.call(&TrainerCallback::on_push_begin);
   try {
     stage_checkpoint(folder);
   } catch (const std::exception& error) {
@@ -145,7 +146,7 @@ void TrainerHub::stage_checkpoint(const Path& folder) {
     is_done ? settle(pending) : pending_.push_back(std::move(pending));
   }
   const auto strategy = static_cast<HubStrategy>(core_.args.hub_strategy);
-  const std::string message = progress_message(core_.args, core_.state);
+  const std::string message = progress_message(core_.args, core_.record.state);
   const Path model = new_staging();
   link_files(folder, model, true);
   write_card(model);
@@ -205,14 +206,14 @@ CommitInfo TrainerHub::push(const std::string& commit_message) {
   wait();
   const Path staging = Path(core_.args.output_dir) / ".push-end";
   unsent_.clear();
-  auto& model = core_.prepared_model();
-  core_.set_training_mode(false);
+  auto& model = core_.trained.prepared_model();
+  core_.trained.set_training_mode(false);
   core_.accelerator.save_model(model, staging, "50GB");
   CommitInfo commit;
   on_all_ranks(core_.accelerator.communicator(), [&] {
     if (!core_.accelerator.is_main_process()) return;
-    core_.call(&TrainerCallback::on_push_begin);
-    checkpoints_.write_model_files(staging);
+    core_.record.call(&TrainerCallback::on_push_begin);
+    write_model_files(core_, staging);
     write_card(staging);
     unsent_ = staging;
     commit = upload_folder(repo_id_, staging, hub_options(),

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "accelerate/transformers/hub/upload.h"
-#include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 
 namespace accelerate::detail {
@@ -24,8 +23,7 @@ namespace accelerate::detail {
 /// checkpoints removes nothing that is still being sent.
 class TrainerHub {
  public:
-  TrainerHub(TrainerCore& core, Checkpoints& checkpoints)
-      : core_(core), checkpoints_(checkpoints) {}
+  explicit TrainerHub(TrainerCore& core) : core_(core) {}
   ~TrainerHub();
   TrainerHub(const TrainerHub&) = delete;
   TrainerHub& operator=(const TrainerHub&) = delete;
@@ -63,7 +61,6 @@ class TrainerHub {
   void settle(Pending& pending);
 
   TrainerCore& core_;
-  Checkpoints& checkpoints_;
   std::string repo_id_;
   std::filesystem::path unsent_;  // What push() was about to send; empty when it has been sent.
   int stagings_ = 0;

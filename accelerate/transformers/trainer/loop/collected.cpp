@@ -100,7 +100,7 @@ EvalPrediction prediction_of(const GatheredBatch& batch) {
           .losses = batch.losses};
 }
 
-CollectedPredictions::CollectedPredictions(const TrainingArguments& args)
+CollectedPredictions::CollectedPredictions(const ResolvedArguments& args)
     : wants_inputs_(names(args.include_for_metrics, "inputs")),
       wants_losses_(names(args.include_for_metrics, "loss")),
       concatenates_(args.eval_do_concat_batches),

@@ -29,7 +29,7 @@ struct GatheredBatch {
 /// Keeps batches: on their device until eval_accumulation_steps of them have come, then on the CPU.
 class CollectedPredictions {
  public:
-  explicit CollectedPredictions(const TrainingArguments& args);
+  explicit CollectedPredictions(const ResolvedArguments& args);
 
   [[nodiscard]] bool wants_inputs() const { return wants_inputs_; }
   [[nodiscard]] bool wants_losses() const { return wants_losses_; }

@@ -14,11 +14,15 @@
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
 #include "accelerate/tensor/seed.h"
+#include "accelerate/transformers/trainer/callbacks/speed.h"
+#include "accelerate/transformers/trainer/data/label_columns.h"
 #include "accelerate/transformers/trainer/loop/collected.h"
 #include "accelerate/transformers/trainer/loop/evaluation_steps.h"
 #include "accelerate/transformers/trainer/loop/loss.h"
-#include "accelerate/transformers/trainer/loop/speed.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -82,8 +86,8 @@ class EvaluationRun {
       : core_(core),
         options_(options),
         // Each rank judges its batches alone: their losses are no shares of a step's.
-        batch_loss_(core.options, core.args, core.model, /*num_processes=*/1),
-        label_names_(label_names(core.args, core.model)),
+        batch_loss_(core.options, core.recipe, /*num_processes=*/1),
+        label_names_(label_names(core.recipe)),
         collected_(core.args) {
     if (!core.args.prediction_loss_only) metric_ = core.options.compute_metrics.metric();
     if (metric_) metric_->reset();
@@ -118,7 +122,7 @@ Judged EvaluationRun::judge(const EvaluationStep& step) {
   const Inputs& batch = step.batch;
   const bool has_labels = std::ranges::all_of(
       label_names_, [&](const std::string& name) { return batch.contains(name); });
-  auto& model = core_.prepared_model();
+  auto& model = core_.trained.prepared_model();
   Judged judged;
   if (has_labels) {
     for (const auto& name : label_names_) judged.labels.push_back(batch[name]);
@@ -189,7 +193,7 @@ void EvaluationRun::gather(const EvaluationStep& step, const Judged& judged) {
 EvaluationResult EvaluationRun::result() {
   std::vector<double> mine{samples_, labelled_};
   mine.insert(mine.end(), losses_.numbers().begin(), losses_.numbers().end());
-  const auto all = core_.sum(mine);
+  const auto all = sum_of_ranks(core_.accelerator, mine);
   EvaluationResult result{.num_samples = static_cast<std::int64_t>(all[0]),
                           .num_steps = steps_,
                           .has_labels = all[1] > 0};
@@ -246,14 +250,14 @@ EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset
                                 const EvaluationOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const at::NoGradGuard no_grad;
-  auto& model = core.prepared_model();
-  core.set_training_mode(false);
+  auto& model = core.trained.prepared_model();
+  core.trained.set_training_mode(false);
   model.train(false);
-  EvaluationSteps steps(core, core.recipe(), dataset);
+  EvaluationSteps steps(core.accelerator, core.recipe, dataset);
   EvaluationRun run(core, options);
   while (const auto step = steps.next()) {
     run.add(*step);
-    core.call(&TrainerCallback::on_prediction_step, steps.size());
+    core.record.call(&TrainerCallback::on_prediction_step, steps.size());
   }
   EvaluationResult result = run.result();
   if (result.num_samples == 0)
@@ -265,15 +269,54 @@ EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset
   return result;
 }
 
+LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::string& prefix) {
+  const EvalDatasets& chosen = sets.empty() ? core.options.eval_dataset : sets;
+  if (chosen.empty())
+    throw ConfigError(
+        "evaluate() needs a dataset: give the Trainer eval_dataset, or evaluate() one");
+  LogValues all;
+  for (const auto& [name, dataset] : chosen.sets()) {
+    const std::string of_set = name.empty() ? prefix : prefix + "_" + name;
+    const auto half = half_weights(core);
+    auto result = run_evaluation(core, dataset, {.prefix = of_set});
+    if (!result.has_labels) {
+      const std::string where = sets.empty() ? name_of_eval_set(name) : "the evaluation set";
+      get_logger("accelerate.trainer").warning_once(lack_of_labels(core, dataset, where));
+    }
+    const LogValues metrics = core.record.log(std::move(result.metrics));
+    core.record.call(&TrainerCallback::on_evaluate, metrics);
+    for (const auto& [metric, value] : metrics) all.set(metric, value);
+  }
+  return all;
+}
+
+std::string name_of_eval_set(const std::string& name) {
+  return name.empty() ? "eval_dataset" : "eval_dataset '" + name + "'";
+}
+
+std::string lack_of_labels(const TrainerCore& core, const TrainerDataset& dataset,
+                           const std::string& where) {
+  return where + " has no '" + join(label_names(core.recipe), "' and '") +
+         "', so that its evaluation gives neither a loss nor metrics. " +
+         how_to_name_labels(dataset, core.recipe);
+}
+
+std::unique_ptr<HalfWeights> half_weights(TrainerCore& core) {
+  if (core.record.is_training) return nullptr;
+  core.trained.check_half_weights();
+  return std::make_unique<HalfWeights>(core.args, core.trained.model());
+}
+
 EvaluationTrial try_evaluation(TrainerCore& core, const TrainerDataset& dataset,
                                bool calls_function) {
   const at::NoGradGuard no_grad;
-  core.prepared_model().train(false);
+  core.trained.prepared_model().train(false);
   const StateDict before = rng_state();
   EvaluationTrial trial;
   {
     const EvaluationOptions options;
-    EvaluationSteps steps(core, without_shared_draws(core.recipe()), dataset);
+    const LoaderRecipe recipe = without_shared_draws(core.recipe);
+    EvaluationSteps steps(core.accelerator, recipe, dataset);
     const auto first = steps.next();
     if (!first) throw ConfigError("it is empty: give a dataset with one row or more");
     trial = EvaluationRun(core, options).attempt(*first, calls_function);

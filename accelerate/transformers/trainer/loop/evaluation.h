@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -32,6 +33,23 @@ struct EvaluationResult {
 /// docs/trainer.md#evaluation.
 [[nodiscard]] EvaluationResult run_evaluation(TrainerCore& core, const TrainerDataset& dataset,
                                               const EvaluationOptions& options);
+
+/// Evaluates `sets`, by default the Trainer's, one after another; logs what each gave, and tells the
+/// callbacks. Names of values begin with `prefix` and the set's name. Outside of a training the
+/// weights are in 16 bits if the arguments ask for that. [collective] Throws ConfigError without a
+/// set.
+LogValues evaluate(TrainerCore& core, const EvalDatasets& sets, const std::string& prefix);
+
+/// What messages call the set `name` of the Trainer's eval_dataset.
+[[nodiscard]] std::string name_of_eval_set(const std::string& name);
+
+/// Returns a sentence that says that `dataset`, called `where`, has no labels, and the cure.
+[[nodiscard]] std::string lack_of_labels(const TrainerCore& core, const TrainerDataset& dataset,
+                                         const std::string& where);
+
+/// Returns weights in 16 bits while the result lives, if the arguments ask for that; null during a
+/// training, where weights stay as they are. [collective] Throws ConfigError for a sharded model.
+[[nodiscard]] std::unique_ptr<HalfWeights> half_weights(TrainerCore& core);
 
 /// What the first batch of an evaluation set showed.
 struct EvaluationTrial {

@@ -5,6 +5,7 @@
 
 #include "accelerate/comm/exchange.h"
 #include "accelerate/data/batch_rows.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
@@ -17,9 +18,9 @@ std::int64_t rows_of_batch(const Inputs& batch) {
 
 }  // namespace
 
-EvaluationSteps::EvaluationSteps(TrainerCore& core, const LoaderRecipe& recipe,
+EvaluationSteps::EvaluationSteps(Accelerator& accelerator, const LoaderRecipe& recipe,
                                  const TrainerDataset& dataset)
-    : core_(core), loader_(core.prepare(recipe.eval_loader(dataset))) {
+    : accelerator_(accelerator), loader_(recipe.prepare(accelerator, recipe.eval_loader(dataset))) {
   // With even batches every rank has as many as there are steps.
   loader_.set_even_batches(true);
   if (dataset.size()) size_ = loader_.size();
@@ -35,12 +36,12 @@ std::optional<EvaluationStep> EvaluationSteps::next() {
   EvaluationStep step;
   if (has_batch) {
     step.batch = **batches_;
-    step.is_last = core_.accelerator.gradient_state()->end_of_dataloader();
+    step.is_last = accelerator_.gradient_state()->end_of_dataloader();
     step.samples = samples_of(step.batch);
     cut_repeats(step);
   }
   ++position_;
-  const bool goes_on = core_.accelerator.num_processes() == 1 ? has_batch : agree(step, has_batch);
+  const bool goes_on = accelerator_.num_processes() == 1 ? has_batch : agree(step, has_batch);
   has_ended_ = !goes_on || step.is_last;
   if (!goes_on) return std::nullopt;
   return step;
@@ -62,7 +63,7 @@ std::int64_t EvaluationSteps::samples_of(const Inputs& batch) const {
   const LoaderPlan& plan = loader_.core().plan;
   if (plan.dispatches() || plan.options().batch_sampler) return rows_of_batch(batch);
   const StepShape shape = plan.step_shape();
-  const std::int64_t remainder = core_.accelerator.gradient_state()->remainder();
+  const std::int64_t remainder = accelerator_.gradient_state()->remainder();
   std::size_t samples = shape.stride;  // Of all ranks in this step.
   if (plan.samples() && !plan.iterable()) {
     samples = std::min(samples, *plan.samples() - std::min(*plan.samples(), position_ * samples));
@@ -76,10 +77,10 @@ std::int64_t EvaluationSteps::samples_of(const Inputs& batch) const {
 // Rank 0 repeats rows where it deals out a step that the ranks do not divide.
 void EvaluationSteps::cut_repeats(EvaluationStep& step) const {
   if (!loader_.dispatch_batches()) return;
-  const LoaderProgress* progress = core_.accelerator.gradient_state()->progress();
+  const LoaderProgress* progress = accelerator_.gradient_state()->progress();
   step.is_full = progress->step_samples < 0;
   if (step.is_full) return;
-  const std::int64_t before = core_.accelerator.process_index() * step.samples;
+  const std::int64_t before = accelerator_.process_index() * step.samples;
   step.samples = std::clamp<std::int64_t>(progress->step_samples - before, 0, step.samples);
   if (step.samples > 0) step.batch = slice_batch(std::move(step.batch), 0, step.samples);
 }
@@ -88,18 +89,19 @@ void EvaluationSteps::cut_repeats(EvaluationStep& step) const {
 // [collective]
 bool EvaluationSteps::agree(EvaluationStep& step, bool has_batch) {
   const auto flag = [](bool value) { return value ? 1.0 : 0.0; };
-  const int ranks = core_.accelerator.num_processes();
-  const bool is_main = core_.accelerator.is_main_process();  // It has the last batch of all.
-  const auto all = core_.sum({flag(has_batch), flag(is_main && step.is_last),
-                              flag(!has_batch && !before_), static_cast<double>(step.samples)});
+  const int ranks = accelerator_.num_processes();
+  const bool is_main = accelerator_.is_main_process();  // It has the last batch of all.
+  const auto all =
+      sum_of_ranks(accelerator_, {flag(has_batch), flag(is_main && step.is_last),
+                                  flag(!has_batch && !before_), static_cast<double>(step.samples)});
   if (all[0] == 0) return false;
   step.is_last = all[1] > 0;
   if (!loader_.dispatch_batches())
     step.is_full = all[3] == static_cast<double>(loader_.total_batch_size());
   if (all[2] > 0) {  // The set has fewer batches than there are ranks.
     Inputs mine = is_main ? step.batch : Inputs();
-    Inputs first = exchange(core_.accelerator.communicator(), mine, ranks).front();
-    for (auto& [name, tensor] : first) tensor = tensor.to(core_.accelerator.device());
+    Inputs first = exchange(accelerator_.communicator(), mine, ranks).front();
+    for (auto& [name, tensor] : first) tensor = tensor.to(accelerator_.device());
     if (!before_) before_ = std::move(first);
   }
   if (has_batch) {

@@ -6,8 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "accelerate/transformers/trainer/data/trainer_dataset.h"
-#include "accelerate/transformers/trainer/trainer_core.h"
+#include "accelerate/transformers/trainer/data/trainer_loaders.h"
 
 namespace accelerate::detail {
 
@@ -25,8 +24,9 @@ struct EvaluationStep {
 /// do not depend on the number of ranks.
 class EvaluationSteps {
  public:
-  /// `recipe`: how rows become batches.
-  EvaluationSteps(TrainerCore& core, const LoaderRecipe& recipe, const TrainerDataset& dataset);
+  /// `recipe`: how rows become batches. `accelerator` must outlive this.
+  EvaluationSteps(Accelerator& accelerator, const LoaderRecipe& recipe,
+                  const TrainerDataset& dataset);
 
   /// The number of steps; nullopt if it is not known.
   [[nodiscard]] const std::optional<std::size_t>& size() const { return size_; }
@@ -40,7 +40,7 @@ class EvaluationSteps {
   void cut_repeats(EvaluationStep& step) const;
   [[nodiscard]] bool agree(EvaluationStep& step, bool has_batch);
 
-  TrainerCore& core_;
+  Accelerator& accelerator_;
   PreparedLoader<Inputs> loader_;
   std::optional<std::size_t> size_;
   std::optional<LoaderIterator<Inputs>> batches_;

@@ -13,7 +13,6 @@
 #include "accelerate/transformers/models/losses.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 #include "accelerate/transformers/trainer/data/label_columns.h"
-#include "accelerate/transformers/trainer/prepared_model.h"
 
 namespace accelerate::detail {
 namespace {
@@ -41,21 +40,21 @@ bool is_causal(const std::string& name) {
 
 }  // namespace
 
-BatchLoss::BatchLoss(const TrainerOptions& options, const TrainingArguments& args,
-                     const TrainableModel& model, int num_processes)
+BatchLoss::BatchLoss(const TrainerOptions& options, const LoaderRecipe& recipe, int num_processes)
     : compute_loss_func_(options.compute_loss_func),
-      label_smoothing_(args.label_smoothing_factor),
-      averages_over_ranks_(args.average_tokens_across_devices),
-      takes_num_items_(takes(model, "num_items_in_batch")),
-      is_pretrained_(model.pretrained() != nullptr),
-      classifies_rows_(is_pretrained_for(model, "ForSequenceClassification")),
-      answers_questions_(!compute_loss_func_ && is_pretrained_for(model, "ForQuestionAnswering")),
-      shifts_labels_(is_causal(model.name())),
+      label_smoothing_(recipe.args.label_smoothing_factor),
+      averages_over_ranks_(recipe.args.average_tokens_across_devices),
+      takes_num_items_(takes(recipe.model, "num_items_in_batch")),
+      is_pretrained_(recipe.model.pretrained() != nullptr),
+      classifies_rows_(is_pretrained_for(recipe.model, "ForSequenceClassification")),
+      answers_questions_(!compute_loss_func_ &&
+                         is_pretrained_for(recipe.model, "ForQuestionAnswering")),
+      shifts_labels_(is_causal(recipe.model.name())),
       num_processes_(num_processes),
-      model_name_(model.name()),
-      how_to_name_labels_(how_to_name_labels(options.train_dataset, args, model)) {
+      model_name_(recipe.model.name()),
+      how_to_name_labels_(how_to_name_labels(options.train_dataset, recipe)) {
   if (!classifies_rows_) return;
-  const PretrainedConfig& config = model.pretrained()->config();
+  const PretrainedConfig& config = recipe.model.pretrained()->config();
   problem_ = config.get<std::string>("problem_type", "");
   num_labels_ = config.num_labels();
 }

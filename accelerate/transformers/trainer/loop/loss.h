@@ -11,10 +11,10 @@
 
 #include "accelerate/tensor/inputs.h"
 #include "accelerate/transformers/models/model_output.h"
-#include "accelerate/transformers/trainer/trainer_options.h"
+#include "accelerate/transformers/trainer/data/trainer_loaders.h"
+#include "accelerate/transformers/trainer/trained_model.h"
 
 namespace accelerate::detail {
-class PreparedModel;
 
 struct LossOutput {
   at::Tensor loss;  ///< {}
@@ -29,8 +29,8 @@ struct LossPart {
 /// Computes the loss of a batch. Source: `compute_loss` of Transformers' Trainer.
 class BatchLoss {
  public:
-  BatchLoss(const TrainerOptions& options, const TrainingArguments& args,
-            const TrainableModel& model, int num_processes);
+  /// `num_processes`: the ranks that share a step.
+  BatchLoss(const TrainerOptions& options, const LoaderRecipe& recipe, int num_processes);
 
   /// Whether losses are divided by the number of labels in a whole step, so that labels must be
   /// counted.

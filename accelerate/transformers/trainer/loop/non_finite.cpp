@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/loop/non_finite.h"
+#include "accelerate/transformers/trainer/loop/training_loop.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/isfinite.h>
@@ -117,7 +117,7 @@ std::string first_operator(TrainerCore& core, const ModuleView& view, const Inpu
     search.parameters.emplace(tensor.unsafeGetTensorImpl(), name);
   const at::NoGradGuard no_grad;
   const SearchScope scope(search);
-  (void)core.model.forward(batch);
+  (void)core.trained.model().forward(batch);
   if (search.found.empty()) return "";
   const std::string& parameter = search.found_behind;
   return search.found + (parameter.empty() ? "" : ", after parameter " + parameter + ",") +
@@ -125,7 +125,7 @@ std::string first_operator(TrainerCore& core, const ModuleView& view, const Inpu
 }
 
 std::string cause(TrainerCore& core, const Inputs* batch) {
-  const auto& engine = *core.prepared_model().core();
+  const auto& engine = *core.trained.prepared_model().core();
   const bool is_sharded = engine.parallel().is_sharded();
   if (!is_sharded) {
     if (const auto name = first_parameter(engine.view(), false); !name.empty())
@@ -145,7 +145,7 @@ std::string cause(TrainerCore& core, const Inputs* batch) {
 
 std::string explain_non_finite(TrainerCore& core, const Inputs* batch) {
   const std::string what = batch != nullptr ? "the loss" : "a gradient";
-  return "step " + std::to_string(core.state.global_step + 1) + ": " + what +
+  return "step " + std::to_string(core.record.state.global_step + 1) + ": " + what +
          " is NaN or infinite on rank " + std::to_string(core.accelerator.process_index()) + ": " +
          cause(core, batch);
 }

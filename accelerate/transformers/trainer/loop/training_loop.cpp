@@ -14,10 +14,12 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/transformers/trainer/loop/best_metric.h"
-#include "accelerate/transformers/trainer/loop/model_size.h"
-#include "accelerate/transformers/trainer/loop/speed.h"
+#include "accelerate/transformers/trainer/callbacks/best_metric.h"
+#include "accelerate/transformers/trainer/callbacks/speed.h"
+#include "accelerate/transformers/trainer/loop/evaluation.h"
 #include "accelerate/transformers/trainer/loop/stop_signals.h"
+#include "accelerate/transformers/trainer/model_size.h"
+#include "accelerate/transformers/trainer/ranks.h"
 #include "accelerate/watch/profiler/memory_meter.h"
 
 namespace accelerate::detail {
@@ -41,21 +43,22 @@ double input_tokens(const Inputs& batch, CountedTokens counted) {
 }  // namespace
 
 TrainingLoop::TrainingLoop(TrainerCore& core, const TrainingPlan& plan,
-                           PreparedLoader<Inputs> loader, LoopServices services)
+                           PreparedLoader<Inputs> loader, Checkpoints* checkpoints)
     : core_(core),
       plan_(plan),
       loader_(std::move(loader)),
-      services_(std::move(services)),
-      batch_loss_(core.options, core.args, core.model, core.accelerator.num_processes()),
-      first_step_(core.state.global_step),
-      tokens_before_(core.state.num_input_tokens_seen),
-      step_logged_(core.state.global_step),
-      flops_per_token_(flops_per_token(core.model)) {}
+      checkpoints_(checkpoints),
+      batch_loss_(core.options, core.recipe, core.accelerator.num_processes()),
+      first_step_(core.record.state.global_step),
+      tokens_before_(core.record.state.num_input_tokens_seen),
+      step_logged_(core.record.state.global_step),
+      flops_per_token_(flops_per_token(core.trained.model())),
+      explained_(checkpoints == nullptr) {}
 
 void TrainingLoop::run(const Resumed& resumed) {
-  const auto& step = core_.state.global_step;
+  const auto& step = core_.record.state.global_step;
   if (agree_to_stop()) return;
-  core_.optimizer->zero_grad();  // An interrupted training may have left some.
+  core_.trained.optimizer()->zero_grad();  // An interrupted training may have left some.
   Resumed at = resumed;
   if (resumed.record) {
     take_up(*resumed.record);
@@ -64,7 +67,7 @@ void TrainingLoop::run(const Resumed& resumed) {
     if (at.inside && record_.epoch_ended && record_.epoch_over)
       at = {.epoch = at.epoch + 1, .steps = plan_.epoch(at.epoch + 1)};
   }
-  const auto stops = [&] { return core_.control.should_training_stop || stop_signal_ != 0; };
+  const auto stops = [&] { return core_.record.control.should_training_stop || stop_signal_ != 0; };
   while (at.epoch < plan_.num_train_epochs && step < plan_.max_steps && !stops()) {
     run_epoch(at);
     at = {.epoch = at.epoch + 1, .steps = plan_.epoch(at.epoch + 1)};
@@ -75,7 +78,7 @@ void TrainingLoop::run(const Resumed& resumed) {
 // With another number of ranks each gets an equal share of the losses.
 void TrainingLoop::take_up(const LoopRecord& record) {
   record_ = record;
-  if (!record.is_extra) step_due_ = core_.state.global_step;
+  if (!record.is_extra) step_due_ = core_.record.state.global_step;
   step_logged_ = record.step_logged;
   const auto rank = static_cast<std::size_t>(core_.accelerator.process_index());
   const auto ranks = static_cast<std::size_t>(core_.accelerator.num_processes());
@@ -95,12 +98,13 @@ void TrainingLoop::take_up(const LoopRecord& record) {
 
 // Does what the step of the checkpoint asked for, and what follows the last step of an epoch.
 void TrainingLoop::make_up(const LoopRecord& record) {
-  auto& control = core_.control;
+  auto& control = core_.record.control;
   const TrainerControl asked = control;  // By callbacks in on_train_begin, for the first step.
   control.should_log = false;
   control.should_evaluate = record.evaluate_due;
   control.should_save = record.save_due;
-  control.should_training_stop |= record.stop_due || core_.state.global_step >= plan_.max_steps;
+  control.should_training_stop |=
+      record.stop_due || core_.record.state.global_step >= plan_.max_steps;
   log_save_evaluate();
   if (stop_signal_ != 0) return;
   if (!record.epoch_ended && (record.epoch_over || is_stopping())) end_epoch();
@@ -119,13 +123,14 @@ void TrainingLoop::note_signal(double sum) {
   if (sum <= 0 || stop_signal_ != 0) return;
   stop_signal_ = StopSignals::received();
   if (stop_signal_ == 0) stop_signal_ = SIGTERM;  // Another rank got it.
-  core_.control.was_interrupted = true;
+  core_.record.control.was_interrupted = true;
 }
 
 // Returns whether any rank got a signal. [collective]
 bool TrainingLoop::agree_to_stop() {
   if (stop_signal_ == 0)
-    note_signal(core_.sum({static_cast<double>(StopSignals::received())}).front());
+    note_signal(
+        sum_of_ranks(core_.accelerator, {static_cast<double>(StopSignals::received())}).front());
   return stop_signal_ != 0;
 }
 
@@ -139,8 +144,8 @@ void TrainingLoop::enter_epoch(const Resumed& at) {
 void TrainingLoop::begin_epoch(const Resumed& at) {
   enter_epoch(at);
   record_.epoch_over = record_.epoch_ended = false;
-  core_.control.should_epoch_stop = false;
-  core_.call(&TrainerCallback::on_epoch_begin);
+  core_.record.control.should_epoch_stop = false;
+  core_.record.call(&TrainerCallback::on_epoch_begin);
   if (!at.inside) loader_.set_epoch(at.epoch);
   clock_.restart();
 }
@@ -165,24 +170,25 @@ void TrainingLoop::run_epoch(const Resumed& at) {
   if (updates == 0 && !is_stopping()) {
     loop_logger().warning("the training dataset gave no batch in epoch " +
                           std::to_string(at.epoch) + ": the training ends at step " +
-                          std::to_string(core_.state.global_step) + " of " +
+                          std::to_string(core_.record.state.global_step) + " of " +
                           std::to_string(plan_.max_steps));
-    core_.control.should_training_stop = true;
+    core_.record.control.should_training_stop = true;
   }
   end_epoch();
 }
 
 // A training that stops inside an epoch can go on there.
 void TrainingLoop::end_epoch() {
-  const auto& control = core_.control;
+  const auto& control = core_.record.control;
   record_.epoch_over |= control.should_epoch_stop || !control.should_training_stop;
   record_.epoch_ended = true;
-  core_.call(&TrainerCallback::on_epoch_end);
+  core_.record.call(&TrainerCallback::on_epoch_end);
   log_save_evaluate();
 }
 
 bool TrainingLoop::is_stopping() const {
-  return core_.control.should_epoch_stop || core_.control.should_training_stop || stop_signal_ != 0;
+  return core_.record.control.should_epoch_stop || core_.record.control.should_training_stop ||
+         stop_signal_ != 0;
 }
 
 // A loader's position is the batch that it gave last, so the batch after the group is not fetched
@@ -201,11 +207,11 @@ TrainingLoop::Batches TrainingLoop::fetch(Iterator& batches, std::int64_t count,
 
 void TrainingLoop::run_step(const Batches& batches) {
   const at::Tensor num_items = agree_on_step(batches);
-  core_.call(&TrainerCallback::on_step_begin);
+  core_.record.call(&TrainerCallback::on_step_begin);
   for (std::size_t i = 0; i < batches.size(); ++i) {
     const bool is_last = i + 1 == batches.size();
     add_loss(micro_step(batches[i], num_items, is_last, batches.size()), batches[i]);
-    if (!is_last) core_.call(&TrainerCallback::on_substep_end);
+    if (!is_last) core_.record.call(&TrainerCallback::on_substep_end);
   }
   update();
 }
@@ -218,8 +224,9 @@ at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
     if (counts) items += static_cast<double>(batch_loss_.items(batch));
     tokens += input_tokens(batch, core_.args.include_num_input_tokens_seen);
   }
-  const auto all = core_.sum({items, tokens, static_cast<double>(StopSignals::received())});
-  core_.state.num_input_tokens_seen += static_cast<std::int64_t>(all[1]);
+  const auto all = sum_of_ranks(core_.accelerator,
+                                {items, tokens, static_cast<double>(StopSignals::received())});
+  core_.record.state.num_input_tokens_seen += static_cast<std::int64_t>(all[1]);
   note_signal(all[2]);
   clock_.spent_on(StepPart::communication);
   if (!counts) return {};
@@ -227,11 +234,15 @@ at::Tensor TrainingLoop::agree_on_step(const Batches& batches) {
   return at::scalar_tensor(mine, at::TensorOptions(at::kFloat).device(core_.accelerator.device()));
 }
 
+// The Accelerator's own accumulation divides each loss by gradient_accumulation_steps. Here a loss is
+// already a share of the labels in the whole step, or is divided by the micro-batches of this step,
+// which are fewer at the end of an epoch. So the Accelerator counts each micro-batch as a step, and
+// the loop says which one exchanges gradients.
 double TrainingLoop::micro_step(const Inputs& batch, const at::Tensor& num_items, bool syncs,
                                 std::size_t micro_batches) {
-  auto& model = core_.prepared_model();
+  auto& model = core_.trained.prepared_model();
   model.train();
-  core_.set_training_mode(true);
+  core_.trained.set_training_mode(true);
   const SyncScope scope({model.core()}, syncs);
   core_.accelerator.set_sync_gradients(syncs);
   at::Tensor loss = batch_loss_(model, batch, num_items).loss;
@@ -239,7 +250,7 @@ double TrainingLoop::micro_step(const Inputs& batch, const at::Tensor& num_items
   if (!is_share && micro_batches > 1) loss = loss / static_cast<double>(micro_batches);
   clock_.spent_on(StepPart::forward);
   const auto& every = core_.args.torch_empty_cache_steps;
-  if (every && core_.state.global_step % *every == 0) clear_device_cache();
+  if (every && core_.record.state.global_step % *every == 0) clear_device_cache();
   core_.accelerator.backward(loss);
   const double value = loss.detach().item<double>();
   clock_.spent_on(StepPart::backward);
@@ -253,44 +264,47 @@ void TrainingLoop::add_loss(double loss, const Inputs& batch) {
     loss_ += loss;
     return;
   }
-  if (!std::exchange(explained_, true)) services_.explain_non_finite(&batch);
-  const auto steps = core_.state.global_step - step_logged_;
+  explain(&batch);
+  const auto steps = core_.record.state.global_step - step_logged_;
   loss_ += core_.args.logging_nan_inf_filter ? loss_ / static_cast<double>(1 + steps) : loss;
 }
 
 void TrainingLoop::update() {
   grad_norm_ = clip();
   check_gradients(grad_norm_);
-  core_.call(&TrainerCallback::on_pre_optimizer_step);
-  core_.optimizer->step();
-  core_.call(&TrainerCallback::on_optimizer_step);
-  learning_rate_ = core_.optimizer->param_groups().front().options().get_lr();
+  core_.record.call(&TrainerCallback::on_pre_optimizer_step);
+  core_.trained.optimizer()->step();
+  core_.record.call(&TrainerCallback::on_optimizer_step);
+  learning_rate_ = core_.trained.optimizer()->param_groups().front().options().get_lr();
   if (!core_.accelerator.optimizer_step_was_skipped() &&
-      !core_.lr_scheduler->scheduler().needs_metric())
-    core_.lr_scheduler->step();
-  core_.optimizer->zero_grad();
+      !core_.trained.lr_scheduler()->scheduler().needs_metric())
+    core_.trained.lr_scheduler()->step();
+  core_.trained.optimizer()->zero_grad();
   clock_.spent_on(StepPart::optimizer);
 }
 
 at::Tensor TrainingLoop::clip() {
   const double limit = core_.args.max_grad_norm > 0 ? core_.args.max_grad_norm
                                                     : std::numeric_limits<double>::infinity();
-  return core_.accelerator.clip_grad_norm_(core_.prepared_model().parameters(), limit);
+  return core_.accelerator.clip_grad_norm_(core_.trained.prepared_model().parameters(), limit);
 }
 
 // In fp16 gradients overflow now and then, and the scaler takes care of it. On a GPU reading the
 // norm would wait for the device.
 void TrainingLoop::check_gradients(const at::Tensor& norm) {
-  if (explained_ || core_.accelerator.scaler() || !norm.is_cpu()) return;
-  if (std::isfinite(norm.item<double>())) return;
-  explained_ = true;
-  services_.explain_non_finite(nullptr);
+  if (core_.accelerator.scaler() || !norm.is_cpu()) return;
+  if (!std::isfinite(norm.item<double>())) explain(nullptr);
+}
+
+// Says where the first non-finite value comes from: the loss of `batch`, or, with null, gradients.
+void TrainingLoop::explain(const Inputs* batch) {
+  if (!std::exchange(explained_, true)) core_.record.warn(explain_non_finite(core_, batch));
 }
 
 void TrainingLoop::end_step(double epoch) {
-  ++core_.state.global_step;
-  core_.state.epoch = epoch;
-  core_.call(&TrainerCallback::on_step_end);
+  ++core_.record.state.global_step;
+  core_.record.state.epoch = epoch;
+  core_.record.call(&TrainerCallback::on_step_end);
   clock_.end_step();
   log_save_evaluate();
   clock_.restart();
@@ -300,16 +314,16 @@ void TrainingLoop::end_step(double epoch) {
 // makes up what record() says is due. One process asks for signals at each step. Several agree where
 // something is due, which costs far more than the exchange, and else before their next step.
 void TrainingLoop::log_save_evaluate() {
-  auto& control = core_.control;
+  auto& control = core_.record.control;
   const bool asks = control.should_log || control.should_evaluate || control.should_save ||
                     core_.accelerator.num_processes() == 1;
-  if (control.should_log && core_.state.global_step > step_logged_) log_losses();
+  if (control.should_log && core_.record.state.global_step > step_logged_) log_losses();
   control.should_log = false;
   if (asks ? agree_to_stop() : stop_signal_ != 0) return save();
   if (std::exchange(control.should_evaluate, false)) {
-    const LogValues metrics = services_.evaluate();
+    const LogValues metrics = evaluate(core_, {}, "eval");
     step_plateau(metrics);
-    determine_best(metrics);
+    note_if_best(core_.args, metrics, core_.record.state, control);
     if (agree_to_stop()) return save();
   }
   if (!control.should_save) return;
@@ -318,33 +332,35 @@ void TrainingLoop::log_save_evaluate() {
 }
 
 void TrainingLoop::save() {
+  if (checkpoints_ == nullptr) return;
   store_flops();
   const LoopRecord now = record();
-  core_.control.should_save = true;  // Is written as true, as Python does.
-  core_.control.should_evaluate = false;
-  if (!now.is_extra) step_due_ = core_.state.global_step;
-  services_.save(now);
+  core_.record.control.should_save = true;  // Is written as true, as Python does.
+  core_.record.control.should_evaluate = false;
+  if (!now.is_extra) step_due_ = core_.record.state.global_step;
+  checkpoints_->save(now);
   saved_at_stop_ = now.interrupted;
-  core_.control.should_save = false;
+  core_.record.control.should_save = false;
 }
 
 // The record of the present step. [collective]
 LoopRecord TrainingLoop::record() {
-  const auto& control = core_.control;
+  const auto& control = core_.record.control;
   LoopRecord now = record_;
   now.epoch_over |= control.should_epoch_stop;
   now.loader = loader_.state_dict();
   now.updates_per_epoch = plan_.updates_per_epoch;
   now.extra_steps = plan_.extra_steps;
   now.interrupted = stop_signal_ != 0;
-  now.is_extra = now.interrupted && !control.should_save && step_due_ != core_.state.global_step;
+  now.is_extra =
+      now.interrupted && !control.should_save && step_due_ != core_.record.state.global_step;
   now.evaluate_due = now.interrupted && control.should_evaluate;
   now.save_due = now.evaluate_due && control.should_save;
-  now.stop_due =
-      now.interrupted && control.should_training_stop && core_.state.global_step < plan_.max_steps;
+  now.stop_due = now.interrupted && control.should_training_stop &&
+                 core_.record.state.global_step < plan_.max_steps;
   std::vector<double> mine(static_cast<std::size_t>(core_.accelerator.num_processes()), 0.0);
   mine[static_cast<std::size_t>(core_.accelerator.process_index())] = loss_;
-  now.losses = core_.sum(mine);
+  now.losses = sum_of_ranks(core_.accelerator, mine);
   now.total_loss = total_loss_;
   now.loss_before = loss_before_;
   now.first_step = first_step_;
@@ -356,59 +372,43 @@ LoopRecord TrainingLoop::record() {
 }
 
 void TrainingLoop::log_losses() {
-  const auto steps = static_cast<double>(core_.state.global_step - step_logged_);
+  const auto steps = static_cast<double>(core_.record.state.global_step - step_logged_);
   LogValues logs;
   const double mean = total_loss() - total_loss_;
   logs.set("loss", mean / steps);
   if (grad_norm_.defined()) logs.set("grad_norm", grad_norm_.item<double>());
   if (learning_rate_) logs.set("learning_rate", *learning_rate_);
   if (core_.args.include_num_input_tokens_seen != CountedTokens::no) {
-    const auto tokens = core_.state.num_input_tokens_seen - tokens_before_;
+    const auto tokens = core_.record.state.num_input_tokens_seen - tokens_before_;
     add_speed(logs, "train", seconds_since(start_), {.tokens = static_cast<double>(tokens)});
   }
   total_loss_ += mean;
   loss_ = 0;
-  step_logged_ = core_.state.global_step;
-  core_.log(std::move(logs));
+  step_logged_ = core_.record.state.global_step;
+  core_.record.log(std::move(logs));
 }
 
 double TrainingLoop::mean_loss() {
-  const auto steps = core_.state.global_step - first_step_;
+  const auto steps = core_.record.state.global_step - first_step_;
   const double sum = total_loss() - loss_before_;
   return steps > 0 ? sum / static_cast<double>(steps) : std::numeric_limits<double>::quiet_NaN();
 }
 
 double TrainingLoop::total_loss() {
   store_flops();
-  return total_loss_ + core_.sum({loss_}).front() / core_.accelerator.num_processes();
+  return total_loss_ +
+         sum_of_ranks(core_.accelerator, {loss_}).front() / core_.accelerator.num_processes();
 }
 
 void TrainingLoop::store_flops() {
-  core_.state.total_flos += core_.sum({std::exchange(flops_, 0)}).front();
-}
-
-void TrainingLoop::determine_best(const LogValues& metrics) {
-  const auto& args = core_.args;
-  if (args.metric_for_best_model.empty()) return;
-  const double value = watched_metric(args, metrics);
-  auto& best = core_.state.best_metric;
-  // A metric that is not a number is never the best one, not even the first.
-  if (!best)
-    best =
-        std::numeric_limits<double>::infinity() * (args.greater_is_better.value_or(false) ? -1 : 1);
-  const bool is_new = is_better(args, value, *best);
-  if (is_new) {
-    best = value;
-    if (args.save_strategy != SaveStrategy::no)
-      core_.state.best_global_step = core_.state.global_step;
-  }
-  if (args.save_strategy == SaveStrategy::best) core_.control.should_save = is_new;
+  core_.record.state.total_flos +=
+      sum_of_ranks(core_.accelerator, {std::exchange(flops_, 0)}).front();
 }
 
 // A schedule that watches a metric makes a step after each evaluation.
 void TrainingLoop::step_plateau(const LogValues& metrics) {
-  if (core_.lr_scheduler->scheduler().needs_metric())
-    core_.lr_scheduler->step(watched_metric(core_.args, metrics));
+  if (core_.trained.lr_scheduler()->scheduler().needs_metric())
+    core_.trained.lr_scheduler()->step(watched_metric(core_.args, metrics));
 }
 
 }  // namespace accelerate::detail

@@ -3,42 +3,22 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
-#include "accelerate/transformers/trainer/loop/loop_record.h"
+#include "accelerate/transformers/trainer/callbacks/step_clock.h"
+#include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
 #include "accelerate/transformers/trainer/loop/loss.h"
-#include "accelerate/transformers/trainer/loop/step_clock.h"
-#include "accelerate/transformers/trainer/loop/training_plan.h"
 #include "accelerate/transformers/trainer/trainer_core.h"
 
 namespace accelerate::detail {
 
-/// What the loop asks its owner to do.
-struct LoopServices {
-  std::function<LogValues()> evaluate;
-  /// Saves a checkpoint of the present step, and the record in it.
-  std::function<void(const LoopRecord& record)> save;
-  /// Reports where non-finite values come from: from the loss of `batch`, or, with null, from
-  /// gradients.
-  std::function<void(const Inputs* batch)> explain_non_finite;
-};
-
-/// Where a resumed training goes on.
-struct Resumed {
-  std::int64_t epoch = 0;
-  std::int64_t updates = 0;  ///< Steps of that epoch that are already done.
-  bool inside = false;       ///< Whether the loader stands inside that epoch, and goes on there.
-  EpochSteps steps = {};     ///< The steps of that epoch; the later ones are whole.
-  std::optional<LoopRecord> record = {};  ///< What the checkpoint said about the loop.
-};
-
 class TrainingLoop {
  public:
+  /// `checkpoints`: where the loop saves; null for a trial, which saves nothing and does not look
+  /// for the cause of non-finite values. All references must outlive this.
   TrainingLoop(TrainerCore& core, const TrainingPlan& plan, PreparedLoader<Inputs> loader,
-               LoopServices services);
+               Checkpoints* checkpoints);
 
   /// Trains until the plan is fulfilled, a callback stops it or a signal comes (StopSignals). Before
   /// the first step, does what was due at the checkpoint and was left out by a signal. [collective]
@@ -76,6 +56,7 @@ class TrainingLoop {
   void update();
   [[nodiscard]] at::Tensor clip();
   void check_gradients(const at::Tensor& norm);
+  void explain(const Inputs* batch);
   void end_step(double epoch);
   void log_save_evaluate();
   void save();
@@ -84,13 +65,12 @@ class TrainingLoop {
   [[nodiscard]] double total_loss();
   /// Adds the floating-point operations of all ranks since the last call to the state. [collective]
   void store_flops();
-  void determine_best(const LogValues& metrics);
   void step_plateau(const LogValues& metrics);
 
   TrainerCore& core_;
   TrainingPlan plan_;
   PreparedLoader<Inputs> loader_;
-  LoopServices services_;
+  Checkpoints* checkpoints_;
   BatchLoss batch_loss_;
   StepClock clock_;
   int stop_signal_ = 0;
@@ -108,7 +88,22 @@ class TrainingLoop {
   double flops_per_token_ = 0;
   at::Tensor grad_norm_;
   std::optional<double> learning_rate_;
-  bool explained_ = false;  // Whether the first non-finite value has been reported.
+  bool explained_;  // Whether the first non-finite value has been reported.
 };
+
+/// Returns a sentence that names the step and, for a model that is not sharded, the place from which
+/// the first NaN or infinity comes. With `batch`: the operator that gave a loss that is not finite,
+/// found by computing the forward of `batch` again and looking at each result. With null: the first
+/// parameter whose gradient is not finite. Local. Cost: a forward, in which every result is
+/// read.
+[[nodiscard]] std::string explain_non_finite(TrainerCore& core, const Inputs* batch);
+
+/// Trains a few steps and saves in the middle, continues from there a second time, and compares the
+/// weights. Then everything is as it was before. Callbacks are not called. Returns a sentence with
+/// the result. [collective] Throws CheckpointError that names the first part that differs, and
+/// ConfigError when an epoch has too few steps. Cost: six steps and two checkpoints in output_dir,
+/// which are removed.
+[[nodiscard]] std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
+                                        const PreparedLoader<Inputs>& loader);
 
 }  // namespace accelerate::detail

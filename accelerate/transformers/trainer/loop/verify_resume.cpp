@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/loop/verify_resume.h"
+#include "accelerate/transformers/trainer/loop/training_loop.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/isnan.h>
@@ -7,19 +7,24 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/trainer/loop/training_loop.h"
+#include "accelerate/transformers/trainer/ranks.h"
 
 namespace accelerate::detail {
 namespace {
 
 constexpr std::int64_t kMiddle = 2, kEnd = 4;
 
-// Asks for a checkpoint in the middle, and stops at the end.
-struct VerifyFlow final : TrainerCallback {
+// Saves in the middle, and stops at the end.
+class VerifyFlow final : public TrainerCallback {
+ public:
+  explicit VerifyFlow(std::filesystem::path middle) : middle_(std::move(middle)) {}
   void on_step_end(TrainerEvent& event) override {
-    if (event.state.global_step == kMiddle) event.control.should_save = true;
+    if (event.state.global_step == kMiddle) event.accelerator.save_state(middle_);
     if (event.state.global_step == kEnd) event.control.should_training_stop = true;
   }
+
+ private:
+  std::filesystem::path middle_;
 };
 
 // Restores what the steps change beside the weights, and removes the checkpoints.
@@ -28,12 +33,12 @@ class VerifyScope {
   explicit VerifyScope(TrainerCore& core)
       : core_(core),
         folder_(std::filesystem::path(core.args.output_dir) / ".verify_resume"),
-        callbacks_(std::exchange(core.callbacks, {})),
-        state_(core.state) {
-    core_.callbacks.add(std::make_shared<VerifyFlow>());
+        callbacks_(std::exchange(core.record.callbacks, {})),
+        state_(core.record.state) {
+    core_.record.callbacks.add(std::make_shared<VerifyFlow>(folder("middle")));
   }
   ~VerifyScope() {
-    core_.callbacks = std::move(callbacks_);
+    core_.record.callbacks = std::move(callbacks_);
     restart(0);
     core_.accelerator.wait_for_everyone();
     std::error_code ignored;
@@ -43,9 +48,9 @@ class VerifyScope {
   VerifyScope& operator=(const VerifyScope&) = delete;
 
   void restart(std::int64_t step) {
-    core_.state = state_;
-    core_.state.global_step = step;
-    core_.control = {};
+    core_.record.state = state_;
+    core_.record.state.global_step = step;
+    core_.record.control = {};
   }
   [[nodiscard]] std::filesystem::path folder(const char* name) const { return folder_ / name; }
 
@@ -90,11 +95,7 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
   accelerator.save_state(scope.folder("start"));
   int signal = 0;
   const auto run = [&](const Resumed& resumed) {
-    const auto save = [&](const LoopRecord&) {
-      if (resumed.updates == 0) accelerator.save_state(scope.folder("middle"));
-    };
-    TrainingLoop loop(core, plan, loader,
-                      {.evaluate = nullptr, .save = save, .explain_non_finite = [](auto*) {}});
+    TrainingLoop loop(core, plan, loader, nullptr);
     loop.run(resumed);
     signal = loop.stop_signal();
   };
@@ -104,16 +105,17 @@ std::string verify_resume(TrainerCore& core, const TrainingPlan& plan,
   };
   run({.steps = plan.epoch(0)});
   if (signal != 0) return cut_short();
-  const auto expected = copies_of(core.prepared_model());
+  const auto expected = copies_of(core.trained.prepared_model());
   accelerator.load_state(scope.folder("middle"));
   scope.restart(kMiddle);
   run({.updates = kMiddle, .inside = true, .steps = plan.epoch(0)});
   if (signal != 0) return cut_short();
-  const std::size_t differs = first_difference(core.prepared_model(), expected);
-  const double faults = core.sum({differs < expected.size() ? 1.0 : 0.0}).front();
+  const std::size_t differs = first_difference(core.trained.prepared_model(), expected);
+  const double faults =
+      sum_of_ranks(core.accelerator, {differs < expected.size() ? 1.0 : 0.0}).front();
   accelerator.load_state(scope.folder("start"));
   if (faults > 0)
-    throw CheckpointError("verify_resume: a training that goes on from a checkpoint at step " +
+    throw CheckpointError("verify_resume: a training that continues from a checkpoint at step " +
                           std::to_string(kMiddle) + " differs at step " + std::to_string(kEnd) +
                           (differs < expected.size()
                                ? ", first in part " + std::to_string(differs) + " of the parameters"

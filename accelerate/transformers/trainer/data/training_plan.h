@@ -69,11 +69,11 @@ struct PlanSizes {
 
 /// Plans a training. Throws ConfigError when neither a number of steps nor the length of the data
 /// says when to end, and for data without a batch.
-[[nodiscard]] TrainingPlan plan_training(const TrainingArguments& args, std::int64_t accumulation,
+[[nodiscard]] TrainingPlan plan_training(const ResolvedArguments& args, std::int64_t accumulation,
                                          const PlanSizes& sizes);
 
 /// Counts the steps and the epochs of a plan for data with a length. Costs what `batches_of` costs
 /// for each epoch.
-void plan_epochs(const TrainingArguments& args, TrainingPlan& plan);
+void plan_epochs(const ResolvedArguments& args, TrainingPlan& plan);
 
 }  // namespace accelerate::detail

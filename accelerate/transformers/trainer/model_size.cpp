@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/loop/model_size.h"
+#include "accelerate/transformers/trainer/model_size.h"
 
 #include <torch/csrc/jit/api/module.h>
 #include <torch/nn/modules/embedding.h>

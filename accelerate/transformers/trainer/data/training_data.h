@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "accelerate/transformers/trainer/data/epoch_batches.h"
-#include "accelerate/transformers/trainer/loop/training_plan.h"
-#include "accelerate/transformers/trainer/trainer_core.h"
+#include "accelerate/transformers/trainer/data/trainer_loaders.h"
+#include "accelerate/transformers/trainer/data/training_plan.h"
 
 namespace accelerate::detail {
 
@@ -21,8 +21,9 @@ struct TrainingData {
   BatchesOfRank trained;
 };
 
-/// Makes the loader and the plan. `core` must outlive the result. [collective] Throws ConfigError as
-/// plan_training and LoaderRecipe.
-[[nodiscard]] TrainingData prepare_training(TrainerCore& core);
+/// Makes the loader and the plan. `accelerator` must outlive the result. [collective] Throws
+/// ConfigError as plan_training and LoaderRecipe.
+[[nodiscard]] TrainingData prepare_training(Accelerator& accelerator, const LoaderRecipe& recipe,
+                                            const TrainerDataset& dataset);
 
 }  // namespace accelerate::detail

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/loop/loop_record.h"
+#include "accelerate/transformers/trainer/checkpoints/loop_record.h"
 
 #include <algorithm>
 

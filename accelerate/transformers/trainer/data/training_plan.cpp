@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/loop/training_plan.h"
+#include "accelerate/transformers/trainer/data/training_plan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,7 @@ std::int64_t rounded_up(std::int64_t dividend, std::int64_t divisor) {
 }
 
 // For a stream of unknown length: passes are begun until the steps are done.
-TrainingPlan plan_of_stream(const TrainingArguments& args, TrainingPlan plan) {
+TrainingPlan plan_of_stream(const ResolvedArguments& args, TrainingPlan plan) {
   if (args.max_steps <= 0)
     throw ConfigError(
         "the training dataset does not know its length, and max_steps is " +
@@ -61,7 +61,7 @@ std::int64_t TrainingPlan::epochs_of(std::int64_t steps, std::int64_t first) con
   return number - first;
 }
 
-void plan_epochs(const TrainingArguments& args, TrainingPlan& plan) {
+void plan_epochs(const ResolvedArguments& args, TrainingPlan& plan) {
   if (args.max_steps > 0) {
     plan.max_steps = args.max_steps;
     plan.num_train_epochs = plan.epochs_of(plan.max_steps, 0);
@@ -77,7 +77,7 @@ void plan_epochs(const TrainingArguments& args, TrainingPlan& plan) {
       static_cast<std::int64_t>(std::ceil(part * static_cast<double>(plan.epoch(whole).updates)));
 }
 
-TrainingPlan plan_training(const TrainingArguments& args, std::int64_t accumulation,
+TrainingPlan plan_training(const ResolvedArguments& args, std::int64_t accumulation,
                            const PlanSizes& sizes) {
   TrainingPlan plan{.accumulation = accumulation,
                     .total_batch_size = sizes.total_batch_size,

@@ -1,0 +1,138 @@
+#include "accelerate/transformers/trainer/trained_model.h"
+
+#include <ATen/Context.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+
+#include <string>
+
+#include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
+#include "accelerate/tensor/module_view.h"
+#include "accelerate/tensor/seed.h"
+#include "accelerate/transformers/models/pre_trained_model.h"
+#include "accelerate/transformers/trainer/arguments/accelerator_options.h"
+#include "accelerate/transformers/trainer/create_optimizer.h"
+
+namespace accelerate::detail {
+namespace {
+
+std::shared_ptr<ModelCore> prepare_core(Accelerator& accelerator, const TrainableModel& model) {
+  if (model.script()) return accelerator.prepare(*model.script()).core();
+  auto module = model.module();
+  return accelerator.prepare(module).core();
+}
+
+TrainableModel model_of(const TrainerOptions& options) {
+  if (options.model_init && !options.model.empty())
+    throw ConfigError("a Trainer was given model and model_init; leave one of the two out");
+  if (!options.model_init && options.model.empty())
+    throw ConfigError("a Trainer needs a model, or model_init, which makes one");
+  return options.model_init ? options.model_init() : options.model;
+}
+
+PreTrainedModel& pretrained_for(const TrainableModel& model, const char* argument) {
+  if (auto* pretrained = model.pretrained()) return *pretrained;
+  throw ConfigError(std::string(argument) + " is set, and " + model.name() +
+                    " is not a model of accelerate/transformers/models: leave it out, or do it in "
+                    "the model itself");
+}
+
+void apply_to_model(const ResolvedArguments& args, const TrainableModel& model) {
+  if (recomputes_activations(args))
+    pretrained_for(model, "gradient_checkpointing").gradient_checkpointing_enable();
+  if (args.neftune_noise_alpha)
+    pretrained_for(model, "neftune_noise_alpha").set_embedding_noise(*args.neftune_noise_alpha);
+  if (args.use_cache)
+    get_logger("accelerate.trainer")
+        .warning("use_cache is set and changes nothing: models keep no keys while they train");
+  if (args.tf32) {
+    at::globalContext().setAllowTF32CuBLAS(*args.tf32);
+    at::globalContext().setAllowTF32CuDNN(*args.tf32);
+  }
+}
+
+std::optional<at::ScalarType> evaluation_type(const ResolvedArguments& args) {
+  if (args.bf16_full_eval) return at::kBFloat16;
+  if (args.fp16_full_eval) return at::kHalf;
+  return std::nullopt;
+}
+
+}  // namespace
+
+PreparedModel::PreparedModel(Accelerator& accelerator, TrainableModel model)
+    : model_(std::move(model)),
+      call_(std::make_shared<Callable>(Callable{model_}), prepare_core(accelerator, model_)) {}
+
+TrainedModel::TrainedModel(const TrainerOptions& options, const ResolvedArguments& args,
+                           Accelerator& accelerator)
+    : options_(options), args_(args), accelerator_(accelerator), model_(model_of(options)) {
+  apply_to_model(args_, model_);
+}
+
+PreparedModel& TrainedModel::prepared_model() {
+  if (!prepared_) prepared_.emplace(accelerator_, model_);
+  return *prepared_;
+}
+
+bool TrainedModel::is_sharded() const {
+  return prepared_ && prepared_->core()->parallel().is_sharded();
+}
+
+void TrainedModel::prepare_optimizer(std::int64_t max_steps) {
+  const auto& given = options_.optimizers;
+  if (!own_optimizer_) {
+    own_optimizer_ = given.optimizer ? given.optimizer : create_optimizer(model_, args_);
+    (void)prepared_model();
+    optimizer_.emplace(accelerator_.prepare(*own_optimizer_));
+  }
+  lr_scheduler_.reset();
+  auto schedule =
+      given.lr_scheduler ? given.lr_scheduler : create_scheduler(*own_optimizer_, args_, max_steps);
+  lr_scheduler_.emplace(accelerator_.prepare(schedule));
+}
+
+void TrainedModel::remake() {
+  prepared_.reset();
+  own_optimizer_.reset();
+  optimizer_.reset();
+  set_seed(args_.seed);
+  model_ = options_.model_init();
+  apply_to_model(args_, model_);
+}
+
+void TrainedModel::set_training_mode(bool training) {
+  if (!optimizer_) return;
+  training ? optimizer_->train() : optimizer_->eval();
+}
+
+void TrainedModel::check_half_weights() {
+  (void)prepared_model();
+  if (!is_sharded() || !evaluation_type(args_)) return;
+  throw ConfigError(
+      "bf16_full_eval and fp16_full_eval change the type of whole parameters, and the model is "
+      "sharded: use bf16 or fp16, which compute in that type");
+}
+
+HalfWeights::HalfWeights(const ResolvedArguments& args, const TrainableModel& model) {
+  const auto type = evaluation_type(args);
+  if (!type) return;
+  const ModuleView view = model.script() ? view_of(*model.script()) : view_of(*model.module());
+  const auto halve = [&](const std::vector<NamedTensor>& tensors) {
+    for (const auto& [name, tensor] : tensors) {
+      if (!tensor.is_floating_point() || tensor.scalar_type() == *type) continue;
+      at::Tensor leaf = tensor;
+      before_.emplace_back(leaf, leaf.data());
+      leaf.set_data(leaf.detach().to(*type));
+    }
+  };
+  halve(view.parameters);
+  halve(view.buffers);
+}
+
+HalfWeights::~HalfWeights() {
+  for (auto& [leaf, data] : before_) leaf.set_data(data);
+}
+
+}  // namespace accelerate::detail
