@@ -22,7 +22,7 @@ try:
     from accelerate import init_empty_weights
     from accelerate.commands.estimate import estimate_training_usage
     from accelerate.utils import calculate_maximum_sizes, convert_bytes
-    from models_live import KINDS, config_of
+    from architectures import KINDS, config_of
 except ImportError as error:
     print(f"skipped: the originals are missing: {error}")
     sys.exit(77)

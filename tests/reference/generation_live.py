@@ -15,9 +15,10 @@ import sys
 import tempfile
 
 import tokenizers
-from models_live import POSITIONS, Probe, config_of, safetensors, torch, transformers
+from architectures import ARCHITECTURES, POSITIONS, config_of
+from models_live import Probe, safetensors, torch, transformers
 
-KINDS = ["gpt2", "llama", "mistral", "qwen2"]
+KINDS = [kind for kind, architecture in ARCHITECTURES.items() if "causal_lm" in architecture.heads]
 LETTERS = "abcdefgh"
 
 

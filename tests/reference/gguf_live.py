@@ -19,6 +19,7 @@ os.environ["TQDM_DISABLE"] = "1"  # Transformers shows a bar for each file.
 import gguf
 import numpy
 from gguf import GGMLQuantizationType as Type
+from architectures import ARCHITECTURES
 from models_live import Probe, safetensors, torch, transformers
 from transformers.modeling_gguf_pytorch_utils import TensorProcessor, get_gguf_hf_weights_map
 
@@ -26,18 +27,7 @@ TYPES = [Type.Q8_0, Type.Q4_0, Type.Q4_1, Type.F16, Type.BF16, Type.F32]
 AUTO = {"causal_lm": transformers.AutoModelForCausalLM, "base": transformers.AutoModel,
         "sequence_classification": transformers.AutoModelForSequenceClassification}
 VOCABULARY = 96
-
-
-def config_of(kind, draw):
-    heads = draw.choice([2, 4])
-    tied = draw.random() < 0.5
-    if kind == "gpt2":
-        return transformers.GPT2Config(vocab_size=VOCABULARY, n_embd=64, n_layer=2, n_head=heads, n_positions=1024, tie_word_embeddings=tied,
-                                       bos_token_id=1, eos_token_id=2)
-    make = transformers.LlamaConfig if kind == "llama" else transformers.Qwen2Config
-    return make(vocab_size=VOCABULARY, hidden_size=64, intermediate_size=96, num_hidden_layers=draw.choice([1, 12]), num_attention_heads=heads,
-                num_key_value_heads=draw.choice([1, 2, heads]), max_position_embeddings=64, tie_word_embeddings=tied, pad_token_id=0,
-                **({"attention_bias": True} if kind == "llama" and draw.random() < 0.5 else {}))
+KINDS = [kind for kind, architecture in ARCHITECTURES.items() if architecture.gguf]
 
 
 def write(path, kind, config, draw):
@@ -150,11 +140,12 @@ def main():
     torch.set_num_threads(1)
     draw, probe, tensors, faults = random.Random(arguments.seed), Probe(arguments.probe), 0, []
     for round_number in range(1 if arguments.file else arguments.rounds):
-        for kind in ["real"] if arguments.file else ["llama", "qwen2", "gpt2"]:
+        for kind in ["real"] if arguments.file else KINDS:
             with tempfile.TemporaryDirectory() as folder:
                 path = arguments.file or pathlib.Path(folder) / "model.gguf"
                 if not arguments.file:
-                    write(path, kind, config_of(kind, draw), draw)
+                    config = ARCHITECTURES[kind].gguf(draw, {"vocab_size": VOCABULARY, "tie_word_embeddings": draw.random() < 0.5})
+                    write(path, kind, config, draw)
                 for task in ["causal_lm"] if arguments.file else AUTO:
                     comparison = Comparison(probe, pathlib.Path(folder))
                     comparison.run(path, f"{kind}, round {round_number}", task, draw if not arguments.file else random.Random(1))

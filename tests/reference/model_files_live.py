@@ -14,7 +14,8 @@ import random
 import sys
 import tempfile
 
-from models_live import DECODER_HEADS, ENCODER_HEADS, KINDS, VOCABULARY, Probe, config_of, safetensors, torch, transformers
+from architectures import ARCHITECTURES, KINDS, VOCABULARY, config_of
+from models_live import Probe, safetensors, torch, transformers
 
 
 def without_ties(model):
@@ -44,9 +45,9 @@ class Files:
             elif not torch.allclose(tensor, got[name], rtol=0, atol=tolerance):
                 self.faults.append(f"{self.where}: {what}: {name} off by {(tensor - got[name]).abs().max():.2e}")
 
-    def compare(self, kind, task, heads, draw):
+    def compare(self, kind, task, draw):
         self.where = f"{kind} {task}"
-        auto, seed = getattr(transformers, heads[task]), draw.randrange(2**31)
+        auto, seed = getattr(transformers, ARCHITECTURES[kind].heads[task]), draw.randrange(2**31)
         config = config_of(kind, draw)
         if task in ("sequence_classification", "token_classification"):
             config.num_labels = draw.choice([2, 5])
@@ -78,8 +79,9 @@ class Files:
         self.ask(resize=tokens, seed=seed, mean=mean)
         # Around a mean: the noise is three hundred-thousandths of the deviation, its factor rounded.
         want = without_ties(model)
-        if kind == "roberta" and not model.config.tie_word_embeddings:
-            want.pop("lm_head.bias", None)  # Which nothing reads. Transformers leaves it at the old size, so that its file does not fit.
+        if not model.config.tie_word_embeddings:
+            for name in ARCHITECTURES[kind].unread:  # Transformers leaves them at the old size, so that its file does not fit.
+                want.pop(name, None)
         self.same(f"{tokens} tokens, mean {mean}", want, self.state(), 2e-5 if mean else 1e-6)
 
     def written(self, auto, draw):
@@ -110,11 +112,10 @@ def main():
     probe = Probe(arguments.probe)
     for _ in range(arguments.rounds):
         for kind in [arguments.only] if arguments.only else KINDS:
-            heads = ENCODER_HEADS if kind in ("bert", "roberta", "distilbert") else DECODER_HEADS
-            for task in heads:
+            for task in ARCHITECTURES[kind].heads:
                 with tempfile.TemporaryDirectory() as scratch:
                     files = Files(probe, pathlib.Path(scratch), counts)
-                    files.compare(kind, task, heads, draw)
+                    files.compare(kind, task, draw)
                     faults += files.faults
     for fault in faults[:40]:
         print(fault)

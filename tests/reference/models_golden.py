@@ -19,7 +19,7 @@ import sys
 import torch
 import transformers
 
-from models_live import DECODER_HEADS, ENCODER_HEADS, ENCODERS, KINDS, VOCABULARY, config_of
+from architectures import ARCHITECTURES, KINDS, VOCABULARY, config_of
 
 ROWS, LENGTH = 2, 6
 
@@ -77,8 +77,8 @@ def row_of(kind, task, head, draw):
 
 
 def packed_row_of(kind, draw, jump=0):
-    is_encoder = kind in ENCODERS
-    head = ENCODER_HEADS["masked_lm"] if is_encoder else DECODER_HEADS["causal_lm"]
+    is_encoder = ARCHITECTURES[kind].is_encoder
+    head = ARCHITECTURES[kind].heads["masked_lm" if is_encoder else "causal_lm"]
     config, seed = config_of(kind, draw), draw.randrange(2**31)
     config.use_cache = False
     torch.manual_seed(seed)
@@ -87,7 +87,7 @@ def packed_row_of(kind, draw, jump=0):
         for parameter in model.parameters():
             if parameter.dim() == 1:
                 parameter.add_(torch.randn(parameter.shape) * 0.2)
-    first = 2 if kind == "roberta" else 0
+    first = ARCHITECTURES[kind].first_position
     lengths = [[4, 3, 3, 1], [6, 5]]
     ids = torch.randint(2, VOCABULARY, (len(lengths), sum(lengths[0])))
     places = [[first + (sum(row[:i]) + jump * i if jump else 0) for i in range(len(row))] for row in lengths]
@@ -111,7 +111,7 @@ def main():
     draw = random.Random(parser.parse_args().seed)
     torch.set_num_threads(1)
     rows = [row_of(kind, task, head, draw) for kind in KINDS
-            for task, head in (ENCODER_HEADS if kind in ENCODERS else DECODER_HEADS).items()]
+            for task, head in ARCHITECTURES[kind].heads.items()]
     rows += [packed_row_of(kind, draw, jump) for jump in (0, 2) for kind in KINDS]
     print("[" + ",\n".join(json.dumps(row) for row in rows) + "]")
 

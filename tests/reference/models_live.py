@@ -27,56 +27,7 @@ except ImportError as error:
     print(f"skipped: the originals are missing: {error}")
     sys.exit(77)
 
-ENCODER_HEADS = {"base": "AutoModel", "sequence_classification": "AutoModelForSequenceClassification",
-                 "token_classification": "AutoModelForTokenClassification", "question_answering": "AutoModelForQuestionAnswering",
-                 "masked_lm": "AutoModelForMaskedLM", "multiple_choice": "AutoModelForMultipleChoice"}
-DECODER_HEADS = {"base": "AutoModel", "sequence_classification": "AutoModelForSequenceClassification",
-                 "token_classification": "AutoModelForTokenClassification", "question_answering": "AutoModelForQuestionAnswering",
-                 "causal_lm": "AutoModelForCausalLM"}
-VOCABULARY, POSITIONS = 97, 40
-ROPES = [None, {"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 3.0},
-         {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 10},
-         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}]
-KINDS = ["bert", "roberta", "distilbert", "gpt2", "llama", "mistral", "qwen2"]
-
-
-def config_of(kind, draw):
-    """A random small configuration without dropout."""
-    heads = draw.choice([2, 4])
-    size = heads * draw.choice([8, 10])
-    layers = draw.choice([1, 2, 3])
-    act = draw.choice(["gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh"])
-    # So that padding is found and positions fit.
-    ids = {"vocab_size": VOCABULARY, "pad_token_id": 1, "tie_word_embeddings": draw.random() < 0.6}
-    if kind in ("bert", "roberta"):
-        cls = {"bert": transformers.BertConfig, "roberta": transformers.RobertaConfig}[kind]
-        return cls(**ids, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=draw.choice([24, 50]), hidden_act=act,
-                   max_position_embeddings=POSITIONS, type_vocab_size=draw.choice([2, 3]), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-                   layer_norm_eps=draw.choice([1e-12, 1e-5]), initializer_range=0.3)
-    if kind == "distilbert":
-        return transformers.DistilBertConfig(**ids, dim=size, n_layers=layers, n_heads=heads, hidden_dim=draw.choice([24, 50]), activation=act,
-                                             max_position_embeddings=POSITIONS, dropout=0.0, attention_dropout=0.0, qa_dropout=0.0, seq_classif_dropout=0.0,
-                                             sinusoidal_pos_embds=draw.random() < 0.5, initializer_range=0.3)
-    if kind == "gpt2":
-        return transformers.GPT2Config(**ids, n_embd=size, n_layer=layers, n_head=heads, n_inner=draw.choice([None, 30]), activation_function=act,
-                                       n_positions=POSITIONS, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, initializer_range=0.3,
-                                       scale_attn_weights=draw.random() < 0.7, scale_attn_by_inverse_layer_idx=draw.random() < 0.3, bos_token_id=0,
-                                       eos_token_id=0, classifier_dropout=0.0)
-    common = dict(ids, hidden_size=size, num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=draw.choice([1, 2, heads]),
-                  intermediate_size=draw.choice([24, 50]), hidden_act=draw.choice(["silu", "gelu"]), max_position_embeddings=POSITIONS,
-                  initializer_range=0.3, classifier_dropout=0.0)
-    rope = draw.choice(ROPES)
-    if rope:
-        common["rope_parameters"] = dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))
-    if kind == "llama":
-        return transformers.LlamaConfig(**common, attention_bias=draw.random() < 0.5, mlp_bias=draw.random() < 0.5,
-                                        head_dim=draw.choice([None, 6]))
-    if kind == "mistral":
-        return transformers.MistralConfig(**common, sliding_window=draw.choice([None, 4, 30]))
-    return transformers.Qwen2Config(**common, use_sliding_window=draw.random() < 0.5, sliding_window=draw.choice([3, 30]), max_window_layers=1)
-
-
-ENCODERS = ("bert", "roberta", "distilbert")
+from architectures import ARCHITECTURES, KINDS, VOCABULARY, config_of
 
 
 def positions_of(mask, packs, draw):
@@ -96,7 +47,7 @@ def positions_of(mask, packs, draw):
 
 def told_to_python(inputs, numbers, kind, eager):
     """The inputs with which Transformers computes what we do where rows have the sequences `numbers`."""
-    is_causal = kind not in ENCODERS
+    is_causal = not ARCHITECTURES[kind].is_encoder
     if numbers is None or (is_causal and "attention_mask" not in inputs):
         return inputs
     seen = numbers[:, :, None] == numbers[:, None, :]
@@ -124,12 +75,12 @@ def batch_of(task, draw, mask_kind, kind):
     inputs = {"input_ids": ids}
     if mask_kind != "none":
         inputs["attention_mask"] = mask
-    if draw.random() < 0.5 and kind in ("bert", "roberta"):
+    if draw.random() < 0.5 and ARCHITECTURES[kind].has_token_types:
         inputs["token_type_ids"] = torch.randint(0, 2, shape)
     numbers = None
-    if draw.random() < 0.4 and not (choices and kind == "distilbert"):  # Which Transformers leaves in the shape of choices.
+    if draw.random() < 0.4 and (not choices or ARCHITECTURES[kind].takes_positions_of_choices):
         # A mask of Transformers' that tells sequences has no place for choices and windows.
-        packs = draw.random() < 0.7 and not choices and (mask_kind == "none" or kind not in ("mistral", "qwen2"))
+        packs = draw.random() < 0.7 and not choices and (mask_kind == "none" or not ARCHITECTURES[kind].has_windows)
         inputs["position_ids"], numbers = positions_of(mask, packs, draw)
         numbers = numbers if packs else None
     if choices:
@@ -213,8 +164,8 @@ def difference(name, want, got, mask):
     return None if off <= 1e-4 else f"off by {off:.2e}"
 
 
-def compare(probe, kind, task, heads, draw, scratch, counts):
-    config = config_of(kind, draw)
+def compare(probe, kind, task, draw, scratch, counts):
+    config, heads = config_of(kind, draw), ARCHITECTURES[kind].heads
     if task in ("sequence_classification", "token_classification"):
         config.num_labels = 3
     torch.manual_seed(draw.randrange(2**31))
@@ -280,9 +231,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         for _ in range(arguments.rounds):
             for kind in [arguments.only] if arguments.only else KINDS:
-                heads = ENCODER_HEADS if kind in ENCODERS else DECODER_HEADS
-                for task in heads:
-                    faults += compare(probe, kind, task, heads, draw, pathlib.Path(scratch), counts)
+                for task in ARCHITECTURES[kind].heads:
+                    faults += compare(probe, kind, task, draw, pathlib.Path(scratch), counts)
     for fault in faults[:40]:
         print(fault)
     print(f"{counts['tensors']} tensors of {counts['batches']} batches compared, {len(faults)} differ")

@@ -1,0 +1,128 @@
+"""The architectures that the comparisons with Transformers go through: a row each. A new architecture gets a row."""
+import dataclasses
+import random
+import sys
+import typing
+
+try:
+    import transformers
+except ImportError as error:
+    print(f"skipped: the originals are missing: {error}")
+    sys.exit(77)
+
+HEADS = {"base": "AutoModel", "sequence_classification": "AutoModelForSequenceClassification",
+         "token_classification": "AutoModelForTokenClassification", "question_answering": "AutoModelForQuestionAnswering"}
+ENCODER_HEADS = HEADS | {"masked_lm": "AutoModelForMaskedLM", "multiple_choice": "AutoModelForMultipleChoice"}
+DECODER_HEADS = HEADS | {"causal_lm": "AutoModelForCausalLM"}
+VOCABULARY, POSITIONS = 97, 40
+ROPES = [None, {"rope_type": "linear", "factor": 2.0}, {"rope_type": "dynamic", "factor": 3.0},
+         {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 10},
+         {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16}]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What is drawn for every architecture."""
+    heads: int
+    size: int
+    layers: int
+    act: str
+    ids: dict  # So that padding is found and positions fit.
+
+
+@dataclasses.dataclass(frozen=True)
+class Architecture:
+    """`config`: makes a random small configuration without dropout."""
+    config: typing.Callable[[random.Random, Shape], transformers.PretrainedConfig]
+    is_encoder: bool = False
+    has_token_types: bool = False
+    has_windows: bool = False  # Where a mask that tells sequences apart cannot say so.
+    first_position: int = 0
+    takes_positions_of_choices: bool = True
+    unread: tuple = ()  # Parameters that nothing reads without tied embeddings.
+    # Makes a configuration of sizes that a GGUF file can hold, of these keys; None: no GGUF file is read.
+    gguf: typing.Callable[[random.Random, dict], transformers.PretrainedConfig] | None = None
+
+    @property
+    def heads(self):
+        return ENCODER_HEADS if self.is_encoder else DECODER_HEADS
+
+
+def bert_like(make):
+    return lambda draw, shape: make(
+        **shape.ids, hidden_size=shape.size, num_hidden_layers=shape.layers, num_attention_heads=shape.heads, intermediate_size=draw.choice([24, 50]),
+        hidden_act=shape.act, max_position_embeddings=POSITIONS, type_vocab_size=draw.choice([2, 3]), hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, layer_norm_eps=draw.choice([1e-12, 1e-5]), initializer_range=0.3)
+
+
+def distilbert(draw, shape):
+    return transformers.DistilBertConfig(
+        **shape.ids, dim=shape.size, n_layers=shape.layers, n_heads=shape.heads, hidden_dim=draw.choice([24, 50]), activation=shape.act,
+        max_position_embeddings=POSITIONS, dropout=0.0, attention_dropout=0.0, qa_dropout=0.0, seq_classif_dropout=0.0,
+        sinusoidal_pos_embds=draw.random() < 0.5, initializer_range=0.3)
+
+
+def gpt2(draw, shape):
+    return transformers.GPT2Config(
+        **shape.ids, n_embd=shape.size, n_layer=shape.layers, n_head=shape.heads, n_inner=draw.choice([None, 30]), activation_function=shape.act,
+        n_positions=POSITIONS, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, initializer_range=0.3, scale_attn_weights=draw.random() < 0.7,
+        scale_attn_by_inverse_layer_idx=draw.random() < 0.3, bos_token_id=0, eos_token_id=0, classifier_dropout=0.0)
+
+
+def llama_like(make, more):
+    def config(draw, shape):
+        common = dict(shape.ids, hidden_size=shape.size, num_hidden_layers=shape.layers, num_attention_heads=shape.heads,
+                      num_key_value_heads=draw.choice([1, 2, shape.heads]), intermediate_size=draw.choice([24, 50]),
+                      hidden_act=draw.choice(["silu", "gelu"]), max_position_embeddings=POSITIONS, initializer_range=0.3, classifier_dropout=0.0)
+        rope = draw.choice(ROPES)
+        if rope:
+            common["rope_parameters"] = dict(rope, rope_theta=draw.choice([10000.0, 500000.0]))
+        return make(**common, **more(draw))
+    return config
+
+
+def of_llama(draw):
+    return {"attention_bias": draw.random() < 0.5, "mlp_bias": draw.random() < 0.5, "head_dim": draw.choice([None, 6])}
+
+
+def of_mistral(draw):
+    return {"sliding_window": draw.choice([None, 4, 30])}
+
+
+def of_qwen2(draw):
+    return {"use_sliding_window": draw.random() < 0.5, "sliding_window": draw.choice([3, 30]), "max_window_layers": 1}
+
+
+def gpt2_of_gguf(draw, keys):
+    return transformers.GPT2Config(**keys, n_embd=64, n_layer=2, n_head=draw.choice([2, 4]), n_positions=1024, bos_token_id=1, eos_token_id=2)
+
+
+def llama_like_of_gguf(make, more=lambda draw: {}):
+    def config(draw, keys):
+        heads = draw.choice([2, 4])
+        return make(**keys, hidden_size=64, intermediate_size=96, num_hidden_layers=draw.choice([1, 12]), num_attention_heads=heads,
+                    num_key_value_heads=draw.choice([1, 2, heads]), max_position_embeddings=64, pad_token_id=0, **more(draw))
+    return config
+
+
+ARCHITECTURES = {
+    "bert": Architecture(bert_like(transformers.BertConfig), is_encoder=True, has_token_types=True),
+    "roberta": Architecture(bert_like(transformers.RobertaConfig), is_encoder=True, has_token_types=True, first_position=2, unread=("lm_head.bias",)),
+    "distilbert": Architecture(distilbert, is_encoder=True, takes_positions_of_choices=False),
+    "gpt2": Architecture(gpt2, gguf=gpt2_of_gguf),
+    "llama": Architecture(llama_like(transformers.LlamaConfig, of_llama),
+                          gguf=llama_like_of_gguf(transformers.LlamaConfig, lambda draw: {"attention_bias": draw.random() < 0.5})),
+    "mistral": Architecture(llama_like(transformers.MistralConfig, of_mistral), has_windows=True),
+    "qwen2": Architecture(llama_like(transformers.Qwen2Config, of_qwen2), has_windows=True, gguf=llama_like_of_gguf(transformers.Qwen2Config)),
+}
+KINDS = list(ARCHITECTURES)
+
+
+def config_of(kind, draw):
+    """A random small configuration without dropout."""
+    heads = draw.choice([2, 4])
+    size = heads * draw.choice([8, 10])
+    layers = draw.choice([1, 2, 3])
+    act = draw.choice(["gelu", "gelu_new", "relu", "silu", "gelu_pytorch_tanh"])
+    ids = {"vocab_size": VOCABULARY, "pad_token_id": 1, "tie_word_embeddings": draw.random() < 0.6}
+    return ARCHITECTURES[kind].config(draw, Shape(heads, size, layers, act, ids))
