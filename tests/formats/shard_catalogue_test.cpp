@@ -210,7 +210,7 @@ TEST(ShardCatalogue, WhatDoesNotFitTogetherIsRefusedByName) {
        {"'w' has no entry in the DCP_SHARDING_INFO of '"}},
       {"no JSON",
        {shard("[2,3]", 6, "{\"w\": ")},
-       {"DCP_SHARDING_INFO is no valid JSON at its byte"}},
+       {"DCP_SHARDING_INFO is not valid JSON at its byte"}},
       {"a list", {shard("[2,3]", 6, "[]")}, {"must be a JSON object, found a list"}},
       {"a number for an entry", {shard("[2,3]", 6, R"({"w": 3})")}, {"must be an object, found 3"}},
       {"no offsets", {shard("[2,3]", 6, R"({"w": {}})")}, {"'w' lacks saved_offsets"}},

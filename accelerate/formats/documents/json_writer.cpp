@@ -9,6 +9,8 @@
 namespace accelerate {
 namespace {
 
+using detail::ascii_json_string;
+
 void append_unit(std::string& out, unsigned unit) {
   std::array<char, 16> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "\\u%04x", unit);
@@ -36,12 +38,6 @@ void append_escaped(std::string& out, char32_t c) {
   }
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char32_t c : detail::decode_utf8(text, "the text to write")) append_escaped(out, c);
-  return out + '"';
-}
-
 // Turns YAML's spelling of a float into Python's: ".inf" → "Infinity", "1.0e-05" → "1e-05".
 std::string json_real(std::string text) {
   if (text == ".nan") return "NaN";
@@ -52,7 +48,7 @@ std::string json_real(std::string text) {
 }
 
 std::string json_scalar(const Node& node) {
-  if (node.quoted) return quoted(node.text);
+  if (node.quoted) return ascii_json_string(node.text);
   switch (resolve_scalar(node.text)) {
     case ScalarKind::null:
       return "null";
@@ -62,7 +58,7 @@ std::string json_scalar(const Node& node) {
     case ScalarKind::real:
       return json_real(node.text);
     default:
-      return quoted(node.text);
+      return ascii_json_string(node.text);
   }
 }
 
@@ -100,7 +96,7 @@ class Writer {
     for (const NodeEntry& entry : node.entries) sorted.push_back(&entry);
     std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->key < b->key; });
     enclose('{', '}', sorted, [this](const NodeEntry* entry) {
-      out_ += quoted(entry->key) + ": ";
+      out_ += ascii_json_string(entry->key) + ": ";
       write(entry->value);
     });
   }
@@ -131,6 +127,12 @@ class Writer {
 
 std::string write_json(const Node& node) {
   return Writer().document(node);
+}
+
+std::string detail::ascii_json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char32_t c : decode_utf8(text, "the text to write")) append_escaped(out, c);
+  return out + '"';
 }
 
 }  // namespace accelerate

@@ -8,7 +8,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/base/utf8.h"
+#include "accelerate/formats/documents/json.h"
 
 namespace accelerate::detail {
 namespace {
@@ -22,28 +22,24 @@ std::string dtype_names() {
 }
 
 // Receives the events of the JSON parser. What is allowed next depends on the place in the header.
-class HeaderReader {
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  using number_integer_t = std::int64_t;
-  using number_unsigned_t = std::uint64_t;
-  using number_float_t = double;
-  using string_t = std::string;
-  using binary_t = std::vector<std::uint8_t>;
-
-  bool null() { return refuse_value("null"); }
-  bool boolean(bool value) { return refuse_value(value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) { return refuse_value(std::to_string(value)); }
-  bool number_float(number_float_t, const string_t& text) { return refuse_value(text); }
-  bool binary(binary_t&) { return refuse_value("binary data"); }
-  bool number_unsigned(number_unsigned_t value);
-  bool string(string_t& value);
-  bool start_object(std::size_t);
-  bool key(string_t& name);
-  bool end_object();
-  bool start_array(std::size_t);
-  bool end_array();
+  bool null() override { return refuse_value("null"); }
+  bool boolean(bool value) override { return refuse_value(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override {
+    return refuse_value(std::to_string(value));
+  }
+  bool number_float(number_float_t, const string_t& text) override { return refuse_value(text); }
+  bool binary(binary_t&) override { return refuse_value("binary data"); }
+  bool number_unsigned(number_unsigned_t value) override;
+  bool string(string_t& value) override;
+  bool start_object(std::size_t) override;
+  bool key(string_t& name) override;
+  bool end_object() override;
+  bool start_array(std::size_t) override;
+  bool end_array() override;
   bool parse_error(std::size_t position, const std::string& token,
-                   const nlohmann::json::exception& error);
+                   const nlohmann::json::exception& error) override;
 
   SafetensorsHeader take() { return std::move(header_); }
 
@@ -233,33 +229,13 @@ bool HeaderReader::end_array() {
 
 bool HeaderReader::parse_error(std::size_t position, const std::string& token,
                                const nlohmann::json::exception&) {
-  throw CheckpointError("the header is no valid JSON at its byte " + std::to_string(position) +
+  throw CheckpointError("the header is not valid JSON at its byte " + std::to_string(position) +
                         ", near " + printable(token));
-}
-
-// Escapes as the reference writer does: only what JSON demands, in its shortest form.
-void append_json_string(std::string& out, std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  constexpr std::string_view kPlain = "\"\\\b\f\n\r\t";
-  constexpr std::string_view kLetters = "\"\\bfnrt";
-  out += '"';
-  for (const char c : text) {
-    const std::size_t special = kPlain.find(c);
-    if (special != std::string_view::npos) {
-      out += '\\';
-      out += kLetters[special];
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out.append("\\u00").append(1, kDigits[c >> 4]).append(1, kDigits[c & 15]);
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
 }
 
 void append_entry(std::string& out, const TensorSpec& spec, std::uint64_t begin,
                   std::uint64_t end) {
-  append_json_string(out, spec.name);
+  out += json_string(spec.name);
   out.append(R"(:{"dtype":")").append(dtype_name(spec.dtype)).append(R"(","shape":[)");
   for (std::size_t i = 0; i < spec.shape.size(); ++i) {
     if (i > 0) out += ',';
@@ -270,14 +246,14 @@ void append_entry(std::string& out, const TensorSpec& spec, std::uint64_t begin,
 }
 
 void append_metadata(std::string& out, const SafetensorsMetadata& metadata) {
-  append_json_string(out, kMetadataKey);
+  out += json_string(kMetadataKey);
   out += ":{";
   bool first = true;
   for (const auto& [key, value] : metadata) {
     if (!std::exchange(first, false)) out += ',';
-    append_json_string(out, key);
+    out += json_string(key);
     out += ':';
-    append_json_string(out, value);
+    out += json_string(value);
   }
   out += '}';
 }

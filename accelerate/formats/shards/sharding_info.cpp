@@ -23,23 +23,19 @@ constexpr const char* kShape = "global_shape";
 
 // Receives the events of a parser of {"<tensor>": {"<key>": [1, 2], …}, …} and keeps the lists
 // below `key`. Other keys of an entry are skipped.
-class ListReader {
+class ListReader : public nlohmann::json_sax<nlohmann::json> {
  public:
-  using number_integer_t = std::int64_t;
-  using number_unsigned_t = std::uint64_t;
-  using number_float_t = double;
-  using string_t = std::string;
-  using binary_t = std::vector<std::uint8_t>;
-
   ListReader(const char* where, const char* key) : where_(where), wanted_(key) {}
 
-  bool null() { return other("null"); }
-  bool boolean(bool value) { return other(value ? "true" : "false"); }
-  bool number_integer(number_integer_t value) { return other(std::to_string(value)); }
-  bool number_float(number_float_t, const string_t& text) { return other(printable(text)); }
-  bool string(string_t& text) { return other("the string " + printable(text)); }
-  bool binary(binary_t&) { return other("binary data"); }
-  bool number_unsigned(number_unsigned_t value) {
+  bool null() override { return other("null"); }
+  bool boolean(bool value) override { return other(value ? "true" : "false"); }
+  bool number_integer(number_integer_t value) override { return other(std::to_string(value)); }
+  bool number_float(number_float_t, const string_t& text) override {
+    return other(printable(text));
+  }
+  bool string(string_t& text) override { return other("the string " + printable(text)); }
+  bool binary(binary_t&) override { return other("binary data"); }
+  bool number_unsigned(number_unsigned_t value) override {
     if (skipping() || depth_ != 3) return other(std::to_string(value));
     if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()) ||
         list_->size() == SafetensorsLimits::kRank)
@@ -50,11 +46,11 @@ class ListReader {
     list_->push_back(static_cast<std::int64_t>(value));
     return true;
   }
-  bool start_object(std::size_t) { return open(depth_ < 2, "an object"); }
-  bool start_array(std::size_t) { return open(depth_ == 2, "a list"); }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-  bool key(string_t& text) {
+  bool start_object(std::size_t) override { return open(depth_ < 2, "an object"); }
+  bool start_array(std::size_t) override { return open(depth_ == 2, "a list"); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& text) override {
     if (skip_ > 0) return true;
     if (depth_ == 1) {
       name_ = text;
@@ -69,8 +65,8 @@ class ListReader {
     return true;
   }
   bool parse_error(std::size_t position, const std::string& token,
-                   const nlohmann::json::exception&) {
-    throw fault("is no valid JSON at its byte " + std::to_string(position) + ", near " +
+                   const nlohmann::json::exception&) override {
+    throw fault("is not valid JSON at its byte " + std::to_string(position) + ", near " +
                 printable(token));
   }
 

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/token.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"
 
@@ -20,7 +21,7 @@ std::string text_at(const nlohmann::json& object, std::initializer_list<const ch
 }
 
 HubAccount account_of(const std::string& answer) {
-  const nlohmann::json json = nlohmann::json::parse(answer, nullptr, false);
+  const nlohmann::json json = detail::parse_json(answer);
   HubAccount account{.name = text_at(json, {"name"}),
                      .organizations = {},
                      .token_name = text_at(json, {"auth", "accessToken", "displayName"}),

@@ -10,6 +10,7 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/cache/cache_files.h"
 #include "accelerate/transformers/hub/transfer/commit_files.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"
@@ -95,14 +96,14 @@ void validate_card(HubClient& client, const HubSubject& subject, const CommitFil
                         {"repoType", detail::word_of(subject.type)}};
   // An answer that refuses has the reasons in its body.
   try {
-    const Answer answer = Answer::parse(
-        client.post(client.endpoint() + "/api/validate-yaml", request.dump(), {}), nullptr, false);
+    const Answer answer = detail::parse_json(
+        client.post(client.endpoint() + "/api/validate-yaml", detail::json_text(request), {}));
     const std::string warnings = messages_in(answer, "warnings");
     if (!warnings.empty())
       get_logger("accelerate.hub").warning("the metadata of README.md: " + warnings);
   } catch (const HubError& error) {
     if (error.reason() != HubReason::bad_request) throw;
-    const Answer answer = Answer::parse(error.answer().body, nullptr, false);
+    const Answer answer = detail::parse_json(error.answer().body);
     const std::string faults = messages_in(answer, "errors");
     throw ConfigError("the hub refuses the metadata of README.md: " +
                       (faults.empty() ? std::string(error.what()) : faults) +
@@ -202,13 +203,13 @@ std::string Commit::lines() const {
   Json header = {{"summary", options_.commit_message},
                  {"description", options_.commit_description}};
   if (!options_.parent_commit.empty()) header["parentCommit"] = options_.parent_commit;
-  std::string lines = Json({{"key", "header"}, {"value", header}}).dump() + "\n";
+  std::string lines = detail::json_text(Json{{"key", "header"}, {"value", header}}) + "\n";
   auto file = files_.begin();
   for (const CommitOperation& operation : operations_) {
     if (const auto* deletion = std::get_if<CommitOperationDelete>(&operation)) {
-      lines += line_of(*deletion).dump() + "\n";
+      lines += detail::json_text(line_of(*deletion)) + "\n";
     } else if ((file++)->is_wanted()) {
-      lines += line_of(*std::prev(file)).dump() + "\n";
+      lines += detail::json_text(line_of(*std::prev(file))) + "\n";
     }
   }
   return lines;
@@ -247,8 +248,8 @@ CommitInfo Commit::send() {
       .body = lines(),
       .content_type = "application/x-ndjson",
       .is_sent_once = true};
-  const Answer answer = Answer::parse(
-      client_.send(request, {.subject = subject_, .retries = false}).body, nullptr, false);
+  const Answer answer =
+      detail::parse_json(client_.send(request, {.subject = subject_, .retries = false}).body);
   CommitInfo info{.commit_url = url_in(answer, "commitUrl"),
                   .oid = text_in(answer, "commitOid"),
                   .pr_url = options_.create_pr ? url_in(answer, "pullRequestUrl") : ""};
@@ -352,9 +353,8 @@ std::string create_repo(const std::string& repo_id, const HubOptions& options,
   const std::string there =
       client.endpoint() + (options.type == RepoType::dataset ? "/datasets/" : "/") + repo_id;
   try {
-    const Answer answer =
-        Answer::parse(client.post(client.endpoint() + "/api/repos/create", request.dump(), subject),
-                      nullptr, false);
+    const Answer answer = detail::parse_json(
+        client.post(client.endpoint() + "/api/repos/create", detail::json_text(request), subject));
     const std::string url = url_in(answer, "url");
     return url.empty() ? there : url;
   } catch (const HubError& error) {

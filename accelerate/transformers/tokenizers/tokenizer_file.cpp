@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "accelerate/formats/documents/json.h"
+
 namespace accelerate::detail {
 namespace {
 
@@ -122,11 +124,10 @@ std::string write_tokenizer_file(const std::string& source,
   const JsonDocument document(source, "tokenizer.json");
   std::ostringstream out;
   out << "{\n  \"version\": \"1.0\"";
-  for (const auto& [key, value] : changed)
-    out << ",\n  \"" << key << "\": " << value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const auto& [key, value] : changed) out << ",\n  \"" << key << "\": " << json_text(value);
   for (const auto& [key, value] : document.root().map()) {
     if (key != "version" && !changed.contains(key))
-      out << ",\n  " << Json(key).dump() << ": " << simdjson::minify(value);
+      out << ",\n  " << json_string(key) << ": " << simdjson::minify(value);
   }
   out << "\n}\n";
   return out.str();

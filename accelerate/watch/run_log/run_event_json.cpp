@@ -5,164 +5,235 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "accelerate/formats/documents/json.h"
+
 namespace accelerate::detail {
 namespace {
 
 using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kDeepestNode = 12;
 constexpr std::size_t kMostMetrics = 1'000;  // For one event.
 
-const Json* field_of(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  return found == object.end() ? nullptr : &*found;
+const std::array<std::pair<std::string_view, RunEvent>, 6> kEvents = {{{"begin", RunBegin{}},
+                                                                       {"log", RunLogged{}},
+                                                                       {"evaluate", RunEvaluated{}},
+                                                                       {"save", RunSaved{}},
+                                                                       {"note", RunNote{}},
+                                                                       {"end", RunEnd{}}}};
+
+// Visits the fields that an event has beside its time and step, in the order of a line. Reading and
+// writing both use it.
+template <typename Field>
+void visit_fields(RunBegin& event, Field& field) {
+  field("max_steps", event.max_steps);
+  field("num_train_epochs", event.num_train_epochs);
+  field("steps_per_epoch", event.steps_per_epoch);
+  field("num_processes", event.num_processes);
+  field("model", event.model);
+  field("parameters", event.parameters);
+  field("trained_parameters", event.trained_parameters);
+  field("train_examples", event.train_examples);
+  field("total_batch_size", event.total_batch_size);
+  field("arguments", event.arguments);
+  field("argument_defaults", event.argument_defaults);
+  field("resumed_from", event.resumed_from);
+  field("strategy", event.strategy);
+  field("precision", event.precision);
+  field("device", event.device);
 }
 
-std::optional<double> number_field(const Json& object, const char* name) {
-  const Json* value = field_of(object, name);
-  return value ? run_number(*value) : std::nullopt;
+template <typename Field>
+void visit_fields(RunLogged& event, Field& field) {
+  field("epoch", event.epoch);
+  field("loss", event.loss);
+  field("grad_norm", event.grad_norm);
+  field("learning_rate", event.learning_rate);
+  field("samples_per_second", event.samples_per_second);
+  field("tokens_per_second", event.tokens_per_second);
+  field("memory_bytes", event.memory_bytes);
+  field("step_seconds", event.step_seconds);
+  field.rest(event.others);
 }
 
-std::optional<std::int64_t> whole_field(const Json& object, const char* name) {
-  constexpr double kLargest = 9e18;
-  const auto number = number_field(object, name);
-  if (!number || !(std::abs(*number) <= kLargest)) return std::nullopt;
-  return static_cast<std::int64_t>(*number);
+template <typename Field>
+void visit_fields(RunEvaluated& event, Field& field) {
+  field("epoch", event.epoch);
+  field("metrics", event.metrics);
 }
 
-std::string text_field(const Json& object, const char* name) {
-  const Json* value = field_of(object, name);
-  return value && value->is_string() ? value->get<std::string>() : std::string();
+template <typename Field>
+void visit_fields(RunSaved& event, Field& field) {
+  field("folder", event.folder);
+  field("best", event.best);
 }
 
-bool flag_field(const Json& object, const char* name) {
-  const Json* value = field_of(object, name);
-  return value && value->is_boolean() && value->get<bool>();
+template <typename Field>
+void visit_fields(RunNote& event, Field& field) {
+  field("text", event.text);
+  field("level", event.level);
 }
 
-Node node_field(const Json& object, const char* name) {
-  const Json* value = field_of(object, name);
-  return value && value->is_object() ? run_node(*value) : Node::null();
+template <typename Field>
+void visit_fields(RunEnd& event, Field& field) {
+  field("reason", event.reason);
+  field("metrics", event.metrics);
 }
 
-RunMetrics metrics_of(const Json& object) {
-  RunMetrics metrics;
-  for (const auto& [name, value] : object.items()) {
-    const auto number = run_number(value);
-    if (number && metrics.size() < kMostMetrics) metrics.emplace_back(name, *number);
+Node node_of(const Json& value, int depth = 0) {
+  if (value.is_null() || depth > kDeepestNode) return Node::null();
+  if (value.is_string()) return Node::string(value.get<std::string>());
+  if (value.is_boolean()) return Node::boolean(value.get<bool>());
+  if (value.is_object()) {
+    Node node = Node::map();
+    for (const auto& [name, below] : value.items())
+      node.entries.push_back({name, 0, node_of(below, depth + 1)});
+    return node;
   }
-  return metrics;
-}
-
-RunMetrics metrics_field(const Json& object) {
-  const Json* value = field_of(object, "metrics");
-  return value && value->is_object() ? metrics_of(*value) : RunMetrics{};
-}
-
-template <typename Event>
-Event stamped(const Json& object) {
-  Event event;
-  event.step = whole_field(object, "step").value_or(0);
-  event.time = number_field(object, "time");
-  if (event.time && !(std::abs(*event.time) < 1e12)) event.time.reset();
-  return event;
-}
-
-RunBegin begin_of(const Json& object) {
-  auto event = stamped<RunBegin>(object);
-  event.max_steps = whole_field(object, "max_steps");
-  event.num_train_epochs = number_field(object, "num_train_epochs");
-  event.steps_per_epoch = whole_field(object, "steps_per_epoch");
-  event.num_processes = whole_field(object, "num_processes");
-  event.model = text_field(object, "model");
-  event.parameters = whole_field(object, "parameters");
-  event.trained_parameters = whole_field(object, "trained_parameters");
-  event.train_examples = whole_field(object, "train_examples");
-  event.total_batch_size = whole_field(object, "total_batch_size");
-  event.arguments = node_field(object, "arguments");
-  event.argument_defaults = node_field(object, "argument_defaults");
-  if (const auto from = text_field(object, "resumed_from"); !from.empty())
-    event.resumed_from = from;
-  event.strategy = text_field(object, "strategy");
-  event.precision = text_field(object, "precision");
-  event.device = text_field(object, "device");
-  return event;
-}
-
-std::optional<StepSeconds> step_seconds_of(const Json& object) {
-  const Json* value = field_of(object, "step_seconds");
-  if (!value || !value->is_object()) return std::nullopt;
-  const auto part = [&](std::size_t i) {
-    const double seconds = number_field(*value, StepSeconds::kNames[i].data()).value_or(0);
-    return std::isfinite(seconds) ? std::clamp(seconds, 0.0, 1e9) : 0;
-  };
-  return StepSeconds{part(0), part(1), part(2), part(3), part(4), part(5)};
-}
-
-bool is_field_of_log(std::string_view name) {
-  constexpr std::array<std::string_view, 10> kFields = {"epoch",
-                                                        "event",
-                                                        "grad_norm",
-                                                        "learning_rate",
-                                                        "loss",
-                                                        "memory_bytes",
-                                                        "samples_per_second",
-                                                        "step",
-                                                        "time",
-                                                        "tokens_per_second"};
-  return std::ranges::binary_search(kFields, name);
-}
-
-RunMetrics other_numbers(const Json& object) {
-  RunMetrics others;
-  for (const auto& [name, value] : object.items()) {
-    if (is_field_of_log(name) || others.size() >= kMostMetrics) continue;
-    if (const auto number = run_number(value)) others.emplace_back(name, *number);
+  if (value.is_array()) {
+    Node node = Node::sequence();
+    for (const auto& below : value) node.items.push_back(node_of(below, depth + 1));
+    return node;
   }
-  return others;
+  Node number = Node::string(json_text(value));
+  number.quoted = false;
+  return number;
 }
 
-RunLogged logged_of(const Json& object) {
-  auto event = stamped<RunLogged>(object);
-  event.epoch = number_field(object, "epoch");
-  event.loss = number_field(object, "loss");
-  event.grad_norm = number_field(object, "grad_norm");
-  event.learning_rate = number_field(object, "learning_rate");
-  event.samples_per_second = number_field(object, "samples_per_second");
-  event.tokens_per_second = number_field(object, "tokens_per_second");
-  event.memory_bytes = number_field(object, "memory_bytes");
-  event.step_seconds = step_seconds_of(object);
-  event.others = other_numbers(object);
-  return event;
+// Gives each field the value that the object of a line has for it.
+class FieldReader {
+ public:
+  explicit FieldReader(const Json& object) : object_(object) {}
+
+  void operator()(const char* name, std::optional<double>& value) { value = number(name); }
+  void operator()(const char* name, std::optional<std::int64_t>& value) {
+    constexpr double kLargest = 9e18;
+    const auto found = number(name);
+    value.reset();
+    if (found && std::abs(*found) <= kLargest) value = static_cast<std::int64_t>(*found);
+  }
+  void operator()(const char* name, std::string& value) {
+    const Json* found = find(name);
+    value = found && found->is_string() ? found->get<std::string>() : std::string();
+  }
+  void operator()(const char* name, std::optional<std::string>& value) {
+    std::string text;
+    (*this)(name, text);
+    if (!text.empty()) value = std::move(text);
+  }
+  void operator()(const char* name, bool& value) {
+    const Json* found = find(name);
+    value = found && found->is_boolean() && found->get<bool>();
+  }
+  void operator()(const char* name, Node& value) {
+    if (const Json* found = object(name)) value = node_of(*found);
+  }
+  void operator()(const char* name, RunMetrics& value) {
+    if (const Json* found = object(name)) value = metrics_in(*found, {});
+  }
+  void operator()(const char* name, std::optional<StepSeconds>& value) {
+    const Json* found = object(name);
+    if (!found) return;
+    FieldReader parts(*found);
+    const auto part = [&](std::size_t i) {
+      const double seconds = parts.number(StepSeconds::kNames[i].data()).value_or(0);
+      return std::isfinite(seconds) ? std::clamp(seconds, 0.0, 1e9) : 0;
+    };
+    value = StepSeconds{part(0), part(1), part(2), part(3), part(4), part(5)};
+  }
+  // Takes the numbers whose names no field has.
+  void rest(RunMetrics& others) { others = metrics_in(object_, known_); }
+
+ private:
+  const Json* find(const char* name) {
+    known_.emplace_back(name);
+    const auto found = object_.find(name);
+    return found == object_.end() ? nullptr : &*found;
+  }
+  const Json* object(const char* name) {
+    const Json* found = find(name);
+    return found && found->is_object() ? found : nullptr;
+  }
+  std::optional<double> number(const char* name) {
+    const Json* found = find(name);
+    return found ? run_number(*found) : std::nullopt;
+  }
+  static RunMetrics metrics_in(const Json& object, const std::vector<std::string_view>& known) {
+    RunMetrics metrics;
+    for (const auto& [name, value] : object.items()) {
+      if (metrics.size() >= kMostMetrics || std::ranges::find(known, name) != known.end()) continue;
+      if (const auto number = run_number(value)) metrics.emplace_back(name, *number);
+    }
+    return metrics;
+  }
+
+  const Json& object_;
+  std::vector<std::string_view> known_;  // The names of the fields so far.
+};
+
+OrderedJson json_number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
 }
 
-RunEvaluated evaluated_of(const Json& object) {
-  auto event = stamped<RunEvaluated>(object);
-  event.epoch = number_field(object, "epoch");
-  event.metrics = metrics_field(object);
-  return event;
+OrderedJson json_scalar(const Node& node) {
+  if (node.quoted) return node.text;
+  const ScalarKind kind = resolve_scalar(node.text);
+  if (kind == ScalarKind::boolean) return node.text == "true" || node.text == "True";
+  if (kind == ScalarKind::null) return nullptr;
+  if (node.text == ".nan" || node.text == ".inf" || node.text == "-.inf")
+    return json_number(node.text[1] == 'n' ? NAN : node.text[0] == '-' ? -INFINITY : INFINITY);
+  const OrderedJson number = parse_json(node.text);
+  if (number.is_number()) return number;
+  return node.text;
 }
 
-RunSaved saved_of(const Json& object) {
-  auto event = stamped<RunSaved>(object);
-  event.folder = text_field(object, "folder");
-  event.best = flag_field(object, "best");
-  return event;
+OrderedJson json_node(const Node& node) {
+  if (node.is_null()) return nullptr;
+  if (node.is_scalar()) return json_scalar(node);
+  OrderedJson value = node.is_map() ? OrderedJson::object() : OrderedJson::array();
+  for (const Node& item : node.items) value.push_back(json_node(item));
+  for (const auto& entry : node.entries) value[entry.key] = json_node(entry.value);
+  return value;
 }
 
-RunNote note_of(const Json& object) {
-  auto event = stamped<RunNote>(object);
-  event.text = text_field(object, "text");
-  event.level = text_field(object, "level");
-  return event;
-}
+// Puts each field into the object of a line.
+struct FieldWriter {
+  OrderedJson& object;
 
-RunEnd end_of(const Json& object) {
-  auto event = stamped<RunEnd>(object);
-  event.reason = text_field(object, "reason");
-  event.metrics = metrics_field(object);
-  return event;
-}
+  template <typename Value>
+  void operator()(const char* name, const Value& value) {
+    object[name] = value;
+  }
+  void operator()(const char* name, const std::optional<double>& value) {
+    if (value) object[name] = json_number(*value);
+  }
+  void operator()(const char* name, const std::optional<std::int64_t>& value) {
+    if (value) object[name] = *value;
+  }
+  void operator()(const char* name, const std::optional<std::string>& value) {
+    object[name] = value ? OrderedJson(*value) : OrderedJson();
+  }
+  void operator()(const char* name, const Node& value) {
+    if (!value.is_null()) object[name] = json_node(value);
+  }
+  void operator()(const char* name, const RunMetrics& metrics) {
+    OrderedJson& numbers = object[name] = OrderedJson::object();
+    for (const auto& [metric, value] : metrics) numbers[metric] = json_number(value);
+  }
+  void operator()(const char* name, const std::optional<StepSeconds>& value) {
+    if (!value) return;
+    OrderedJson& parts = object[name] = OrderedJson::object();
+    for (std::size_t i = 0; i < kStepParts; ++i)
+      parts[std::string(StepSeconds::kNames[i])] = json_number(value->parts()[i]);
+  }
+  void rest(const RunMetrics& others) {
+    for (const auto& [name, value] : others)
+      if (!object.contains(name)) object[name] = json_number(value);
+  }
+};
 
 // Returns the length of a bare NaN, Infinity or -Infinity at the start of `text`, else 0.
 std::size_t bare_number_length(std::string_view text) {
@@ -189,26 +260,6 @@ std::string quote_bare_numbers(std::string_view text) {
   return result;
 }
 
-Node node_at(const Json& value, int depth) {
-  if (value.is_null() || depth > kDeepestNode) return Node::null();
-  if (value.is_string()) return Node::string(value.get<std::string>());
-  if (value.is_boolean()) return Node::boolean(value.get<bool>());
-  if (value.is_object()) {
-    Node node = Node::map();
-    for (const auto& [name, below] : value.items())
-      node.entries.push_back({name, 0, node_at(below, depth + 1)});
-    return node;
-  }
-  if (value.is_array()) {
-    Node node = Node::sequence();
-    for (const auto& below : value) node.items.push_back(node_at(below, depth + 1));
-    return node;
-  }
-  Node number = Node::string(value.dump());
-  number.quoted = false;
-  return number;
-}
-
 }  // namespace
 
 std::optional<double> run_number(const Json& value) {
@@ -223,27 +274,47 @@ std::optional<double> run_number(const Json& value) {
   return std::nullopt;
 }
 
-Node run_node(const Json& value) {
-  return node_at(value, 0);
-}
-
 Json parse_lenient_json(std::string_view text) {
-  Json value = Json::parse(text, nullptr, false);
-  if (!value.is_discarded()) return value;
-  return Json::parse(quote_bare_numbers(text), nullptr, false);
+  Json value = parse_json(text);
+  if (value.is_discarded()) value = parse_json(quote_bare_numbers(text));
+  return value;  // Never copied: a copy takes stack for each level.
 }
 
 std::optional<RunEvent> parse_run_event(std::string_view line) {
   const Json object = parse_lenient_json(line);
   if (!object.is_object()) return std::nullopt;
-  const std::string name = text_field(object, "event");
-  if (name == "log") return logged_of(object);
-  if (name == "evaluate") return evaluated_of(object);
-  if (name == "save") return saved_of(object);
-  if (name == "note") return note_of(object);
-  if (name == "begin") return begin_of(object);
-  if (name == "end") return end_of(object);
-  return std::nullopt;
+  FieldReader field(object);
+  std::string name;
+  field("event", name);
+  const auto found =
+      std::ranges::find(kEvents, name, [](const auto& known) { return known.first; });
+  if (found == kEvents.end()) return std::nullopt;
+  RunEvent event = found->second;
+  std::visit(
+      [&](auto& held) {
+        std::optional<std::int64_t> step;
+        field("step", step);
+        held.step = step.value_or(0);
+        field("time", held.time);
+        if (held.time && !(std::abs(*held.time) < 1e12)) held.time.reset();
+        visit_fields(held, field);
+      },
+      event);
+  return event;
+}
+
+std::string run_event_line(RunEvent event) {
+  OrderedJson object;
+  object["event"] = kEvents[event.index()].first;
+  FieldWriter field{object};
+  std::visit(
+      [&](auto& held) {
+        field("time", held.time);
+        field("step", held.step);
+        visit_fields(held, field);
+      },
+      event);
+  return json_text(object) + "\n";
 }
 
 }  // namespace accelerate::detail

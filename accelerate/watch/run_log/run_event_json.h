@@ -21,7 +21,7 @@ inline constexpr std::size_t kMostOfRunLine = std::size_t{1} << 20;
 
 /// Returns the event as a line with its line end. Absent fields are left out; NaN and infinities
 /// are written as strings.
-[[nodiscard]] std::string run_event_line(const RunEvent& event);
+[[nodiscard]] std::string run_event_line(RunEvent event);
 
 /// Parses a JSON text, and accepts the bare NaN and Infinity that Python writes. Returns a
 /// discarded value if the text is not valid.
@@ -30,8 +30,5 @@ inline constexpr std::size_t kMostOfRunLine = std::size_t{1} << 20;
 /// Returns a number or one of the strings "nan", "inf", "-inf" as a double. Returns NaN for null,
 /// and nullopt for everything else.
 [[nodiscard]] std::optional<double> run_number(const nlohmann::json& value);
-
-/// Returns `value` as a document. Values nested deeper than 12 levels become null.
-[[nodiscard]] Node run_node(const nlohmann::json& value);
 
 }  // namespace accelerate::detail

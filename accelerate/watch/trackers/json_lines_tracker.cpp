@@ -1,16 +1,15 @@
 #include "accelerate/watch/trackers/json_lines_tracker.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "accelerate/base/error.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/watch/trackers/tracker_options.h"
 #include "accelerate/watch/trackers/values.h"
 
 namespace accelerate {
 namespace {
 
-using detail::json_line;
 using detail::json_number;
 using Json = nlohmann::ordered_json;
 
@@ -97,7 +96,7 @@ void JsonLinesTracker::log(const TrackerValues& values, std::optional<std::int64
     refuse_json_key(name);
     object[name] = to_json(value);
   }
-  files().append(folder() / kJsonLinesFile, json_line(object));
+  files().append(folder() / kJsonLinesFile, detail::json_text(object) + "\n");
 }
 
 void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std::int64_t> step) {
@@ -112,7 +111,7 @@ void JsonLinesTracker::log_images(const TrackerImages& images, std::optional<std
     files().write(folder() / file, detail::encode_image(name, image).png);
     object[name] = {{"_image", file}};
   }
-  files().append(folder() / kJsonLinesFile, json_line(object));
+  files().append(folder() / kJsonLinesFile, detail::json_text(object) + "\n");
 }
 
 void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& table,
@@ -120,22 +119,7 @@ void JsonLinesTracker::log_table(const std::string& name, const TrackerTable& ta
   refuse_json_key(name);
   Json object = row(step);
   object[name] = table_json(table);
-  files().append(folder() / kJsonLinesFile, json_line(object));
+  files().append(folder() / kJsonLinesFile, detail::json_text(object) + "\n");
 }
 
 }  // namespace accelerate
-
-namespace accelerate::detail {
-
-nlohmann::ordered_json json_number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
-std::string json_line(const nlohmann::ordered_json& object) {
-  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
-  return object.dump(-1, ' ', false, kReplace) + "\n";
-}
-
-}  // namespace accelerate::detail

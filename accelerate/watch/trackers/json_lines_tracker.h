@@ -5,23 +5,7 @@
 // config.json and images/ lie beside it. docs/tracking.md describes every form.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-#include <string>
-
 #include "accelerate/watch/trackers/file_tracker.h"
-
-namespace accelerate::detail {
-
-// Lines of JSON, which files of several trackers consist of.
-
-/// Returns `value`; "NaN", "Infinity" or "-Infinity" for what JSON has no numbers for. Source: the
-/// JSON form of Protocol Buffers.
-[[nodiscard]] nlohmann::ordered_json json_number(double value);
-
-/// Returns `object` in one line, with its line end. U+FFFD replaces what is not UTF-8.
-[[nodiscard]] std::string json_line(const nlohmann::ordered_json& object);
-
-}  // namespace accelerate::detail
 
 namespace accelerate {
 

@@ -6,6 +6,7 @@
 #include "accelerate/base/http/url.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/watch/trackers/mlflow_tracker.h"
 
 namespace accelerate::detail {
@@ -82,7 +83,7 @@ MlflowClient::MlflowClient(HttpTransport& transport, const MlflowSettings& setti
 MlflowClient::Json MlflowClient::call(HttpRequest request) {
   request.url.insert(0, settings_.server);
   const HttpResponse response = transport_.send(request);
-  Json body = Json::parse(response.body, nullptr, false);
+  Json body = parse_json(response.body);
   if (response.status < 200 || response.status >= 300) {
     const std::string text = message_of(response, body);
     if (is_refusal(response.status, body)) throw MlflowRefused(text, response.status);
@@ -94,7 +95,7 @@ MlflowClient::Json MlflowClient::call(HttpRequest request) {
 }
 
 MlflowClient::Json MlflowClient::post(const std::string& endpoint, const Json& body) {
-  return call({"POST", kApi + endpoint, body.dump(-1, ' ', false, Json::error_handler_t::replace)});
+  return call({"POST", kApi + endpoint, json_text(body)});
 }
 
 std::string MlflowClient::find_experiment() {
@@ -158,7 +159,7 @@ std::string MlflowClient::make_run(std::int64_t start_time_ms) {
 
 void MlflowClient::log_batch(const std::string& kind, const std::string& items) {
   call({"POST", kApi + std::string("runs/log-batch"),
-        R"({"run_id":)" + Json(run_id_).dump() + R"(,")" + kind + R"(":[)" + items + "]}"});
+        R"({"run_id":)" + json_string(run_id_) + R"(,")" + kind + R"(":[)" + items + "]}"});
 }
 
 void MlflowClient::put_artifact(const std::string& path, const std::string& content) {

@@ -10,7 +10,7 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
-#include "accelerate/watch/trackers/json_lines_tracker.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/watch/trackers/tracker_options.h"
 #include "accelerate/watch/trackers/values.h"
 
@@ -28,10 +28,6 @@ constexpr std::size_t kMostParamBytes = 6000;
 
 std::int64_t now_ms() {
   return static_cast<std::int64_t>(detail::seconds_since_epoch() * 1000);
-}
-
-std::string compact(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string artifact_path(const char* folder, const std::string& name,
@@ -54,7 +50,7 @@ std::string mlflow_table(const TrackerTable& table) {
     }
     data.push_back(std::move(cells));
   }
-  return compact({{"columns", table.columns}, {"data", std::move(data)}});
+  return detail::json_text(Json{{"columns", table.columns}, {"data", std::move(data)}});
 }
 
 void warn_left_out(const detail::MlflowRefused& error) {
@@ -108,8 +104,8 @@ void MlflowTracker::store_init_configuration(const TrackerConfig& config) {
                         "' is longer than the 6000 bytes that MLflow keeps; its beginning is kept");
     }
     add(values_, "params",
-        compact({{"key", detail::mlflow_key(setting.name)},
-                 {"value", fit_bytes(text, kMostParamBytes)}}));
+        detail::json_text(Json{{"key", detail::mlflow_key(setting.name)},
+                               {"value", fit_bytes(text, kMostParamBytes)}}));
   }
 }
 
@@ -117,10 +113,10 @@ void MlflowTracker::log(const TrackerValues& values, std::optional<std::int64_t>
   const auto time = now_ms();
   const auto add_metric = [&](const std::string& name, double value) {
     add(values_, "metrics",
-        compact({{"key", detail::mlflow_key(name)},
-                 {"value", detail::json_number(value)},
-                 {"timestamp", time},
-                 {"step", step.value_or(0)}}));
+        detail::json_text(Json{{"key", detail::mlflow_key(name)},
+                               {"value", detail::json_number(value)},
+                               {"timestamp", time},
+                               {"step", step.value_or(0)}}));
   };
   for (const auto& [name, value] : values) {
     const auto& data = value.as_variant();

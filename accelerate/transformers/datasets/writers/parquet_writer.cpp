@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/datasets/dataset.h"
 #include "accelerate/transformers/datasets/readers/parquet_library.h"
 #include "accelerate/transformers/datasets/storage/column_builder.h"
@@ -131,18 +131,13 @@ void write_parquet(const Dataset& dataset, std::size_t first_row, std::size_t ro
 
 namespace {
 
-// Quotes a text and escapes all characters that are not ASCII, as Python's json.dumps does.
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', /*ensure_ascii=*/true);
-}
-
 std::string description_of(const Feature& feature) {
   if (feature.kind() == Feature::Kind::list)
     return R"({"feature": )" + description_of(feature.element()) + R"(, "_type": "List"})";
   if (!feature.is_class_label())
-    return R"({"dtype": )" + quoted(feature.description()) + R"(, "_type": "Value"})";
+    return R"({"dtype": )" + ascii_json_string(feature.description()) + R"(, "_type": "Value"})";
   std::vector<std::string> names;
-  for (const std::string& name : feature.names()) names.push_back(quoted(name));
+  for (const std::string& name : feature.names()) names.push_back(ascii_json_string(name));
   return R"({"names": [)" + join(names, ", ") + R"(], "_type": "ClassLabel"})";
 }
 
@@ -151,7 +146,7 @@ std::string description_of(const Feature& feature) {
 std::string metadata_of(const Features& features) {
   std::vector<std::string> columns;
   for (const auto& [name, feature] : features)
-    columns.push_back(quoted(name) + ": " + description_of(feature));
+    columns.push_back(ascii_json_string(name) + ": " + description_of(feature));
   return R"({"info": {"features": {)" + join(columns, ", ") + "}}}";
 }
 

@@ -13,6 +13,7 @@
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/transfer/digest.h"
 
 namespace accelerate::detail {
@@ -109,7 +110,7 @@ std::optional<std::string> ignore_rules(const std::vector<CommitFile>& files) {
 
 void take_answer(const HubSubject& subject, const std::string& answer, CommitFile* begin,
                  CommitFile* end) {
-  const Json json = Json::parse(answer, nullptr, false);
+  const Json json = parse_json(answer);
   if (!json.is_object() || !json.contains("files") || !json["files"].is_array())
     throw_malformed(subject, "has no list of files");
   std::map<std::string, const Json*> by_path;
@@ -188,7 +189,7 @@ void ask_how_to_send(HubClient& client, const HubSubject& subject, bool create_p
                                   {"size", files[i].size_bytes}});
     }
     if (rules) request["gitIgnore"] = *rules;
-    take_answer(subject, client.post(url, request.dump(), subject), files.data() + begin,
+    take_answer(subject, client.post(url, json_text(request), subject), files.data() + begin,
                 files.data() + end);
   }
   for (CommitFile& file : files) {

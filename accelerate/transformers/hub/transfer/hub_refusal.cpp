@@ -1,3 +1,4 @@
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/transfer/hub_client.h"
 
 #include <algorithm>
@@ -22,8 +23,7 @@ std::string words_of(const HttpResponse& response) {
   constexpr std::size_t kMost = 300, kMostOfBody = 64U << 10;
   std::string text = response.header("x-error-message").value_or("");
   nlohmann::json body;
-  if (response.body.size() <= kMostOfBody)
-    body = nlohmann::json::parse(response.body, nullptr, false);
+  if (response.body.size() <= kMostOfBody) body = parse_json(response.body);
   if (text.empty() && body.is_object() && body.contains("error") && body["error"].is_string())
     text = body["error"].get<std::string>();
   const std::string safe = safe_text(text);

@@ -1,3 +1,4 @@
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/transfer/commit_files.h"
 
 #include <algorithm>
@@ -71,7 +72,8 @@ void take_parts(const HubClient& client, const Json& header, Place& place) {
       (size + place.part_bytes - 1) / place.part_bytes == place.parts.size())
     return;
   throw_malformed_batch("has " + count_of(place.parts.size(), "part") + " of " +
-                        shown(chunk_size.dump()) + " bytes for a file of " + std::to_string(size));
+                        shown(json_text(chunk_size)) + " bytes for a file of " +
+                        std::to_string(size));
 }
 
 // Returns nullopt if the store already has the content.
@@ -99,7 +101,7 @@ std::string batch_request(const HubSubject& subject, const std::vector<const Com
   for (const CommitFile* file : files)
     request["objects"].push_back({{"oid", file->oid}, {"size", file->size_bytes}});
   if (!subject.revision.empty()) request["ref"] = {{"name", subject.revision}};
-  return request.dump();
+  return json_text(request);
 }
 
 std::vector<Place> ask_where(HubClient& client, const HubSubject& subject,
@@ -113,7 +115,7 @@ std::vector<Place> ask_where(HubClient& client, const HubSubject& subject,
                                      .headers = {std::string("Accept: ") + kLfsType},
                                      .most_body_bytes = kMostOfBatch},
                                     {.subject = subject});
-  const Json answer = Json::parse(response.body, nullptr, false);
+  const Json answer = parse_json(response.body);
   if (!answer.is_object() || !answer.contains("objects") || !answer["objects"].is_array())
     throw_malformed_batch("has no list of objects");
   std::vector<Place> places;
@@ -208,14 +210,14 @@ class Sender {
     }
     client_.send({.method = "POST",
                   .url = place_.url,
-                  .body = done.dump(),
+                  .body = json_text(done),
                   .content_type = kLfsType,
                   .headers = {std::string("Accept: ") + kLfsType}});
   }
 
   void verify() {
     const Json request = {{"oid", place_.file->oid}, {"size", place_.file->size_bytes}};
-    client_.post(place_.verify_url, request.dump(), {});
+    client_.post(place_.verify_url, json_text(request), {});
   }
 
   HubClient& client_;

@@ -7,6 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/transfer/digest.h"
 #include "accelerate/transformers/hub/transfer/tree_entries.h"
 
@@ -188,7 +189,7 @@ void cache_tree(const RepositoryCache& cache, const std::string& commit,
   std::string tree = "{\n \"format_version\": 1,\n \"files\": {";
   for (const RepositoryFile& file : files) {
     tree += &file == files.data() ? "\n  " : ",\n  ";
-    tree += Json(file.path).dump() + ": " + cached_entry(file).dump();
+    tree += json_string(file.path) + ": " + json_text(cached_entry(file));
   }
   tree += "\n }\n}";
   const auto path = tree_file(cache, commit);

@@ -12,6 +12,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/tokenizers/pretrained/sentencepiece_rules.h"
 #include "accelerate/transformers/tokenizers/pretrained/tokenizer_config.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
@@ -141,7 +142,8 @@ class OlderFilesMaker {
          {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"}) {
       if (!has(name)) continue;
       const auto file = folder_ / name;
-      return tokenizer_of_sentencepiece(read_sentencepiece(file), config_, file.string()).dump();
+      return json_text(
+          tokenizer_of_sentencepiece(read_sentencepiece(file), config_, file.string()));
     }
     return std::nullopt;
   }
@@ -163,7 +165,7 @@ class OlderFilesMaker {
     for (const char* const key : {"normalizer", "pre_tokenizer", "post_processor", "decoder"})
       root.emplace(key, nullptr);
     root["added_tokens"] = Json::array();
-    return root.dump();
+    return json_text(root);
   }
 
   Json of_vocab_txt() {

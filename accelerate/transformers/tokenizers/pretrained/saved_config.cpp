@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/tokenizers/pretrained/tokenizer_config.h"
 
 namespace accelerate::detail {
@@ -71,7 +72,7 @@ std::string write_tokenizer_config(const TokenizerConfig& config) {
   values["model_input_names"] = config.model_input_names;
   if (!values.contains("tokenizer_class"))
     values["tokenizer_class"] = std::string(config.of_class.name);
-  return values.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  return json_text(values, 2) + "\n";
 }
 
 }  // namespace accelerate::detail

@@ -7,6 +7,7 @@
 #include "accelerate/base/byte_text.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/formats/documents/json.h"
 
 namespace accelerate::detail {
 namespace {
@@ -23,7 +24,7 @@ struct Source {
   std::string text = {};
 
   [[noreturn]] void refuse(const std::string& key, const std::string& allowed) const {
-    throw ConfigError(file + ": '" + key + "' is " + values.value(key, Json()).dump() +
+    throw ConfigError(file + ": '" + key + "' is " + json_text(values.value(key, Json())) +
                       "; allowed is " + allowed);
   }
 };
