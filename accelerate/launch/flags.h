@@ -12,24 +12,6 @@
 
 namespace accelerate {
 
-/// The part of the launch that a flag belongs to. It decides the heading in --help, and when the
-/// flag is exported.
-enum class FlagGroup {
-  general,
-  hardware,
-  resources,
-  paradigm,
-  rendezvous,
-  fsdp,
-  deepspeed,
-  megatron,
-  parallelism,
-  fp8,
-  mpi,
-  tpu,
-  aws
-};
-
 struct Flag {
   std::string name;  ///< With underscores and without dashes: "num_processes".
   FlagKind kind;

@@ -12,7 +12,7 @@ namespace {
 
 const ConfigKey& key_called(const std::string& name) {
   const auto key = std::ranges::find(config_keys(), name, &ConfigKey::name);
-  if (key == config_keys().end()) throw UsageError("'" + name + "' is no key");
+  if (key == config_keys().end()) throw UsageError("'" + name + "' is not a key");
   return *key;
 }
 
@@ -71,9 +71,14 @@ std::string Asking::menu_for(const std::string& key, const std::string& text,
 std::string Asking::text_for(const std::string& key, const std::string& text,
                              const std::string& fallback,
                              const std::function<void(const std::string&)>& check) {
-  return typed_for(key, text, fallback, [&](const ClusterConfig& typed) {
-    if (check) check(config_key_text(typed, key).value_or(""));
-  });
+  const auto check_typed = [&](const std::string& typed) {
+    const std::string value = checked_config_text(key, typed, "the answer");
+    if (check) check(value);
+  };
+  const std::string answer = respondent_.answer(
+      {.text = text, .help = help_of(key), .fallback = fallback, .check = check_typed});
+  set(key, answer);
+  return answer;
 }
 
 void Asking::optional_text_for(const std::string& key, const std::string& text) {
@@ -85,27 +90,10 @@ void Asking::optional_text_for(const std::string& key, const std::string& text) 
 std::int64_t Asking::number_for(const std::string& key, const std::string& text,
                                 const std::string& fallback,
                                 const std::function<void(std::int64_t)>& check) {
-  const auto number = [&](const ClusterConfig& config) {
-    return parse_int(config_key_text(config, key).value_or("")).value_or(0);
-  };
-  typed_for(key, text, fallback, [&](const ClusterConfig& typed) {
-    if (check) check(number(typed));
+  const std::string answer = text_for(key, text, fallback, [&](const std::string& typed) {
+    if (check) check(parse_int(typed).value_or(0));
   });
-  return number(config_);
-}
-
-std::string Asking::typed_for(const std::string& key, const std::string& text,
-                              const std::string& fallback,
-                              const std::function<void(const ClusterConfig&)>& also) {
-  const auto check = [&](const std::string& typed) {
-    ClusterConfig scratch;
-    set_config_key(scratch, key, typed, "the answer");
-    if (also) also(scratch);
-  };
-  const std::string answer = respondent_.answer(
-      {.text = text, .help = help_of(key), .fallback = fallback, .check = check});
-  set(key, answer);
-  return answer;
+  return parse_int(checked_config_text(key, answer, key)).value_or(0);
 }
 
 void Asking::set(const std::string& key, const std::string& text) {

@@ -47,10 +47,6 @@ class Asking {
   void set(const std::string& key, const std::string& text);
 
  private:
-  std::string typed_for(const std::string& key, const std::string& text,
-                        const std::string& fallback,
-                        const std::function<void(const ClusterConfig&)>& also);
-
   Respondent& respondent_;
   ClusterConfig& config_;
 };

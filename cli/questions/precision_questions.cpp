@@ -1,9 +1,8 @@
 // The questions about fp8 and torch.compile, which only Python programs use.
-#include <algorithm>
-#include <cctype>
 #include <string>
 #include <vector>
 
+#include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
 #include "cli/questions/section_questions.h"
 
@@ -49,10 +48,8 @@ void ask_about_dynamo(Asking& ask) {
   // The launcher's words; "no" is the first of them.
   std::vector<std::string> backends = find_flag("dynamo_backend")->choices;
   std::erase(backends, "no");
-  std::string backend =
-      ask.menu("Which back end of torch.compile?", backends, "inductor", help_of("dynamo_backend"));
-  std::ranges::transform(backend, backend.begin(), [](unsigned char c) { return std::toupper(c); });
-  ask.set("dynamo_backend", backend);
+  ask.set("dynamo_backend", upper(ask.menu("Which back end of torch.compile?", backends, "inductor",
+                                           help_of("dynamo_backend"))));
   if (!ask.yes("Set its options?", false, "Mode, whole graphs, dynamic shapes, regions.")) return;
   ask.menu_for("dynamo_mode", "Which mode?", find_flag("dynamo_mode")->choices);
   ask.yes_for("dynamo_use_fullgraph", "One graph or an error?", false);

@@ -28,6 +28,24 @@ enum class FlagStatus {
   not_applicable,  ///< Refused: it is about hardware or services this project does not support.
 };
 
+/// The part of the launch that a flag belongs to. It decides the heading in --help, and when the
+/// flag is exported.
+enum class FlagGroup {
+  general,
+  hardware,
+  resources,
+  paradigm,
+  rendezvous,
+  fsdp,
+  deepspeed,
+  megatron,
+  parallelism,
+  fp8,
+  mpi,
+  tpu,
+  aws
+};
+
 /// The flag of a key, "--" and the key's name; its help is what the table says of the key.
 struct KeyFlag {
   FlagKind kind;
@@ -35,6 +53,7 @@ struct KeyFlag {
   std::string variable = {};  ///< The variable of the ranks; empty: what follows from the name.
   FlagStatus status = FlagStatus::carried;
   std::vector<std::string> choices = {};  ///< For FlagKind::choice; empty: the choices of the key.
+  FlagGroup group = FlagGroup::general;   ///< Of a key at the top level; a section has its own.
 };
 
 }  // namespace accelerate

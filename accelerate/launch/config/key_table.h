@@ -3,8 +3,6 @@
 // key is one line in section_tables.cpp.
 #pragma once
 
-#include <algorithm>
-#include <cctype>
 #include <functional>
 #include <optional>
 #include <string>
@@ -46,9 +44,7 @@ struct Key {
 template <typename Section>
 [[nodiscard]] std::string variable_of(const Key<Section>& key) {
   if (key.rules.flag && !key.rules.flag->variable.empty()) return key.rules.flag->variable;
-  std::string name = key.name;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::toupper(c); });
-  return name;
+  return upper(key.name);
 }
 
 /// Returns `node`, or a node with today's word when it holds a synonym.
@@ -109,9 +105,11 @@ void read_text(Section& section, const Key<Section>& key, const std::string& tex
 
 template <typename Section>
 struct KeyTable {
-  std::string name;    ///< The section's name in a file; "" for the top level.
-  std::string prefix;  ///< The prefix of its keys, which a file may leave out.
+  std::string name;                ///< The section's name in a file; "" for the top level.
+  std::string prefix;              ///< The prefix of its keys, which a file may leave out.
   std::vector<Key<Section>> keys;
+  /// The group of its flags; absent where each key has its own.
+  std::optional<FlagGroup> group = {};
 
   /// `text` without the prefix.
   [[nodiscard]] std::string_view bare(std::string_view text) const {

@@ -10,7 +10,6 @@ namespace {
 using enum FlagKind;
 using enum FlagStatus;
 
-const KeyRules kAtLeastOne{.min = 1};
 // Upstream's parser spells one of them "torhchxla_trace_once"; its own library does not.
 const std::vector<std::string> kDynamoBackends = {"no",
                                                   "eager",
@@ -37,24 +36,24 @@ const KeyTable<ClusterConfig>& cluster_table() {
   static const KeyTable<C> kTable{"", "", {
     key("compute_environment", &C::compute_environment, "Where the run happens: LOCAL_MACHINE."),
     key("distributed_type", &C::distributed_type, "How the processes work together.", {.synonyms = {{"TPU", "XLA"}, {"false", "NO"}}}),
-    key("mixed_precision", &C::mixed_precision, "Element type of autocast regions.", {.synonyms = {{"false", "no"}}}),
+    key("mixed_precision", &C::mixed_precision, "Type that the forward pass computes in.", {.synonyms = {{"false", "no"}}, .flag = KeyFlag{choice, "", "ACCELERATE_MIXED_PRECISION", works, {}, FlagGroup::resources}}),
     key("use_cpu", &C::use_cpu, "Run on the CPU even where a GPU is present."),
-    key("debug", &C::debug, "Say where ranks run, and refuse tensors of a wrong device."),
-    key("num_processes", &C::num_processes, "Ranks on all machines together; -1 leaves it to the command line.", {.min = -1, .not_zero = true}),
-    key("machine_rank", &C::machine_rank, "Index of this machine.", {.min = 0}),
-    key("num_machines", &C::num_machines, "Number of machines.", kAtLeastOne),
-    key("gpu_ids", &C::gpu_ids, "GPUs of this machine, 'all' or a comma list.", {.joined_by = ","}),
-    key("main_process_ip", &C::main_process_ip, "Address of the machine of rank 0."),
-    key("main_process_port", &C::main_process_port, "Port on which the ranks meet; 0 takes a free one.", {.min = 0, .max = 65535}),
-    key("rdzv_backend", &C::rdzv_backend, "How machines find each other: static, c10d, …"),
-    key("same_network", &C::same_network, "Whether all machines are in one local network."),
-    key("main_training_function", &C::main_training_function, "Function that TPU launches call."),
-    key("enable_cpu_affinity", &C::enable_cpu_affinity, "Bind each rank to the cores near its GPU."),
-    key("downcast_bf16", &C::downcast_bf16, "bf16 for both float and double on TPU.", {.choices = {"no", "yes"}}),
+    key("debug", &C::debug, "Say where ranks run; have them refuse tensors of another device than theirs in collectives.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DEBUG_MODE", works, {}, FlagGroup::general}}),
+    key("num_processes", &C::num_processes, "Number of ranks to start: by default one a GPU, or one; -1 in a file leaves it to the command line.", {.min = -1, .not_zero = true, .flag = KeyFlag{integer, "", "", works, {}, FlagGroup::resources}}),
+    key("machine_rank", &C::machine_rank, "Number of this machine among several.", {.min = 0, .flag = KeyFlag{integer, "", "", later, {}, FlagGroup::rendezvous}}),
+    key("num_machines", &C::num_machines, "Number of machines; only 1 so far.", {.min = 1, .flag = KeyFlag{integer, "", "", later, {}, FlagGroup::resources}}),
+    key("gpu_ids", &C::gpu_ids, "GPUs to use on this machine, as 0,2,3 or all.", {.joined_by = ",", .flag = KeyFlag{text, "", "CUDA_VISIBLE_DEVICES", works, {}, FlagGroup::resources}}),
+    key("main_process_ip", &C::main_process_ip, "Address that rank 0 listens on; the default is 127.0.0.1.", {.flag = KeyFlag{text, "", "", works, {}, FlagGroup::rendezvous}}),
+    key("main_process_port", &C::main_process_port, "Port that rank 0 listens on; the default, and 0, is a free one.", {.min = 0, .max = 65535, .flag = KeyFlag{integer, "", "", works, {}, FlagGroup::rendezvous}}),
+    key("rdzv_backend", &C::rdzv_backend, "How machines find each other: static, c10d, …", {.flag = KeyFlag{text, "static", "", later, {}, FlagGroup::rendezvous}}),
+    key("same_network", &C::same_network, "All machines are on one local network.", {.flag = KeyFlag{toggle, "False", "", no_effect, {}, FlagGroup::rendezvous}}),
+    key("main_training_function", &C::main_training_function, "Function that TPU processes run.", {.flag = KeyFlag{text, "", "", no_effect, {}, FlagGroup::tpu}}),
+    key("enable_cpu_affinity", &C::enable_cpu_affinity, "Bind each rank to cores of its own, as several ranks on the CPU are by default; on GPUs to the cores near its GPU.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_CPU_AFFINITY", works, {}, FlagGroup::resources}}),
+    key("downcast_bf16", &C::downcast_bf16, "Store fp32 as bf16 on TPUs.", {.choices = {"no", "yes"}, .flag = KeyFlag{toggle, "False", "", not_applicable, {}, FlagGroup::tpu}}),
     key("tpu_name", &C::tpu_name, "Name of the TPU."),
     key("tpu_zone", &C::tpu_zone, "Zone of the TPU."),
     key("tpu_use_cluster", &C::tpu_use_cluster, "Whether it is a TPU pod."),
-    key("tpu_use_sudo", &C::tpu_use_sudo, "Whether commands on the pod run under sudo."),
+    key("tpu_use_sudo", &C::tpu_use_sudo, "Use sudo on the pod.", {.flag = KeyFlag{toggle, "False", "", not_applicable, {}, FlagGroup::tpu}}),
     key("command_file", &C::command_file, "File of commands to run on the pod first."),
     key("commands", &C::commands, "Commands to run on the pod first."),
     key("tpu_vm", &C::tpu_vm, "Names of the pod's machines."),
@@ -82,7 +81,7 @@ const KeyTable<FullyShardedDataParallelPlugin>& fsdp_table() {
     key("fsdp_activation_checkpointing", &C::activation_checkpointing, "Compute activations again in the backward pass of a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_activation_checkpointing_offload", &C::activation_checkpointing_offload, "Keep the inputs of checkpointed layers in CPU memory, in a Python program; native ones refuse true.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_ignored_modules", &C::ignored_modules, "Regular expression of module names that stay whole.", {.joined_by = "|"}),
-  }};
+  }, FlagGroup::fsdp};
   return kTable;
 }
 
@@ -104,7 +103,7 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
     key("deepspeed_inclusion_filter", &C::deepspeed_inclusion_filter, "Machines to use.", {.flag = KeyFlag{text, "", "", later}}),
     key("deepspeed_multinode_launcher", &C::deepspeed_multinode_launcher, "Program that starts ranks on other machines.", {.choices = {"pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"}, .flag = KeyFlag{text, "", "", later}}),
     key("deepspeed_moe_layer_cls_names", &C::deepspeed_moe_layer_cls_names, "Mixture-of-experts classes, separated by commas, each module of which is one unit.", {.joined_by = ",", .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_MOE_LAYER_CLS_NAMES"}}),
-  }};
+  }, FlagGroup::deepspeed};
   return kTable;
 }
 
@@ -138,7 +137,7 @@ const KeyTable<MegatronLMConfig>& megatron_lm_table() {
     key("megatron_lm_expert_tensor_parallel_size", &C::expert_tensor_parallel_size, "Ranks that share each expert.", {.min = 1, .flag = KeyFlag{integer}}),
     key("megatron_lm_calculate_per_token_loss", &C::calculate_per_token_loss, "Average the loss over tokens.", {.flag = KeyFlag{text}}),
     key("megatron_lm_use_rotary_position_embeddings", &C::use_rotary_position_embeddings, "Use rotary positions.", {.flag = KeyFlag{text}}),
-  }};
+  }, FlagGroup::megatron};
   return kTable;
 }
 
@@ -156,7 +155,7 @@ const KeyTable<ParallelismConfig>& parallelism_table() {
     key("parallelism_config_sp_seq_length", &C::sp_seq_length, "Length of all sequences, where it is fixed.", {.min = 1, .flag = KeyFlag{text}}),
     key("parallelism_config_sp_seq_length_is_variable", &C::sp_seq_length_is_variable, "Lengths change between batches.", {.flag = KeyFlag{boolean, "True"}}),
     key("parallelism_config_sp_attn_implementation", &C::sp_attn_implementation, "Attention kernel.", {.flag = KeyFlag{text, "sdpa"}}),
-  }};
+  }, FlagGroup::parallelism};
   return kTable;
 }
 
@@ -175,7 +174,7 @@ const KeyTable<Fp8Config>& fp8_table() {
     key("fp8_opt_level", &C::opt_level, "msamp: how much is communicated in eight bits.", {.aliases = {"fp8_optimization_level"}, .choices = {"O1", "O2"}, .flag = KeyFlag{choice, "O2"}}),
     key("fp8_enable_fsdp_float8_all_gather", &C::enable_fsdp_float8_all_gather, "ao: gather shards in eight bits.", {.flag = KeyFlag{bit, "true"}}),
     key("fp8_pad_inner_dim", &C::pad_inner_dim, "ao: pad the inner dimension.", {.flag = KeyFlag{bit, "true"}}),
-  }};
+  }, FlagGroup::fp8};
   return kTable;
 }
 
@@ -192,7 +191,7 @@ const KeyTable<DynamoConfig>& dynamo_table() {
     key("dynamo_use_fullgraph", &C::use_fullgraph, "Compile one graph without breaks.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DYNAMO_USE_FULLGRAPH"}}),
     key("dynamo_use_dynamic", &C::use_dynamic, "Compile for changing shapes.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DYNAMO_USE_DYNAMIC"}}),
     key("dynamo_use_regional_compilation", &C::use_regional_compilation, "Compile repeated blocks once.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION"}}),
-  }};
+  }, FlagGroup::resources};
   return kTable;
 }
 
@@ -201,7 +200,7 @@ const KeyTable<MpirunConfig>& mpirun_table() {
   static const KeyTable<C> kTable{"mpirun_config", "", {
     key("mpirun_hostfile", &C::mpirun_hostfile, "List of machines for mpirun.", {.flag = KeyFlag{text, "", "", later}}),
     key("mpirun_ccl", &C::mpirun_ccl, "Workers of oneCCL, a key of older versions."),
-  }};
+  }, FlagGroup::mpi};
   return kTable;
 }
 // clang-format on

@@ -9,6 +9,7 @@
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
 #include "accelerate/launch/config/retired_keys.h"
+#include "accelerate/launch/flags.h"
 #include "tests/support/files.h"
 #include "tests/support/support.h"
 
@@ -364,13 +365,32 @@ TEST(ConfigKey, RefusesBadValuesAndUnknownNames) {
 
 TEST(ConfigKey, EveryKeyStandsInTheDocumentation) {
   const std::string page = file_text(ACCELERATE_SOURCE_DIR "/docs/config_keys.md");
-  EXPECT_EQ(config_keys().size(), 112u);
+  EXPECT_GT(config_keys().size(), 100u);
   for (const ConfigKey& key : config_keys()) {
-    EXPECT_NE(page.find("| `" + key.name + "` | " + key.doc), std::string::npos)
-        << key.section << " " << key.name;
+    const auto at = page.find("| `" + key.name + "` | " + key.doc);
+    const Flag* flag = find_flag(key.name);
+    // Bits are three variables.
+    const bool is_told =
+        flag != nullptr && flag->status == FlagStatus::carried && flag->kind != FlagKind::bits;
+    const std::string variable = is_told ? "`" + variable_of(*flag) + "`" : "";
+    const bool is_there = at != std::string::npos &&
+                          page.substr(at, page.find('\n', at) - at).find(variable) != page.npos;
+    EXPECT_TRUE(is_there) << "add to the section " << key.section << ":\n| `" << key.name << "` | "
+                          << key.doc << " | exported as " << variable
+                          << " | ClusterConfigGolden, LaunchProtocol |";
     for (const auto& alias : key.aliases)
       EXPECT_NE(page.find("`" + alias + "`"), std::string::npos) << alias;
     EXPECT_FALSE(key.doc.empty()) << key.name;
+  }
+}
+
+TEST(ConfigKey, VariablesOfTheLaunchersOwnFlagsStandInTheDocumentation) {
+  const std::string page = file_text(ACCELERATE_SOURCE_DIR "/docs/environment.md");
+  for (const Flag& flag : launch_flags()) {
+    if (flag.status != FlagStatus::works || flag.variable.empty()) continue;
+    EXPECT_NE(page.find("| `" + flag.variable + "` |"), std::string::npos)
+        << "add to 'What a launcher tells its ranks':\n| `" << flag.variable << "` | " << flag.help
+        << " | | with `--" << flag.name << "` |";
   }
 }
 
