@@ -101,106 +101,97 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& parameters) {
   return tensors;
 }
 
-// Returns an optimizer of both groups with `options`; the second group has no weight decay.
-template <typename Optimizer, typename Options>
-std::shared_ptr<torch::optim::Optimizer> over(const ParameterGroups& parameters, Options options,
-                                              double weight_decay) {
-  std::vector<Group> groups;
-  for (const bool decays : {true, false}) {
-    Options of_group = options;
-    of_group.weight_decay(decays ? weight_decay : 0);
-    groups.emplace_back(tensors_of(decays ? parameters.decayed : parameters.kept),
-                        std::make_unique<Options>(of_group));
+// What an optimizer is made of.
+struct Ingredients {
+  const ParameterGroups& parameters;
+  const ResolvedArguments& args;
+  OptimArgs& more;
+
+  // Returns an optimizer of both groups with `options`; the second group has no weight decay.
+  template <typename Optimizer, typename Options>
+  [[nodiscard]] std::shared_ptr<torch::optim::Optimizer> make(const Options& options) const {
+    std::vector<Group> groups;
+    for (const bool decays : {true, false}) {
+      Options of_group = options;
+      of_group.weight_decay(decays ? args.weight_decay : 0);
+      groups.emplace_back(tensors_of(decays ? parameters.decayed : parameters.kept),
+                          std::make_unique<Options>(of_group));
+    }
+    return std::make_shared<Optimizer>(std::move(groups), options);
   }
-  return std::make_shared<Optimizer>(std::move(groups), options);
+};
+
+using Made = std::shared_ptr<torch::optim::Optimizer>;
+
+Made make_adamw(const Ingredients& of) {
+  return of.make<torch::optim::AdamW>(torch::optim::AdamWOptions(of.args.learning_rate)
+                                          .betas({of.args.adam_beta1, of.args.adam_beta2})
+                                          .eps(of.args.adam_epsilon));
 }
 
-using Maker = std::shared_ptr<torch::optim::Optimizer> (*)(const ParameterGroups&,
-                                                           const ResolvedArguments&, OptimArgs&);
-
-std::shared_ptr<torch::optim::Optimizer> make_adamw(const ParameterGroups& parameters,
-                                                    const ResolvedArguments& args, OptimArgs&) {
-  return over<torch::optim::AdamW>(parameters,
-                                   torch::optim::AdamWOptions(args.learning_rate)
-                                       .betas({args.adam_beta1, args.adam_beta2})
-                                       .eps(args.adam_epsilon),
-                                   args.weight_decay);
+Made make_sgd(const Ingredients& of) {
+  torch::optim::SGDOptions options(of.args.learning_rate);
+  of.more.take("momentum", [&](double value) { options.momentum(value); });
+  of.more.take("dampening", [&](double value) { options.dampening(value); });
+  of.more.take("nesterov", [&](double value) { options.nesterov(value != 0); });
+  return of.make<torch::optim::SGD>(options);
 }
 
-std::shared_ptr<torch::optim::Optimizer> make_sgd(const ParameterGroups& parameters,
-                                                  const ResolvedArguments& args, OptimArgs& more) {
-  torch::optim::SGDOptions options(args.learning_rate);
-  more.take("momentum", [&](double value) { options.momentum(value); });
-  more.take("dampening", [&](double value) { options.dampening(value); });
-  more.take("nesterov", [&](double value) { options.nesterov(value != 0); });
-  return over<torch::optim::SGD>(parameters, options, args.weight_decay);
+Made make_adagrad(const Ingredients& of) {
+  torch::optim::AdagradOptions options(of.args.learning_rate);
+  of.more.take("lr_decay", [&](double value) { options.lr_decay(value); });
+  of.more.take("eps", [&](double value) { options.eps(value); });
+  return of.make<torch::optim::Adagrad>(options);
 }
 
-std::shared_ptr<torch::optim::Optimizer> make_adagrad(const ParameterGroups& parameters,
-                                                      const ResolvedArguments& args,
-                                                      OptimArgs& more) {
-  torch::optim::AdagradOptions options(args.learning_rate);
-  more.take("lr_decay", [&](double value) { options.lr_decay(value); });
-  more.take("eps", [&](double value) { options.eps(value); });
-  return over<torch::optim::Adagrad>(parameters, options, args.weight_decay);
+Made make_rmsprop(const Ingredients& of) {
+  torch::optim::RMSpropOptions options(of.args.learning_rate);
+  of.more.take("momentum", [&](double value) { options.momentum(value); });
+  of.more.take("alpha", [&](double value) { options.alpha(value); });
+  of.more.take("eps", [&](double value) { options.eps(value); });
+  of.more.take("centered", [&](double value) { options.centered(value != 0); });
+  return of.make<torch::optim::RMSprop>(options);
 }
 
-std::shared_ptr<torch::optim::Optimizer> make_rmsprop(const ParameterGroups& parameters,
-                                                      const ResolvedArguments& args,
-                                                      OptimArgs& more) {
-  torch::optim::RMSpropOptions options(args.learning_rate);
-  more.take("momentum", [&](double value) { options.momentum(value); });
-  more.take("alpha", [&](double value) { options.alpha(value); });
-  more.take("eps", [&](double value) { options.eps(value); });
-  more.take("centered", [&](double value) { options.centered(value != 0); });
-  return over<torch::optim::RMSprop>(parameters, options, args.weight_decay);
+Made make_adafactor(const Ingredients& of) {
+  return of.make<Adafactor>(
+      AdafactorOptions(of.args.learning_rate).scale_parameter(false).relative_step(false));
 }
 
-std::shared_ptr<torch::optim::Optimizer> make_adafactor(const ParameterGroups& parameters,
-                                                        const ResolvedArguments& args, OptimArgs&) {
-  return over<Adafactor>(
-      parameters, AdafactorOptions(args.learning_rate).scale_parameter(false).relative_step(false),
-      args.weight_decay);
+Made make_lion(const Ingredients& of) {
+  return of.make<Lion>(
+      LionOptions(of.args.learning_rate).betas({of.args.adam_beta1, of.args.adam_beta2}));
 }
 
-std::shared_ptr<torch::optim::Optimizer> make_lion(const ParameterGroups& parameters,
-                                                   const ResolvedArguments& args, OptimArgs&) {
-  return over<Lion>(parameters,
-                    LionOptions(args.learning_rate).betas({args.adam_beta1, args.adam_beta2}),
-                    args.weight_decay);
+Made make_schedule_free_adamw(const Ingredients& of) {
+  auto options = ScheduleFreeAdamWOptions(of.args.learning_rate)
+                     .betas({of.args.adam_beta1, of.args.adam_beta2})
+                     .eps(of.args.adam_epsilon)
+                     .warmup_steps(static_cast<std::int64_t>(of.args.warmup_steps));
+  of.more.take("weight_lr_power", [&](double value) { options.weight_lr_power(value); });
+  of.more.take("r", [&](double value) { options.r(value); });
+  return of.make<ScheduleFreeAdamW>(options);
 }
 
-std::shared_ptr<torch::optim::Optimizer> make_schedule_free_adamw(const ParameterGroups& parameters,
-                                                                  const ResolvedArguments& args,
-                                                                  OptimArgs& more) {
-  auto options = ScheduleFreeAdamWOptions(args.learning_rate)
-                     .betas({args.adam_beta1, args.adam_beta2})
-                     .eps(args.adam_epsilon)
-                     .warmup_steps(static_cast<std::int64_t>(args.warmup_steps));
-  more.take("weight_lr_power", [&](double value) { options.weight_lr_power(value); });
-  more.take("r", [&](double value) { options.r(value); });
-  return over<ScheduleFreeAdamW>(parameters, options, args.weight_decay);
-}
-
-Maker maker_of(OptimizerName name) {
-  switch (name) {
+Made make_optimizer(const Ingredients& of) {
+  switch (of.args.optim) {
     case OptimizerName::adamw_torch:
     case OptimizerName::adamw_torch_fused:
-      return make_adamw;
+      return make_adamw(of);
     case OptimizerName::sgd:
-      return make_sgd;
+      return make_sgd(of);
     case OptimizerName::adagrad:
-      return make_adagrad;
+      return make_adagrad(of);
     case OptimizerName::rmsprop:
-      return make_rmsprop;
+      return make_rmsprop(of);
     case OptimizerName::adafactor:
-      return make_adafactor;
+      return make_adafactor(of);
     case OptimizerName::lion_32bit:
-      return make_lion;
+      return make_lion(of);
     case OptimizerName::schedule_free_adamw:
-      return make_schedule_free_adamw;
+      return make_schedule_free_adamw(of);
   }
-  return make_adamw;
+  return make_adamw(of);
 }
 
 }  // namespace
@@ -226,7 +217,7 @@ std::shared_ptr<torch::optim::Optimizer> create_optimizer(const TrainableModel& 
     throw ConfigError(model.name() +
                       " has no parameter that requires a gradient, so there is nothing to train");
   OptimArgs more(args.optim_args);
-  auto optimizer = maker_of(args.optim)(groups, args, more);
+  auto optimizer = make_optimizer({groups, args, more});
   more.refuse_the_rest(args.optim.text());
   return optimizer;
 }

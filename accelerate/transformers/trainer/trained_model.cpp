@@ -12,7 +12,6 @@
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/seed.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
-#include "accelerate/transformers/trainer/arguments/accelerator_options.h"
 #include "accelerate/transformers/trainer/create_optimizer.h"
 
 namespace accelerate::detail {
@@ -39,20 +38,6 @@ PreTrainedModel& pretrained_for(const TrainableModel& model, const char* argumen
                     "the model itself");
 }
 
-void apply_to_model(const ResolvedArguments& args, const TrainableModel& model) {
-  if (recomputes_activations(args))
-    pretrained_for(model, "gradient_checkpointing").gradient_checkpointing_enable();
-  if (args.neftune_noise_alpha)
-    pretrained_for(model, "neftune_noise_alpha").set_embedding_noise(*args.neftune_noise_alpha);
-  if (args.use_cache)
-    get_logger("accelerate.trainer")
-        .warning("use_cache is set and changes nothing: models keep no keys while they train");
-  if (args.tf32) {
-    at::globalContext().setAllowTF32CuBLAS(*args.tf32);
-    at::globalContext().setAllowTF32CuDNN(*args.tf32);
-  }
-}
-
 std::optional<at::ScalarType> evaluation_type(const ResolvedArguments& args) {
   if (args.bf16_full_eval) return at::kBFloat16;
   if (args.fp16_full_eval) return at::kHalf;
@@ -66,9 +51,26 @@ PreparedModel::PreparedModel(Accelerator& accelerator, TrainableModel model)
       call_(std::make_shared<Callable>(Callable{model_}), prepare_core(accelerator, model_)) {}
 
 TrainedModel::TrainedModel(const TrainerOptions& options, const ResolvedArguments& args,
-                           Accelerator& accelerator)
-    : options_(options), args_(args), accelerator_(accelerator), model_(model_of(options)) {
-  apply_to_model(args_, model_);
+                           Accelerator& accelerator, bool recomputes)
+    : options_(options),
+      args_(args),
+      accelerator_(accelerator),
+      recomputes_(recomputes),
+      model_(model_of(options)) {
+  apply_arguments();
+}
+
+void TrainedModel::apply_arguments() {
+  if (recomputes_) pretrained_for(model_, "gradient_checkpointing").gradient_checkpointing_enable();
+  if (args_.neftune_noise_alpha)
+    pretrained_for(model_, "neftune_noise_alpha").set_embedding_noise(*args_.neftune_noise_alpha);
+  if (args_.use_cache)
+    get_logger("accelerate.trainer")
+        .warning("use_cache is set and changes nothing: models keep no keys while they train");
+  if (args_.tf32) {
+    at::globalContext().setAllowTF32CuBLAS(*args_.tf32);
+    at::globalContext().setAllowTF32CuDNN(*args_.tf32);
+  }
 }
 
 PreparedModel& TrainedModel::prepared_model() {
@@ -99,7 +101,7 @@ void TrainedModel::remake() {
   optimizer_.reset();
   set_seed(args_.seed);
   model_ = options_.model_init();
-  apply_to_model(args_, model_);
+  apply_arguments();
 }
 
 void TrainedModel::set_training_mode(bool training) {

@@ -15,24 +15,6 @@
 namespace accelerate::detail {
 namespace {
 
-// Returns the resolved arguments. Sets the seed before model_init makes a head.
-ResolvedArguments seeded(const TrainingArguments& given) {
-  auto args = resolved(given);
-  set_seed(args.seed, {.deterministic = args.full_determinism});
-  return args;
-}
-
-AcceleratorOptions options_of(const ResolvedArguments& args) {
-  AcceleratorOptions options = accelerator_options(args);
-  // The loop decides when schedules make a step, and by how much.
-  options.scheduler_step = SchedulerStep::once;
-  options.project_dir = args.output_dir;
-  options.project_config.logging_dir = std::filesystem::path(args.output_dir) / "runs";
-  options.project_config.save_on_each_node = args.save_on_each_node;
-  for (const auto& name : args.report_to) options.log_with.emplace_back(name);
-  return options;
-}
-
 // Fills in what the launcher decides, and logs at the level that the arguments say. Warnings need
 // the group of ranks, which `accelerator` has joined.
 ResolvedArguments launched(ResolvedArguments args, Accelerator& accelerator) {
@@ -58,15 +40,28 @@ LoaderRecipe recipe_of(const TrainerCore& core) {
 
 }  // namespace
 
-TrainerCore::TrainerCore(TrainerOptions given) : TrainerCore(given, seeded(given.args)) {}
+TrainerCore::TrainerCore(TrainerOptions given) : TrainerCore(given, asked_of(given.args)) {}
 
-TrainerCore::TrainerCore(TrainerOptions given, ResolvedArguments resolved)
+TrainerCore::TrainerCore(TrainerOptions given, const Asked& asked)
     : options(std::move(given)),
-      accelerator(options_of(resolved)),
-      args(launched(std::move(resolved), accelerator)),
-      trained(options, args, accelerator),
+      accelerator(asked.accelerator),
+      args(launched(asked.args, accelerator)),
+      trained(options, args, accelerator, asked.accelerator.recomputes_activations),
       recipe(recipe_of(*this)),
       record(args, accelerator, trained) {}
+
+TrainerCore::Asked TrainerCore::asked_of(const TrainingArguments& given) {
+  const auto args = resolved(given);
+  set_seed(args.seed, {.deterministic = args.full_determinism});  // Before model_init makes a head.
+  auto options = accelerator_options(args);
+  // The loop decides when schedules make a step, and by how much.
+  options.scheduler_step = SchedulerStep::once;
+  options.project_dir = args.output_dir;
+  options.project_config.logging_dir = std::filesystem::path(args.output_dir) / "runs";
+  options.project_config.save_on_each_node = args.save_on_each_node;
+  for (const auto& name : args.report_to) options.log_with.emplace_back(name);
+  return {args, std::move(options)};
+}
 
 void write_model_files(const TrainerCore& core, const std::filesystem::path& folder) {
   if (const auto* model = core.trained.model().pretrained()) model->save_config(folder);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "accelerate/accelerator/accelerator.h"
+#include "accelerate/transformers/trainer/arguments/accelerator_options.h"
 #include "accelerate/transformers/trainer/data/trainer_loaders.h"
 #include "accelerate/transformers/trainer/trained_model.h"
 #include "accelerate/transformers/trainer/trainer_options.h"
@@ -26,7 +27,12 @@ struct TrainerCore {
   TrainingRecord record;         ///< What is recorded: state, logs, callbacks.
 
  private:
-  TrainerCore(TrainerOptions given, ResolvedArguments resolved);
+  struct Asked {
+    ResolvedArguments args;
+    TrainerAcceleratorOptions accelerator;
+  };
+  static Asked asked_of(const TrainingArguments& given);
+  TrainerCore(TrainerOptions given, const Asked& asked);
 };
 
 /// Writes into `folder` what from_pretrained() needs beside the weights, and training_args.json.

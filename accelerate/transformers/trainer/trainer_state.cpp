@@ -48,14 +48,22 @@ Node node_of(const std::optional<T>& value) {
   return value ? node_of(*value) : Node::null();
 }
 
+// Visits each flag with its name in the file.
+template <typename Control, typename Flag>
+void for_each_flag(Control& control, Flag&& flag) {
+  flag("should_training_stop", control.should_training_stop);
+  flag("should_epoch_stop", control.should_epoch_stop);
+  flag("should_save", control.should_save);
+  flag("should_evaluate", control.should_evaluate);
+  flag("should_log", control.should_log);
+}
+
 Node node_of(const TrainerControl& control) {
-  return Node::map({{"args", 0,
-                     Node::map({{"should_training_stop", 0, node_of(control.should_training_stop)},
-                                {"should_epoch_stop", 0, node_of(control.should_epoch_stop)},
-                                {"should_save", 0, node_of(control.should_save)},
-                                {"should_evaluate", 0, node_of(control.should_evaluate)},
-                                {"should_log", 0, node_of(control.should_log)}})},
-                    {"attributes", 0, Node::map()}});
+  Node args = Node::map();
+  for_each_flag(control, [&](const char* name, bool value) {
+    args.entries.push_back({name, 0, node_of(value)});
+  });
+  return Node::map({{"args", 0, std::move(args)}, {"attributes", 0, Node::map()}});
 }
 
 void read_state(const Node& node, bool& value) {
@@ -117,14 +125,9 @@ void read_history(const Node& node, std::vector<LogValues>& history) {
 void read_control(const Node& saved, TrainerControl& control) {
   const Node* args = saved.find("args");
   if (args == nullptr) return;
-  const auto field = [&](const char* name, bool& value) {
+  for_each_flag(control, [&](const char* name, bool& value) {
     if (const Node* node = args->find(name)) read_state(*node, value);
-  };
-  field("should_training_stop", control.should_training_stop);
-  field("should_epoch_stop", control.should_epoch_stop);
-  field("should_save", control.should_save);
-  field("should_evaluate", control.should_evaluate);
-  field("should_log", control.should_log);
+  });
 }
 
 }  // namespace

@@ -302,10 +302,11 @@ TEST(AccumulationSteps, AreTheArgumentsThenTheLaunchers) {
 TEST(RecomputesActivations, ByTheArgumentOrByTheKeyOfSharding) {
   const LauncherVariables variables;
   const FullyShardedDataParallelPlugin config{.activation_checkpointing = true};
-  EXPECT_FALSE(recomputes_activations(resolved({})));
-  EXPECT_TRUE(recomputes_activations(resolved({.activation_checkpointing = true})));
-  EXPECT_TRUE(recomputes_activations(resolved({.fsdp_config = config})));
-  EXPECT_FALSE(recomputes_activations(resolved({.fsdp = true})));
+  EXPECT_FALSE(accelerator_options(resolved({})).recomputes_activations);
+  EXPECT_TRUE(
+      accelerator_options(resolved({.activation_checkpointing = true})).recomputes_activations);
+  EXPECT_TRUE(accelerator_options(resolved({.fsdp_config = config})).recomputes_activations);
+  EXPECT_FALSE(accelerator_options(resolved({.fsdp = true})).recomputes_activations);
   EXPECT_NO_THROW((void)sharding_of_args({.fsdp_config = config}));
   const FullyShardedDataParallelPlugin offload{.activation_checkpointing = true,
                                                .activation_checkpointing_offload = true};
@@ -315,7 +316,7 @@ TEST(RecomputesActivations, ByTheArgumentOrByTheKeyOfSharding) {
 TEST(RecomputesActivations, ByTheLauncher) {
   const LauncherVariables variables(
       Variables{{"ACCELERATE_USE_FSDP", "true"}, {"FSDP_ACTIVATION_CHECKPOINTING", "true"}});
-  EXPECT_TRUE(recomputes_activations(resolved({})));
+  EXPECT_TRUE(accelerator_options(resolved({})).recomputes_activations);
   EXPECT_NO_THROW((void)sharding_of_args({}));
 }
 

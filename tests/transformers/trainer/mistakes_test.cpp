@@ -112,7 +112,7 @@ std::vector<Mistake> mistakes() {
          o.model = trainable(torch::nn::Linear(8, 2),
                              [](torch::nn::Linear&, const Inputs&) { return ModelOutput{}; });
        },
-       "is no model of"},
+       "is not a model of"},
       {"metrics by batch",
        [](Options& o) {
          o.args.batch_eval_metrics = true;

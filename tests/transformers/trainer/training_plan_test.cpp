@@ -4,7 +4,6 @@
 #include <numeric>
 #include <set>
 
-#include "accelerate/transformers/trainer/data/balanced_batches.h"
 #include "accelerate/transformers/trainer/data/batch_lists.h"
 #include "accelerate/transformers/trainer/data/training_plan.h"
 #include "tests/support/errors.h"

@@ -16,30 +16,14 @@
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/launch/config/key_table.h"
 #include "accelerate/launch/config/launched_settings.h"
-#include "accelerate/transformers/trainer/arguments/fsdp_section.h"
+#include "accelerate/transformers/trainer/arguments/sections.h"
 
 namespace accelerate {
 namespace {
 
 using Plugin = FullyShardedDataParallelPlugin;
 
-// What the arguments say about sharded training, before the environment is asked.
-struct ShardingRequest {
-  Plugin code{};            // fsdp_config in code.
-  detail::FsdpFile file{};  // fsdp_config as a file.
-};
-
-ShardingRequest sharding_request(const TrainingArguments& args) {
-  ShardingRequest request;
-  const auto& value = args.fsdp_config.value();
-  if (const auto* plugin = std::get_if<Plugin>(&value)) request.code = *plugin;
-  if (const auto* path = std::get_if<std::filesystem::path>(&value)) {
-    request.file = detail::read_fsdp_file(*path);
-  }
-  return request;
-}
-
-bool asks_for_sharding(const TrainingArguments& args) {
+bool asks_for_sharding(const ResolvedArguments& args) {
   return !args.fsdp.empty() || !args.fsdp_config.empty();
 }
 
@@ -77,9 +61,8 @@ int version_in_force(const Plugin& plugin, const Plugin& file) {
 std::optional<ShardingStrategy> strategy_in_code(const Plugin& plugin) {
   if (plugin.sharding_strategy) return plugin.sharding_strategy;
   if (!plugin.reshard_after_forward) return std::nullopt;
-  if (const auto* flag = std::get_if<bool>(&*plugin.reshard_after_forward)) {
+  if (const auto* flag = std::get_if<bool>(&*plugin.reshard_after_forward))
     return *flag ? ShardingStrategy::FULL_SHARD : ShardingStrategy::SHARD_GRAD_OP;
-  }
   return std::get<ShardingStrategy>(*plugin.reshard_after_forward);
 }
 
@@ -96,11 +79,10 @@ void take_words(Plugin& plugin, const FsdpOption& option, int version) {
   if (option.has("offload") && !plugin.cpu_offload) plugin.cpu_offload = true;
   const auto strategy = strategy_of_words(option);
   if (!strategy) return;
-  if (const auto said = strategy_in_code(plugin); said && *said != *strategy) {
+  if (const auto said = strategy_in_code(plugin); said && *said != *strategy)
     throw ConfigError("fsdp is '" + lower(to_string(*strategy)) + "' and fsdp_config says " +
                       std::string(to_string(*said)) +
                       "; both were set in code. Set fsdp to true, or to the same strategy.");
-  }
   if (strategy_in_code(plugin)) return;
   if (version == 2) {
     plugin.reshard_after_forward = word_as_version_2(*strategy);
@@ -112,15 +94,12 @@ void take_words(Plugin& plugin, const FsdpOption& option, int version) {
 // Sets what Transformers takes for granted: layers are units, checkpoints hold whole tensors, and
 // rank 0's parameters go to all ranks.
 void take_defaults(Plugin& plugin, int version) {
-  if (!plugin.auto_wrap_policy && !env("FSDP_AUTO_WRAP_POLICY")) {
+  if (!plugin.auto_wrap_policy && !env("FSDP_AUTO_WRAP_POLICY"))
     plugin.auto_wrap_policy = AutoWrapPolicy::TRANSFORMER_BASED_WRAP;
-  }
-  if (!plugin.state_dict_type && !env("FSDP_STATE_DICT_TYPE")) {
+  if (!plugin.state_dict_type && !env("FSDP_STATE_DICT_TYPE"))
     plugin.state_dict_type = StateDictType::FULL_STATE_DICT;
-  }
-  if (version == 1 && !plugin.sync_module_states && !env("FSDP_SYNC_MODULE_STATES")) {
+  if (version == 1 && !plugin.sync_module_states && !env("FSDP_SYNC_MODULE_STATES"))
     plugin.sync_module_states = true;
-  }
 }
 
 // --- Activations ---------------------------------------------------------------------------------
@@ -133,27 +112,24 @@ bool plugin_recomputes(const Plugin& plugin) {
 // The models recompute their layers themselves, so the engine is not asked to.
 void leave_recomputing_to_models(Plugin& plugin) {
   const auto& offload = plugin.activation_checkpointing_offload;
-  if (offload ? *offload : env_flag("FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD", false)) {
+  if (offload ? *offload : env_flag("FSDP_ACTIVATION_CHECKPOINTING_OFFLOAD", false))
     throw ConfigError(
         "fsdp_activation_checkpointing_offload is true; allowed is false. Layers that are computed "
         "again keep their inputs where they are. Set it to false, and "
         "fsdp_activation_checkpointing or gradient_checkpointing to true.");
-  }
   if (plugin_recomputes(plugin)) plugin.activation_checkpointing = false;
 }
 
 // Returns an empty plugin when only the launcher asks for sharding, and nothing when nobody asks.
-std::optional<Plugin> requested_plugin(const TrainingArguments& args,
-                                       const ShardingRequest& request) {
+std::optional<Plugin> requested_plugin(const ResolvedArguments& args, const Plugin& file) {
   if (!asks_for_sharding(args)) return use_fsdp() ? std::optional<Plugin>(Plugin{}) : std::nullopt;
-  if (use_deepspeed()) {
+  if (use_deepspeed())
     throw ConfigError(
         std::string(args.fsdp.empty() ? "fsdp_config" : "fsdp") +
         " is set, and the launcher asks for DeepSpeed (ACCELERATE_USE_DEEPSPEED); models are "
         "sharded by one of them. Leave it out, or launch without --use_deepspeed.");
-  }
-  Plugin plugin = request.code;
-  const Plugin& file = request.file.plugin;
+  const auto* code = std::get_if<Plugin>(&args.fsdp_config.value());
+  Plugin plugin = code != nullptr ? *code : Plugin{};
   const int version = version_in_force(plugin, file);
   take_words(plugin, args.fsdp, version);
   take_file(plugin, file);
@@ -163,7 +139,7 @@ std::optional<Plugin> requested_plugin(const TrainingArguments& args,
 
 // --- The rest ------------------------------------------------------------------------------------
 
-MixedPrecision precision_of(const TrainingArguments& args, const detail::FsdpFile& file) {
+MixedPrecision precision_of(const ResolvedArguments& args, const detail::FsdpFile& file) {
   if (args.bf16.value_or(false)) return MixedPrecision::bf16;
   if (args.fp16.value_or(false)) return MixedPrecision::fp16;
   auto said = launched_mixed_precision();
@@ -183,7 +159,7 @@ std::string normalised(const detail::Key<Plugin>& key, const std::string& text) 
 
 // Says once, before the ranks know one another, which keys of the file of fsdp_config lose to the
 // environment.
-void tell_of_overruled_keys(const TrainingArguments& args, const detail::FsdpFile& file) {
+void tell_of_overruled_keys(const ResolvedArguments& args, const detail::FsdpFile& file) {
   if (env_int("RANK").value_or(0) != 0) return;
   std::vector<std::string> overruled;
   const auto add = [&](const std::string& key, std::string_view here, const std::string& variable) {
@@ -206,7 +182,7 @@ void tell_of_overruled_keys(const TrainingArguments& args, const detail::FsdpFil
                join(overruled, ", ") + ". Unset the variables, or change the launcher's file.");
 }
 
-DataLoaderConfiguration loader_configuration(const TrainingArguments& args) {
+DataLoaderConfiguration loader_configuration(const ResolvedArguments& args) {
   const AcceleratorConfig& config = args.accelerator_config;
   return {.split_batches = config.split_batches,
           .dispatch_batches = config.dispatch_batches,
@@ -219,7 +195,7 @@ DataLoaderConfiguration loader_configuration(const TrainingArguments& args) {
 // Recomputed layers need DDP to find each parameter exactly once; other models may leave some out.
 // A sharded model has none of these settings. Only settings of the user are passed on for it, so
 // that the Accelerator warns of them.
-DistributedDataParallelKwargs ddp_kwargs(const TrainingArguments& args, bool sharded) {
+DistributedDataParallelKwargs ddp_kwargs(const ResolvedArguments& args, bool sharded) {
   DistributedDataParallelKwargs kwargs;
   const bool tolerant = !sharded && !args.gradient_checkpointing;
   kwargs.find_unused_parameters = args.ddp_find_unused_parameters.value_or(tolerant);
@@ -231,32 +207,35 @@ DistributedDataParallelKwargs ddp_kwargs(const TrainingArguments& args, bool sha
 
 }  // namespace
 
-AcceleratorOptions accelerator_options(const ResolvedArguments& resolved) {
-  const ShardingRequest request = sharding_request(resolved);
-  AcceleratorOptions options;
-  tell_of_overruled_keys(resolved, request.file);
-  options.mixed_precision = precision_of(resolved, request.file);
-  options.cpu = resolved.use_cpu;
-  options.dataloader_config = loader_configuration(resolved);
-  options.fsdp_plugin = requested_plugin(resolved, request);
-  if (options.fsdp_plugin) leave_recomputing_to_models(*options.fsdp_plugin);
-  options.ddp = ddp_kwargs(resolved, options.fsdp_plugin || use_deepspeed());
-  const bool says_nothing = options.fsdp_plugin && !options.fsdp_plugin->activation_checkpointing;
-  if (says_nothing && !asks_for_sharding(resolved)) options.fsdp_plugin = std::nullopt;
-  options.init_process_group.timeout = std::chrono::seconds(resolved.ddp_timeout);
-  options.init_process_group.backend = resolved.ddp_backend;
+TrainerAcceleratorOptions accelerator_options(const ResolvedArguments& args) {
+  detail::FsdpFile file;
+  if (const auto* path = std::get_if<std::filesystem::path>(&args.fsdp_config.value()))
+    file = detail::read_fsdp_file(*path);
+  tell_of_overruled_keys(args, file);
+  TrainerAcceleratorOptions options;
+  options.mixed_precision = precision_of(args, file);
+  options.cpu = args.use_cpu;
+  options.dataloader_config = loader_configuration(args);
+  auto& plugin = options.fsdp_plugin = requested_plugin(args, file.plugin);
+  options.recomputes_activations =
+      args.gradient_checkpointing || (plugin && plugin_recomputes(*plugin));
+  if (plugin) leave_recomputing_to_models(*plugin);
+  options.ddp = ddp_kwargs(args, plugin || use_deepspeed());
+  const bool says_nothing = plugin && !plugin->activation_checkpointing;
+  if (says_nothing && !asks_for_sharding(args)) plugin = std::nullopt;
+  options.init_process_group.timeout = std::chrono::seconds(args.ddp_timeout);
+  options.init_process_group.backend = args.ddp_backend;
   return options;
 }
 
 std::int64_t accumulation_steps(const TrainingArguments& args) {
   const auto& given = args.gradient_accumulation_steps;
   const auto launched = launched_accumulation_steps();
-  if (given && launched && *launched != *given) {
+  if (given && launched && *launched != *given)
     get_logger("accelerate.trainer")
         .warning("gradient_accumulation_steps is " + std::to_string(*given) + ", and " +
                  kAccumulationVariable + " " + std::to_string(*launched) +
                  ": gradient_accumulation_steps counts.");
-  }
   return given.value_or(launched.value_or(1));
 }
 
@@ -269,12 +248,6 @@ double gradient_norm_limit(const TrainingArguments& args) {
                ", and gradient_clipping of the launcher's deepspeed_config " +
                Node::real(launched).text + ": max_grad_norm counts.");
   return args.max_grad_norm;
-}
-
-bool recomputes_activations(const ResolvedArguments& resolved) {
-  if (resolved.gradient_checkpointing) return true;
-  const auto plugin = requested_plugin(resolved, sharding_request(resolved));
-  return plugin && plugin_recomputes(*plugin);
 }
 
 }  // namespace accelerate

@@ -8,8 +8,15 @@
 
 namespace accelerate {
 
-/// Returns the options that resolved() arguments ask of an Accelerator. Trackers are left to the
-/// caller.
+/// What the arguments and the launcher ask of an Accelerator, and of the model behind it.
+struct TrainerAcceleratorOptions : AcceleratorOptions {
+  /// Whether the model recomputes layers in backward: with `gradient_checkpointing`, or, where
+  /// models are sharded, with `activation_checkpointing` of `fsdp_config` or of the launcher. That
+  /// key is off in `fsdp_plugin`, because the Trainer does the work.
+  bool recomputes_activations = false;
+};
+
+/// Returns the options that `args` ask for. Trackers are left to the caller.
 ///
 /// Mixed precision is what `bf16` or `fp16` says, else ACCELERATE_MIXED_PRECISION, else the key
 /// `mixed_precision` of the file that `fsdp_config` names, else none.
@@ -28,7 +35,7 @@ namespace accelerate {
 /// Local; opens the file of `fsdp_config`. Throws ConfigError for a file or variable that is not
 /// allowed, for settings that contradict one another, and for `fsdp` under a launcher that asks for
 /// DeepSpeed.
-[[nodiscard]] AcceleratorOptions accelerator_options(const ResolvedArguments& resolved);
+[[nodiscard]] TrainerAcceleratorOptions accelerator_options(const ResolvedArguments& args);
 
 /// The number of batches in a step: the argument, else ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else
 /// 1. Throws ConfigError when the variable is not a number of at least 1.
@@ -37,11 +44,5 @@ namespace accelerate {
 /// The largest norm of gradients: `max_grad_norm`, or where that is its default the
 /// `gradient_clipping` of the launcher's deepspeed_config. Says which counts where both were said.
 [[nodiscard]] double gradient_norm_limit(const TrainingArguments& args);
-
-/// Whether models recompute layers in backward: with `gradient_checkpointing`, or, where models are
-/// sharded, with `activation_checkpointing` of `fsdp_config` or of the launcher.
-/// accelerator_options() turns that key off, because the Trainer does the work. Throws ConfigError
-/// as accelerator_options() does.
-[[nodiscard]] bool recomputes_activations(const ResolvedArguments& resolved);
 
 }  // namespace accelerate

@@ -5,7 +5,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/formats/documents/json.h"
-#include "accelerate/transformers/trainer/arguments/fsdp_section.h"
 #include "accelerate/transformers/trainer/arguments/sections.h"
 
 namespace accelerate::detail {
@@ -194,12 +193,10 @@ std::optional<FsdpConfigOption> KeyValue<FsdpConfigOption>::read(const Node& nod
 
 Node KeyValue<FsdpConfigOption>::write(const FsdpConfigOption& option) {
   const auto& value = option.value();
-  if (const auto* path = std::get_if<std::filesystem::path>(&value)) {
+  if (const auto* path = std::get_if<std::filesystem::path>(&value))
     return Node::string(path->string());
-  }
-  if (const auto* plugin = std::get_if<FullyShardedDataParallelPlugin>(&value)) {
+  if (const auto* plugin = std::get_if<FullyShardedDataParallelPlugin>(&value))
     return write_keys(*plugin, fsdp_table());
-  }
   return Node::null();
 }
 

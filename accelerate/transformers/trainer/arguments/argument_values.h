@@ -10,7 +10,6 @@
 #include "accelerate/launch/config/key_value.h"
 #include "accelerate/optim/get_scheduler.h"
 #include "accelerate/transformers/trainer/arguments/argument_types.h"
-#include "accelerate/transformers/trainer/arguments/words.h"
 
 namespace accelerate::detail {
 

@@ -1,9 +1,12 @@
 #include "accelerate/transformers/trainer/arguments/bound_argument.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
+#include "accelerate/base/text.h"
+#include "accelerate/base/utf8.h"
 #include "accelerate/transformers/trainer/arguments/argument_table.h"
 
 namespace accelerate::detail {
@@ -56,6 +59,20 @@ BoundArgument bound_line(const PythonArgument& argument) {
   return line;
 }
 
+constexpr std::size_t kHelpWidth = 80;
+
+std::string help_of(const BoundArgument& argument) {
+  std::string text = "  --" + argument.name;
+  if (argument.is_on) text += ", --no_" + argument.name;
+  for (const auto& alias : argument.aliases) text += ", --" + alias;
+  const bool is_flag_alone = argument.bare && argument.type == "boolean";
+  text += is_flag_alone ? "\n" : " <" + argument.type + ">\n";
+  std::string about = argument.doc;
+  if (!argument.choices.empty()) about += " One of: " + join(argument.choices, ", ") + ".";
+  about += (about.empty() ? "Default: " : " Default: ") + argument.fallback + ".";
+  return text + indented(about, 6, kHelpWidth);
+}
+
 }  // namespace
 
 std::string fallback_text(const std::optional<Node>& value) {
@@ -72,6 +89,21 @@ void bind_training_arguments(TrainingArguments& args, BoundArguments& bound) {
 
 void check_arguments(const BoundArguments& bound) {
   for (const auto& check : bound.checks) check();
+}
+
+std::string help_text(const BoundArguments& bound, const std::string& program) {
+  std::string text = "Usage: " + program + " [file of arguments] [--name value]...\n";
+  std::string group;
+  // The program's own arguments come first: they are new to the reader.
+  for (const bool own : {true, false}) {
+    for (const auto& argument : bound.all) {
+      if (argument.is_hidden || (argument.group == "The program") != own) continue;
+      if (argument.group != group) text += "\n" + argument.group + ":\n";
+      group = argument.group;
+      text += help_of(argument);
+    }
+  }
+  return text + "\n  --help, -h\n      Prints this.\n";
 }
 
 }  // namespace accelerate::detail

@@ -104,11 +104,10 @@ class CommandLine {
 
  private:
   void read_flag(const std::string& word) {
-    if (!is_flag(word)) {
+    if (!is_flag(word))
       throw ConfigError("'" + word +
                         "' stands where a flag belongs, such as --learning_rate; a file of "
                         "arguments comes first and ends in .json, .yaml or .yml.");
-    }
     const auto equals = word.find('=');
     const std::string flag = word.substr(0, equals);
     const std::string name = underscored(std::string_view(flag).substr(2));
@@ -168,11 +167,10 @@ void read_arguments_file(const BoundArguments& bound, const std::filesystem::pat
 }
 
 void read_arguments_map(const BoundArguments& bound, const Node& map, const std::string& file) {
-  if (!map.is_map()) {
+  if (!map.is_map())
     fail_at(file, map.line,
             "the file of arguments holds " + map.describe() +
                 "; allowed are names and values, such as 'learning_rate: 2.0e-5'");
-  }
   const ArgumentIndex index(bound);
   std::set<const BoundArgument*> seen;
   for (const NodeEntry& entry : map.entries) {
@@ -185,11 +183,10 @@ void read_arguments_map(const BoundArguments& bound, const Node& map, const std:
               "unknown argument '" + entry.key + "'." + did_you_mean(name, index.names()) +
                   " Correct the name or remove it");
     }
-    if (!seen.insert(argument).second) {
+    if (!seen.insert(argument).second)
       fail_at(file, entry.line,
               "'" + entry.key + "' is '" + argument->name +
                   "', which the file has already. Remove one of them");
-    }
     warn_of_old_name(name, argument->name);
     if (entry.value.is_null()) continue;
     std::string problem;
@@ -220,9 +217,8 @@ Node to_node(const TrainingArguments& args) {
     if (key.name == "hub_token") value = Node::string(detail::kTokenPlaceholder);
     map.entries.push_back({key.name, 0, std::move(value)});
   }
-  for (const auto& argument : detail::python_arguments()) {
+  for (const auto& argument : detail::python_arguments())
     map.entries.push_back({argument.name, 0, argument.fallback});
-  }
   return map;
 }
 

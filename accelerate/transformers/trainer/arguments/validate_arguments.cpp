@@ -31,9 +31,8 @@ void check_each(const Args& args) {
     if (!value || value->is_null()) continue;
     if (!key.read(scratch, *value)) throw ConfigError(detail::refused_value(key, *value));
   }
-  if (args.output_dir.empty()) {
+  if (args.output_dir.empty())
     throw ConfigError("'output_dir' is ''; allowed is the path of a folder, such as 'my-model'");
-  }
 }
 
 bool watches_metric(const Args& args) {
@@ -50,16 +49,13 @@ void check_steps(const Args& args) {
     throw ConfigError("'" + steps + "' is 0 with " + strategy +
                       " 'steps'; allowed is a number above 0. " + cure);
   };
-  if (args.logging_strategy == IntervalStrategy::steps && args.logging_steps == 0) {
+  if (args.logging_strategy == IntervalStrategy::steps && args.logging_steps == 0)
     refuse("logging_strategy", "logging_steps", "Set logging_strategy to 'no' to log nothing.");
-  }
-  if (args.eval_strategy == IntervalStrategy::steps && effective_eval_steps(args) == 0) {
+  if (args.eval_strategy == IntervalStrategy::steps && effective_eval_steps(args) == 0)
     refuse("eval_strategy", args.eval_steps ? "eval_steps" : "logging_steps",
            "Set eval_steps, or eval_strategy to 'no' or 'epoch'.");
-  }
-  if (args.save_strategy == SaveStrategy::steps && args.save_steps == 0) {
+  if (args.save_strategy == SaveStrategy::steps && args.save_steps == 0)
     refuse("save_strategy", "save_steps", "Set save_strategy to 'no' to save nothing.");
-  }
 }
 
 // Throws unless every checkpoint follows an evaluation. Shares are compared in millionths, as in
@@ -67,12 +63,11 @@ void check_steps(const Args& args) {
 void check_multiple(double save, double eval) {
   if (std::fmod(save, eval) == 0) return;
   const bool one_share = (save < 1) != (eval < 1);
-  if (one_share) {
+  if (one_share)
     throw ConfigError("load_best_model_at_end is true, save_steps is " + shown(save) +
                       " and eval_steps is " + shown(eval) +
                       ": a share of all steps and a number of steps, so it is unknown whether each "
                       "checkpoint has an evaluation. Give both as shares or both as numbers.");
-  }
   constexpr double kMillion = 1'000'000;
   if (save < 1 && std::fmod(save * kMillion, eval * kMillion) == 0) return;
   throw ConfigError("load_best_model_at_end is true and save_steps is " + shown(save) +
@@ -89,42 +84,36 @@ void check_best_model(const Args& args) {
         "save_strategy is 'best' and metric_for_best_model is absent; allowed is the name of a "
         "metric. Set metric_for_best_model, for instance to 'loss'.");
   }
-  if (saves_best && args.eval_strategy == IntervalStrategy::no) {
+  if (saves_best && args.eval_strategy == IntervalStrategy::no)
     throw ConfigError(
         "save_strategy is 'best' and eval_strategy is 'no', so that nothing would ever be saved. "
         "Set eval_strategy to 'steps' or 'epoch'.");
-  }
   if (!args.load_best_model_at_end || saves_best) return;
-  if (args.eval_strategy.text() != args.save_strategy.text()) {
+  if (args.eval_strategy.text() != args.save_strategy.text())
     throw ConfigError("load_best_model_at_end is true, eval_strategy is '" +
                       std::string(args.eval_strategy.text()) + "' and save_strategy is '" +
                       std::string(args.save_strategy.text()) +
                       "'; they must be the same, so that each checkpoint has an evaluation. Set "
                       "both to 'epoch' or both to 'steps', or save_strategy to 'best'.");
-  }
-  if (args.eval_strategy == IntervalStrategy::steps) {
+  if (args.eval_strategy == IntervalStrategy::steps)
     check_multiple(args.save_steps, effective_eval_steps(args));
-  }
 }
 
 void check_precision(const Args& args) {
-  if (args.bf16.value_or(false) && args.fp16.value_or(false)) {
+  if (args.bf16.value_or(false) && args.fp16.value_or(false))
     throw ConfigError(
         "bf16 and fp16 are both true; at most one of them may be. bf16 is the safer one where the "
         "hardware has it.");
-  }
-  if (args.bf16_full_eval && args.fp16_full_eval) {
+  if (args.bf16_full_eval && args.fp16_full_eval)
     throw ConfigError(
         "bf16_full_eval and fp16_full_eval are both true; at most one of them may be.");
-  }
 }
 
 void check_schedule(const Args& args) {
-  if (watches_metric(args) && args.eval_strategy == IntervalStrategy::no) {
+  if (watches_metric(args) && args.eval_strategy == IntervalStrategy::no)
     throw ConfigError("lr_scheduler_type is '" + args.lr_scheduler_type +
                       "', which watches a metric, and eval_strategy is 'no'. Set eval_strategy to "
                       "'steps' or 'epoch', or choose another schedule.");
-  }
   if (args.warmup_ratio.value_or(0) > 0 && args.warmup_steps > 0 &&
       *args.warmup_ratio != args.warmup_steps) {
     throw ConfigError("warmup_ratio is " + shown(*args.warmup_ratio) + " and warmup_steps is " +
@@ -149,10 +138,9 @@ void check_words(const FsdpOption& option, const char* name) {
   std::string first;
   for (const auto& word : option.words()) {
     if (word == "true" || word == "offload" || word == "auto_wrap") continue;
-    if (!first.empty()) {
+    if (!first.empty())
       throw ConfigError(std::string(name) + " has '" + first + "' and '" + word +
                         "'; allowed is one way of sharding. Remove one of them.");
-    }
     first = word;
   }
 }
@@ -160,11 +148,10 @@ void check_words(const FsdpOption& option, const char* name) {
 void check_sharding(const Args& args) {
   check_words(args.fsdp, "fsdp");
   check_words(args.fsdp_strategy, "fsdp_strategy");
-  if (!args.fsdp.empty() && !args.fsdp_strategy.empty() && args.fsdp != args.fsdp_strategy) {
+  if (!args.fsdp.empty() && !args.fsdp_strategy.empty() && args.fsdp != args.fsdp_strategy)
     throw ConfigError("fsdp is '" + join(args.fsdp.words(), " ") + "' and fsdp_strategy is '" +
                       join(args.fsdp_strategy.words(), " ") +
                       "', which are two names of one thing. Set one of them.");
-  }
   if (args.deepspeed.empty()) return;
   throw ConfigError("deepspeed is '" + args.deepspeed +
                     "'; DeepSpeed's own settings are not read here. For ZeRO write the keys of "
@@ -190,10 +177,9 @@ void check_data(const Args& args) {
 void check_trackers(const Args& args) {
   for (const auto& name : args.report_to) {
     if (name == "all" || (name == "none" && args.report_to.size() == 1)) continue;
-    if (name == "none") {
+    if (name == "none")
       throw ConfigError("report_to has 'none' beside '" + join(args.report_to, "', '") +
                         "'. Remove 'none', or leave it alone there.");
-    }
     try {
       (void)detail::tracker_class(name);
     } catch (const ConfigError&) {
@@ -222,12 +208,10 @@ void settle_evaluation(Args& args) {
   const bool evaluates = args.eval_strategy != IntervalStrategy::no;
   args.do_eval |= evaluates;
   if (args.eval_strategy == IntervalStrategy::steps) args.eval_steps = effective_eval_steps(args);
-  if ((args.load_best_model_at_end || watches_metric(args)) && args.metric_for_best_model.empty()) {
+  if ((args.load_best_model_at_end || watches_metric(args)) && args.metric_for_best_model.empty())
     args.metric_for_best_model = "loss";
-  }
-  if (!args.greater_is_better && !args.metric_for_best_model.empty()) {
+  if (!args.greater_is_better && !args.metric_for_best_model.empty())
     args.greater_is_better = !args.metric_for_best_model.ends_with("loss");
-  }
 }
 
 }  // namespace

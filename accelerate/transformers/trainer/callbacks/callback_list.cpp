@@ -30,10 +30,9 @@ void CallbackList::save_into(TrainerState& state) const {
     Node node = callback->state();
     if (!node.is_null()) saved[callback->name()].push_back(std::move(node));
   }
-  for (auto& [name, nodes] : saved) {
+  for (auto& [name, nodes] : saved)
     state.stateful_callbacks[name] =
         nodes.size() == 1 ? std::move(nodes.front()) : Node::sequence(std::move(nodes));
-  }
 }
 
 void CallbackList::load_from(const TrainerState& state) const {

@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/data/balanced_batches.h"
+#include "accelerate/transformers/trainer/data/batch_lists.h"
 
 #include <algorithm>
 #include <functional>

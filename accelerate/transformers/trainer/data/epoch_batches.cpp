@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "accelerate/transformers/trainer/data/balanced_batches.h"
 #include "accelerate/transformers/trainer/data/batch_lists.h"
 
 namespace accelerate::detail {

@@ -96,23 +96,21 @@ Dataset without_unused_columns(const Dataset& dataset, const LoaderRecipe& recip
   std::vector<std::string> kept, dropped;
   for (const auto& name : dataset.column_names())
     (contains(used, name) ? kept : dropped).push_back(name);
-  if (kept.empty()) {
+  if (kept.empty())
     throw ConfigError("no column of the dataset is an argument of " + model.name() + ": it has " +
                       join(dataset.column_names(), ", ") + "; the model takes " +
                       join(model.input_names(), ", ") +
                       ". Tokenize it by map(), or set remove_unused_columns to false");
-  }
   return dropped.empty() ? dataset : dataset.select_columns(kept);
 }
 
 std::vector<std::int64_t> lengths_of(const Dataset& dataset, const std::string& column,
                                      const std::string& input) {
   const std::string& from = dataset.has_column(column) ? column : input;
-  if (!dataset.has_column(from)) {
+  if (!dataset.has_column(from))
     throw ConfigError("the lengths of rows are needed, and the dataset has neither column '" +
                       column + "' nor '" + input + "'; it has " +
                       join(dataset.column_names(), ", ") + ". Name one by length_column_name");
-  }
   std::vector<std::int64_t> lengths;
   for (const Value& value : dataset.column(from)) lengths.push_back(length_of(value, from));
   return lengths;

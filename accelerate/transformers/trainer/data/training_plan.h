@@ -1,13 +1,15 @@
-// Plans how many steps a training has.
+// Plans what a training reads, and how many steps it makes of that.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "accelerate/transformers/trainer/arguments/training_arguments.h"
 #include "accelerate/transformers/trainer/data/epoch_batches.h"
+#include "accelerate/transformers/trainer/data/trainer_loaders.h"
 
 namespace accelerate::detail {
 
@@ -71,6 +73,21 @@ struct PlanSizes {
 /// says when to end, and for data without a batch.
 [[nodiscard]] TrainingPlan plan_training(const ResolvedArguments& args, std::int64_t accumulation,
                                          const PlanSizes& sizes);
+
+/// Returns how many of a rank's batches are trained: as many as every rank has. [collective]
+using BatchesOfRank = std::function<std::int64_t(std::int64_t batches)>;
+
+struct TrainingData {
+  PreparedLoader<Inputs> loader;
+  std::shared_ptr<EpochBatches> batches;  ///< Of `loader`; null where its batches have one size.
+  TrainingPlan plan;
+  BatchesOfRank trained;
+};
+
+/// Makes the loader and the plan. `accelerator` must outlive the result. [collective] Throws
+/// ConfigError as plan_training and LoaderRecipe.
+[[nodiscard]] TrainingData prepare_training(Accelerator& accelerator, const LoaderRecipe& recipe,
+                                            const TrainerDataset& dataset);
 
 /// Counts the steps and the epochs of a plan for data with a length. Costs what `batches_of` costs
 /// for each epoch.

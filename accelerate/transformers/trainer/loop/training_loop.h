@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "accelerate/transformers/trainer/callbacks/step_clock.h"
 #include "accelerate/transformers/trainer/checkpoints/checkpoints.h"
 #include "accelerate/transformers/trainer/loop/loss.h"
 #include "accelerate/transformers/trainer/trainer_core.h"

@@ -7,7 +7,6 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
-#include "accelerate/transformers/trainer/metrics/labelled_classes.h"
 
 namespace accelerate {
 namespace detail {
@@ -26,19 +25,16 @@ std::string usual_name(ScoreKind kind) {
 void check_average(const ClassificationOptions& options) {
   static const std::vector<std::string> averages{"binary", "micro", "macro", "weighted"};
   const std::string& name = options.average;
-  if (std::find(averages.begin(), averages.end(), name) == averages.end()) {
+  if (std::find(averages.begin(), averages.end(), name) == averages.end())
     throw ConfigError("the average is '" + name + "'; allowed are " + join(averages, ", ") + "." +
                       did_you_mean(name, averages));
-  }
-  if (name == "binary" && !options.labels.empty()) {
+  if (name == "binary" && !options.labels.empty())
     throw ConfigError(
         "average 'binary' scores `pos_label` alone, but `labels` are given; leave them out or take "
         "another average");
-  }
-  if (name != "binary" && options.pos_label != 1) {
+  if (name != "binary" && options.pos_label != 1)
     throw ConfigError("only average 'binary' reads `pos_label`, but the average is '" + name +
                       "'; to score one class give it as `labels`");
-  }
 }
 
 void check_class(std::int64_t label, const ClassificationOptions& options, const char* field) {
@@ -50,20 +46,18 @@ void check_class(std::int64_t label, const ClassificationOptions& options, const
 
 void check_options(const ClassificationOptions& options) {
   check_average(options);
-  if (options.num_classes < 0 || options.num_classes > kMostClasses) {
+  if (options.num_classes < 0 || options.num_classes > kMostClasses)
     throw ConfigError("num_classes is " + std::to_string(options.num_classes) +
                       "; allowed are 0, for unknown, to " + std::to_string(kMostClasses));
-  }
   check_class(options.pos_label, options, "pos_label");
   for (const std::int64_t label : options.labels) check_class(label, options, "labels");
   const std::set<std::int64_t> distinct(options.labels.begin(), options.labels.end());
   if (distinct.size() != options.labels.size())
     throw ConfigError("`labels` name a class twice; name each once");
   const double value = options.zero_division;
-  if (value != 0 && value != 1 && !std::isnan(value)) {
+  if (value != 0 && value != 1 && !std::isnan(value))
     throw ConfigError("zero_division is " + std::to_string(value) +
                       "; allowed are 0, 1 and NaN, which leaves a class out of means");
-  }
 }
 
 Share share_of(const ClassCounts& counts, std::int64_t label) {
@@ -84,15 +78,13 @@ std::vector<std::int64_t> classes_seen(const ClassCounts& counts) {
 // The score of one class out of three would say little, and asking for it is the likeliest mistake
 // of a first program.
 void check_binary(const std::vector<std::int64_t>& seen, std::int64_t pos_label) {
-  if (seen.size() > 2) {
+  if (seen.size() > 2)
     throw UsageError("average 'binary' is of two classes, but " + std::to_string(seen.size()) +
                      " occurred; take average 'micro', 'macro' or 'weighted'");
-  }
-  if (seen.size() == 2 && seen[0] != pos_label && seen[1] != pos_label) {
+  if (seen.size() == 2 && seen[0] != pos_label && seen[1] != pos_label)
     throw UsageError("pos_label is " + std::to_string(pos_label) + ", but only the classes " +
                      std::to_string(seen[0]) + " and " + std::to_string(seen[1]) +
                      " occurred; set pos_label to one of them");
-  }
 }
 
 std::vector<Share> shares_of(const ClassCounts& counts, const ClassificationOptions& options) {

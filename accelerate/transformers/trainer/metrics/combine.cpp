@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/trainer/metrics/labelled_classes.h"
+#include "accelerate/transformers/trainer/metrics/class_counts.h"
 #include "accelerate/transformers/trainer/metrics/metric.h"
 
 namespace accelerate {
@@ -45,10 +45,9 @@ class CombinedMetric : public Metric {
 
  private:
   void add_name(std::string name) {
-    if (std::find(names_.begin(), names_.end(), name) != names_.end()) {
+    if (std::find(names_.begin(), names_.end(), name) != names_.end())
       throw ConfigError("two of the combined metrics give '" + name +
                         "'; set `name` in the options of one of them");
-    }
     names_.push_back(std::move(name));
   }
 

@@ -10,7 +10,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/exchange.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/transformers/trainer/metrics/labelled_classes.h"
+#include "accelerate/transformers/trainer/metrics/class_counts.h"
 
 namespace accelerate {
 namespace detail {
@@ -112,10 +112,9 @@ Metrics Pearson::compute(Communicator& communicator) const {
   const auto numbers = moments_.to_numbers();
   const at::Tensor gathered = gather(communicator, at::tensor(numbers, at::kDouble));
   Moments all;
-  for (std::int64_t at = 0; at < gathered.numel(); at += Moments::kNumbers) {
+  for (std::int64_t at = 0; at < gathered.numel(); at += Moments::kNumbers)
     all.merge(Moments::from_numbers(std::span<const double, Moments::kNumbers>(
         gathered.const_data_ptr<double>() + at, Moments::kNumbers)));
-  }
   detail::require_samples(static_cast<std::int64_t>(all.count()), name_);
   if (all.count() < 2)
     throw UsageError("there is no " + name_ + " of a single row; it takes two or more");

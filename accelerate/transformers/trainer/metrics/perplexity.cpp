@@ -12,7 +12,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/comm/operations.h"
 #include "accelerate/transformers/models/losses.h"
-#include "accelerate/transformers/trainer/metrics/labelled_classes.h"
+#include "accelerate/transformers/trainer/metrics/class_counts.h"
 
 namespace accelerate {
 namespace {

@@ -6,7 +6,6 @@
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/models/losses.h"
 #include "accelerate/transformers/trainer/metrics/class_counts.h"
-#include "accelerate/transformers/trainer/metrics/labelled_classes.h"
 
 namespace accelerate {
 namespace {
@@ -19,16 +18,14 @@ struct ChunkScores {
 
 void check_seqeval(const SeqevalOptions& options) {
   static const std::vector<std::string> modes{"default", "strict"};
-  if (std::find(modes.begin(), modes.end(), options.mode) == modes.end()) {
+  if (std::find(modes.begin(), modes.end(), options.mode) == modes.end())
     throw ConfigError("the mode is '" + options.mode + "'; allowed are default and strict." +
                       did_you_mean(options.mode, modes));
-  }
   if (options.id2label.empty())
     throw ConfigError("SeqevalF1 has no names of classes; give id2label, as of the model's config");
-  if (options.zero_division != 0 && options.zero_division != 1) {
+  if (options.zero_division != 0 && options.zero_division != 1)
     throw ConfigError("zero_division is " + std::to_string(options.zero_division) +
                       "; allowed are 0 and 1");
-  }
 }
 
 double seqeval_share(std::int64_t hits, std::int64_t all, double zero_division) {
@@ -87,10 +84,9 @@ void SeqevalF1::add_sentence(const Tags& labels, const Tags& predicted) {
 }
 
 void SeqevalF1::update(const MetricBatch& batch) {
-  if (batch.labels.defined() && batch.labels.dim() != 2) {
+  if (batch.labels.defined() && batch.labels.dim() != 2)
     throw UsageError("labels of tagged sentences have the shape {B, T}; found " +
                      std::to_string(batch.labels.dim()) + " dimensions");
-  }
   const at::Tensor predicted = detail::likeliest_classes(batch);
   // Labels are checked before the first sentence is counted.
   const detail::LabelledClasses kept = detail::labelled_classes(batch, tags_.size());

@@ -118,10 +118,9 @@ TagScheme tag_scheme(const std::string& name) {
 
 TagSet::TagSet(const std::vector<std::string>& names, TagReading reading) {
   for (const std::string& name : names) {
-    if (name.empty()) {
+    if (name.empty())
       throw ConfigError("class " + std::to_string(tags_.size()) +
                         " has an empty name; it needs a tag as \"B-PER\" or \"O\"");
-    }
     const auto type = reading.is_strict ? strict_type(name, reading.has_suffix)
                                         : lenient_type(name, reading.has_suffix);
     const char prefix = reading.has_suffix ? name.back() : name.front();
@@ -184,10 +183,9 @@ std::vector<TagChunk> strict_chunks(std::span<const Tag> tags, TagScheme scheme)
     const std::size_t begin = i++;
     if (!strict_start(scheme, before, tags[begin])) continue;
     while (strict_inside(scheme, tags[i - 1], tag_at(tags, i))) ++i;
-    if (strict_end(scheme, tags[i - 1], tag_at(tags, i))) {
+    if (strict_end(scheme, tags[i - 1], tag_at(tags, i)))
       chunks.push_back(
           {tags[begin].type, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(i) - 1});
-    }
   }
   return chunks;
 }

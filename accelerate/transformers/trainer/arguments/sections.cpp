@@ -1,4 +1,4 @@
-#include "accelerate/transformers/trainer/arguments/fsdp_section.h"
+#include "accelerate/transformers/trainer/arguments/sections.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,6 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
-#include "accelerate/transformers/trainer/arguments/sections.h"
 
 namespace accelerate::detail {
 namespace {
@@ -24,11 +23,10 @@ bool is_fsdp_of_xla(const NodeEntry& entry, const std::string& name) {
   const Node& value = entry.value;
   const bool off = value.is_null() || (value.is_scalar() && parse_bool(value.text) == false) ||
                    (value.is_map() && value.entries.empty());
-  if (!off) {
+  if (!off)
     fail_at(name, entry.line,
             "'" + entry.key + "' is " + value.describe() +
                 "; allowed is false: LibTorch has no TPU. Remove the key");
-  }
   return true;
 }
 
@@ -36,10 +34,9 @@ bool is_limit_of_gathers(const NodeEntry& entry, const std::string& name) {
   if (fsdp_bare(entry.key) != "limit_all_gathers") return false;
   const bool fits =
       entry.value.is_null() || (entry.value.is_scalar() && parse_bool(entry.value.text));
-  if (!fits) {
+  if (!fits)
     fail_at(name, entry.line,
             "'" + entry.key + "' is " + entry.value.describe() + "; allowed is true or false");
-  }
   return true;
 }
 
@@ -108,12 +105,11 @@ FullyShardedDataParallelPlugin fsdp_plugin_of(Node map, const std::string& name)
 FsdpFile read_fsdp_file(const std::filesystem::path& file) {
   const Node root = read_settings_file(file, "the file of fsdp_config");
   const std::string name = file.string();
-  if (!root.is_map()) {
+  if (!root.is_map())
     fail_at(name, root.line,
             "the file of fsdp_config holds " + root.describe() +
                 "; allowed are keys such as 'fsdp_sharding_strategy: FULL_SHARD', or a whole file "
                 "of `accelerate config`");
-  }
   if (stands_for_whole_file(root)) return fsdp_of_cluster_config(file);
   if (root.find("fsdp_config") != nullptr) return fsdp_of_section(root, name);
   return {fsdp_plugin_of(root, name), std::nullopt};
