@@ -1,5 +1,5 @@
-// Names the fields of LibTorch's optimizers and of the optimizers in algorithms/ once, as Python
-// names them, for all code that visits them.
+// Names the fields of LibTorch's optimizers once, as Python names them, for all code that visits
+// them. The optimizers in algorithms/ name their own.
 #pragma once
 
 #include <torch/optim/adagrad.h>
@@ -13,7 +13,6 @@
 #include <typeinfo>
 
 #include "accelerate/optim/algorithms/adafactor.h"
-#include "accelerate/optim/algorithms/algorithm_fields.h"
 #include "accelerate/optim/algorithms/lion.h"
 #include "accelerate/optim/algorithms/schedule_free_adamw.h"
 
@@ -135,26 +134,18 @@ struct LBFGS : OptimizerKind<torch::optim::LBFGS, torch::optim::LBFGSParamState,
   }
 };
 
-struct Adafactor : OptimizerKind<accelerate::Adafactor, AdafactorParamState, AdafactorOptions> {
-  static constexpr const char* name = "Adafactor";
-  static void state(State& state, auto& field) { visit_adafactor_state(state, field); }
-  static void options(Options& options, auto& field) { visit_adafactor_options(options, field); }
+/// An optimizer of ours, whose classes name their fields themselves.
+template <typename O, typename S, typename P>
+struct AlgorithmKind : OptimizerKind<O, S, P> {
+  static constexpr const char* name = P::kOptimizer;
+  static void state(S& state, auto& field) { state.visit(field); }
+  static void options(P& options, auto& field) { options.visit(field); }
 };
 
-struct Lion : OptimizerKind<accelerate::Lion, LionParamState, LionOptions> {
-  static constexpr const char* name = "Lion";
-  static void state(State& state, auto& field) { visit_lion_state(state, field); }
-  static void options(Options& options, auto& field) { visit_lion_options(options, field); }
-};
-
-struct ScheduleFreeAdamW : OptimizerKind<accelerate::ScheduleFreeAdamW, ScheduleFreeAdamWParamState,
-                                         ScheduleFreeAdamWOptions> {
-  static constexpr const char* name = "ScheduleFreeAdamW";
-  static void state(State& state, auto& field) { visit_schedule_free_state(state, field); }
-  static void options(Options& options, auto& field) {
-    visit_schedule_free_options(options, field);
-  }
-};
+struct Adafactor : AlgorithmKind<accelerate::Adafactor, AdafactorParamState, AdafactorOptions> {};
+struct Lion : AlgorithmKind<accelerate::Lion, LionParamState, LionOptions> {};
+struct ScheduleFreeAdamW : AlgorithmKind<accelerate::ScheduleFreeAdamW, ScheduleFreeAdamWParamState,
+                                         ScheduleFreeAdamWOptions> {};
 
 /// The names of the optimizers that any_optimizer_kind knows, for messages.
 inline constexpr const char* kKnownOptimizers =

@@ -5,16 +5,12 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/optim/serialize.h>
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/optim/algorithms/algorithm_fields.h"
-#include "accelerate/optim/algorithms/archived_fields.h"
-#include "accelerate/optim/algorithms/step_support.h"
+#include "accelerate/optim/algorithms/algorithm_impl.h"
 
 namespace accelerate {
 namespace {
@@ -31,20 +27,6 @@ void check_adafactor_rate(const AdafactorOptions& options) {
   if (options.warmup_init() && !options.relative_step())
     throw ConfigError("warmup_init of Adafactor needs relative_step(true)");
   if (options.lr()) detail::require_not_negative(kAdafactorName, "lr", *options.lr());
-}
-
-void check_adafactor(const AdafactorOptions& options) {
-  check_adafactor_rate(options);
-  if (options.beta1()) detail::require_fraction(kAdafactorName, "beta1", *options.beta1());
-  if (!(options.clip_threshold() > 0))
-    detail::refuse_option(kAdafactorName, "clip_threshold", options.clip_threshold(),
-                          "a number above 0");
-  if (!(options.decay_rate() <= 0))
-    detail::refuse_option(kAdafactorName, "decay_rate", options.decay_rate(),
-                          "0 or less: the exponent of the step's number");
-  detail::require_not_negative(kAdafactorName, "eps[0]", std::get<0>(options.eps()));
-  detail::require_not_negative(kAdafactorName, "eps[1]", std::get<1>(options.eps()));
-  detail::require_not_negative(kAdafactorName, "weight_decay", options.weight_decay());
 }
 
 // Returns the root mean square of `tensor`, shape {}.
@@ -131,65 +113,31 @@ double AdafactorOptions::get_lr() const {
       "AdafactorOptions(1e-3).scale_parameter(false).relative_step(false)");
 }
 
-void AdafactorOptions::serialize(torch::serialize::InputArchive& archive) {
-  detail::ReadArchive field{archive};
-  detail::visit_adafactor_options(*this, field);
+void AdafactorOptions::check() const {
+  check_adafactor_rate(*this);
+  if (beta1()) detail::require_fraction(kAdafactorName, "beta1", *beta1());
+  if (!(clip_threshold() > 0))
+    detail::refuse_option(kAdafactorName, "clip_threshold", clip_threshold(), "a number above 0");
+  if (!(decay_rate() <= 0))
+    detail::refuse_option(kAdafactorName, "decay_rate", decay_rate(),
+                          "0 or less: the exponent of the step's number");
+  detail::require_not_negative(kAdafactorName, "eps[0]", std::get<0>(eps()));
+  detail::require_not_negative(kAdafactorName, "eps[1]", std::get<1>(eps()));
+  detail::require_not_negative(kAdafactorName, "weight_decay", weight_decay());
 }
 
-void AdafactorOptions::serialize(torch::serialize::OutputArchive& archive) const {
-  AdafactorOptions copy = *this;
-  detail::WriteArchive field{archive};
-  detail::visit_adafactor_options(copy, field);
-}
-
-void AdafactorParamState::serialize(torch::serialize::InputArchive& archive) {
-  detail::ReadArchive field{archive};
-  detail::visit_adafactor_state(*this, field);
-}
-
-void AdafactorParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  AdafactorParamState copy = *this;
-  detail::WriteArchive field{archive};
-  detail::visit_adafactor_state(copy, field);
-}
-
-Adafactor::Adafactor(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
-                     AdafactorOptions defaults)
-    : Optimizer(param_groups, std::make_unique<AdafactorOptions>(defaults)) {
-  check_adafactor(defaults);
-  detail::keep_options(param_groups, param_groups_);
-  for (auto& group : param_groups_)
-    check_adafactor(detail::options_of<AdafactorOptions>(group, kAdafactorName));
-}
-
-Adafactor::Adafactor(std::vector<at::Tensor> params, AdafactorOptions defaults)
-    : Adafactor({torch::optim::OptimizerParamGroup(std::move(params))}, std::move(defaults)) {}
-
-void Adafactor::add_param_group(const torch::optim::OptimizerParamGroup& group) {
-  torch::optim::OptimizerParamGroup added = group;
-  if (!added.has_options()) added.set_options(defaults().clone());
-  check_adafactor(detail::options_of<AdafactorOptions>(added, kAdafactorName));
-  Optimizer::add_param_group(added);
-  detail::keep_options(added, param_groups_.back());
-}
+template struct AlgorithmOptions<AdafactorOptions>;
+template struct AlgorithmParamState<AdafactorParamState>;
+template class Algorithm<AdafactorOptions, AdafactorParamState>;
 
 at::Tensor Adafactor::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
   const at::Tensor loss = detail::loss_of(closure);
   for (auto& group : param_groups_) {
-    const auto& options = detail::options_of<AdafactorOptions>(group, kAdafactorName);
     for (const auto& parameter : detail::parameters_with_gradient(group, kAdafactorName))
-      adafactor_update(detail::state_of<AdafactorParamState>(*this, parameter), parameter, options);
+      adafactor_update(state_of(parameter), parameter, options_of(group));
   }
   return loss;
-}
-
-void Adafactor::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<AdafactorParamState, AdafactorOptions>(archive, *this);
-}
-
-void Adafactor::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<AdafactorParamState, AdafactorOptions>(archive, *this);
 }
 
 }  // namespace accelerate

@@ -4,20 +4,19 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
 
-#include <torch/arg.h>
-#include <torch/optim/optimizer.h>
+#include "accelerate/optim/algorithms/algorithm.h"
 
 namespace accelerate {
 
 /// Options of Adafactor. The defaults are taken from transformers.optimization.Adafactor, which
 /// computes its rate from the step. The Trainer sets a rate instead:
 /// AdafactorOptions(5e-5).scale_parameter(false).relative_step(false).
-struct AdafactorOptions : public torch::optim::OptimizerCloneableOptions<AdafactorOptions> {
+struct AdafactorOptions : public AlgorithmOptions<AdafactorOptions> {
+  static constexpr const char* kOptimizer = "Adafactor";
   AdafactorOptions(std::optional<double> lr = std::nullopt);  // NOLINT(google-explicit-constructor)
   using eps_t = std::tuple<double, double>;
   TORCH_ARG(std::optional<double>, lr) = std::nullopt;  ///< Unset with relative_step.
@@ -33,8 +32,22 @@ struct AdafactorOptions : public torch::optim::OptimizerCloneableOptions<Adafact
   TORCH_ARG(bool, warmup_init) = false;     ///< With relative_step: the rate begins at 1e-6.
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  template <typename Field>
+  void visit(Field& field) {
+    field("lr", lr_);
+    field("eps", eps_);
+    field("clip_threshold", clip_threshold_);
+    field("decay_rate", decay_rate_);
+    field("beta1", beta1_);
+    field("weight_decay", weight_decay_);
+    field("scale_parameter", scale_parameter_);
+    field("relative_step", relative_step_);
+    field("warmup_init", warmup_init_);
+  }
+  /// Throws ConfigError for a rate together with relative_step, and for no rate or warmup_init
+  /// without relative_step. Also throws it for beta1 outside [0, 1), a clip_threshold that is not
+  /// positive, a positive decay_rate, and other negative options.
+  void check() const;
   /// Throws UsageError if there is no rate that a schedule could change.
   [[nodiscard]] double get_lr() const override;
   void set_lr(double lr) override { this->lr(lr); }
@@ -42,8 +55,7 @@ struct AdafactorOptions : public torch::optim::OptimizerCloneableOptions<Adafact
 
 /// What Adafactor remembers of a parameter; in fp32 for fp16 and bf16 parameters. Tensors that the
 /// shape and the options do not need are undefined.
-struct AdafactorParamState
-    : public torch::optim::OptimizerCloneableParamState<AdafactorParamState> {
+struct AdafactorParamState : public AlgorithmParamState<AdafactorParamState> {
   TORCH_ARG(std::int64_t, step) = 0;      ///< Steps made.
   TORCH_ARG(at::Tensor, exp_avg);         ///< Average of updates, of the parameter's shape.
   TORCH_ARG(at::Tensor, exp_avg_sq_row);  ///< 2 or more dimensions: shape without the last.
@@ -52,8 +64,15 @@ struct AdafactorParamState
   TORCH_ARG(at::Tensor, RMS);             ///< Shape {}: root mean square of the parameter.
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  template <typename Field>
+  void visit(Field& field) {
+    field("step", step_);
+    field("exp_avg", exp_avg_);
+    field("exp_avg_sq_row", exp_avg_sq_row_);
+    field("exp_avg_sq_col", exp_avg_sq_col_);
+    field("exp_avg_sq", exp_avg_sq_);
+    field("RMS", RMS_);
+  }
 };
 
 /// Adafactor with all options of transformers.optimization.Adafactor. Memory beside the parameters:
@@ -61,23 +80,12 @@ struct AdafactorParamState
 /// model. fp16 and bf16 parameters are computed in fp32 and rounded once. With scale_parameter a
 /// step reads one number per parameter, for which a GPU must wait. Source: Shazeer and Stern 2018,
 /// "Adafactor: Adaptive Learning Rates with Sublinear Memory Cost".
-class Adafactor : public torch::optim::Optimizer {
+class Adafactor : public Algorithm<AdafactorOptions, AdafactorParamState> {
  public:
-  /// Throws ConfigError for a rate together with relative_step, and for no rate or warmup_init
-  /// without relative_step. Also throws it for beta1 outside [0, 1), a clip_threshold that is not
-  /// positive, a positive decay_rate, and other negative options.
-  explicit Adafactor(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
-                     AdafactorOptions defaults = {});
-  explicit Adafactor(std::vector<at::Tensor> params, AdafactorOptions defaults = {});
-
-  /// Adds a group. The group's options replace the optimizer's entirely; a group without options
-  /// gets the optimizer's. Throws as the constructor does.
-  void add_param_group(const torch::optim::OptimizerParamGroup& group);
+  using Algorithm::Algorithm;
 
   /// Throws UsageError for sparse gradients.
   at::Tensor step(LossClosure closure = nullptr) override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
 };
 
 }  // namespace accelerate

@@ -4,17 +4,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <tuple>
 #include <vector>
 
-#include <torch/arg.h>
-#include <torch/optim/optimizer.h>
+#include "accelerate/optim/algorithms/algorithm.h"
 
 namespace accelerate {
 
 /// Options of Lion. The defaults are those of bitsandbytes.
-struct LionOptions : public torch::optim::OptimizerCloneableOptions<LionOptions> {
+struct LionOptions : public AlgorithmOptions<LionOptions> {
+  static constexpr const char* kOptimizer = "Lion";
   LionOptions(double lr = 1e-4);  // NOLINT(google-explicit-constructor): as LibTorch's options
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 1e-4;  ///< How far every element moves in a step.
@@ -23,21 +22,30 @@ struct LionOptions : public torch::optim::OptimizerCloneableOptions<LionOptions>
   TORCH_ARG(double, weight_decay) = 0;  ///< A step shrinks parameters by lr * weight_decay.
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  template <typename Field>
+  void visit(Field& field) {
+    field("lr", lr_);
+    field("betas", betas_);
+    field("weight_decay", weight_decay_);
+  }
+  /// Throws ConfigError unless betas are in [0, 1) and the other options 0 or more.
+  void check() const;
   [[nodiscard]] double get_lr() const override { return lr(); }
   void set_lr(double lr) override { this->lr(lr); }
 };
 
 /// What Lion remembers of a parameter.
-struct LionParamState : public torch::optim::OptimizerCloneableParamState<LionParamState> {
+struct LionParamState : public AlgorithmParamState<LionParamState> {
   TORCH_ARG(std::int64_t, step) = 0;  ///< Steps made.
   /// The moving average of gradients, of the parameter's shape; fp32 for fp16 and bf16 parameters.
   TORCH_ARG(at::Tensor, state1);
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  template <typename Field>
+  void visit(Field& field) {
+    field("step", step_);
+    field("state1", state1_);
+  }
 };
 
 /// Lion with decoupled weight decay. For a parameter p, its gradient g and average m a step is
@@ -50,21 +58,12 @@ struct LionParamState : public torch::optim::OptimizerCloneableParamState<LionPa
 /// parameter on the CPU, a copy of all parameters on a GPU.
 /// Source: Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms". State and results
 /// equal bitsandbytes' 32-bit Lion.
-class Lion : public torch::optim::Optimizer {
+class Lion : public Algorithm<LionOptions, LionParamState> {
  public:
-  /// Throws ConfigError unless betas are in [0, 1) and the other options 0 or more.
-  explicit Lion(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
-                LionOptions defaults = {});
-  explicit Lion(std::vector<at::Tensor> params, LionOptions defaults = {});
-
-  /// Adds a group. The group's options replace the optimizer's entirely; a group without options
-  /// gets the optimizer's. Throws as the constructor does.
-  void add_param_group(const torch::optim::OptimizerParamGroup& group);
+  using Algorithm::Algorithm;
 
   /// Throws UsageError for sparse gradients.
   at::Tensor step(LossClosure closure = nullptr) override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
 };
 
 }  // namespace accelerate

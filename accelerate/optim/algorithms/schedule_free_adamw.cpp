@@ -10,16 +10,12 @@
 #include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/optim/serialize.h>
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/optim/algorithms/algorithm_fields.h"
-#include "accelerate/optim/algorithms/archived_fields.h"
-#include "accelerate/optim/algorithms/step_support.h"
+#include "accelerate/optim/algorithms/algorithm_impl.h"
 
 namespace accelerate {
 namespace {
@@ -28,42 +24,10 @@ using FreeOptions = ScheduleFreeAdamWOptions;
 
 constexpr const char* kFreeName = "ScheduleFreeAdamW";
 
-void check_schedule_free(const FreeOptions& options) {
-  const auto [beta1, beta2] = options.betas();
-  if (!(beta1 > 0 && beta1 < 1))
-    detail::refuse_option(kFreeName, "betas[0]", beta1,
-                          "more than 0, by which eval() divides, and less than 1");
-  detail::require_fraction(kFreeName, "betas[1]", beta2);
-  detail::require_not_negative(kFreeName, "lr", options.lr());
-  detail::require_not_negative(kFreeName, "eps", options.eps());
-  detail::require_not_negative(kFreeName, "weight_decay", options.weight_decay());
-  detail::require_not_negative(kFreeName, "warmup_steps",
-                               static_cast<double>(options.warmup_steps()));
-  detail::require_not_negative(kFreeName, "r", options.r());
-  detail::require_not_negative(kFreeName, "weight_lr_power", options.weight_lr_power());
-}
-
 // The tensors of one step; the lists run in parallel.
 struct FreeTensors {
   std::vector<at::Tensor> y, gradients, z, second;
 };
-
-FreeTensors free_tensors(torch::optim::Optimizer& optimizer,
-                         const std::vector<at::Tensor>& parameters) {
-  FreeTensors lists;
-  lists.y = parameters;
-  for (const auto& parameter : lists.y) {
-    auto& state = detail::state_of<ScheduleFreeAdamWParamState>(optimizer, parameter);
-    if (!state.z().defined()) {
-      state.z(parameter.detach().clone());
-      state.exp_avg_sq(at::zeros_like(parameter));
-    }
-    lists.gradients.push_back(parameter.grad());
-    lists.z.push_back(state.z());
-    lists.second.push_back(state.exp_avg_sq());
-  }
-  return lists;
-}
 
 // The numbers of one step, the same for all parameters of a group.
 struct FreeRates {
@@ -124,50 +88,23 @@ void free_update(const FreeTensors& lists, const FreeOptions& options, const Fre
 
 ScheduleFreeAdamWOptions::ScheduleFreeAdamWOptions(double lr) : lr_(lr) {}
 
-void ScheduleFreeAdamWOptions::serialize(torch::serialize::InputArchive& archive) {
-  detail::ReadArchive field{archive};
-  detail::visit_schedule_free_options(*this, field);
+void ScheduleFreeAdamWOptions::check() const {
+  const auto [beta1, beta2] = this->betas();
+  if (!(beta1 > 0 && beta1 < 1))
+    detail::refuse_option(kFreeName, "betas[0]", beta1,
+                          "more than 0, by which eval() divides, and less than 1");
+  detail::require_fraction(kFreeName, "betas[1]", beta2);
+  detail::require_not_negative(kFreeName, "lr", lr());
+  detail::require_not_negative(kFreeName, "eps", eps());
+  detail::require_not_negative(kFreeName, "weight_decay", weight_decay());
+  detail::require_not_negative(kFreeName, "warmup_steps", static_cast<double>(warmup_steps()));
+  detail::require_not_negative(kFreeName, "r", r());
+  detail::require_not_negative(kFreeName, "weight_lr_power", weight_lr_power());
 }
 
-void ScheduleFreeAdamWOptions::serialize(torch::serialize::OutputArchive& archive) const {
-  ScheduleFreeAdamWOptions copy = *this;
-  detail::WriteArchive field{archive};
-  detail::visit_schedule_free_options(copy, field);
-}
-
-void ScheduleFreeAdamWParamState::serialize(torch::serialize::InputArchive& archive) {
-  detail::ReadArchive field{archive};
-  detail::visit_schedule_free_state(*this, field);
-}
-
-void ScheduleFreeAdamWParamState::serialize(torch::serialize::OutputArchive& archive) const {
-  ScheduleFreeAdamWParamState copy = *this;
-  detail::WriteArchive field{archive};
-  detail::visit_schedule_free_state(copy, field);
-}
-
-ScheduleFreeAdamW::ScheduleFreeAdamW(
-    const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
-    ScheduleFreeAdamWOptions defaults)
-    : Optimizer(param_groups, std::make_unique<FreeOptions>(defaults)) {
-  check_schedule_free(defaults);
-  detail::keep_options(param_groups, param_groups_);
-  for (auto& group : param_groups_)
-    check_schedule_free(detail::options_of<FreeOptions>(group, kFreeName));
-}
-
-ScheduleFreeAdamW::ScheduleFreeAdamW(std::vector<at::Tensor> params,
-                                     ScheduleFreeAdamWOptions defaults)
-    : ScheduleFreeAdamW({torch::optim::OptimizerParamGroup(std::move(params))},
-                        std::move(defaults)) {}
-
-void ScheduleFreeAdamW::add_param_group(const torch::optim::OptimizerParamGroup& group) {
-  torch::optim::OptimizerParamGroup added = group;
-  if (!added.has_options()) added.set_options(defaults().clone());
-  check_schedule_free(detail::options_of<FreeOptions>(added, kFreeName));
-  Optimizer::add_param_group(added);
-  detail::keep_options(added, param_groups_.back());
-}
+template struct AlgorithmOptions<ScheduleFreeAdamWOptions>;
+template struct AlgorithmParamState<ScheduleFreeAdamWParamState>;
+template class Algorithm<ScheduleFreeAdamWOptions, ScheduleFreeAdamWParamState>;
 
 at::Tensor ScheduleFreeAdamW::step(LossClosure closure) {
   const at::NoGradGuard no_grad;
@@ -178,11 +115,24 @@ at::Tensor ScheduleFreeAdamW::step(LossClosure closure) {
         "train() of what prepare() returned");
   const at::Tensor loss = detail::loss_of(closure);
   for (auto& group : param_groups_) {
-    auto& options = detail::options_of<FreeOptions>(group, kFreeName);
+    auto& options = options_of(group);
     const auto parameters = detail::parameters_with_gradient(group, kFreeName);
     const FreeRates rates = begin_free_step(options);
-    for (const auto& run : detail::runs_of(parameters))
-      free_update(free_tensors(*this, run), options, rates);
+    for (const auto& run : detail::runs_of(parameters)) {
+      FreeTensors lists;
+      lists.y = run;
+      for (const auto& parameter : run) {
+        auto& state = state_of(parameter);
+        if (!state.z().defined()) {
+          state.z(parameter.detach().clone());
+          state.exp_avg_sq(at::zeros_like(parameter));
+        }
+        lists.gradients.push_back(parameter.grad());
+        lists.z.push_back(state.z());
+        lists.second.push_back(state.exp_avg_sq());
+      }
+      free_update(lists, options, rates);
+    }
   }
   return loss;
 }
@@ -191,7 +141,7 @@ void ScheduleFreeAdamW::set_mode(OptimizerMode mode) {
   const at::NoGradGuard no_grad;
   const bool training = mode == OptimizerMode::train;
   for (auto& group : param_groups_) {
-    auto& options = detail::options_of<FreeOptions>(group, kFreeName);
+    auto& options = options_of(group);
     if (options.train_mode() == training) continue;
     const double beta1 = std::get<0>(options.betas());
     for (auto& parameter : group.params()) {
@@ -210,14 +160,6 @@ bool ScheduleFreeAdamW::is_in(OptimizerMode mode) const {
     const auto* options = dynamic_cast<const FreeOptions*>(&group.options());
     return options != nullptr && options->train_mode() == (mode == OptimizerMode::train);
   });
-}
-
-void ScheduleFreeAdamW::save(torch::serialize::OutputArchive& archive) const {
-  torch::optim::serialize<ScheduleFreeAdamWParamState, ScheduleFreeAdamWOptions>(archive, *this);
-}
-
-void ScheduleFreeAdamW::load(torch::serialize::InputArchive& archive) {
-  torch::optim::serialize<ScheduleFreeAdamWParamState, ScheduleFreeAdamWOptions>(archive, *this);
 }
 
 }  // namespace accelerate

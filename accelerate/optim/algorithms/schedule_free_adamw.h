@@ -4,21 +4,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <tuple>
 #include <vector>
 
-#include <torch/arg.h>
-#include <torch/optim/optimizer.h>
-
+#include "accelerate/optim/algorithms/algorithm.h"
 #include "accelerate/optim/modal_optimizer.h"
 
 namespace accelerate {
 
 /// Options of ScheduleFreeAdamW, and what it remembers of a parameter group. The defaults are taken
 /// from the Python package schedulefree.
-struct ScheduleFreeAdamWOptions
-    : public torch::optim::OptimizerCloneableOptions<ScheduleFreeAdamWOptions> {
+struct ScheduleFreeAdamWOptions : public AlgorithmOptions<ScheduleFreeAdamWOptions> {
+  static constexpr const char* kOptimizer = "ScheduleFreeAdamW";
   ScheduleFreeAdamWOptions(double lr = 0.0025);  // NOLINT(google-explicit-constructor)
   using betas_t = std::tuple<double, double>;
   TORCH_ARG(double, lr) = 0.0025;
@@ -37,21 +34,39 @@ struct ScheduleFreeAdamWOptions
   TORCH_ARG(double, scheduled_lr) = 0;        ///< The rate of the last step, for logs.
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  template <typename Field>
+  void visit(Field& field) {
+    field("lr", lr_);
+    field("betas", betas_);
+    field("eps", eps_);
+    field("weight_decay", weight_decay_);
+    field("warmup_steps", warmup_steps_);
+    field("r", r_);
+    field("weight_lr_power", weight_lr_power_);
+    field("k", k_);
+    field("train_mode", train_mode_);
+    field("weight_sum", weight_sum_);
+    field("lr_max", lr_max_);
+    field("scheduled_lr", scheduled_lr_);
+  }
+  /// Throws ConfigError unless betas[0] is in (0, 1), betas[1] in [0, 1), and the other options are
+  /// 0 or more.
+  void check() const;
   [[nodiscard]] double get_lr() const override { return lr(); }
   void set_lr(double lr) override { this->lr(lr); }
 };
 
 /// What ScheduleFreeAdamW remembers of a parameter: two tensors of its shape and dtype.
-struct ScheduleFreeAdamWParamState
-    : public torch::optim::OptimizerCloneableParamState<ScheduleFreeAdamWParamState> {
+struct ScheduleFreeAdamWParamState : public AlgorithmParamState<ScheduleFreeAdamWParamState> {
   TORCH_ARG(at::Tensor, z);           ///< Where steps without averaging would lead.
   TORCH_ARG(at::Tensor, exp_avg_sq);  ///< The moving average of squared gradients.
 
  public:
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  template <typename Field>
+  void visit(Field& field) {
+    field("z", z_);
+    field("exp_avg_sq", exp_avg_sq_);
+  }
 };
 
 /// Schedule-free AdamW. Steps move z. While training, the parameters hold y, which lies between z
@@ -70,25 +85,15 @@ struct ScheduleFreeAdamWParamState
 /// of a step: a copy of the largest parameter on the CPU, two copies of all parameters on a GPU.
 /// Source: Defazio et al. 2024, "The Road Less Scheduled"; AdamWScheduleFree of the package
 /// schedulefree.
-class ScheduleFreeAdamW : public torch::optim::Optimizer, public ModalOptimizer {
+class ScheduleFreeAdamW : public Algorithm<ScheduleFreeAdamWOptions, ScheduleFreeAdamWParamState>,
+                          public ModalOptimizer {
  public:
-  /// Throws ConfigError unless betas[0] is in (0, 1), betas[1] in [0, 1), and the other options are
-  /// 0 or more.
-  explicit ScheduleFreeAdamW(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
-                             ScheduleFreeAdamWOptions defaults = {});
-  explicit ScheduleFreeAdamW(std::vector<at::Tensor> params,
-                             ScheduleFreeAdamWOptions defaults = {});
-
-  /// Adds a group. The group's options replace the optimizer's entirely; a group without options
-  /// gets the optimizer's. Throws as the constructor does.
-  void add_param_group(const torch::optim::OptimizerParamGroup& group);
+  using Algorithm::Algorithm;
 
   /// Throws UsageError if train() was not called, and for sparse gradients.
   at::Tensor step(LossClosure closure = nullptr) override;
   void set_mode(OptimizerMode mode) override;
   [[nodiscard]] bool is_in(OptimizerMode mode) const override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  void load(torch::serialize::InputArchive& archive) override;
 };
 
 }  // namespace accelerate

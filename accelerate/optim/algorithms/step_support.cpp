@@ -71,11 +71,6 @@ void keep_options(const torch::optim::OptimizerParamGroup& given,
   if (given.has_options()) own.set_options(given.options().clone());
 }
 
-void keep_options(const std::vector<torch::optim::OptimizerParamGroup>& given,
-                  std::vector<torch::optim::OptimizerParamGroup>& own) {
-  for (std::size_t i = 0; i < given.size(); ++i) keep_options(given[i], own[i]);
-}
-
 void require_not_negative(const std::string& optimizer, const std::string& option, double value) {
   if (!(value >= 0) || !std::isfinite(value))
     refuse_option(optimizer, option, value, "a number of 0 or more");

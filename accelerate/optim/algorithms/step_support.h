@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,25 +45,5 @@ void require_fraction(const std::string& optimizer, const std::string& option, d
 /// LibTorch's add_param_group() replaces a group's options by the optimizer's defaults.
 void keep_options(const torch::optim::OptimizerParamGroup& given,
                   torch::optim::OptimizerParamGroup& own);
-
-/// Calls keep_options() for the groups that an optimizer is constructed from.
-void keep_options(const std::vector<torch::optim::OptimizerParamGroup>& given,
-                  std::vector<torch::optim::OptimizerParamGroup>& own);
-
-/// Returns the options of `group`. Throws UsageError if they belong to another optimizer class.
-template <typename Options>
-Options& options_of(torch::optim::OptimizerParamGroup& group, const std::string& optimizer) {
-  auto* options = dynamic_cast<Options*>(&group.options());
-  if (options == nullptr) refuse_options_class(optimizer, group.options());
-  return *options;
-}
-
-/// Returns what `optimizer` remembers of `parameter`. Makes it if it is missing.
-template <typename State>
-State& state_of(torch::optim::Optimizer& optimizer, const at::Tensor& parameter) {
-  auto& state = optimizer.state()[parameter.unsafeGetTensorImpl()];
-  if (!state) state = std::make_unique<State>();
-  return static_cast<State&>(*state);
-}
 
 }  // namespace accelerate::detail
