@@ -61,7 +61,7 @@ void BucketStore::leave_gradients_alone(Bucket& bucket) {
   if (used || !bucket.content.buffer.defined()) renew_memory(bucket);
 }
 
-// Whether the program has kept a gradient of this bucket: one that is no leaf's grad any more but
+// Whether the program has kept a gradient of this bucket: one that is not a leaf's grad any more but
 // is still held, as a handle or as another tensor over the same memory.
 bool BucketStore::is_kept_by_program(const Bucket& bucket) const {
   if (options_.gradient_as_bucket_view) return false;

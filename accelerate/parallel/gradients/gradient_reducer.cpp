@@ -45,9 +45,8 @@ struct GradientReducer::Impl {
     }
   }
 
-  // Returns the options' allocator; by default one whose memory the group reduces in place.
+  // Returns an allocator of buckets, whose memory the group reduces in place.
   std::function<at::Tensor(std::int64_t, const at::TensorOptions&)> allocator() const {
-    if (options.allocate) return options.allocate;
     return [group = communicator](std::int64_t numel, const at::TensorOptions& tensor_options) {
       return group->empty({numel}, tensor_options).zero_();
     };

@@ -61,10 +61,6 @@ struct GradientReducerOptions {
   /// true: a gradient that the program keeps beyond its step is overwritten by a later step. false:
   /// it keeps its memory.
   bool gradient_as_bucket_view = false;
-  /// Allocates the memory of a bucket: `numel` elements of `options`. Default: Communicator::empty,
-  /// whose memory is reduced in place.
-  std::function<at::Tensor(std::int64_t numel, const at::TensorOptions& options)> allocate =
-      nullptr;
 };
 
 /// Describes one backward to a reducer.

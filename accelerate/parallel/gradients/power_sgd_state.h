@@ -1,17 +1,44 @@
-// What both kinds of PowerSGD remember between steps.
+// What both kinds of PowerSGD need: linear algebra, random numbers, and what is remembered between
+// steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <random>
 #include <unordered_map>
 
-#include "accelerate/parallel/gradients/comm_hook.h"
-#include "accelerate/parallel/gradients/low_rank.h"
-#include "accelerate/parallel/gradients/power_sgd_options.h"
+#include "accelerate/parallel/gradients/power_sgd.h"
 
 namespace accelerate::detail {
+
+/// Makes the columns of `matrices` ([batch, rows, columns ≤ rows]) orthonormal, in place: by
+/// Gram-Schmidt for up to two columns and for 16-bit dtypes, else by QR. Gram-Schmidt adds
+/// `epsilon` to the norm of a column. A column of zeros stays zero; upstream's becomes NaN.
+void orthogonalize(const at::Tensor& matrices, double epsilon);
+
+/// Draws seeds that differ from step to step and agree on all ranks: the numbers of numpy's
+/// RandomState(seed).randint(1000000000).
+class StepSeeds {
+ public:
+  explicit StepSeeds(std::uint32_t seed) : generator_(seed) {}
+  std::uint64_t next();
+
+ private:
+  std::mt19937 generator_;
+};
+
+/// Fills tensors with standard normal numbers, the same as torch.randn after
+/// torch.manual_seed(seed). Leaves the default generator alone.
+class NormalFiller {
+ public:
+  explicit NormalFiller(std::uint64_t seed);
+  void fill(const at::Tensor& tensor);
+
+ private:
+  at::Generator generator_;
+};
 
 /// The factors of one bucket, and what their product lost in the last step.
 struct LowRankMemory {
@@ -43,7 +70,7 @@ class PowerSGDState {
   void remember_error(LowRankMemory& memory, const at::Tensor& wanted,
                       const at::Tensor& sent) const;
 
-  /// Whether the Q of `memory` must be drawn anew.
+  /// Whether the Q of `memory` must be drawn again.
   [[nodiscard]] bool needs_new_factors(const LowRankMemory& memory) const;
   [[nodiscard]] NormalFiller new_random_numbers() { return NormalFiller(seeds_.next()); }
 

@@ -3,7 +3,7 @@
 //
 // A gradient is copied into the flat memory of its unit as soon as it is accumulated, and removed
 // from its leaf (UnitGradients). When all gradients of a unit have come its reduce-scatter starts,
-// while backward goes on. Units start in one order on all ranks: the order in which rank 0's first
+// while backward continues. Units start in one order on all ranks: the order in which rank 0's first
 // backward completed them. Elements are summed in rank order, as an all-reduce of whole gradients
 // would sum them.
 #pragma once
@@ -24,7 +24,7 @@
 #include "accelerate/parallel/gradients/gradient_hook.h"
 #include "accelerate/parallel/gradients/usage.h"
 #include "accelerate/parallel/sharded/full_parameters.h"
-#include "accelerate/parallel/sharded/gradient_memory.h"
+#include "accelerate/parallel/sharded/slot_pool.h"
 #include "accelerate/parallel/sharded/unit_gradients.h"
 
 namespace accelerate::detail {

@@ -22,7 +22,7 @@
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/parallel/gradients/usage.h"
-#include "accelerate/parallel/sharded/gradient_memory.h"
+#include "accelerate/parallel/sharded/slot_pool.h"
 #include "accelerate/parallel/sharded/unit.h"
 
 namespace accelerate::detail {
