@@ -18,7 +18,7 @@
 #include "accelerate/formats/weights/weight_index.h"
 #include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/launch/config/launched_settings.h"
-#include "accelerate/parallel/make_engine.h"
+#include "accelerate/parallel/make_parallel.h"
 #include "accelerate/parallel/replicated/sync_batch_norm.h"
 #include "accelerate/tensor/scalar_type.h"
 #include "accelerate/tensor/seed.h"
@@ -92,15 +92,21 @@ void compute_in_fp32(FsdpSettings& settings) {
   settings.param_dtype = DType::f32;
 }
 
+std::optional<at::ScalarType> optional_type(const std::optional<DType>& type) {
+  return type ? std::optional(to_scalar_type(*type)) : std::nullopt;
+}
+
 }  // namespace
 
-Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
+RankCalls::RankCalls(const PartialStateOptions& options)
+    : PartialState(options), debug_(env_flag("ACCELERATE_DEBUG_MODE", false)) {}
+
+Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options, const RankCalls& ranks)
     : options(accelerator_options),
-      state({.cpu = options.cpu,
-             .timeout = options.init_process_group.timeout,
-             .backend = options.init_process_group.backend,
-             .communicator = options.communicator}),
+      state(ranks.state()),
+      debug(ranks.debug()),
       precision(precision_of(options)),
+      gradient_state(ranks.gradient_state()),
       checkpointing(project_directory(options.project_dir, options.project_config),
                     options.project_config, disk_leader()),
       trackers(options.log_with, logging_directory(options.project_dir, options.project_config),
@@ -113,6 +119,12 @@ Accelerator::Impl::Impl(const AcceleratorOptions& accelerator_options)
     scaler =
         std::make_shared<GradScaler>(state.device(), state.communicator(), options.grad_scaler);
   }
+}
+
+// Optimizers may live longer.
+Accelerator::Impl::~Impl() {
+  gradient_state->at_first_step = nullptr;
+  stop_clipping();
 }
 
 int Accelerator::Impl::disk_leader() const {
@@ -161,19 +173,18 @@ std::shared_ptr<detail::ModelCore> Accelerator::Impl::adopt(
     seen = view();
   }
   const StrategyOptions strategy{
-      .sharding = sharding_options(),
+      .sharding = sharding_settings(),
+      .device = state.device(),
       .ddp = options.ddp,
       .when_alone = debug ? WhenAlone::check_as_a_group : WhenAlone::train};
-  auto forward = forward_precision(strategy.sharding);
-  const auto engine = make_engine(seen, state.communicator(), strategy);
-  forward.input = engine->input_dtype();
-  forward.output = engine->output_dtype();
-  auto core = std::make_shared<detail::ModelCore>(module, seen, engine, forward);
+  const auto forward = forward_precision(strategy.sharding);
+  auto core = std::make_shared<detail::ModelCore>(
+      module, seen, make_parallel(seen, state.communicator(), strategy), forward);
   detail::note_prepared(core, gradient_state, scales());
   models.push_back(core);
   detail::tell_divided(core);
   ties.name_by(core->view());
-  for (auto& optimizer : live_optimizers()) optimizer.shard(core->engine());
+  for (auto& optimizer : live_optimizers()) optimizer.shard(core->parallel().parts);
   return core;
 }
 
@@ -181,31 +192,38 @@ at::ScalarType Accelerator::Impl::agreed_type(at::ScalarType asked) {
   return state.device().is_cpu() ? half_on_cpu.agree(asked) : asked;
 }
 
-std::optional<ShardingOptions> Accelerator::Impl::sharding_options() {
+std::optional<FsdpSettings> Accelerator::Impl::sharding_settings() {
   if (!fsdp) return std::nullopt;
   FsdpSettings settings = *fsdp;
+  if (detail::is_hybrid(settings.sharding_strategy) && settings.shard_group_size == 0)
+    settings.shard_group_size = state.local_num_processes();
   if (settings.param_dtype) {
     const auto asked = to_scalar_type(*settings.param_dtype);
     if (agreed_type(asked) != asked) compute_in_fp32(settings);
   }
-  return ShardingOptions{
-      .settings = settings, .device = state.device(), .ranks_of_host = state.local_num_processes()};
+  return settings;
 }
 
 detail::ForwardPrecision Accelerator::Impl::forward_precision(
-    const std::optional<ShardingOptions>& sharding) {
+    const std::optional<FsdpSettings>& sharding) {
   detail::ForwardPrecision forward{.device = state.device().type(), .autocast = options.autocast};
   if (const auto asked = autocast_dtype(precision)) forward.dtype = agreed_type(*asked);
   if (!sharding) return forward;
   // Parameters already have the type that is computed in, so a cached copy would waste memory.
   forward.autocast.cache_enabled = false;
   // Where units compute in fp32 instead, buffers that the policy keeps in 16 bits meet fp32.
-  if (sharding->settings.param_dtype != fsdp->param_dtype) forward.dtype = at::kFloat;
+  if (sharding->param_dtype != fsdp->param_dtype) forward.dtype = at::kFloat;
+  forward.input = optional_type(sharding->param_dtype);
+  forward.output = optional_type(sharding->output_dtype);
   return forward;
 }
 
 Accelerator::Accelerator(const AcceleratorOptions& options)
-    : impl_(std::make_unique<Impl>(options)) {}
+    : RankCalls({.cpu = options.cpu,
+                 .timeout = options.init_process_group.timeout,
+                 .backend = options.init_process_group.backend,
+                 .communicator = options.communicator}),
+      impl_(std::make_unique<Impl>(options, *this)) {}
 Accelerator::~Accelerator() = default;
 Accelerator::Accelerator(Accelerator&&) noexcept = default;
 Accelerator& Accelerator::operator=(Accelerator&&) noexcept = default;
@@ -214,18 +232,6 @@ DistributedType Accelerator::distributed_type() const {
   if (!impl_->fsdp) return state().distributed_type();
   return impl_->options.fsdp_plugin || use_fsdp() ? DistributedType::FSDP
                                                   : DistributedType::DEEPSPEED;
-}
-
-const PartialState& Accelerator::state() const {
-  return impl_->state;
-}
-
-const std::shared_ptr<GradientState>& Accelerator::gradient_state() const {
-  return impl_->gradient_state;
-}
-
-bool Accelerator::debug() const {
-  return impl_->debug;
 }
 
 Profiler Accelerator::profile() const {
@@ -256,7 +262,7 @@ void Accelerator::end_training() {
   wait_for_everyone();
   std::exception_ptr failed_save;
   try {
-    impl_->checkpointing.end(communicator());
+    impl_->checkpointing.finish(communicator());
   } catch (...) {
     failed_save = std::current_exception();
   }
@@ -287,7 +293,7 @@ AcceleratedOptimizer Accelerator::adopt_optimizer(torch::optim::Optimizer& optim
   impl_->ties.list_once_in(optimizer);
   for (const auto& core : impl_->live_models()) impl_->ties.name_by(core->view());
   const auto shard = [this](AcceleratedOptimizer& prepared) {
-    for (const auto& core : impl_->live_models()) prepared.shard(core->engine());
+    for (const auto& core : impl_->live_models()) prepared.shard(core->parallel().parts);
   };
   for (auto& known : impl_->live_optimizers()) {
     if (&known.optimizer() != &optimizer) continue;

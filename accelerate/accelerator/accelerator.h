@@ -15,10 +15,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,29 +26,24 @@
 #include <vector>
 
 #include "accelerate/accelerator/accumulation.h"
-#include "accelerate/accelerator/gather_for_metrics.h"
 #include "accelerate/accelerator/join_scope.h"
 #include "accelerate/accelerator/kinds.h"
 #include "accelerate/accelerator/options.h"
 #include "accelerate/accelerator/prepared.h"
+#include "accelerate/accelerator/rank_calls.h"
 #include "accelerate/checkpoint/checkpointable.h"
-#include "accelerate/comm/operations.h"
-#include "accelerate/comm/state/partial_state.h"
-#include "accelerate/comm/state/project_configuration.h"
-#include "accelerate/comm/tensor_checks.h"
 #include "accelerate/data/data_loader.h"
 #include "accelerate/optim/accelerated_optimizer.h"
 #include "accelerate/optim/accelerated_scheduler.h"
 #include "accelerate/optim/precision/autocast.h"
 #include "accelerate/optim/precision/grad_scaler.h"
-#include "accelerate/tensor/split.h"
 #include "accelerate/watch/profiler/memory_meter.h"
 #include "accelerate/watch/profiler/profiler.h"
 #include "accelerate/watch/trackers/trackers.h"
 
 namespace accelerate {
 
-class Accelerator {
+class Accelerator : public RankCalls {
  public:
   /// Joins the group of ranks. [collective] Throws ConfigError and CommError as PartialState does.
   explicit Accelerator(const AcceleratorOptions& options = {});
@@ -58,25 +51,8 @@ class Accelerator {
   Accelerator(Accelerator&&) noexcept;
   Accelerator& operator=(Accelerator&&) noexcept;
 
-  // --- who am I ---------------------------------------------------------------------------------
-  [[nodiscard]] const PartialState& state() const;
-  /// FSDP or DEEPSPEED if models are sharded, depending on whose options asked for it. Otherwise
-  /// the type of state().
+  /// FSDP or DEEPSPEED if models are sharded, after whose options ask for it; else that of state().
   [[nodiscard]] DistributedType distributed_type() const;
-  [[nodiscard]] int num_processes() const { return state().num_processes(); }
-  [[nodiscard]] int process_index() const { return state().process_index(); }
-  [[nodiscard]] int local_process_index() const { return state().local_process_index(); }
-  [[nodiscard]] bool is_main_process() const { return state().is_main_process(); }
-  [[nodiscard]] bool is_local_main_process() const { return state().is_local_main_process(); }
-  [[nodiscard]] bool is_last_process() const { return state().is_last_process(); }
-  [[nodiscard]] bool use_distributed() const { return state().use_distributed(); }
-  [[nodiscard]] c10::Device device() const { return state().device(); }
-  [[nodiscard]] Communicator& communicator() const { return *state().communicator(); }
-  [[nodiscard]] const std::shared_ptr<GradientState>& gradient_state() const;
-  /// Whether ACCELERATE_DEBUG_MODE is on (`accelerate launch --debug`). Collectives of this class
-  /// then refuse tensors that are not on device(). A model on one rank then refuses what it would
-  /// refuse on several. What the ranks pass to a collective is compared in any case.
-  [[nodiscard]] bool debug() const;
 
   // --- prepare ----------------------------------------------------------------------------------
   /// Returns the objects ready for this rank, in the order given: a tuple, or the bare object for
@@ -187,7 +163,7 @@ class Accelerator {
   /// Makes the next backward through `model` communicate although its forwards ran under no_sync.
   template <typename Model>
   static void trigger_sync_in_backward(const Model& model) {
-    detail::core_of(model)->parallel().trigger_sync_in_backward();
+    detail::core_of(model)->parallel().engine->trigger_sync_in_backward();
   }
 
   /// While the scope is alive, a rank may run out of batches before its peers. At the scope's end
@@ -243,107 +219,6 @@ class Accelerator {
   void free_memory(First& first, Objects&... objects) {
     release_memory(first, objects...);
     free_memory();
-  }
-
-  // --- between ranks ----------------------------------------------------------------------------
-  /// Concatenates the ranks' values along dim 0. [collective]
-  template <typename T>
-  [[nodiscard]] T gather(T value) const {
-    if constexpr (detail::is_nested_or_explained<T>()) {
-      return accelerate::gather(communicator(), verified("gather", std::move(value)));
-    }
-    return value;
-  }
-  /// As gather, for what ranks computed from the present batch of the active loader. Every sample
-  /// comes once, in the loader's order. Batches of the ranks may differ in size. Samples that were
-  /// repeated to make batches equal are dropped. Vectors of non-tensors (strings) that stand beside
-  /// tensors are gathered too. [collective over the ranks that have a batch]
-  template <typename T>
-  [[nodiscard]] T gather_for_metrics(T value) const {
-    if constexpr (detail::is_nested_or_explained<T>()) {
-      return detail::gather_once(communicator(), metrics_step(),
-                                 verified("gather_for_metrics", std::move(value)));
-    }
-    return value;
-  }
-  /// As gather_for_metrics, for one object per sample. Objects may be of any type that can be sent
-  /// (accelerate/tensor/parcel.h), including tensors of any shape. With accelerate/comm/objects.h
-  /// they may also be of any type that converts to JSON.
-  template <typename T>
-  [[nodiscard]] std::vector<T> gather_object_for_metrics(std::vector<T> objects) const {
-    static_assert(detail::Portable<T>,
-                  "gather_object_for_metrics: objects of this type cannot be sent; give it to_json "
-                  "and from_json and include accelerate/comm/objects.h");
-    return detail::gather_objects_once(communicator(), metrics_step(), std::move(objects));
-  }
-  template <typename T>
-    requires(!Nested<T>)
-  [[nodiscard]] std::vector<T> gather_for_metrics(std::vector<T> objects) const {
-    return gather_object_for_metrics(std::move(objects));
-  }
-  /// Returns, on all ranks, the ranks' values reduced by `op` element by element, times `scale`.
-  /// [collective] Throws UsageError on all ranks for a mean of integers or bool; see
-  /// accelerate/comm/operations.h.
-  template <typename T>
-  [[nodiscard]] T reduce(T value, ReduceOp op = ReduceOp::sum, double scale = 1.0) const {
-    if constexpr (detail::is_nested_or_explained<T>()) {
-      return accelerate::reduce(communicator(), verified("reduce", std::move(value)), op, scale);
-    }
-    return value;
-  }
-  /// Returns the value of rank `from_process` on all ranks. The other ranks pass a value of the
-  /// same shapes. [collective]
-  template <typename T>
-  [[nodiscard]] T broadcast(T value, int from_process = 0) const {
-    if constexpr (detail::is_nested_or_explained<T>()) {
-      return accelerate::broadcast(communicator(), verified("broadcast", std::move(value)),
-                                   from_process);
-    }
-    return value;
-  }
-  /// Pads every tensor along options.dim to the greatest size on any rank, so that it can be
-  /// gathered. [collective]
-  template <typename T>
-  [[nodiscard]] T pad_across_processes(T value, const PadOptions& options = {}) const {
-    if constexpr (detail::is_nested_or_explained<T>()) {
-      return accelerate::pad_across_processes(
-          communicator(), verified("pad_across_processes", std::move(value)), options);
-    }
-    return value;
-  }
-  /// These are PartialState's; see accelerate/comm/state/partial_state.h.
-  template <typename T>
-  [[nodiscard]] T split_between_processes(const T& value, const SplitOptions& options = {}) const {
-    return state().split_between_processes(value, options);
-  }
-  void wait_for_everyone() const { state().wait_for_everyone(); }
-  [[nodiscard]] ProcessFirst main_process_first() const { return state().main_process_first(); }
-  [[nodiscard]] ProcessFirst local_main_process_first() const {
-    return state().local_main_process_first();
-  }
-  template <typename Fn>
-  [[nodiscard]] auto on_main_process(Fn fn) const {
-    return state().on_main_process(std::move(fn));
-  }
-  template <typename Fn>
-  [[nodiscard]] auto on_local_main_process(Fn fn) const {
-    return state().on_local_main_process(std::move(fn));
-  }
-  template <typename Fn>
-  [[nodiscard]] auto on_last_process(Fn fn) const {
-    return state().on_last_process(std::move(fn));
-  }
-  template <typename Fn>
-  [[nodiscard]] auto on_process(Fn fn, int process_index) const {
-    return state().on_process(std::move(fn), process_index);
-  }
-  template <typename Fn>
-  [[nodiscard]] auto on_local_process(Fn fn, int local_process_index) const {
-    return state().on_local_process(std::move(fn), local_process_index);
-  }
-  template <typename... Values>
-  void print(const Values&... values) const {
-    state().print(values...);
   }
 
   // --- watch ------------------------------------------------------------------------------------
@@ -479,22 +354,7 @@ class Accelerator {
   template <typename Object>
   decltype(auto) adopt(Object&& object) {
     using T = std::remove_cvref_t<Object>;
-    static_assert(
-        !detail::kIsTorchDataLoader<T>,
-        "prepare() was given a torch::data loader, which hides its dataset and sampler and so "
-        "cannot be shared between ranks: make it with accelerate::make_data_loader(dataset, "
-        "{.batch_size = …, .shuffle = …}) instead");
-    static_assert(
-        !detail::kIsBarePointer<T> && !detail::kIsAnyModule<T>,
-        "prepare() was given a pointer or an AnyModule, which it would hand back unprepared: "
-        "pass the module, optimizer or schedule itself (*pointer), a module holder, or a "
-        "shared_ptr to a module or a schedule");
-    static_assert(
-        std::is_lvalue_reference_v<Object> || !(detail::kIsModule<T> || detail::kIsScript<T> ||
-                                                detail::kIsOptimizer<T> || detail::kIsScheduler<T>),
-        "prepare() was given a temporary module or optimizer, or a schedule not in a shared_ptr, "
-        "which ends with this line, while what prepare() returns goes on using it: give it a name "
-        "first");
+    detail::require_preparable_type<Object>();
     if constexpr (detail::kIsHolder<T> || detail::kIsSharedModule<T>) {
       return Prepared<T>(object, core_of(*object));
     } else if constexpr (detail::kIsModule<T>) {
@@ -529,15 +389,6 @@ class Accelerator {
   [[nodiscard]] Trackers& trackers_of_rank() const;
   void remember_loader(const detail::LoaderPlan& loader);
   void register_object(detail::CheckpointedObject object);
-  /// Returns `value`. In debug mode first checks the devices of its tensors.
-  template <Nested T>
-  [[nodiscard]] T verified(const char* operation, T value) const {
-    if (debug()) require_device(collect_tensors(value), device(), operation);
-    return value;
-  }
-  [[nodiscard]] detail::MetricsStep metrics_step() const {
-    return detail::metrics_step(*gradient_state(), communicator());
-  }
   void save_module(const detail::ModelCore& core, const std::filesystem::path& directory,
                    const std::string& max_shard_size, bool safe_serialization) const;
   [[nodiscard]] std::vector<NamedTensor> state_dict_of(const detail::ModelCore& core) const;

@@ -19,7 +19,7 @@
 #include "accelerate/optim/precision/grad_scaler.h"
 #include "accelerate/optim/precision/half_on_cpu.h"
 #include "accelerate/parallel/gradients/item_count.h"
-#include "accelerate/parallel/make_engine.h"
+#include "accelerate/parallel/make_parallel.h"
 #include "accelerate/tensor/module_view.h"
 
 namespace accelerate::detail {
@@ -63,7 +63,7 @@ struct Accelerator::Impl {
   using Models = std::vector<std::shared_ptr<detail::ModelCore>>;
   using Optimizers = std::vector<AcceleratedOptimizer>;
 
-  explicit Impl(const AcceleratorOptions& accelerator_options);
+  Impl(const AcceleratorOptions& accelerator_options, const RankCalls& ranks);
   ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -113,12 +113,11 @@ struct Accelerator::Impl {
 
   /// Returns how models are divided; nullopt where every rank has them whole. Units compute in fp32
   /// on CPUs that are slow in the policy's 16 bits. [collective] on CPUs
-  [[nodiscard]] std::optional<ShardingOptions> sharding_options();
+  [[nodiscard]] std::optional<FsdpSettings> sharding_settings();
 
-  /// Returns the types that a forward computes in, without those of the engine. [collective] on
-  /// CPUs
+  /// Returns the types that a forward computes in. [collective] on CPUs
   [[nodiscard]] detail::ForwardPrecision forward_precision(
-      const std::optional<ShardingOptions>& sharding);
+      const std::optional<FsdpSettings>& sharding);
 
   /// Returns the type that all ranks compute in if the policy says `asked`: fp32 on a CPU that is
   /// slow in 16 bits. [collective] on CPUs
@@ -162,11 +161,12 @@ struct Accelerator::Impl {
 
   AcceleratorOptions options;
   PartialState state;
+  bool debug;
   MixedPrecision precision;
   detail::HalfOnCpu half_on_cpu{state.communicator()};
   std::optional<FsdpSettings> fsdp;    // If models are sharded.
   std::shared_ptr<GradScaler> scaler;  // For fp16 only.
-  std::shared_ptr<GradientState> gradient_state = std::make_shared<GradientState>();
+  std::shared_ptr<GradientState> gradient_state;
   std::vector<std::weak_ptr<detail::ModelCore>> models;
   /// Shared with the schedules, which ask whether their optimizer stepped.
   std::shared_ptr<PreparedOptimizers> optimizers = std::make_shared<PreparedOptimizers>();
@@ -184,7 +184,6 @@ struct Accelerator::Impl {
   bool loop_clips = false;                // It has called clip_grad_norm_.
   double clipping = launched_gradient_clipping();
   bool trigger = false;
-  bool debug = env_flag("ACCELERATE_DEBUG_MODE", false);
 };
 
 }  // namespace accelerate

@@ -22,14 +22,14 @@ class [[nodiscard]] SyncScope {
   SyncScope(std::vector<std::shared_ptr<detail::ModelCore>> cores, bool synchronize)
       : cores_(std::move(cores)) {
     for (const auto& core : cores_) {
-      before_.push_back(core->parallel().synchronize());
-      core->parallel().set_synchronize(before_.back() && synchronize);
+      before_.push_back(core->parallel().engine->synchronize());
+      core->parallel().engine->set_synchronize(before_.back() && synchronize);
     }
   }
   ~SyncScope() {
     // In reverse order, since a model may be named twice.
     for (std::size_t i = cores_.size(); i-- > 0;) {
-      cores_[i]->parallel().set_synchronize(before_[i]);
+      cores_[i]->parallel().engine->set_synchronize(before_[i]);
     }
   }
   SyncScope(const SyncScope&) = delete;
@@ -69,13 +69,13 @@ class [[nodiscard]] AccumulationWindow {
     }
     for (const auto& core : cores) {
       detail::require_prepared_by(*state, *core, "accumulate()");
-      core->parallel().require_unwritten(state->window());
+      core->parallel().engine->require_unwritten(state->window());
     }
     state->begin_micro_batch();
     state->in_micro_batch = true;
     const bool is_local = !state->sync_gradients && !state->accumulation.sync_each_batch;
     const auto watched = is_local ? std::optional(state->window()) : std::nullopt;
-    for (const auto& core : cores) core->parallel().watch_writes(watched);
+    for (const auto& core : cores) core->parallel().engine->watch_writes(watched);
     return state;
   }
 

@@ -93,7 +93,7 @@ void Accelerator::compare_before_preparing(const std::vector<detail::GivenObject
 void Accelerator::Impl::compare_at_first_step(const Models& backward_of) {
   if (!compares_at_first_step || state.num_processes() == 1) return;
   if (!gradient_state->sync_gradients || !joined.expired()) return;
-  const auto synchronises = [](const auto& core) { return core->parallel().synchronize(); };
+  const auto synchronises = [](const auto& core) { return core->parallel().engine->synchronize(); };
   if (std::ranges::none_of(backward_of, synchronises)) return;
   compares_at_first_step = false;
   gradient_state->at_first_step = [this](std::string_view clipping) {

@@ -90,6 +90,28 @@ inline constexpr bool kIsBarePointer<std::shared_ptr<T>> = kIsOptimizer<T>;
 template <typename T>
 inline constexpr bool kIsAnyModule = std::is_same_v<T, torch::nn::AnyModule>;
 
+/// Fails to compile, with a sentence that says what to do, for what prepare() cannot use.
+template <typename Object>
+consteval void require_preparable_type() {
+  using T = std::remove_cvref_t<Object>;
+  static_assert(
+      !kIsTorchDataLoader<T>,
+      "prepare() was given a torch::data loader, which hides its dataset and sampler and so "
+      "cannot be shared between ranks: make it with accelerate::make_data_loader(dataset, "
+      "{.batch_size = …, .shuffle = …}) instead");
+  static_assert(
+      !kIsBarePointer<T> && !kIsAnyModule<T>,
+      "prepare() was given a pointer or an AnyModule, which it would hand back unprepared: "
+      "pass the module, optimizer or schedule itself (*pointer), a module holder, or a "
+      "shared_ptr to a module or a schedule");
+  static_assert(
+      std::is_lvalue_reference_v<Object> ||
+          !(kIsModule<T> || kIsScript<T> || kIsOptimizer<T> || kIsScheduler<T>),
+      "prepare() was given a temporary module or optimizer, or a schedule not in a shared_ptr, "
+      "which ends with this line, while what prepare() returns keeps using it: give it a name "
+      "first");
+}
+
 /// What prepare() was given, as the ranks compare it and as it is checked.
 struct GivenObject {
   const char* kind;                              ///< "a model".

@@ -9,18 +9,21 @@
 
 namespace accelerate::detail {
 
-ModelCore::ModelCore(const void* module, ModuleView view, std::shared_ptr<ParallelEngine> engine,
+ModelCore::ModelCore(const void* module, ModuleView view, ParallelModel parallel,
                      const ForwardPrecision& precision)
-    : module_(module), view_(std::move(view)), precision_(precision), engine_(std::move(engine)) {}
+    : module_(module),
+      view_(std::move(view)),
+      precision_(precision),
+      parallel_(std::move(parallel)) {}
 
 void ModelCore::before_forward() {
-  if (const auto failure = engine_->take_failure()) std::rethrow_exception(failure);
-  engine_->before_forward(at::GradMode::is_enabled());
+  if (const auto failure = parallel_.engine->take_failure()) std::rethrow_exception(failure);
+  parallel_.engine->before_forward(at::GradMode::is_enabled());
 }
 
 // The engine's explanation of a failure says more than the operator's exception.
 void ModelCore::rethrow_cause() {
-  if (const auto failure = engine_->take_failure()) std::rethrow_exception(failure);
+  if (const auto failure = parallel_.engine->take_failure()) std::rethrow_exception(failure);
   throw;
 }
 
@@ -34,19 +37,24 @@ at::Tensor ModelCore::in_output_type(const at::Tensor& tensor) const {
 }
 
 std::vector<at::Tensor> ModelCore::parameters() const {
-  std::vector<at::Tensor> tensors;
-  for (const auto& item : without_duplicates(view_.parameters)) tensors.push_back(item.tensor);
-  return tensors;
+  return tensors_of(view_.parameters);
 }
 
 std::vector<at::Tensor> ModelCore::gradient_holders() const {
   std::vector<at::Tensor> holders;
   std::unordered_set<const void*> seen;  // Tensors over the same memory have one part.
   for (const auto& parameter : parameters()) {
-    at::Tensor holder = engine_->local_parameter(parameter);
+    at::Tensor holder = parallel_.parts->local_parameter(parameter);
     if (seen.insert(holder.unsafeGetTensorImpl()).second) holders.push_back(std::move(holder));
   }
   return holders;
+}
+
+const std::shared_ptr<DistributedDataParallel>& ModelCore::replicas(
+    const std::string& feature) const {
+  if (parallel_.replicas) return parallel_.replicas;
+  throw UsageError(feature + " needs a model that every rank has whole, and " + view_.class_name +
+                   " is sharded (FSDP): train it without fsdp_plugin, or do not use " + feature);
 }
 
 void throw_not_prepared() {

@@ -11,7 +11,7 @@
 
 #include "accelerate/comm/communicator.h"
 #include "accelerate/optim/precision/autocast.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/parallel_model.h"
 #include "accelerate/tensor/module_view.h"
 #include "accelerate/tensor/nested.h"
 #include "accelerate/tensor/nested_operations.h"
@@ -31,7 +31,7 @@ struct ForwardPrecision {
 class ModelCore {
  public:
   /// `module` is the address of the module, by which a second prepare() finds it.
-  ModelCore(const void* module, ModuleView view, std::shared_ptr<ParallelEngine> engine,
+  ModelCore(const void* module, ModuleView view, ParallelModel parallel,
             const ForwardPrecision& precision);
 
   /// Runs `forward` (the module's) under autocast, between the engine's work before and after it.
@@ -42,14 +42,14 @@ class ModelCore {
     try {
       if constexpr (std::is_void_v<std::invoke_result_t<Forward>>) {
         compute(std::forward<Forward>(forward));
-        engine_->after_forward();
+        parallel_.engine->after_forward();
       } else {
         decltype(auto) output = compute(std::forward<Forward>(forward));
-        engine_->after_forward();
+        parallel_.engine->after_forward();
         return output;
       }
     } catch (...) {
-      engine_->leave_forward();
+      parallel_.engine->leave_forward();
       rethrow_cause();
     }
   }
@@ -70,8 +70,8 @@ class ModelCore {
   [[nodiscard]] bool casts_outputs() const {
     return precision_.dtype.has_value() || precision_.output.has_value();
   }
-  /// Returns `value` with its 16-bit tensors cast to fp32, or, if an output type was asked for,
-  /// with all floating tensors cast to it.
+  /// Returns `value` with its 16-bit tensors cast to fp32, or, if the settings name an output
+  /// type, with all floating tensors cast to it.
   template <typename T>
   [[nodiscard]] T output(T value) const {
     return map_tensors(std::move(value),
@@ -87,8 +87,11 @@ class ModelCore {
   /// them.
   [[nodiscard]] std::vector<at::Tensor> gradient_holders() const;
 
-  [[nodiscard]] ParallelEngine& parallel() const { return *engine_; }
-  [[nodiscard]] const std::shared_ptr<ParallelEngine>& engine() const { return engine_; }
+  [[nodiscard]] const ParallelModel& parallel() const { return parallel_; }
+  /// Returns the copies of a model that every rank has whole. Throws UsageError, which says that
+  /// `feature` needs them, for a sharded model.
+  [[nodiscard]] const std::shared_ptr<DistributedDataParallel>& replicas(
+      const std::string& feature) const;
 
   /// The number of SyncBatchNorm layers; unset until the layers have been told their group.
   [[nodiscard]] const std::optional<std::size_t>& sync_batch_norms() const {
@@ -109,7 +112,7 @@ class ModelCore {
   const void* module_;
   ModuleView view_;
   ForwardPrecision precision_;
-  std::shared_ptr<ParallelEngine> engine_;
+  ParallelModel parallel_;
   std::optional<std::size_t> sync_batch_norms_;
 };
 

@@ -56,7 +56,7 @@ void require_unchanged(const ModuleView& view, const detail::ModelCore& core) {
                    (added != nullptr ? "put into the module" : "taken out of the module") +
                    " after this was prepared, so that ranks would not train as one. Change a "
                    "module before prepare(), or call free_memory() and prepare module and "
-                   "optimizer anew");
+                   "optimizer again");
 }
 
 using Addresses = std::unordered_set<const void*>;
@@ -137,7 +137,7 @@ void Accelerator::Impl::require_preparable(torch::optim::Optimizer& optimizer,
   for (const auto& group : optimizer.param_groups()) {
     for (const at::Tensor& parameter : group.params()) {
       const auto has_it = [&](const auto& core) {
-        return core->parallel().ranks_of(parameter) != nullptr;
+        return core->parallel().parts->ranks_of(parameter) != nullptr;
       };
       if (std::ranges::any_of(live, has_it) || !detail::is_shard(parameter)) continue;
       throw UsageError(
@@ -147,7 +147,7 @@ void Accelerator::Impl::require_preparable(torch::optim::Optimizer& optimizer,
   }
   for (const auto& core : live) {
     detail::require_may_hold(optimizer, [&](const at::Tensor& leaf) {
-      return core->parallel().shard_of(leaf).has_value();
+      return core->parallel().parts->shard_of(leaf) != nullptr;
     });
   }
   if (fsdp) detail::require_may_hold(optimizer, will_be_divided(beside, *fsdp));

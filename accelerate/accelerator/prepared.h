@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "accelerate/accelerator/model_core.h"
-#include "accelerate/accelerator/summon_scope.h"
 #include "accelerate/tensor/nested_operations.h"
 
 namespace c10 {
@@ -32,20 +31,56 @@ concept Takes =
     requires(M& module, Args&&... args) { (*module).forward(std::forward<Args>(args)...); };
 }  // namespace detail
 
+/// What every prepared model can do, whatever its module.
+class PreparedModel {
+ public:
+  /// The parameters of the user's module, each once.
+  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core()->parameters(); }
+  /// Returns the parts of the parameters that this rank has, each of shape {n}. They hold a sharded
+  /// model's values and gradients. If every rank has the whole model, returns the parameters.
+  [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
+    return core()->gradient_holders();
+  }
+  /// While the scope is alive, the parameters of a sharded model are whole, in the type that
+  /// optimizers see. [collective, also at its end with writeback]
+  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) const {
+    return {core()->parallel().parts, options};
+  }
+  /// Sets how gradients travel from the next step on, in place of ddp's comm_hook. Must be the same
+  /// on all ranks. An empty hook sends them unchanged. An exception of the hook ends the step and
+  /// the group.
+  void register_comm_hook(CommHook hook) const {
+    core()->parallel().engine->register_comm_hook(std::move(hook));
+  }
+
+  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const {
+    if (!core_) detail::throw_not_prepared();
+    return core_;
+  }
+
+ protected:
+  PreparedModel() = default;
+  explicit PreparedModel(std::shared_ptr<detail::ModelCore> core) : core_(std::move(core)) {}
+  [[nodiscard]] bool is_prepared() const { return core_ != nullptr; }
+
+ private:
+  std::shared_ptr<detail::ModelCore> core_;
+};
+
 /// A prepared module. `M` is a module holder, a shared_ptr to a module, or a pointer to a module on
 /// the stack: what prepare(net) returns for `Net net`, shared_ptr<NetImpl> or NetImpl. A handle:
 /// copies share the module, and a const one can be called too. Call it or its forward(), never the
 /// module directly. One made without arguments, as a member of a class, is empty until one that
 /// prepare() returned is assigned to it; its use before throws UsageError.
 template <typename M>
-class Prepared {
+class Prepared : public PreparedModel {
  public:
   Prepared() : module_(nullptr) {}
   Prepared(M module, std::shared_ptr<detail::ModelCore> core)
-      : module_(std::move(module)), core_(std::move(core)) {}
+      : PreparedModel(std::move(core)), module_(std::move(module)) {}
 
   /// Whether a prepared module has been assigned.
-  explicit operator bool() const { return core_ != nullptr; }
+  explicit operator bool() const { return is_prepared(); }
 
   /// Runs the module's forward under mixed_precision's autocast. Outputs in fp16 or bf16, nested
   /// ones too, are then cast to fp32; outputs without tensors come back as they are. Floating
@@ -81,31 +116,8 @@ class Prepared {
     }
   }
 
-  /// The parameters of the user's module, each once.
-  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core()->parameters(); }
-  /// Returns the parts of the parameters that this rank has, each of shape {n}. They hold a sharded
-  /// model's values and gradients. If every rank has the whole model, returns the parameters.
-  [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
-    return core()->gradient_holders();
-  }
-  /// While the scope is alive, the parameters of a sharded model are whole, in the type that
-  /// optimizers see. [collective, also at its end with writeback]
-  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) const {
-    return {core(), options};
-  }
   void train(bool on = true) const { (**this).train(on); }
   void eval() const { train(false); }
-  /// Sets how gradients travel from the next step on, in place of ddp's comm_hook. Must be the same
-  /// on all ranks. An empty hook sends them unchanged. An exception of the hook ends the step and
-  /// the group.
-  void register_comm_hook(CommHook hook) const {
-    core()->parallel().register_comm_hook(std::move(hook));
-  }
-
-  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const {
-    if (!core_) detail::throw_not_prepared();
-    return core_;
-  }
 
  private:
   template <typename... Args>
@@ -129,7 +141,6 @@ class Prepared {
   }
 
   mutable M module_;  // A handle, whatever M is: what it leads to is not a part of this.
-  std::shared_ptr<detail::ModelCore> core_;
 };
 
 /// Fails to compile, with a sentence that says what to save instead.
@@ -143,7 +154,7 @@ torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& arc
 }
 
 /// A prepared TorchScript module.
-class PreparedScript {
+class PreparedScript : public PreparedModel {
  public:
   PreparedScript(torch::jit::Module& module, std::shared_ptr<detail::ModelCore> core);
 
@@ -151,23 +162,11 @@ class PreparedScript {
   [[nodiscard]] c10::IValue operator()(std::vector<c10::IValue> inputs);
 
   [[nodiscard]] torch::jit::Module& unwrap() { return *module_; }
-  [[nodiscard]] std::vector<at::Tensor> parameters() const { return core_->parameters(); }
-  [[nodiscard]] std::vector<at::Tensor> local_parameters() const {
-    return core_->gradient_holders();
-  }
-  [[nodiscard]] SummonScope summon_full_params(const SummonOptions& options = {}) {
-    return {core_, options};
-  }
   void train(bool on = true);
   void eval() { train(false); }
-  /// See Prepared::register_comm_hook.
-  void register_comm_hook(CommHook hook) { core_->parallel().register_comm_hook(std::move(hook)); }
-
-  [[nodiscard]] const std::shared_ptr<detail::ModelCore>& core() const { return core_; }
 
  private:
   torch::jit::Module* module_;
-  std::shared_ptr<detail::ModelCore> core_;
 };
 
 }  // namespace accelerate

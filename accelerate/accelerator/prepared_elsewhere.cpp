@@ -87,21 +87,21 @@ Addresses stepped_by(const std::vector<AcceleratedOptimizer>& optimizers) {
 
 void note_prepared(const std::shared_ptr<ModelCore>& core,
                    const std::shared_ptr<const GradientState>& owner, bool scales) {
-  const ParallelEngine& engine = core->parallel();
+  const ModelParts& parts = *core->parallel().parts;
   auto note = std::make_shared<Note>(Note{core,
                                           core.get(),
                                           owner,
                                           std::this_thread::get_id(),
                                           core->view().class_name,
                                           scales,
-                                          engine.communicator()->size() > 1,
+                                          core->parallel().engine->communicator()->size() > 1,
                                           {},
                                           {}});
   for (const auto& [name, leaf] : core->view().parameters) {
     if (leaf.requires_grad()) note->trained.insert(leaf.unsafeGetTensorImpl());
-    if (engine.ranks_of(leaf) == nullptr) continue;
+    if (parts.ranks_of(leaf) == nullptr) continue;
     note->shards.insert(leaf.unsafeGetTensorImpl());
-    note->shards.insert(engine.local_parameter(leaf).unsafeGetTensorImpl());
+    note->shards.insert(parts.local_parameter(leaf).unsafeGetTensorImpl());
   }
   (void)live_notes();  // Forgets models that are gone.
   NoteBook& book = note_book();
@@ -131,7 +131,7 @@ void require_own_gradients(const GradientState& owner, const std::vector<at::Ten
     if (const Note* forgotten = first_with(sides.own, leaf, &Note::shards)) {
       throw UsageError(std::string(call) + " was given parameters of " + forgotten->class_name +
                        ", which free_memory() has made this Accelerator forget: prepare module and "
-                       "optimizer anew");
+                       "optimizer again");
     }
     if (first_with(sides.own, leaf, &Note::trained) != nullptr) continue;
     const Note* note = first_with(sides.others, leaf, &Note::shards);
@@ -163,7 +163,7 @@ void require_own_loss(const GradientState& owner, const at::Tensor& loss,
       leaves, [&](const void* leaf) { return stepped.contains(leaf) || is_of_own_model(leaf); });
   for (const auto& note : sides.others) {
     if (!reaches(*note, leaves) || (has_own && !note->is_on_several_ranks)) continue;
-    if (std::ranges::any_of(note->trained, is_of_own_model)) continue;  // Prepared anew.
+    if (std::ranges::any_of(note->trained, is_of_own_model)) continue;  // Prepared again.
     throw UsageError(of_another("backward()", "a loss of " + note->class_name) +
                      ": call backward() on that one, or prepare the models of a loss with one "
                      "Accelerator");

@@ -41,17 +41,17 @@ c10::IValue converted_by(const Convert& convert, const c10::IValue& value) {
 }  // namespace
 
 PreparedScript::PreparedScript(torch::jit::Module& module, std::shared_ptr<detail::ModelCore> core)
-    : module_(&module), core_(std::move(core)) {}
+    : PreparedModel(std::move(core)), module_(&module) {}
 
 c10::IValue PreparedScript::forward(std::vector<c10::IValue> inputs) {
-  if (core_->casts_inputs()) {
+  if (core()->casts_inputs()) {
     for (auto& input : inputs) {
-      input = converted_by([this](const at::Tensor& t) { return core_->in_input_type(t); }, input);
+      input = converted_by([this](const at::Tensor& t) { return core()->in_input_type(t); }, input);
     }
   }
-  auto output = core_->run_forward([&] { return module_->forward(std::move(inputs)); });
-  if (!core_->casts_outputs()) return output;
-  return converted_by([this](const at::Tensor& t) { return core_->in_output_type(t); }, output);
+  auto output = core()->run_forward([&] { return module_->forward(std::move(inputs)); });
+  if (!core()->casts_outputs()) return output;
+  return converted_by([this](const at::Tensor& t) { return core()->in_output_type(t); }, output);
 }
 
 c10::IValue PreparedScript::operator()(std::vector<c10::IValue> inputs) {

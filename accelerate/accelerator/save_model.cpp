@@ -27,26 +27,20 @@ ModelPart saved_part(const detail::ModelCore& core) {
 }  // namespace
 
 ModelPart detail::model_part(const ModelCore& core, std::string stem) {
-  ModelPart part{.stem = std::move(stem), .view = core.view()};
-  const auto& engine = core.engine();
-  engine->require_not_summoned("saving or loading a sharded model");
-  for (const auto& [name, leaf] : without_duplicates(core.view().parameters)) {
-    auto shard = engine->shard_of(leaf);
-    if (!shard) continue;
-    shard->name = name;
-    part.shards.push_back(std::move(*shard));
-  }
-  part.update = [engine](const std::function<void()>& write) { engine->replace(write); };
-  return part;
+  const auto& saved = core.parallel().saved;
+  return {.stem = std::move(stem),
+          .view = core.view(),
+          .shards = saved->shards(),
+          .update = [saved](const std::function<void()>& write) { saved->replace(write); }};
 }
 
 void detail::with_whole_model(const ModelCore& core, const char* call,
                               const std::function<void(const PlannedFile&)>& write) {
   auto planned = std::vector{plan_model(saved_part(core))};
-  auto& ranks = *core.parallel().communicator();
+  auto& ranks = *core.parallel().engine->communicator();
   const AnnouncedCall announced(call);
   require_agreement(ranks, call, core.view().class_name);
-  core.parallel().require_equal_updates();
+  core.parallel().saved->require_equal_updates();
   const auto collector = plan_whole(planned, ranks);
   on_all_ranks(ranks, [&] {
     collector->together([&] {
@@ -56,7 +50,7 @@ void detail::with_whole_model(const ModelCore& core, const char* call,
 }
 
 void detail::tell_divided(const std::shared_ptr<ModelCore>& core) {
-  if (!core->parallel().is_sharded() || core->view().divisible == nullptr) return;
+  if (!core->parallel().parts->is_sharded() || core->view().divisible == nullptr) return;
   core->view().divisible->set_with_whole(
       [weak = std::weak_ptr(core)](const DivisibleModule::Write& write) {
         const auto live = weak.lock();
@@ -73,7 +67,7 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
   const WriteWeightsOptions options{.max_shard_bytes = parse_shard_size(max_shard_size),
                                     .safe_serialization = safe_serialization};
   const auto save = [&](const PlannedFile& planned) { save_weights(planned, directory, options); };
-  if (core.parallel().is_sharded()) {
+  if (core.parallel().parts->is_sharded()) {
     detail::with_whole_model(core, "save_model()", save);
   } else if (impl_->saves()) {
     save(plan_model(saved_part(core)));
@@ -82,7 +76,7 @@ void Accelerator::save_module(const detail::ModelCore& core, const std::filesyst
 
 std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& core) const {
   const auto names = state_dict(detail::without_unsaved_buffers(core.view()));
-  if (!core.parallel().is_sharded()) return names;
+  if (!core.parallel().parts->is_sharded()) return names;
   std::map<std::string, at::Tensor> whole;
   detail::with_whole_model(core, "get_state_dict()", [&](const PlannedFile& planned) {
     for (const auto& item : planned.tensors) {
@@ -91,7 +85,7 @@ std::vector<NamedTensor> Accelerator::state_dict_of(const detail::ModelCore& cor
     }
   });
   std::vector<NamedTensor> all;
-  if (core.parallel().communicator()->rank() != 0) return all;
+  if (core.parallel().engine->communicator()->rank() != 0) return all;
   std::map<const at::TensorImpl*, at::Tensor> by_leaf;  // Tied tensors have several names.
   for (const auto& [name, leaf] : names) {
     const auto found = whole.find(name);

@@ -28,7 +28,7 @@ ParameterNames parameter_names(const std::vector<std::shared_ptr<detail::ModelCo
     const auto prefix = i == 0 ? std::string() : stem_of("model", i) + ":";
     for (const auto& [name, parameter] : models[i]->view().parameters) {
       names.emplace(parameter.unsafeGetTensorImpl(), prefix + name);
-      const at::Tensor part = models[i]->parallel().local_parameter(parameter);
+      const at::Tensor& part = models[i]->parallel().parts->local_parameter(parameter);
       names.emplace(part.unsafeGetTensorImpl(), prefix + name);
     }
   }
@@ -50,7 +50,7 @@ std::vector<NamedShard> shards_by_parameter_name(const TrainingState& training) 
 
 // Otherwise slices of different steps would be saved as one state.
 void require_equal_updates(const std::vector<std::shared_ptr<detail::ModelCore>>& models) {
-  for (const auto& model : models) model->parallel().require_equal_updates();
+  for (const auto& model : models) model->parallel().saved->require_equal_updates();
 }
 
 // Reads the states of loaders, and does nothing with them.
@@ -90,7 +90,7 @@ void Accelerator::Impl::require_prepared_something(const char* call) {
 void Accelerator::Impl::load_progress(std::int64_t step, std::optional<std::int64_t> iteration) {
   for (const auto& model : live_models()) {
     for (auto parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
-    model->parallel().zero_grad(model->gradient_holders());
+    model->parallel().parts->zero_grad(model->gradient_holders());
   }
   gradient_state->resume(step);
   items.reset();
@@ -108,7 +108,7 @@ void Accelerator::Impl::add_window(const Manifest& manifest, const ParameterName
                     .num_ranks = state.num_processes()};
   for (const auto& model : live) {
     std::ranges::move(model->parameters(), std::back_inserter(window.parameters));
-    window.is_sharded = window.is_sharded || model->parallel().is_sharded();
+    window.is_sharded = window.is_sharded || model->parallel().parts->is_sharded();
   }
   if (const bool saving = manifest.files.empty(); saving) {
     if (!gradient_state->sync_gradients) training.parts.push_back(part_to_save(window));

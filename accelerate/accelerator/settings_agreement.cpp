@@ -9,7 +9,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/parallel/sharded/sharding_plan.h"
 
 namespace accelerate::detail {
 namespace {
@@ -121,7 +120,26 @@ void Settings::add(const DistributedDataParallelKwargs& ddp) {
 }
 
 void Settings::add(const FsdpSettings& fsdp) {
-  for (const auto& [name, value] : words_of(fsdp)) add("fsdp_plugin." + name, value);
+  const std::string name = "fsdp_plugin.";
+  const auto type = [](const std::optional<DType>& dtype) {
+    return dtype ? std::string(dtype_name(*dtype)) : "";
+  };
+  add(name + "sharding_strategy", std::string(to_string(fsdp.sharding_strategy)));
+  add(name + "fsdp_version", fsdp.version);
+  add(name + "shard_group_size", fsdp.shard_group_size);
+  add(name + "full_parameters", std::string(to_string(fsdp.full_parameters)));
+  add(name + "auto_wrap_policy", std::string(to_string(fsdp.auto_wrap_policy)));
+  add(name + "transformer_cls_names_to_wrap", join(fsdp.transformer_cls_names_to_wrap, "|"));
+  add(name + "min_num_params", std::to_string(fsdp.min_num_params));
+  add(name + "ignored_modules", join(fsdp.ignored_modules, "|"));
+  add(name + "param_dtype", type(fsdp.param_dtype));
+  add(name + "reduce_dtype", type(fsdp.reduce_dtype));
+  add(name + "buffer_dtype", type(fsdp.buffer_dtype));
+  add(name + "backward_prefetch", std::string(to_string(fsdp.backward_prefetch)));
+  add(name + "forward_prefetch", fsdp.forward_prefetch);
+  add(name + "sync_module_states", fsdp.sync_module_states);
+  add(name + "offload_params", fsdp.cpu_offload);
+  add(name + "state_dict_type", std::string(to_string(fsdp.state_dict_type)));
 }
 
 void Settings::add(const GradScalerKwargs& scaler) {

@@ -1,5 +1,5 @@
 // Compares the settings that all ranks must have alike: when they prepare a model, and before the
-// first step. Ranks that differ would go on training, each in its own way.
+// first step. Ranks that differ would keep training, each in its own way.
 #pragma once
 
 #include <optional>

@@ -40,7 +40,7 @@ class Checkpointing {
   /// See Accelerator::wait_for_save.
   void wait(const Communicator& ranks) { background_.wait_before(ranks); }
   /// As wait(), and frees the memory of asynchronous saves.
-  void end(const Communicator& ranks) { background_.release(ranks); }
+  void finish(const Communicator& ranks) { background_.release(ranks); }
 
   /// Throws UsageError for an object that is registered already.
   void add(CheckpointedObject object);

@@ -25,7 +25,7 @@
 #include "accelerate/optim/listed_once.h"
 #include "accelerate/optim/optimizer_state.h"
 #include "accelerate/optim/sharded_groups.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/model_parts.h"
 
 namespace accelerate {
 namespace {
@@ -50,7 +50,7 @@ struct DropConvertedWeights {
   ~DropConvertedWeights() { at::autocast::clear_cache(); }
 };
 
-using Models = std::vector<std::weak_ptr<ParallelEngine>>;
+using Models = std::vector<std::weak_ptr<ModelParts>>;
 
 template <typename Fn>
 void for_each_live(const Models& models, Fn&& fn) {
@@ -59,7 +59,7 @@ void for_each_live(const Models& models, Fn&& fn) {
   }
 }
 
-void remember(Models& models, const std::shared_ptr<ParallelEngine>& model) {
+void remember(Models& models, const std::shared_ptr<ModelParts>& model) {
   std::erase_if(models, [](const auto& weak) { return weak.expired(); });
   const auto is_it = [&](const auto& weak) { return weak.lock() == model; };
   if (std::ranges::none_of(models, is_it)) models.push_back(model);
@@ -81,7 +81,7 @@ void refuse_incomplete_gradients(const GradientState& state) {
   if (state.gradients_spoilt) {
     throw UsageError(
         "step() after an exception during backward: the gradients are incomplete. Drop them with "
-        "zero_grad() where the exception is caught; the window then begins anew");
+        "zero_grad() where the exception is caught; the window then begins again");
   }
   if (state.micro_batch_failed) {
     throw UsageError(
@@ -237,7 +237,7 @@ void AcceleratedOptimizer::zero_grad(bool set_to_none) {
   core_->zero_grad_of_shards(set_to_none);
 }
 
-void AcceleratedOptimizer::shard(const std::shared_ptr<ParallelEngine>& model) {
+void AcceleratedOptimizer::shard(const std::shared_ptr<ModelParts>& model) {
   remember(core_->shown, model);
   if (!detail::hold_shards(optimizer(), *model)) return;
   if (core_->fused) core_->fused->drop_places();

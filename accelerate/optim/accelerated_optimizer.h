@@ -32,7 +32,7 @@ void clip_before_steps(const AcceleratedOptimizer& optimizer, std::function<void
 
 }  // namespace detail
 
-class ParallelEngine;
+class ModelParts;
 namespace detail {
 class FusedStep;
 }
@@ -93,7 +93,7 @@ class AcceleratedOptimizer {
   /// From now on, the groups hold this rank's parts of the parameters that `model` has sharded, and
   /// steps send them to all ranks: step() becomes [collective]. Does nothing if the groups hold no
   /// such parameters. Throws UsageError; see sharded_groups.h.
-  void shard(const std::shared_ptr<ParallelEngine>& model);
+  void shard(const std::shared_ptr<ModelParts>& model);
 
   [[nodiscard]] std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return optimizer().param_groups();

@@ -16,7 +16,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/optim/optimizer_fields.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/model_parts.h"
 
 namespace accelerate::detail {
 namespace {
@@ -78,10 +78,10 @@ void require_cuttable(const torch::optim::OptimizerParamState& state,
 }
 
 // Checks, before anything is changed, that the optimizer may hold parts and its state can be cut.
-void require_shardable(torch::optim::Optimizer& optimizer, const ParallelEngine& model) {
+void require_shardable(torch::optim::Optimizer& optimizer, const ModelParts& model) {
   require_elementwise(optimizer);
   accelerate::detail::require_may_hold(
-      optimizer, [&](const at::Tensor& leaf) { return model.shard_of(leaf).has_value(); });
+      optimizer, [&](const at::Tensor& leaf) { return model.shard_of(leaf) != nullptr; });
 }
 
 // Cuts the part for `shard` out of each state tensor that is as large as the parameter.
@@ -138,7 +138,7 @@ void move_state(torch::optim::Optimizer& optimizer, const at::Tensor& leaf,
 // gradients of all, and the others are removed. The list names no tensor twice; see listed_once.h.
 class PartsForLeaves {
  public:
-  PartsForLeaves(torch::optim::Optimizer& optimizer, const ParallelEngine& model)
+  PartsForLeaves(torch::optim::Optimizer& optimizer, const ModelParts& model)
       : optimizer_(optimizer), model_(model) {}
 
   void put_into(std::vector<at::Tensor>& parameters) {
@@ -150,9 +150,9 @@ class PartsForLeaves {
  private:
   bool keep(at::Tensor& parameter) {
     if (model_.ranks_of(parameter) == nullptr) return true;
-    const auto shard = model_.shard_of(parameter);
+    const NamedShard* const shard = model_.shard_of(parameter);
     if (!std::exchange(found_any_, true)) require_shardable(optimizer_, model_);
-    if (!shard) {
+    if (shard == nullptr) {
       placed_.emplace(parameter.unsafeGetTensorImpl(), parameter.unsafeGetTensorImpl());
       return true;
     }
@@ -168,7 +168,7 @@ class PartsForLeaves {
   }
 
   torch::optim::Optimizer& optimizer_;
-  const ParallelEngine& model_;
+  const ModelParts& model_;
   // From a part to the leaf that it replaces.
   std::unordered_map<const void*, const void*> placed_;
   bool found_any_ = false;
@@ -196,14 +196,14 @@ void require_may_hold(torch::optim::Optimizer& optimizer,
   }
 }
 
-bool hold_shards(torch::optim::Optimizer& optimizer, const ParallelEngine& model) {
+bool hold_shards(torch::optim::Optimizer& optimizer, const ModelParts& model) {
   PartsForLeaves parts(optimizer, model);
   for (auto& group : optimizer.param_groups()) parts.put_into(group.params());
   return parts.found_any();
 }
 
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
-                 const ParallelEngine& model) {
+                 const ModelParts& model) {
   PartsForLeaves(optimizer, model).put_into(parameters);
 }
 

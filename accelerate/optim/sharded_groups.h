@@ -15,7 +15,7 @@ class Optimizer;
 
 namespace accelerate {
 
-class ParallelEngine;
+class ModelParts;
 
 namespace detail {
 
@@ -23,10 +23,10 @@ namespace detail {
 /// the optimizer's state of them. Options and order are kept. Returns whether the optimizer holds
 /// any part. Local. Throws UsageError for an optimizer that needs whole parameters, and for state
 /// of an unknown class. Throws ConfigError for Adafactor, which needs whole matrices.
-bool hold_shards(torch::optim::Optimizer& optimizer, const ParallelEngine& model);
+bool hold_shards(torch::optim::Optimizer& optimizer, const ModelParts& model);
 /// As above, in `parameters`, which will become a group of `optimizer`.
 void hold_shards(std::vector<at::Tensor>& parameters, torch::optim::Optimizer& optimizer,
-                 const ParallelEngine& model);
+                 const ModelParts& model);
 
 /// Throws as hold_shards(), for an optimizer that holds a parameter for which `is_divided`. Changes
 /// nothing.

@@ -3,47 +3,21 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <cstddef>
+
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
+#include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/gradients/comm_hook.h"
-#include "accelerate/tensor/named_shard.h"
 
 namespace accelerate {
-
-// What a sharded model does and takes, for tests and for the eye.
-
-/// Something that a sharded model did; for tests and for inspection.
-struct ShardEvent {
-  enum class Kind { gather, prefetch, release, reduce };
-  Kind kind;
-  std::string unit;
-  bool operator==(const ShardEvent&) const = default;
-};
-
-/// Bytes of a rank's memory for one model.
-struct ShardedMemory {
-  std::size_t slice_bytes = 0;          ///< This rank's slices of parameters.
-  std::size_t full_bytes = 0;           ///< Full values present now, spare slots included.
-  std::size_t peak_full_bytes = 0;      ///< The largest full_bytes so far.
-  std::size_t gradient_bytes = 0;       ///< Slices of gradients, and units under way.
-  std::size_t peak_gradient_bytes = 0;  ///< The largest gradient_bytes so far.
-};
-
-/// Options of summon_full_params().
-struct SummonOptions {
-  bool writeback = true;    ///< Keeps changes to the parameters: each rank those in its slice.
-  bool rank0_only = false;  ///< Only rank 0 gets whole parameters; not together with writeback.
-};
-
-class DistributedDataParallel;
 
 /// Describes one backward to an engine.
 struct BackwardPass {
@@ -53,12 +27,16 @@ struct BackwardPass {
   bool reduce_at_the_end = false;  ///< Nothing is sent before finish_backward.
 };
 
+/// What a training step asks of a strategy.
 class ParallelEngine {
  public:
-  ParallelEngine() = default;
+  explicit ParallelEngine(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
   virtual ~ParallelEngine() = default;
   ParallelEngine(const ParallelEngine&) = delete;
   ParallelEngine& operator=(const ParallelEngine&) = delete;
+
+  [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
 
   /// Arms the model when gradients are enabled. To be called before each forward of the prepared
   /// model.
@@ -79,19 +57,18 @@ class ParallelEngine {
   virtual void begin_backward(const BackwardPass& pass) = 0;
   virtual void finish_backward() = 0;
   /// To be called when backward, begin_backward or finish_backward threw: the next step begins
-  /// anew. If gradients were to be synchronised the group ends, and peers get a CommError with
-  /// `reason`. Otherwise a waiting peer would wait for ever, or take this rank's next step for the
-  /// failed one.
+  /// from the start. If gradients were to be synchronised the group ends, and peers get a CommError
+  /// with `reason`. Otherwise a waiting peer would wait for ever, or take this rank's next step for
+  /// the failed one.
   virtual void abandon_backward(const at::Tensor& loss, const std::string& reason) = 0;
 
   /// While false, backward only accumulates locally. Default true. Local; must agree on all ranks.
-  virtual void set_synchronize(bool synchronize) = 0;
-  [[nodiscard]] virtual bool synchronize() const = 0;
-
+  void set_synchronize(bool synchronize) { arming_.set_synchronize(synchronize); }
+  [[nodiscard]] bool synchronize() const { return arming_.synchronize(); }
   /// Makes the next backward that reaches the model synchronise, whatever set_synchronize said. For
   /// a loss that ends its window although its forward ran under no_sync. Local; must agree on all
   /// ranks.
-  virtual void trigger_sync_in_backward() = 0;
+  void trigger_sync_in_backward() { arming_.trigger(); }
 
   /// To be called when a micro-batch of an accumulation window begins, before watch_writes; local.
   /// Throws UsageError when the program has changed parameters since a watched micro-batch of
@@ -106,74 +83,12 @@ class ParallelEngine {
   /// ranks must register the same hook. Throws UsageError where gradients do not travel in buckets.
   virtual void register_comm_hook(CommHook hook) = 0;
 
-  [[nodiscard]] virtual const std::shared_ptr<Communicator>& communicator() const = 0;
+ protected:
+  /// Whether gradients may come, and whether they are synchronised.
+  detail::Arming arming_;
 
-  // --- what this rank has of the model (default: all of it) --------------------------------------
-
-  /// Returns the engine as one whose ranks each have the whole model. Throws UsageError, which says
-  /// that `feature` needs that, for a sharded model.
-  [[nodiscard]] virtual DistributedDataParallel& replicated(const std::string& feature) = 0;
-  /// Whether a rank has parts of the parameters instead of the whole ones.
-  [[nodiscard]] virtual bool is_sharded() const { return false; }
-  /// Returns the type to which floating inputs are to be cast, so that it is the parameters' type;
-  /// nullopt when inputs stay as they are.
-  [[nodiscard]] virtual std::optional<at::ScalarType> input_dtype() const { return std::nullopt; }
-  /// Returns the type to which outputs are to be cast; nullopt when the settings name none.
-  [[nodiscard]] virtual std::optional<at::ScalarType> output_dtype() const { return std::nullopt; }
-
-  /// Returns this rank's part of `leaf`, shape {n}, or `leaf` itself where the rank has all of it.
-  /// Optimizers hold the part in place of the leaf, and it has the gradient.
-  [[nodiscard]] virtual at::Tensor local_parameter(const at::Tensor& leaf) const { return leaf; }
-  /// Returns this rank's part of `leaf` with its name and place; nullopt where the rank has all of
-  /// `leaf`.
-  [[nodiscard]] virtual std::optional<NamedShard> shard_of(const at::Tensor& /*leaf*/) const {
-    return std::nullopt;
-  }
-  /// Returns the ranks that together have `parameter`, a leaf or a part of one. Norms of parts add
-  /// up over these ranks. Null where each rank has all of it.
-  [[nodiscard]] virtual Communicator* ranks_of(const at::Tensor& /*parameter*/) const {
-    return nullptr;
-  }
-
-  /// Notes that an optimizer will update the local parameters.
-  virtual void claim() {}
-  /// Runs `write`, which changes local parameters, and publishes the new values to all ranks.
-  /// [collective when sharded] When `write` throws then, the group ends, because the other ranks
-  /// would wait.
-  virtual void update(const std::function<void()>& write) { write(); }
-  /// As update(), for a `write` that brings all ranks to the same step, as loading does. Updates
-  /// are counted from 0 again.
-  virtual void replace(const std::function<void()>& write) { write(); }
-  /// Throws UsageError when ranks have updated their parts unequally often. [collective when
-  /// sharded]
-  virtual void require_equal_updates() const {}
-
-  /// Drops the gradients of parts whose leaf's grad() the program has taken away
-  /// (net->zero_grad()).
-  virtual void follow_leaves() {}
-  /// Drops the gradients of the parts among `locals`, and what was accumulated for them. With
-  /// `set_to_none` false gradients that exist become zero. Does not touch gradients of whole
-  /// leaves.
-  virtual void zero_grad(const std::vector<at::Tensor>& /*locals*/, bool /*set_to_none*/ = true) {}
-  /// Whether gradients of earlier micro-batches were lost in a backward that failed, and nothing
-  /// was zeroed since.
-  [[nodiscard]] virtual bool has_lost_gradients() const { return false; }
-
-  /// Between begin and end the user's leaves hold their whole values, in the type that optimizers
-  /// see. After the end they are sharded again. The model must not run in between. [collective when
-  /// sharded, end only with writeback]
-  virtual void begin_summon(const SummonOptions& /*options*/) {}
-  virtual void end_summon(bool /*writeback*/) {}
-  /// Throws UsageError, which says that `what` was about to happen, between these two calls.
-  virtual void require_not_summoned(const std::string& /*what*/) const {}
-
-  /// Returns the bytes that a sharded model takes on this rank.
-  [[nodiscard]] virtual ShardedMemory memory() const { return {}; }
-  /// Sets a function that is called for each event of a unit, on the thread where it happens.
-  virtual void set_observer(std::function<void(const ShardEvent&)> /*observer*/) {}
-  /// Returns where whole values come from: "whole", "shared pages", "gathered from windows",
-  /// "gathered by collectives", "resident".
-  [[nodiscard]] virtual std::string_view full_parameters() const { return "whole"; }
+ private:
+  std::shared_ptr<Communicator> communicator_;
 };
 
 /// Runs `backward`, which computes the gradients of pass.loss, between begin_backward and

@@ -88,6 +88,12 @@ std::vector<NamedTensor> without_duplicates(const std::vector<NamedTensor>& tens
   return once;
 }
 
+std::vector<at::Tensor> detail::tensors_of(const std::vector<NamedTensor>& named) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& item : without_duplicates(named)) tensors.push_back(item.tensor);
+  return tensors;
+}
+
 void detail::require_memory(const ModuleView& model, const std::string& done) {
   for (const auto& [name, tensor] : state_dict(model)) {
     if (tensor.is_meta())

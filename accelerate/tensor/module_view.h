@@ -52,6 +52,9 @@ struct ModuleView {
 
 namespace detail {
 
+/// Returns the tensors of `named`, each once.
+[[nodiscard]] std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named);
+
 /// Throws UsageError, with the cure, when a parameter or buffer of `model` is on the meta device:
 /// "the model Net cannot be <done>: fc.weight has no memory …". Local; nanoseconds a tensor.
 void require_memory(const ModuleView& model, const std::string& done);

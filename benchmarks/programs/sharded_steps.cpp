@@ -56,7 +56,7 @@ void run(const bench::TimedBlocks& timed) {
 
   const auto seconds = bench::block_seconds(timed, train);
   const auto together = accelerator.reduce(torch::tensor({mib}));
-  const std::string home(model.core()->parallel().full_parameters());
+  const std::string home(model.core()->parallel().inspection->full_parameters());
   if (accelerator.is_main_process()) {
     bench::report({{"block_seconds", seconds},
                    {"ranks", accelerator.num_processes()},

@@ -78,7 +78,7 @@ class SecondOfShardedModels : public testing::TwoShardedRanks {};
 
 TEST_P(SecondOfShardedModels, WorksOrSaysWhoseCallItIs) {
   on_two_ranks([](Rank& rank) {
-    Accelerator second({.communicator = rank.model.core()->parallel().communicator()});
+    Accelerator second({.communicator = rank.model.core()->parallel().engine->communicator()});
     rank.accelerator.backward(rank.loss());
     for (const auto& [name, says, call] : kShardedCalls) {
       SCOPED_TRACE(name);
@@ -98,7 +98,7 @@ TEST_P(SecondOfShardedModels, ParametersThatWereForgottenAreNotClippedInSilence)
     rank.accelerator.free_memory();
     expect_says(message_of<UsageError>(
                     [&] { rank.accelerator.clip_grad_norm_(rank.net->parameters(), 0.1); }),
-                {"free_memory()", "anew"});
+                {"free_memory()", "again"});
   });
 }
 

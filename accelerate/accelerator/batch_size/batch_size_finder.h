@@ -11,7 +11,7 @@
 // All ranks use the same size: if one runs out of memory, all try again with a smaller size. A rank
 // whose attempt fails first closes its connections to the group. A peer that waits for it inside a
 // collective (a gradient all-reduce, say) then fails immediately instead of at the timeout. The
-// ranks then meet, reconnect and go on, which costs some milliseconds per failed attempt.
+// ranks then meet, reconnect and continue, which costs some milliseconds per failed attempt.
 //
 // An attempt must be able to start from the beginning: make and prepare inside it everything that
 // an earlier attempt may have changed. Models with SyncBatchNorm belong inside too, since their

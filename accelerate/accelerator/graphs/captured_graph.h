@@ -28,7 +28,7 @@ class CapturedGraph {
   virtual void replay() = 0;
 };
 
-/// Returns an empty graph for `device`; null if it is no GPU, or if this library was compiled
+/// Returns an empty graph for `device`; null if it is not a GPU, or if this library was compiled
 /// without CUDA's headers.
 [[nodiscard]] std::unique_ptr<CapturedGraph> make_captured_graph(c10::Device device);
 

@@ -40,7 +40,7 @@ class CudaGraph final : public CapturedGraph {
     const auto pool = at::cuda::graph_pool_handle();
     run_on_stream([&] {
       try {
-        // Other threads, such as a loader's, may go on calling CUDA.
+        // Other threads, such as a loader's, may keep calling CUDA.
         graph->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
         work();
         graph->capture_end();

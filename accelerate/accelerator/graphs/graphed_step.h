@@ -48,10 +48,10 @@ struct GraphedStepOptions {
 /// epoch, say) runs as it is. Members of a batch that are not tensors keep the values of the
 /// recorded batch. If options of an optimizer other than its rate change, or its state is replaced,
 /// as load_state() does, or its parameters are frozen, unfrozen or moved, one step runs as it is
-/// and the next is recorded anew. Other tensors that the step reads must stay where they are in
+/// and the next is recorded again. Other tensors that the step reads must stay where they are in
 /// memory.
 ///
-/// A step runs as it is, and reason() says why, while: the device is no GPU or this library was
+/// A step runs as it is, and reason() says why, while: the device is not a GPU or this library was
 /// built without CUDA's headers; there are several ranks; models are sharded; gradients accumulate
 /// over several batches; precision is fp16, whose scaler reads a value in each step; a tensor of
 /// the batch is not on the device; or an optimizer has no kernel that reads its rate from the

@@ -178,7 +178,7 @@ bool StepGraph::capture(const std::vector<at::Tensor>& inputs, const std::functi
   return true;
 }
 
-// Throws UsageError if what was recorded is no step that can be repeated.
+// Throws UsageError if what was recorded is not a step that can be repeated.
 void StepGraph::end_recording(const std::vector<double>& rates_before) {
   if (rates() != rates_before) {
     throw UsageError(

@@ -12,7 +12,6 @@
 #include "accelerate/base/logger.h"
 #include "accelerate/comm/communicable_tensors.h"
 #include "accelerate/comm/operations.h"
-#include "accelerate/parallel/gradients/arming.h"
 #include "accelerate/parallel/gradients/gradient_hook.h"
 #include "accelerate/parallel/gradients/gradient_reducer.h"
 #include "accelerate/parallel/replicated/packed_tensors.h"
@@ -59,9 +58,10 @@ void require_dense(const ModuleView& view) {
 }  // namespace
 
 struct DistributedDataParallel::Impl {
-  Impl(const ModuleView& view, std::shared_ptr<Communicator> group,
+  Impl(const ModuleView& view, DistributedDataParallel& engine,
        const DistributedDataParallelKwargs& ddp_kwargs, WhenAlone when_alone)
-      : communicator(std::move(group)),
+      : communicator(engine.communicator()),
+        arming(engine.arming_),
         kwargs(ddp_kwargs),
         parameters(detail::tensors_of(view.parameters)),
         buffers(detail::tensors_of(view.buffers)),
@@ -211,12 +211,12 @@ struct DistributedDataParallel::Impl {
   }
 
   std::shared_ptr<Communicator> communicator;
+  detail::Arming& arming;
   DistributedDataParallelKwargs kwargs;
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> buffers;
   std::unique_ptr<detail::PackedTensors> received_buffers;
   int buffer_source = 0;
-  detail::Arming arming;
   detail::WriteWatch writes;
   std::atomic<bool> warned = false;
   std::unique_ptr<GradientReducer> reducer;   // null in a group of one, unless check_as_a_group
@@ -227,7 +227,8 @@ DistributedDataParallel::DistributedDataParallel(const ModuleView& view,
                                                  std::shared_ptr<Communicator> communicator,
                                                  const DistributedDataParallelKwargs& kwargs,
                                                  WhenAlone when_alone)
-    : impl_(std::make_unique<Impl>(view, std::move(communicator), kwargs, when_alone)) {}
+    : ParallelEngine(std::move(communicator)),
+      impl_(std::make_unique<Impl>(view, *this, kwargs, when_alone)) {}
 
 DistributedDataParallel::~DistributedDataParallel() = default;
 
@@ -250,18 +251,6 @@ void DistributedDataParallel::abandon_backward(const at::Tensor& loss, const std
   // A module that was called past its prepared model was so on all ranks, before anything was sent.
   const bool misused = !impl_->arming.was_armed() && impl_->reducer->is_reached_by(loss);
   if (!misused) impl_->reducer->abandon(reason);
-}
-
-void DistributedDataParallel::set_synchronize(bool synchronize) {
-  impl_->arming.set_synchronize(synchronize);
-}
-
-bool DistributedDataParallel::synchronize() const {
-  return impl_->arming.synchronize();
-}
-
-void DistributedDataParallel::trigger_sync_in_backward() {
-  impl_->arming.trigger();
 }
 
 void DistributedDataParallel::register_comm_hook(CommHook hook) {
@@ -299,10 +288,6 @@ void DistributedDataParallel::broadcast_state(int source) {
 
 void DistributedDataParallel::average_parameters() {
   impl_->average_parameters();
-}
-
-const std::shared_ptr<Communicator>& DistributedDataParallel::communicator() const {
-  return impl_->communicator;
 }
 
 }  // namespace accelerate

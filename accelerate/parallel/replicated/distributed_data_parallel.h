@@ -35,12 +35,8 @@ class DistributedDataParallel final : public ParallelEngine {
   void begin_backward(const BackwardPass& pass) override;
   void finish_backward() override;
   void abandon_backward(const at::Tensor& loss, const std::string& reason) override;
-  void set_synchronize(bool synchronize) override;
-  [[nodiscard]] bool synchronize() const override;
-  void trigger_sync_in_backward() override;
   /// Replaces the keywords' comm_hook; an empty hook means comm_hook = no.
   void register_comm_hook(CommHook hook) override;
-  [[nodiscard]] DistributedDataParallel& replicated(const std::string&) override { return *this; }
   void require_unwritten(std::int64_t window) override;
   void watch_writes(std::optional<std::int64_t> window) override;
 
@@ -62,8 +58,6 @@ class DistributedDataParallel final : public ParallelEngine {
   /// Gives all ranks the mean of the parameters and, with broadcast_buffers, rank 0's buffers.
   /// [collective]
   void average_parameters();
-
-  [[nodiscard]] const std::shared_ptr<Communicator>& communicator() const override;
 
  private:
   struct Impl;

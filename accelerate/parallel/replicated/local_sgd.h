@@ -50,8 +50,7 @@ class [[nodiscard]] LocalSGD {
  private:
   template <typename Accelerator, typename Model>
   static std::shared_ptr<DistributedDataParallel> engine_of(Accelerator&, Model& model) {
-    const auto& core = model.core();
-    return {core, &core->parallel().replicated("LocalSGD")};
+    return model.core()->replicas("LocalSGD");
   }
 
   std::shared_ptr<DistributedDataParallel> engine_;

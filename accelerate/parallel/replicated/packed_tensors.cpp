@@ -10,12 +10,6 @@
 
 namespace accelerate::detail {
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& item : without_duplicates(named)) tensors.push_back(item.tensor);
-  return tensors;
-}
-
 PackedTensors::PackedTensors(const std::vector<at::Tensor>& tensors) {
   const at::NoGradGuard no_grad;
   for (auto& members : assign_buckets(tensors, {.first_bytes = 25 << 20, .cap_bytes = 25 << 20})) {

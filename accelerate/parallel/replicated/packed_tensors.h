@@ -6,12 +6,8 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/tensor/module_view.h"
 
 namespace accelerate::detail {
-
-/// Returns the tensors of `named`, each once.
-[[nodiscard]] std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named);
 
 /// Copies of `tensors` side by side. Each flat tensor holds one dtype and device and is closed by
 /// the tensor with which it reaches 25 MiB. All ranks with equal tensors pack in the same order.

@@ -46,7 +46,8 @@ class SyncBatchNormImpl
     : public torch::nn::NormImplBase<0, SyncBatchNormImpl, torch::nn::BatchNormOptions> {
  public:
   explicit SyncBatchNormImpl(const torch::nn::BatchNormOptions& options);
-  /// Takes over the parameters and buffers of `other`. They are not copied, so optimizers go on.
+  /// Takes over the parameters and buffers of `other`. They are not copied, so optimizers
+  /// keep working.
   template <std::size_t D, typename Derived>
   explicit SyncBatchNormImpl(const torch::nn::BatchNormImplBase<D, Derived>& other)
       : SyncBatchNormImpl(other.options) {

@@ -23,7 +23,7 @@ bool has_left(std::int64_t next) {
 // model.
 constexpr std::int64_t kWords = 2;
 
-// An announcement under way, while the rank goes on; `next` is what this rank announces.
+// An announcement under way, while the rank continues; `next` is what this rank announces.
 struct Announcement {
   std::int64_t next;
   at::Tensor mine, all;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/comm/communicator.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/inspection.h"
 #include "accelerate/parallel/sharded/unit.h"
 
 namespace accelerate {

@@ -50,7 +50,7 @@ class GatherTransport {
 
 /// Returns a transport for ranks of one host on the CPU. Slices lie in memory that the peers read:
 /// ranks need not agree on anything, and none waits for another to gather. [collective] Throws
-/// CommError when there is no memory.
+/// CommError when memory is lacking.
 [[nodiscard]] std::unique_ptr<GatherTransport> one_sided_transport(
     std::shared_ptr<Communicator> group);
 

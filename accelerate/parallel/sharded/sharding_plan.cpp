@@ -20,12 +20,10 @@
 namespace accelerate::detail {
 namespace {
 
-int ranks_of_a_copy(int ranks, const FsdpSettings& settings, int ranks_of_host) {
+int ranks_of_a_copy(int ranks, const FsdpSettings& settings) {
   if (settings.sharding_strategy == ShardingStrategy::NO_SHARD) return 1;
   if (!is_hybrid(settings.sharding_strategy)) return ranks;
-  const int asked = settings.shard_group_size > 0 ? settings.shard_group_size
-                    : ranks_of_host > 0           ? ranks_of_host
-                                                  : ranks;
+  const int asked = settings.shard_group_size > 0 ? settings.shard_group_size : ranks;
   if (asked <= ranks && ranks % asked == 0) return asked;
   throw ConfigError(std::string(to_string(settings.sharding_strategy)) + ": " +
                     std::to_string(ranks) + " ranks cannot be divided into groups of " +
@@ -119,8 +117,8 @@ void require_shardable(const NamedTensor& leaf, const std::string& class_name) {
   if (tensor.layout() != at::kStrided) found = "not dense";
   if (compat::LentStorage::owner_of(tensor) != nullptr) {
     found =
-        "sharded already by a model that was prepared before (make module and optimizer anew after "
-        "free_memory())";
+        "sharded already by a model that was prepared before (make module and optimizer again "
+        "after free_memory())";
   }
   if (found.empty()) return;
   throw UsageError("parameter '" + name + "' of " + class_name + " is " + found +
@@ -128,43 +126,11 @@ void require_shardable(const NamedTensor& leaf, const std::string& class_name) {
                    "ignored_modules names");
 }
 
-std::string name_of(const std::optional<DType>& dtype) {
-  return dtype ? std::string(dtype_name(*dtype)) : "none";
-}
-
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> words_of(const FsdpSettings& settings) {
-  return {{"sharding_strategy", std::string(to_string(settings.sharding_strategy))},
-          {"fsdp_version", std::to_string(settings.version)},
-          {"shard_group_size", std::to_string(settings.shard_group_size)},
-          {"full_parameters", std::string(to_string(settings.full_parameters))},
-          {"auto_wrap_policy", std::string(to_string(settings.auto_wrap_policy))},
-          {"transformer_cls_names_to_wrap", join(settings.transformer_cls_names_to_wrap, "|")},
-          {"min_num_params", std::to_string(settings.min_num_params)},
-          {"ignored_modules", join(settings.ignored_modules, "|")},
-          {"param_dtype", name_of(settings.param_dtype)},
-          {"reduce_dtype", name_of(settings.reduce_dtype)},
-          {"buffer_dtype", name_of(settings.buffer_dtype)},
-          {"backward_prefetch", std::string(to_string(settings.backward_prefetch))},
-          {"forward_prefetch", settings.forward_prefetch ? "true" : "false"},
-          {"sync_module_states", settings.sync_module_states ? "true" : "false"},
-          {"offload_params", settings.cpu_offload ? "true" : "false"},
-          {"state_dict_type", std::string(to_string(settings.state_dict_type))}};
-}
-
-std::string text_of(const FsdpSettings& settings) {
-  std::string text;
-  for (const auto& [key, value] : words_of(settings)) {
-    text += (text.empty() ? "" : ", ") + key + " " + (value.empty() ? "none" : value);
-  }
-  return text;
-}
-
-ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
-                        int ranks_of_host) {
+ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings) {
   const int ranks = communicator.size();
-  const int copy = ranks_of_a_copy(ranks, settings, ranks_of_host);
+  const int copy = ranks_of_a_copy(ranks, settings);
   ShardGroups groups;
   groups.world = communicator.split(every(0, 1, ranks));
   if (copy == 1) {

@@ -42,15 +42,7 @@ class ResidentParameters final : public FullParameters {
 
 /// Splits `communicator` as the strategy says. [collective] Throws ConfigError when the ranks do
 /// not divide into equal groups.
-[[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings,
-                                      int ranks_of_host);
-
-/// Returns the settings that must be the same on all ranks, by name: {"sharding_strategy",
-/// "FULL_SHARD"}, ….
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> words_of(
-    const FsdpSettings& settings);
-/// Returns these settings in one line: "sharding_strategy FULL_SHARD, …".
-[[nodiscard]] std::string text_of(const FsdpSettings& settings);
+[[nodiscard]] ShardGroups make_groups(Communicator& communicator, const FsdpSettings& settings);
 
 struct UnitPlace {
   int slices = 1;

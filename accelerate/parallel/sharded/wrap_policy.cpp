@@ -29,8 +29,8 @@ bool is_mixed(const FsdpSettings& settings) {
   return settings.param_dtype || settings.reduce_dtype || settings.buffer_dtype;
 }
 
-// Returns the policy that the settings amount to. SIZE_BASED_WRAP without a size is no policy, as
-// in the original.
+// Returns the policy that the settings amount to. SIZE_BASED_WRAP without a size is not a policy,
+// as in the original.
 AutoWrapPolicy policy_of(const FsdpSettings& settings) {
   const bool sized = settings.auto_wrap_policy == AutoWrapPolicy::SIZE_BASED_WRAP;
   return sized && settings.min_num_params == 0 ? AutoWrapPolicy::NO_WRAP

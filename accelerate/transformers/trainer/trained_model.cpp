@@ -79,7 +79,7 @@ PreparedModel& TrainedModel::prepared_model() {
 }
 
 bool TrainedModel::is_sharded() const {
-  return prepared_ && prepared_->core()->parallel().is_sharded();
+  return prepared_ && prepared_->core()->parallel().parts->is_sharded();
 }
 
 void TrainedModel::prepare_optimizer(std::int64_t max_steps) {

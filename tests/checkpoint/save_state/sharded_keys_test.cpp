@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/inspection.h"
 #include "tests/parallel/sharded/sharded_net.h"
 #include "tests/support/ranks.h"
 
@@ -57,7 +57,7 @@ KeysTrace trace_of(const Plugin& plugin, int ranks = 2) {
         ShardedNet net(ShardedNetOptions{.blocks = 4});
         torch::optim::SGD sgd(net->parameters(), 0.1);
         auto [model, optimizer] = accelerator.prepare(net, sgd);
-        auto& engine = model.core()->parallel();
+        auto& engine = *model.core()->parallel().inspection;
         Events events;
         engine.set_observer([&](const ShardEvent& event) { events.push_back(word_of(event)); });
         const auto x = torch::ones({2, ShardedNet::Impl::kWidth});
@@ -158,7 +158,7 @@ TEST(ShardedKeys, BackwardPostPrefetchesInMicroBatchesThatOnlyAccumulate) {
     ShardedNet net(ShardedNetOptions{.blocks = 4});
     auto model = accelerator.prepare(net);
     Events events;
-    model.core()->parallel().set_observer(
+    model.core()->parallel().inspection->set_observer(
         [&](const ShardEvent& event) { events.push_back(word_of(event)); });
     for (int pass = 0; pass < 2; ++pass) {
       const auto no_sync = accelerator.no_sync(model);
@@ -167,7 +167,7 @@ TEST(ShardedKeys, BackwardPostPrefetchesInMicroBatchesThatOnlyAccumulate) {
       accelerator.backward(loss);
     }
     EXPECT_EQ(only(events, "prefetch"), (Events{"block1", "block0"}));
-    model.core()->parallel().set_observer({});
+    model.core()->parallel().inspection->set_observer({});
   };
   run_ranks_shared(2, body, {.engine = Engine::gloo});
 }
@@ -272,7 +272,7 @@ TEST(ShardedKeys, IgnoredModulesStayWholeAndEachRanksOwn) {
       plugin, [](Accelerator& accelerator, WithBuffers& net, Prepared<WithBuffers>& model) {
         const auto& offset = net->ignored_part().offset;
         EXPECT_TRUE(at::equal(offset.detach(), at::full({3}, accelerator.process_index() + 1.0F)));
-        EXPECT_FALSE(model.core()->parallel().shard_of(offset));
+        EXPECT_FALSE(model.core()->parallel().parts->shard_of(offset));
         accelerator.backward(model(torch::ones({2, 3})).sum() * (accelerator.process_index() + 1));
         EXPECT_EQ(offset.grad()[0].item<int>(), 2 * (accelerator.process_index() + 1));
       });

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/model_parts.h"
 #include "tests/parallel/sharded/sharded_places.h"
 
 namespace accelerate {
@@ -51,9 +51,9 @@ struct Clipped {
 std::vector<NamedShard> parts_of(const ShardedNet& net, const Prepared<ShardedNet>& model) {
   std::vector<NamedShard> parts;
   for (const auto& item : net->named_parameters()) {
-    auto part = model.core()->parallel().shard_of(item.value());
+    const auto* part = model.core()->parallel().parts->shard_of(item.value());
     parts.push_back(
-        part ? std::move(*part)
+        part ? *part
              : NamedShard{.name = item.key(), .local = item.value(), .begin = 0, .shape = {}});
   }
   return parts;

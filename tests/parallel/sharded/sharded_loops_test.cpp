@@ -221,7 +221,7 @@ TEST_P(ShardedLoops, NothingIsSavedOrLoadedInsideSummon) {
 
 TEST_P(ShardedLoops, PartsComeInTheOrderOfTheModel) {
   on_two_ranks([](ShardedLoop& loop) {
-    const auto& engine = loop.model.core()->parallel();
+    const auto& engine = *loop.model.core()->parallel().parts;
     const auto leaves = loop.model.parameters(), parts = loop.model.local_parameters();
     ASSERT_EQ(leaves.size(), parts.size());
     for (std::size_t i = 0; i < leaves.size(); ++i) {
@@ -248,14 +248,14 @@ TEST_P(ShardedLoops, TheOrderOfUnitsIsThatOfTheFirstBackwardThroughTheModel) {
     accelerator.backward(alone * 2);
     for (int i = 0; i < 2; ++i) {
       sent.clear();
-      model.core()->parallel().set_observer([&](const ShardEvent& event) {
+      model.core()->parallel().inspection->set_observer([&](const ShardEvent& event) {
         if (event.kind == ShardEvent::Kind::reduce) sent.push_back(event.unit);
       });
       accelerator.backward(model(torch::ones({1, 4})).sum());
       optimizer.step();
       optimizer.zero_grad();
     }
-    model.core()->parallel().set_observer({});
+    model.core()->parallel().inspection->set_observer({});
     EXPECT_EQ(sent, (std::vector<std::string>{"a", "b"}));
   });
 }

@@ -9,7 +9,7 @@
 
 #include "accelerate/accelerate.h"
 #include "accelerate/base/heap.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/inspection.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "tests/support/proportional_memory.h"
 #include "tests/support/ranks.h"
@@ -114,7 +114,7 @@ Found train(Accelerator& accelerator, Stack net, int steps) {
     optimizer.step();
     optimizer.zero_grad();
   }
-  const auto memory = model.core()->parallel().memory();
+  const auto memory = model.core()->parallel().inspection->memory();
   return {static_cast<double>(memory.slice_bytes), static_cast<double>(memory.peak_full_bytes),
           static_cast<double>(memory.peak_gradient_bytes), bytes_of_moments(adam)};
 }
@@ -225,7 +225,7 @@ RANK_MAIN(trains_a_wide_model) {
   accelerator.backward(model(torch::ones({1, net->root.size(0)})).square().mean());
   optimizer.step();
   const double after = settled_set_size(accelerator);
-  const auto memory = model.core()->parallel().memory();
+  const auto memory = model.core()->parallel().inspection->memory();
   // All ranks map the same pages, slices included.
   const double full = gathers
                           ? static_cast<double>(memory.full_bytes + memory.slice_bytes)

@@ -187,7 +187,7 @@ TEST_P(ShardedMisuse, AParameterThatIsUnfrozenLaterIsNoticed) {
 TEST_P(ShardedMisuse, AModuleThatIsShardedAlreadyIsRefused) {
   on_two_ranks([this](Rank& rank) {
     Accelerator second({.fsdp_plugin = plugin_of(GetParam()),
-                        .communicator = rank.model.core()->parallel().communicator()});
+                        .communicator = rank.model.core()->parallel().engine->communicator()});
     expect_says(message_of<UsageError>([&] { (void)second.prepare(rank.net); }),
                 {"sharded already", "free_memory()"});
   });
@@ -195,7 +195,7 @@ TEST_P(ShardedMisuse, AModuleThatIsShardedAlreadyIsRefused) {
 
 TEST_P(ShardedMisuse, AnotherAcceleratorRefusesTheOptimizerOfAShardedModel) {
   on_two_ranks([](Rank& rank) {
-    Accelerator second({.communicator = rank.model.core()->parallel().communicator()});
+    Accelerator second({.communicator = rank.model.core()->parallel().engine->communicator()});
     torch::optim::SGD sgd(rank.net->parameters(), 0.1);
     expect_says(message_of<UsageError>([&] { (void)second.prepare(sgd); }),
                 {"another Accelerator has sharded", "with one Accelerator"});

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "accelerate/accelerate.h"
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/inspection.h"
 #include "accelerate/tensor/compat/leaf_memory.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "tests/support/counted_memory.h"
@@ -228,7 +228,7 @@ std::size_t peak_of_preparing(const testing::CountedMemory& memory, Speaker net,
   plugin.cpu_ram_efficient_loading = true;
   Accelerator accelerator({.fsdp_plugin = plugin});
   auto model = accelerator.prepare(net);
-  slices = model.core()->parallel().memory().slice_bytes;
+  slices = model.core()->parallel().inspection->memory().slice_bytes;
   return memory.peak();
 }
 

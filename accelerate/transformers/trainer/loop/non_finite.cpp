@@ -7,7 +7,7 @@
 #include <map>
 #include <mutex>
 
-#include "accelerate/parallel/engine.h"
+#include "accelerate/parallel/model_parts.h"
 
 namespace accelerate::detail {
 namespace {
@@ -126,7 +126,7 @@ std::string first_operator(TrainerCore& core, const ModuleView& view, const Inpu
 
 std::string cause(TrainerCore& core, const Inputs* batch) {
   const auto& engine = *core.trained.prepared_model().core();
-  const bool is_sharded = engine.parallel().is_sharded();
+  const bool is_sharded = engine.parallel().parts->is_sharded();
   if (!is_sharded) {
     if (const auto name = first_parameter(engine.view(), false); !name.empty())
       return "parameter " + name + " is not finite itself";

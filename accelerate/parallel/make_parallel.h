@@ -1,0 +1,30 @@
+// Chooses the strategy that trains a model.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <optional>
+
+#include "accelerate/comm/communicator.h"
+#include "accelerate/launch/config/fsdp_settings.h"
+#include "accelerate/parallel/parallel_model.h"
+#include "accelerate/parallel/replicated/ddp_kwargs.h"
+#include "accelerate/tensor/module_view.h"
+
+namespace accelerate {
+
+struct StrategyOptions {
+  std::optional<FsdpSettings> sharding = {};    ///< FSDP and ZeRO; unset: every rank has it all.
+  c10::Device device = c10::Device(c10::kCPU);  ///< Where a sharded model computes.
+  DistributedDataParallelKwargs ddp = {};       ///< Of replicas; ignored with `sharding`.
+  WhenAlone when_alone = WhenAlone::train;      ///< Of replicas in a group of one.
+};
+
+/// Makes the viewed module one model on all ranks of `communicator`. [collective] Throws as
+/// shard_model() and the constructor of DistributedDataParallel do.
+[[nodiscard]] ParallelModel make_parallel(const ModuleView& view,
+                                          std::shared_ptr<Communicator> communicator,
+                                          const StrategyOptions& options);
+
+}  // namespace accelerate
