@@ -9,11 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/base/text.h"
 #include "accelerate/formats/torch_archive/torch_archive.h"
 #include "accelerate/tensor/weights.h"
 #include "tests/support/errors.h"
-#include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/small_net.h"
 #include "tests/support/support.h"
@@ -27,7 +25,6 @@ using testing::NetImpl;
 using testing::on;
 using testing::run_ranks_shared;
 using testing::samples;
-using testing::ScopedEnv;
 using testing::TemporaryFolder;
 
 TEST(Accelerator, PrepareReturnsObjectsInTheOrderGiven) {
@@ -321,63 +318,6 @@ TEST(Accelerator, SaveModelLeavesOutWhatTransformersMakesOfATracedModel) {
   masked.register_module("other", other);
   EXPECT_EQ(load_checkpoint_in_model(masked, folder.path(), {.strict = false}).missing,
             std::vector<std::string>{"mask"});
-}
-
-TEST(Accelerator, ValuesOfTheEnvironmentThatCannotBeServedAreRefusedByName) {
-  for (const auto& [variable, value] :
-       std::map<std::string, const char*>{{"ACCELERATE_USE_MEGATRON_LM", "true"},
-                                          {"ACCELERATE_MIXED_PRECISION", "fp8"},
-                                          {"ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "0"},
-                                          {"ACCELERATE_TORCH_DEVICE", "cuda:99"},
-                                          {"ACCELERATE_TORCH_DEVICE", "toaster"}}) {
-    const ScopedEnv scope(variable, value);
-    try {
-      Accelerator accelerator(on(single_communicator()));
-      ADD_FAILURE() << variable;
-    } catch (const ConfigError& error) {
-      EXPECT_NE(std::string(error.what()).find(variable), std::string::npos) << error.what();
-    }
-  }
-}
-
-TEST(Accelerator, ParallelismThatIsNotThereIsNoReasonToGiveUpSharding) {
-  const ScopedEnv scope("ACCELERATE_USE_PARALLELISM_CONFIG", "true");
-  const auto message =
-      testing::message_of<ConfigError>([] { Accelerator accelerator(on(single_communicator())); });
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "leave the section parallelism_config", message);
-  EXPECT_PRED_FORMAT2(::testing::IsNotSubstring, "MULTI_CPU", message);
-}
-
-TEST(Accelerator, WarnsOfOptionsWithoutEffect) {
-  testing::LogCapture log;
-  const AcceleratorOptions with_keywords{
-      .ddp = {.find_unused_parameters = true, .comm_hook = DDPCommunicationHookType::fp16},
-      .communicator = single_communicator()};
-  {
-    const Accelerator accelerator(with_keywords);
-  }
-  EXPECT_EQ(join(log.lines(), "\n"), "");
-  {
-    const ScopedEnv sharded("ACCELERATE_USE_FSDP", "true");
-    const ScopedEnv compiled("ACCELERATE_DYNAMO_BACKEND", "INDUCTOR");
-    const Accelerator accelerator(with_keywords);
-  }
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring,
-                      "find_unused_parameters, comm_hook of DistributedDataParallelKwargs have no",
-                      join(log.lines(), "\n"));
-  EXPECT_PRED_FORMAT2(::testing::IsSubstring, "dynamo_backend is INDUCTOR",
-                      join(log.lines(), "\n"));
-}
-
-TEST(Accelerator, BadOptionsAreConfigErrors) {
-  EXPECT_THROW(
-      {
-        Accelerator accelerator(
-            {.ddp = {.bucket_cap_mb = 0}, .communicator = single_communicator()});
-        Net net = make_net();
-        (void)accelerator.prepare(net);
-      },
-      ConfigError);
 }
 
 TEST(Accelerator, FreeMemoryForgetsWhatWasPreparedAndEmptiesWhatItIsGiven) {

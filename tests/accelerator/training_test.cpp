@@ -4,7 +4,6 @@
 #include <torch/torch.h>
 
 #include "accelerate/accelerate.h"
-#include "tests/support/log_capture.h"
 #include "tests/support/ranks.h"
 #include "tests/support/support.h"
 
@@ -12,7 +11,6 @@ namespace accelerate {
 namespace {
 
 using testing::run_ranks_shared;
-using testing::ScopedEnv;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -84,38 +82,6 @@ TEST(Training, ScriptsComputeInMixedPrecisionAndReturnFp32Nested) {
   EXPECT_EQ(outputs->elements()[0].toTensor().scalar_type(), at::kFloat);
   EXPECT_EQ(outputs->elements()[1].toTensorVector()[1].scalar_type(), at::kFloat);
   EXPECT_EQ(outputs->elements()[2].toGenericDict().at("a").toTensor().scalar_type(), at::kFloat);
-}
-
-TEST(Training, PrecisionAndStepsComeFromTheEnvironment) {
-  const ScopedEnv precision("ACCELERATE_MIXED_PRECISION", "BF16");
-  const ScopedEnv steps("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", "3");
-  Accelerator from_environment(
-      {.gradient_accumulation_steps = 2, .communicator = single_communicator()});
-  EXPECT_EQ(from_environment.mixed_precision(), MixedPrecision::bf16);
-  EXPECT_EQ(from_environment.gradient_accumulation_steps(), 3) << "the variable wins";
-  Accelerator with_plugin(
-      {.gradient_accumulation_plugin = GradientAccumulationPlugin{.num_steps = 4},
-       .communicator = single_communicator()});
-  EXPECT_EQ(with_plugin.gradient_accumulation_steps(), 3) << "over the plugin too";
-  const auto warnings = [](int asked) {
-    const testing::LogCapture log;
-    const Accelerator accelerator(
-        {.gradient_accumulation_steps = asked, .communicator = single_communicator()});
-    return log.lines();
-  };
-  EXPECT_EQ(warnings(1).size(), 0U);
-  EXPECT_EQ(warnings(3).size(), 0U);
-  ASSERT_EQ(warnings(2).size(), 1U);
-  EXPECT_NE(warnings(2)[0].find("STEPS is 3, and the program's gradient_accumulation_steps 2: the "
-                                "variable counts"),
-            std::string::npos);
-  for (const char* bad : {"0", "-2", "two", "1.5"}) {
-    const ScopedEnv wrong("ACCELERATE_GRADIENT_ACCUMULATION_STEPS", bad);
-    EXPECT_THROW(Accelerator({.communicator = single_communicator()}), ConfigError) << bad;
-  }
-  Accelerator chosen(
-      {.mixed_precision = MixedPrecision::no, .communicator = single_communicator()});
-  EXPECT_EQ(chosen.mixed_precision(), MixedPrecision::no) << "the argument wins";
 }
 
 // y = w x with w = 0 at first; x = 1..n, y = 2x.
@@ -357,41 +323,6 @@ TEST(Training, AfterAnExceptionTheMicroBatchIsRunAgainAndStepsUntilThenAreRefuse
   EXPECT_THROW(micro_batch(true), DataError);
   optimizer.zero_grad();
   EXPECT_NO_THROW(optimizer.step());
-}
-
-struct BadOptions {
-  AcceleratorOptions options;
-  const char* message;
-};
-
-TEST(Training, ContradictingOptionsAreConfigErrors) {
-  const auto comm = single_communicator();
-  const BadOptions cases[] = {
-      {{.gradient_accumulation_steps = 0, .communicator = comm}, "is 0; allowed is 1 or more"},
-      {{.gradient_accumulation_steps = 2,
-        .gradient_accumulation_plugin = GradientAccumulationPlugin{.num_steps = 4},
-        .communicator = comm},
-       "were both given"},
-      {{.gradient_accumulation_plugin = GradientAccumulationPlugin{.num_steps = -1},
-        .communicator = comm},
-       "is -1; allowed is 1 or more"},
-      {{.mixed_precision = MixedPrecision::fp8, .communicator = comm},
-       "allowed is one of no, fp16, bf16"},
-      {{.mixed_precision = MixedPrecision::fp16,
-        .grad_scaler = {.growth_factor = 0.5},
-        .communicator = comm},
-       "growth_factor is 0.5"},
-  };
-  for (const auto& bad : cases) {
-    try {
-      Accelerator accelerator(bad.options);
-      ADD_FAILURE() << bad.message;
-    } catch (const ConfigError& error) {
-      EXPECT_NE(std::string(error.what()).find(bad.message), std::string::npos) << error.what();
-    }
-  }
-  Accelerator accelerator({.communicator = comm});
-  EXPECT_THROW(accelerator.set_gradient_accumulation_steps(0), ConfigError);
 }
 
 TEST(Training, MixingCountedAndUncountedLossesInAWindowIsAnError) {
