@@ -26,20 +26,12 @@ ShardedParts::ShardedParts(ShardedModel& model, const ModuleView& view) : model_
     if (found == parameters.end()) continue;
     const UnitParameter& parameter = *found->second;
     by_leaf_.emplace(found->first, shards_.size());
+    if (locals_.insert(parameter.local.unsafeGetTensorImpl()).second)
+      marks_.emplace_back(shards_.size(), parameter.local);
     shards_.push_back({.name = name,
                        .local = parameter.local,
                        .begin = parameter.piece.in_parameter,
                        .shape = parameter.shape});
-  }
-  note_locals();
-}
-
-void ShardedParts::note_locals() {
-  locals_.clear();
-  marks_.clear();
-  for (std::size_t i = 0; i < shards_.size(); ++i) {
-    const at::Tensor& local = shards_[i].local;
-    if (locals_.insert(local.unsafeGetTensorImpl()).second) marks_.emplace_back(i, local);
   }
 }
 
@@ -96,7 +88,7 @@ void ShardedParts::write_slices(const std::function<void()>& write, std::int64_t
   updates_ = updates;
   model_.full->end_update(updates_);
   for (auto& unit : model_.units) unit->bump_versions();
-  note_locals();
+  for (auto& [shard, mark] : marks_) mark = WriteMark(shards_[shard].local);
 }
 
 void ShardedParts::run_or_abort(const std::function<void()>& run) const {

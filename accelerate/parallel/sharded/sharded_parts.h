@@ -65,7 +65,6 @@ class ShardedParts final : public ModelParts, public SavedParts {
   void write_slices(const std::function<void()>& write, std::int64_t updates);
   void run_or_abort(const std::function<void()>& run) const;
   void require_not_summoned(const std::string& what) const;
-  void note_locals();
 
   ShardedModel& model_;
   std::vector<NamedShard> shards_;                        // One a leaf, in the model's order.

@@ -153,12 +153,11 @@ void UnitGradients::close() {
 // --- the state of the gradients ------------------------------------------------------------------
 
 bool UnitGradients::lacks_only_used(const Usage& usage) const {
-  for (std::size_t p = 0; p < came_.size(); ++p) {
+  return !any_parameter([&](std::size_t p) {
     const auto& parameter = unit_->parameters[p];
     const bool whole = static_cast<std::size_t>(std::popcount(came_[p])) == parameter.leaves.size();
-    if (!whole && is_trained(parameter) && !usage.anywhere(first_ + p)) return false;
-  }
-  return true;
+    return !whole && is_trained(parameter) && !usage.anywhere(first_ + p);
+  });
 }
 
 bool UnitGradients::is_expected(std::size_t p) const {
@@ -166,10 +165,7 @@ bool UnitGradients::is_expected(std::size_t p) const {
 }
 
 bool UnitGradients::is_expected() const {
-  for (std::size_t p = 0; p < came_.size(); ++p) {
-    if (is_expected(p)) return true;
-  }
-  return false;
+  return any_parameter([this](std::size_t p) { return is_expected(p); });
 }
 
 bool UnitGradients::has_come(std::size_t p) const {
@@ -177,10 +173,7 @@ bool UnitGradients::has_come(std::size_t p) const {
 }
 
 bool UnitGradients::is_used(const Usage& usage) const {
-  for (std::size_t p = 0; p < came_.size(); ++p) {
-    if (usage.anywhere(first_ + p)) return true;
-  }
-  return false;
+  return any_parameter([&](std::size_t p) { return usage.anywhere(first_ + p); });
 }
 
 std::vector<std::string> UnitGradients::unused(const Usage& usage) const {

@@ -14,8 +14,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -96,6 +98,9 @@ class UnitGradients {
   [[nodiscard]] const UnitParameter* holding_sum() const;
 
  private:
+  [[nodiscard]] bool any_parameter(const auto& is_so) const {
+    return std::ranges::any_of(std::views::iota(std::size_t{0}, came_.size()), is_so);
+  }
   void send(std::size_t parameter, const at::Tensor& gradient);
   void keep(std::size_t parameter, const at::Tensor& gradient);
   void note(std::size_t parameter, std::size_t leaf);

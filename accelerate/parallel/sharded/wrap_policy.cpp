@@ -136,12 +136,14 @@ std::int64_t numel_of(const ModuleTree& tree, const ModuleNode& node) {
   return sum;
 }
 
-bool is_in_a_unit(const ModuleTree& tree, std::size_t node,
-                  const std::unordered_set<const void*>& chosen) {
+// Returns the chosen modules around `node`, the nearest first.
+std::vector<const void*> units_around(const ModuleTree& tree, std::size_t node,
+                                      const std::unordered_set<const void*>& chosen) {
+  std::vector<const void*> around;
   for (; node != 0; node = tree.nodes[node].parent) {
-    if (chosen.contains(tree.nodes[node].identity)) return true;
+    if (chosen.contains(tree.nodes[node].identity)) around.push_back(tree.nodes[node].identity);
   }
-  return false;
+  return around;
 }
 
 // The input embedding is the largest part of many models, and unused for most of a step. An
@@ -150,7 +152,7 @@ bool is_in_a_unit(const ModuleTree& tree, std::size_t node,
 void choose_input_embedding(const ModuleTree& tree, std::unordered_set<const void*>& chosen) {
   for (std::size_t i = 1; i < tree.nodes.size(); ++i) {
     if (tree.nodes[i].word != "Embedding") continue;
-    if (!is_in_a_unit(tree, i, chosen)) chosen.insert(tree.nodes[i].identity);
+    if (units_around(tree, i, chosen).empty()) chosen.insert(tree.nodes[i].identity);
     return;
   }
 }
@@ -175,16 +177,6 @@ std::unordered_set<const void*> chosen_by_second_version(const ModuleTree& tree,
 }
 
 // --- Parameters to units -------------------------------------------------------------------------
-
-// Returns the chosen modules around `node`, the nearest first.
-std::vector<const void*> units_around(const ModuleTree& tree, std::size_t node,
-                                      const std::unordered_set<const void*>& chosen) {
-  std::vector<const void*> around;
-  for (; node != 0; node = tree.nodes[node].parent) {
-    if (chosen.contains(tree.nodes[node].identity)) around.push_back(tree.nodes[node].identity);
-  }
-  return around;
-}
 
 // Returns the deepest chosen module around all owners; the root's identity if there is none.
 const void* unit_of(const ModuleTree& tree, const std::vector<std::size_t>& owners,
