@@ -35,7 +35,7 @@ std::string header_of(const Repository& repository, const std::string& file) {
     length = length << 8 | static_cast<unsigned char>(start[i]);
   const std::string label = "'" + file + "' of " + repository.id;
   if (start.size() < kLength || length > SafetensorsLimits::kHeaderBytes)
-    throw CheckpointError(label + " is no safetensors file");
+    throw CheckpointError(label + " is not a safetensors file");
   if (kLength + length > start.size())
     start = read_file_start(repository.id, file, kLength + length, repository.hub);
   if (kLength + length > start.size()) throw CheckpointError(label + " is cut short");

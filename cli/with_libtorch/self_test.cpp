@@ -262,7 +262,7 @@ std::string check_checkpoint(Accelerator& accelerator, const fs::path& folder) {
   accelerator.wait_for_everyone();
   require(
       same_files(folder / "uninterrupted/model.safetensors", folder / "loaded/model.safetensors"),
-      "a training that goes on from its checkpoint ends elsewhere");
+      "a training that continues from its checkpoint ends elsewhere");
   return "loaded, and trained on to the same bits";
 }
 

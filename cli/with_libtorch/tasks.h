@@ -18,7 +18,7 @@ void list_model_types();
 /// and the name of each module that stays whole.
 void list_model_tensors(const std::filesystem::path& config);
 
-/// Runs one of the two launches of `accelerate test`. The second launch goes on from what the first
+/// Runs one of the two launches of `accelerate test`. The second launch continues from what the first
 /// one left in `folder`. Rank 0 appends a line for each check to results.tsv there, and so does any
 /// rank that cannot start: "ok" or "failed", the check, what was found, and milliseconds, with tabs
 /// between. Returns the exit code.

@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 
-#include <array>
 #include <map>
 #include <utility>
 
@@ -14,11 +13,6 @@
 #include "accelerate/launch/config/fsdp_plugin.h"
 #include "accelerate/tensor/construction/init_on_device.h"
 #include "accelerate/tensor/weights.h"
-#include "accelerate/transformers/models/architectures/bert.h"
-#include "accelerate/transformers/models/architectures/distilbert.h"
-#include "accelerate/transformers/models/architectures/gpt2.h"
-#include "accelerate/transformers/models/architectures/llama.h"
-#include "accelerate/transformers/models/architectures/roberta.h"
 #include "accelerate/transformers/models/config/limits.h"
 #include "accelerate/transformers/models/loading/load_weights.h"
 
@@ -27,48 +21,14 @@ namespace {
 
 using Makers = std::map<std::pair<std::string, Task>, MakeModel>;
 
-template <typename Impl>
-MakeModel maker() {
-  return [](const PretrainedConfig& config) { return std::make_shared<Impl>(config); };
-}
-
-// Adds the classes of an architecture, one for each task.
-template <typename... Impls>
-void add(Makers& known, const std::string& model_type,
-         const std::array<Task, sizeof...(Impls)>& tasks) {
-  std::size_t i = 0;
-  (known.emplace(std::pair(model_type, tasks[i++]), maker<Impls>()), ...);
-}
-
-Makers built_in() {
-  using enum Task;
-  constexpr std::array kEncoderTasks{
-      base,      sequence_classification, token_classification, question_answering,
-      masked_lm, multiple_choice};
-  constexpr std::array kDecoderTasks{base, sequence_classification, token_classification,
-                                     question_answering, causal_lm};
-  Makers known;
-  add<BertModelImpl, BertForSequenceClassificationImpl, BertForTokenClassificationImpl,
-      BertForQuestionAnsweringImpl, BertForMaskedLMImpl, BertForMultipleChoiceImpl>(known, "bert",
-                                                                                    kEncoderTasks);
-  add<RobertaModelImpl, RobertaForSequenceClassificationImpl, RobertaForTokenClassificationImpl,
-      RobertaForQuestionAnsweringImpl, RobertaForMaskedLMImpl, RobertaForMultipleChoiceImpl>(
-      known, "roberta", kEncoderTasks);
-  add<DistilBertModelImpl, DistilBertForSequenceClassificationImpl,
-      DistilBertForTokenClassificationImpl, DistilBertForQuestionAnsweringImpl,
-      DistilBertForMaskedLMImpl, DistilBertForMultipleChoiceImpl>(known, "distilbert",
-                                                                  kEncoderTasks);
-  add<Gpt2ModelImpl, Gpt2ForSequenceClassificationImpl, Gpt2ForTokenClassificationImpl,
-      Gpt2ForQuestionAnsweringImpl, Gpt2LMHeadModelImpl>(known, "gpt2", kDecoderTasks);
-  for (const char* type : {"llama", "mistral", "qwen2"}) {
-    add<LlamaModelImpl, LlamaForSequenceClassificationImpl, LlamaForTokenClassificationImpl,
-        LlamaForQuestionAnsweringImpl, LlamaForCausalLMImpl>(known, type, kDecoderTasks);
-  }
-  return known;
-}
-
 Makers& makers() {
-  static Makers known = built_in();
+  static Makers known = [] {
+    Makers built_in;
+    for (const auto& architecture : detail::architectures())
+      for (const auto& [task, make] : architecture.classes)
+        built_in.emplace(std::pair(std::string(architecture.model_type), task), make);
+    return built_in;
+  }();
   return known;
 }
 
@@ -80,6 +40,14 @@ const MakeModel& maker_of(Task task, const PretrainedConfig& config) {
   throw ConfigError(config.name() + ": the model_type is '" + type +
                     "'; for this task there are: " + (known.empty() ? "none" : join(known, ", ")) +
                     ". Add a class of yours by register_model()");
+}
+
+// Throws ConfigError if the weights surely take more memory than there is.
+void check_fits(const PretrainedConfig& config) {
+  detail::SizeKeys keys;
+  for (const auto& architecture : detail::architectures())
+    if (architecture.model_type == config.model_type()) keys = architecture.size_keys;
+  detail::check_size(config, keys, memory_bytes());
 }
 
 // Where a model comes from: a folder, or a GGUF file in it.
@@ -153,7 +121,7 @@ namespace detail {
 std::shared_ptr<PreTrainedModel> model_from_config(Task task, const PretrainedConfig& config) {
   const MakeModel& make = maker_of(task, config);
   const bool takes_memory = !at::empty({0}).is_meta();  // Not within init_empty_weights().
-  if (takes_memory) check_size(config, memory_bytes());
+  if (takes_memory) check_fits(config);
   return make(config);
 }
 

@@ -2,27 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "accelerate/transformers/hub/repository.h"
+#include "accelerate/transformers/models/architecture.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 
 namespace accelerate {
-
-/// What a model is for.
-enum class Task : std::uint8_t {
-  base,
-  sequence_classification,
-  token_classification,
-  question_answering,
-  masked_lm,
-  causal_lm,
-  multiple_choice,
-};
 
 struct FromPretrainedOptions {
   /// The name of a GGUF file in the folder or repository, which holds both configuration and
@@ -43,8 +32,6 @@ struct FromPretrainedOptions {
   std::string attn_implementation = "sdpa";
   HubOptions hub = {};
 };
-
-using MakeModel = std::function<std::shared_ptr<PreTrainedModel>(const PretrainedConfig&)>;
 
 /// Adds a class for `model_type` and `task`, or replaces the class that is there. Must not be
 /// called from several threads at the same time.

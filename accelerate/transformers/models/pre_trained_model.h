@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,11 +19,11 @@
 #include "accelerate/transformers/hub/push.h"
 #include "accelerate/transformers/models/config/generation_config.h"
 #include "accelerate/transformers/models/config/pretrained_config.h"
-#include "accelerate/transformers/models/generation/generate_options.h"
 #include "accelerate/transformers/models/layers/attention.h"
 #include "accelerate/transformers/models/layers/linear.h"
 #include "accelerate/transformers/models/model_output.h"
 #include "accelerate/transformers/models/weight_initialiser.h"
+#include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"
 
 namespace accelerate {
 
@@ -43,11 +44,30 @@ struct SavePretrainedOptions {
   std::optional<std::vector<NamedTensor>> state_dict = {};
 };
 
+/// Options of a call of generate(), besides its GenerationConfig.
+struct GenerateOptions {
+  /// Decodes tokens for stop_strings and stream_text, which need it.
+  std::optional<PreTrainedTokenizer> tokenizer = {};
+  /// Called with the new tokens of all rows, int64 {rows} on the CPU, as soon as they are there.
+  /// Not allowed with a beam search, which knows its tokens only at its end.
+  std::function<void(const at::Tensor& tokens)> stream_tokens = {};
+  /// Called with new text, without special tokens: whole words, and the rest at the end. Allowed
+  /// for one row only.
+  std::function<void(std::string_view text)> stream_text = {};
+};
+
 struct ResizeOptions {
   /// Rounds the number of rows up, for kernels that are faster with multiples of 8 or 64.
   std::optional<std::int64_t> pad_to_multiple_of = {};
   /// Whether new rows are drawn around the mean of the old ones, instead of as in a new model.
   bool mean_resizing = true;
+};
+
+/// A tensor that Python's class keeps beside its parameters.
+struct PythonBuffer {
+  std::string name;
+  at::ScalarType type;
+  std::int64_t elements;
 };
 
 /// A model of Transformers: a plain torch::nn::Module whose parameters have the names of its
@@ -136,6 +156,13 @@ class PreTrainedModel : public torch::nn::Module, public DivisibleModule {
 
   /// Returns the plan of the model below the head, with the head as the last group of the pipeline.
   [[nodiscard]] ParallelPlan parallel_plan() const override;
+
+  /// For estimates of what Python's class takes: its buffers, which we compute where they are
+  /// needed, and its _no_split_modules.
+  [[nodiscard]] virtual std::vector<PythonBuffer> python_buffers() const { return {}; }
+  [[nodiscard]] virtual std::vector<std::string> python_no_split_modules() const {
+    return no_split_modules();
+  }
 
   /// The word embeddings. Throws UsageError if a user's model does not override this.
   [[nodiscard]] virtual torch::nn::Embedding input_embeddings();

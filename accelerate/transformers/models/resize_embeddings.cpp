@@ -48,8 +48,8 @@ void PreTrainedModel::resize_token_embeddings(std::int64_t tokens, const ResizeO
     tokens = (tokens + step - 1) / step * step;
   }
   if (tokens < 1) {
-    throw UsageError("a vocabulary of " + std::to_string(tokens) +
-                     " tokens was asked for; allowed are 1 and more");
+    throw UsageError("the vocabulary would have " + std::to_string(tokens) +
+                     " tokens; allowed are 1 and more");
   }
   const at::NoGradGuard no_grad;
   auto words = input_embeddings();

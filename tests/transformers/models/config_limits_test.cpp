@@ -8,11 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/transformers/models/architectures/bert.h"
-#include "accelerate/transformers/models/architectures/distilbert.h"
-#include "accelerate/transformers/models/architectures/gpt2.h"
-#include "accelerate/transformers/models/architectures/llama.h"
-#include "accelerate/transformers/models/config/architecture_config.h"
 #include "tests/support/errors.h"
 #include "tests/support/messages.h"
 #include "tests/transformers/models/small_models.h"
@@ -42,54 +37,42 @@ void expect_refused(const std::string& kind, const std::string& key, const Json&
   expect_has(said, "; allowed is ");
 }
 
-// Refuses what Transformers' configurations refuse by type, and numbers beyond the range.
-struct Nonsense {
-  const std::string& kind;
-
-  template <typename T>
-  void operator()(const char* key, const T& /*field*/) const {
-    std::vector<Json> values{3, 1.5, Json::array({1})};
-    if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-      values = {3, "x", Json::array({1})};
-    } else {
-      values.push_back(nullptr);
-    }
-    if constexpr (std::is_same_v<T, bool>) values.push_back("x");
-    for (const Json& value : values) expect_refused(kind, key, value);
+// Refuses what Transformers' configurations refuse by type, and numbers beyond the limits.
+void expect_limits(const std::string& kind, const detail::ConfigKey& key) {
+  using enum detail::ConfigKey::Kind;
+  const std::string name(key.name);
+  std::vector<Json> values{Json::array({1})};
+  if (!key.may_be_null) values.push_back(nullptr);
+  if (key.kind == integer || key.kind == number) {
+    values.insert(values.end(), {"x", true, 1e19, key.least - 1, key.most * 2});
+  } else {
+    values.push_back(3);
+    values.push_back(key.kind == texts ? Json("x") : Json(1.5));
   }
-
-  template <typename T, typename Number>
-  void operator()(const char* key, const T& /*field*/, const detail::Range<Number>& range) const {
-    std::vector<Json> values{"x", true, Json::array({1}), 1e19, range.least - 1, range.most * 2};
-    if constexpr (!detail::kIsOptional<T>) values.push_back(nullptr);
-    if constexpr (std::is_same_v<Number, std::int64_t>) {
-      values.insert(values.end(), {2.5, 2.0, Json::parse("100000000000000000000")});
-    } else {
-      auto config = testing::small_config(kind);
-      config.set(key, std::nan(""));
-      expect_has(said_of(config), std::string("'") + key + "' is '.nan'");
-    }
-    for (const Json& value : values) expect_refused(kind, key, value);
+  if (key.kind == boolean) values.push_back("x");
+  if (key.kind == integer) {
+    values.insert(values.end(), {2.5, 2.0, Json::parse("100000000000000000000")});
+    values.insert(values.end(), {static_cast<std::int64_t>(key.least) - 1,
+                                 static_cast<std::int64_t>(key.most) * 2});
   }
-};
-
-template <typename Config>
-void expect_limits(const std::string& kind) {
-  const Config fields;
-  Config::visit(fields, Nonsense{kind});
+  if (key.kind == number) {
+    auto config = testing::small_config(kind);
+    config.set(name, std::nan(""));
+    expect_has(said_of(config), "'" + name + "' is '.nan'");
+  }
+  for (const Json& value : values) expect_refused(kind, name, value);
 }
 
 TEST(ConfigLimits, EveryKeyOfEveryArchitecture) {
-  for (const std::string kind : testing::kSmallKinds) {
-    if (kind == "bert" || kind == "roberta") expect_limits<BertConfig>(kind);
-    if (kind == "distilbert") expect_limits<DistilBertConfig>(kind);
-    if (kind == "gpt2") expect_limits<Gpt2Config>(kind);
-    if (kind == "llama" || kind == "mistral" || kind == "qwen2") expect_limits<LlamaConfig>(kind);
+  for (const auto& architecture : detail::architectures()) {
+    EXPECT_GE(architecture.keys.size(), 10U);
+    for (const auto& key : architecture.keys)
+      expect_limits(std::string(architecture.model_type), key);
   }
 }
 
 TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
-  for (const std::string kind : testing::kSmallKinds) {
+  for (const std::string kind : testing::small_kinds()) {
     for (const char* key : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
       for (const Json& value : {Json("x"), Json(1.5), Json(1e19), Json(true), Json(1LL << 40)})
         expect_refused(kind, key, value);
@@ -110,7 +93,7 @@ TEST(ConfigLimits, KeysThatAllArchitecturesHave) {
 }
 
 TEST(ConfigLimits, WordsThatNobodyKnows) {
-  for (const std::string kind : testing::kSmallKinds) {
+  for (const std::string kind : testing::small_kinds()) {
     for (const char* key : {"dtype", "torch_dtype"}) {
       for (const char* word : {"float33", "int8", "bf16", "torch.float16", "auto", ""}) {
         expect_refused(kind, key, word);

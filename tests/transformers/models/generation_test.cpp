@@ -32,16 +32,20 @@ std::shared_ptr<PreTrainedModel> decoder(const char* kind = "llama") {
 
 const Inputs kPrompt{{"input_ids", at::tensor({3, 9, 4, 1, 5, 9}, at::kLong).view({2, 3})}};
 
-TEST(Generate, GoesOnFromThePromptAsTheForwardSays) {
-  const auto model = decoder();
-  const at::Tensor ids = model->generate(kPrompt, {.max_new_tokens = 5});
-  ASSERT_EQ(ids.sizes(), (std::vector<std::int64_t>{2, 8}));
-  EXPECT_TRUE(ids.narrow(1, 0, 3).equal(kPrompt["input_ids"]));
-  const at::NoGradGuard no_grad;
-  model->eval();
-  const at::Tensor logits = model->forward(Inputs{{"input_ids", ids}}).logits;
-  EXPECT_TRUE(logits.argmax(-1).narrow(1, 2, 5).equal(ids.narrow(1, 3, 5)));
-  EXPECT_FALSE(ids.is_inference());
+TEST(Generate, ContinuesThePromptAsTheForwardSays) {
+  for (const char* kind : testing::small_kinds()) {
+    if (!testing::has_task(kind, Task::causal_lm)) continue;
+    SCOPED_TRACE(kind);
+    const auto model = decoder(kind);
+    const at::Tensor ids = model->generate(kPrompt, {.max_new_tokens = 5});
+    ASSERT_EQ(ids.sizes(), (std::vector<std::int64_t>{2, 8}));
+    EXPECT_TRUE(ids.narrow(1, 0, 3).equal(kPrompt["input_ids"]));
+    const at::NoGradGuard no_grad;
+    model->eval();
+    const at::Tensor logits = model->forward(Inputs{{"input_ids", ids}}).logits;
+    EXPECT_TRUE(logits.argmax(-1).narrow(1, 2, 5).equal(ids.narrow(1, 3, 5)));
+    EXPECT_FALSE(ids.is_inference());
+  }
 }
 
 TEST(Generate, LeavesModesAsTheyAre) {

@@ -151,7 +151,7 @@ void expect_numbers_refused(PreTrainedModel& model, at::ScalarType type, const s
 
 // All architectures and layouts of files. Python converts such numbers without a word.
 TEST(FromPretrainedNumbers, RefusesAnotherKindOfNumber) {
-  for (const std::string kind : testing::kSmallKinds) {
+  for (const std::string kind : testing::small_kinds()) {
     const auto model = AutoModelForSequenceClassification::from_config(testing::small_config(kind));
     for (const auto& [type, name] :
          {std::pair{at::kInt, "int32"}, {at::kBool, "bool"}, {at::kComplexFloat, "complex64"}}) {
@@ -199,7 +199,7 @@ TEST_F(FromPretrained, AFileThatIsCutUnderAModelIsAnError) {
 }
 
 TEST_F(FromPretrained, RefusesTwoValuesOfWhatIsTied) {
-  auto config = testing::small_llama_config();
+  auto config = testing::small_config("llama");
   const auto save = [&](bool ties) {
     config.set("tie_word_embeddings", ties);
     AutoModelForCausalLM::from_config(config)->save_pretrained(folder.path());

@@ -33,20 +33,12 @@ at::Tensor longs(const std::vector<std::int64_t>& values) {
 const std::vector<at::Tensor> kSequences{longs({3, 4, 5, 6}), longs({7, 8, 9}), longs({10}),
                                          longs({11, 12})};
 
-bool is_encoder(const std::string& kind) {
-  return kind == "bert" || kind == "roberta" || kind == "distilbert";
-}
-
-std::int64_t first_position(const std::string& kind) {
-  return kind == "roberta" ? 1 : 0;  // Behind the padding token, 0.
-}
-
 std::shared_ptr<TextModel> tiny_model(const std::string& kind) {
   at::manual_seed(5);
   auto config = small_config(kind);
   config.set("initializer_range", 0.3);
-  if (kind == "mistral") config.set("sliding_window", std::int64_t{3});
-  const Task task = is_encoder(kind) ? Task::masked_lm : Task::causal_lm;
+  config.set("sliding_window", std::int64_t{3});  // Where the architecture has windows.
+  const Task task = testing::has_task(kind, Task::masked_lm) ? Task::masked_lm : Task::causal_lm;
   auto model = std::dynamic_pointer_cast<TextModel>(detail::model_from_config(task, config));
   model->eval();
   return model;
@@ -87,7 +79,7 @@ class EveryKind : public ::testing::TestWithParam<const char*> {
  protected:
   const at::NoGradGuard no_grad_;
   const std::string kind_ = GetParam();
-  const std::int64_t first_ = first_position(kind_);
+  const std::int64_t first_ = testing::small_model(kind_).first_position;
   const std::shared_ptr<TextModel> model_ = tiny_model(kind_);
   const std::vector<at::Tensor> want_ = alone(*model_, first_);
 
@@ -178,12 +170,13 @@ TEST_P(EveryKind, TakesWhatTheCollatorGivesWithAnyOption) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Packing, EveryKind, ::testing::ValuesIn(testing::kSmallKinds),
+INSTANTIATE_TEST_SUITE_P(Packing, EveryKind, ::testing::ValuesIn(testing::small_kinds()),
                          [](const auto& kind) { return std::string(kind.param); });
 
 TEST(Packing, ACacheRemembersWhereSequencesBegin) {
   const at::NoGradGuard no_grad;
-  for (const std::string kind : {"gpt2", "llama", "mistral", "qwen2"}) {
+  for (const std::string kind : testing::small_kinds()) {
+    if (!testing::has_task(kind, Task::causal_lm)) continue;
     SCOPED_TRACE(kind);
     const auto model = tiny_model(kind);
     const TextInputs whole = row_of({0, 1, 2, 3}, 0);

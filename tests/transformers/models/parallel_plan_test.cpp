@@ -89,10 +89,9 @@ TEST_P(Plans, RanksOfATensorParallelGroupMayChangePlaces) {
 TEST_P(Plans, APipelineHasEveryParameterOnce) {
   std::vector<std::shared_ptr<PreTrainedModel>> models{
       AutoModel::from_config(config()), AutoModelForSequenceClassification::from_config(config())};
-  const auto& kind = std::string(GetParam());
-  models.push_back(kind == "bert" || kind == "roberta" || kind == "distilbert"
-                       ? AutoModelForMaskedLM::from_config(config())
-                       : AutoModelForCausalLM::from_config(config()));
+  const bool is_masked = testing::has_task(GetParam(), Task::masked_lm);
+  models.push_back(is_masked ? AutoModelForMaskedLM::from_config(config())
+                             : AutoModelForCausalLM::from_config(config()));
   for (const auto& model : models) {
     const auto groups = model->parallel_plan().pipeline;
     EXPECT_GE(groups.size(), 2U);
@@ -121,7 +120,7 @@ TEST(ParallelPlan, ScoresOfWordsAreGathered) {
   EXPECT_EQ(model->parallel_plan().pipeline.front().front(), "model.embed_tokens");
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, Plans, ::testing::ValuesIn(testing::kSmallKinds),
+INSTANTIATE_TEST_SUITE_P(Architectures, Plans, ::testing::ValuesIn(testing::small_kinds()),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

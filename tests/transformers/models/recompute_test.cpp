@@ -65,7 +65,7 @@ TEST(GradientCheckpointing, GivesTheGradientsOfAnEncoder) {
 }
 
 TEST(GradientCheckpointing, GivesTheGradientsOfADecoder) {
-  auto config = testing::small_llama_config();
+  auto config = testing::small_config("llama");
   config.set("attention_dropout", 0.2);
   const auto model = AutoModelForCausalLM::from_config(config);
   Inputs inputs{{"input_ids", kRows["input_ids"]}, {"labels", kRows["input_ids"]}};

@@ -3,52 +3,69 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "accelerate/transformers/models/auto_model.h"
 
 namespace accelerate::testing {
 
-inline PretrainedConfig small_bert_config() {
-  return PretrainedConfig::from_json(
-      R"({"model_type": "bert", "vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2,
-          "num_attention_heads": 2, "intermediate_size": 20, "max_position_embeddings": 12,
-          "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "pad_token_id": 0,
-          "a_key_of_tomorrow": {"x": [1, 2.5, null]}})",
-      "config.json");
+/// A model for the tests that go through all architectures.
+struct SmallModel {
+  const char* kind;  ///< Its model_type.
+  /// The rest of its config.json: a vocabulary of 30, two layers of 16 numbers a token, no dropout,
+  /// 0 for padding.
+  const char* config;
+  std::int64_t first_position = 0;
+};
+
+// clang-format off
+inline constexpr const char* kBertLike = R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 20,
+    "max_position_embeddings": 12, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "pad_token_id": 0,
+    "a_key_of_tomorrow": {"x": [1, 2.5, null]})";
+inline constexpr const char* kLlamaLike = R"("vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "intermediate_size": 20, "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0)";
+
+/// One row for each architecture.
+inline constexpr SmallModel kSmallModels[] = {
+    {"bert", kBertLike},
+    {"roberta", kBertLike, /*first_position=*/1},  // Behind the padding token.
+    {"distilbert", R"("vocab_size": 30, "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 20, "max_position_embeddings": 12, "dropout": 0.0,
+                      "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "pad_token_id": 0)"},
+    {"gpt2", R"("vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 12, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+                "pad_token_id": 0)"},
+    {"llama", kLlamaLike},
+    {"mistral", kLlamaLike},
+    {"qwen2", kLlamaLike},
+};
+// clang-format on
+
+inline std::vector<const char*> small_kinds() {
+  std::vector<const char*> kinds;
+  for (const SmallModel& model : kSmallModels) kinds.push_back(model.kind);
+  return kinds;
 }
 
-inline PretrainedConfig small_llama_config() {
-  return PretrainedConfig::from_json(
-      R"({"model_type": "llama", "vocab_size": 30, "hidden_size": 16, "num_hidden_layers": 2,
-          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 20,
-          "max_position_embeddings": 32, "tie_word_embeddings": true, "pad_token_id": 0})",
-      "config.json");
+inline const SmallModel& small_model(const std::string& kind) {
+  return *std::ranges::find(kSmallModels, kind, &SmallModel::kind);
 }
 
-/// The architectures of small_config().
-inline constexpr const char* kSmallKinds[] = {"bert",  "roberta", "distilbert", "gpt2",
-                                              "llama", "mistral", "qwen2"};
-
-/// A model of `kind` with a vocabulary of 30, without dropout, whose padding token is 0.
 inline PretrainedConfig small_config(const std::string& kind) {
-  PretrainedConfig config = small_bert_config();
-  if (kind == "llama" || kind == "mistral" || kind == "qwen2") config = small_llama_config();
-  if (kind == "distilbert" || kind == "gpt2") {
-    config = PretrainedConfig::from_json(
-        kind == "gpt2" ? R"({"vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 2,
-                             "n_positions": 12, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
-                             "attn_pdrop": 0.0, "model_type": "gpt2", "pad_token_id": 0})"
-                       : R"({"vocab_size": 30, "dim": 16, "n_layers": 2, "n_heads": 2,
-                             "hidden_dim": 20, "max_position_embeddings": 12, "dropout": 0.0,
-                             "attention_dropout": 0.0, "seq_classif_dropout": 0.0,
-                             "model_type": "distilbert", "pad_token_id": 0})",
-        "config.json");
-  }
-  config.set("model_type", kind);
-  return config;
+  const std::string text = R"({"model_type": ")" + kind + "\", " + small_model(kind).config + "}";
+  return PretrainedConfig::from_json(text, "config.json");
+}
+
+inline PretrainedConfig small_bert_config() {
+  return small_config("bert");
+}
+
+/// Whether the architecture has a class for `task`.
+inline bool has_task(const std::string& kind, Task task) {
+  return std::ranges::count(known_model_types(task), kind) > 0;
 }
 
 /// The task that scripts of tests/reference call so.

@@ -13,7 +13,7 @@ namespace {
 using testing::expect_has;
 using testing::message_of;
 using testing::small_bert_config;
-using testing::small_llama_config;
+using testing::small_config;
 
 at::Tensor ids(const std::vector<std::vector<std::int64_t>>& rows) {
   std::vector<at::Tensor> made;
@@ -109,7 +109,7 @@ TEST(TextModel, FreezesByName) {
 }
 
 TEST(TextModel, ResizesEmbeddingsAndWhatIsTied) {
-  const auto model = AutoModelForCausalLM::from_config(small_llama_config());
+  const auto model = AutoModelForCausalLM::from_config(small_config("llama"));
   const auto before = model->input_embeddings()->weight.detach().clone();
   model->resize_token_embeddings(33, {.pad_to_multiple_of = 8});
   EXPECT_EQ(model->input_embeddings()->weight.size(0), 40);
@@ -126,13 +126,13 @@ TEST(TextModel, ResizesEmbeddingsAndWhatIsTied) {
 TEST(TextModel, NamesTheLayersThatStayWhole) {
   EXPECT_EQ(classifier()->no_split_modules(),
             (std::vector<std::string>{"BertEmbeddings", "BertLayer"}));
-  const auto decoder = AutoModelForCausalLM::from_config(small_llama_config());
+  const auto decoder = AutoModelForCausalLM::from_config(small_config("llama"));
   EXPECT_EQ(view_of(*decoder).divisible->no_split_modules(),
             std::vector<std::string>{"LlamaDecoderLayer"});
 }
 
 TEST(TextModel, TakesSequencesEndToEnd) {
-  const auto model = AutoModelForCausalLM::from_config(small_llama_config());
+  const auto model = AutoModelForCausalLM::from_config(small_config("llama"));
   const Inputs flat{{"input_ids", ids({{1, 2, 3, 4, 5, 6}})},
                     {"cu_seq_lens_q", at::tensor({0, 4, 6}, at::kInt)}};
   const auto together = model->forward(flat).logits;

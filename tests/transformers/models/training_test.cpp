@@ -131,7 +131,7 @@ TEST_P(Training, ComesToTheSameWeightsInEveryWay) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, Training, ::testing::ValuesIn(testing::kSmallKinds),
+INSTANTIATE_TEST_SUITE_P(Architectures, Training, ::testing::ValuesIn(testing::small_kinds()),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

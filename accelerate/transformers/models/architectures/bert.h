@@ -1,21 +1,19 @@
-// BERT. Modules have the names that they have in Transformers.
-// Source: Devlin et al. 2018; `modeling_bert.py` of Transformers.
+// BERT, and the parts of it that other encoders share. Modules have the names that they have in
+// Transformers. Source: Devlin et al. 2018; `modeling_bert.py` of Transformers.
 #pragma once
 
-#include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "accelerate/transformers/models/architectures/text_model.h"
-#include "accelerate/transformers/models/config/limits.h"
-#include "accelerate/transformers/models/layers/activations.h"
-#include "accelerate/transformers/models/layers/linear.h"
+#include "accelerate/transformers/models/architectures/heads.h"
 
-namespace accelerate {
+namespace accelerate::detail {
 
 /// The keys of config.json, with Transformers' defaults.
 struct BertConfig {
@@ -37,26 +35,23 @@ struct BertConfig {
 
   template <typename Self, typename Visit>
   static void visit(Self& self, const Visit& visit) {
-    visit("vocab_size", self.vocab_size, detail::limits::kWords);
-    visit("hidden_size", self.hidden_size, detail::limits::kWidth);
-    visit("num_hidden_layers", self.num_hidden_layers, detail::limits::kLayers);
-    visit("num_attention_heads", self.num_attention_heads, detail::limits::kHeads);
-    visit("intermediate_size", self.intermediate_size, detail::limits::kInner);
+    visit("vocab_size", self.vocab_size, limits::kWords);
+    visit("hidden_size", self.hidden_size, limits::kWidth);
+    visit("num_hidden_layers", self.num_hidden_layers, limits::kLayers);
+    visit("num_attention_heads", self.num_attention_heads, limits::kHeads);
+    visit("intermediate_size", self.intermediate_size, limits::kInner);
     visit("hidden_act", self.hidden_act);
-    visit("hidden_dropout_prob", self.hidden_dropout_prob, detail::limits::kShare);
-    visit("attention_probs_dropout_prob", self.attention_probs_dropout_prob,
-          detail::limits::kShare);
-    visit("max_position_embeddings", self.max_position_embeddings, detail::limits::kWords);
-    visit("type_vocab_size", self.type_vocab_size, detail::limits::kWords);
-    visit("initializer_range", self.initializer_range, detail::limits::kDeviation);
-    visit("layer_norm_eps", self.layer_norm_eps, detail::limits::kEpsilon);
-    visit("pad_token_id", self.pad_token_id, detail::limits::kTokenId);
-    visit("classifier_dropout", self.classifier_dropout, detail::limits::kShare);
+    visit("hidden_dropout_prob", self.hidden_dropout_prob, limits::kShare);
+    visit("attention_probs_dropout_prob", self.attention_probs_dropout_prob, limits::kShare);
+    visit("max_position_embeddings", self.max_position_embeddings, limits::kWords);
+    visit("type_vocab_size", self.type_vocab_size, limits::kWords);
+    visit("initializer_range", self.initializer_range, limits::kDeviation);
+    visit("layer_norm_eps", self.layer_norm_eps, limits::kEpsilon);
+    visit("pad_token_id", self.pad_token_id, limits::kTokenId);
+    visit("classifier_dropout", self.classifier_dropout, limits::kShare);
     visit("tie_word_embeddings", self.tie_word_embeddings);
   }
 };
-
-namespace detail {
 
 /// How an architecture that has BERT's layers differs from BERT.
 struct BertFamily {
@@ -68,162 +63,54 @@ struct BertFamily {
   bool counts_behind_padding = false;
 };
 
-/// Adds the embeddings of a token's word, position and type, and norms the sum. words: {…, H};
-/// token_type_ids, position_ids: {…}. Returns {…, H}.
-class BertEmbeddingsImpl : public torch::nn::Module {
- public:
-  BertEmbeddingsImpl(const BertConfig& config, const BertFamily& family);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& words, const at::Tensor& token_type_ids,
-                                   const at::Tensor& position_ids);
-
-  torch::nn::Embedding word_embeddings, position_embeddings, token_type_embeddings;
-  torch::nn::LayerNorm norm;
-
- private:
-  double dropout_;
-};
-TORCH_MODULE(BertEmbeddings);
-
-/// Attention and a feed-forward network, each added to its input and normed. {…, H} → {…, H}, or
-/// {B, H} for the first tokens alone if spec.first_alone.
-class BertLayerImpl : public torch::nn::Module {
- public:
-  BertLayerImpl(const BertConfig& config, const BertFamily& family);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& hidden, const Tokens& tokens,
-                                   AttentionSpec spec);
-
- private:
-  std::int64_t heads_;
-  double dropout_, attention_dropout_;
-  Activation activation_;
-  Linear query_, key_, value_, attention_output_, intermediate_, output_;
-  torch::nn::LayerNorm attention_norm_, output_norm_;
-};
-TORCH_MODULE(BertLayer);
-
-/// {…, H} → {…, V}: scores of the words that may stand at a token's place.
-class BertLMPredictionHeadImpl : public torch::nn::Module {
- public:
-  explicit BertLMPredictionHeadImpl(const BertConfig& config);
-  [[nodiscard]] at::Tensor forward(const at::Tensor& hidden);
-
-  Linear decoder;
-  /// The decoder's bias, under a second name; without tied embeddings a tensor that nothing reads.
-  at::Tensor bias;
-
- private:
-  Activation activation_;
-  Linear dense_ = nullptr;
-  torch::nn::LayerNorm norm_ = nullptr;
-};
-TORCH_MODULE(BertLMPredictionHead);
-
-}  // namespace detail
-
 /// The encoder alone. Its output has last_hidden_state and, with a pooler, pooler_output.
-class BertModelImpl : public TextModel {
+class BertModel : public EncoderModel {
  public:
-  explicit BertModelImpl(const PretrainedConfig& config, bool add_pooling_layer = true,
-                         const detail::BertFamily& family = {});
+  BertModel(const PretrainedConfig& config, const BertFamily& family, bool pools);
   using TextModel::forward;
   [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
   [[nodiscard]] std::vector<std::string> no_split_modules() const override;
   [[nodiscard]] ParallelPlan parallel_plan() const override;
-
-  [[nodiscard]] detail::Computed encode(const TextInputs& inputs, detail::HeadNeeds needs);
-  /// tanh(W · first token + b): {B, H}.
-  [[nodiscard]] at::Tensor pool(const detail::Computed& computed);
+  [[nodiscard]] std::vector<PythonBuffer> python_buffers() const override;
+  [[nodiscard]] bool ties_embeddings() const override { return values_.tie_word_embeddings; }
+  [[nodiscard]] torch::nn::Embedding input_embeddings() override { return words_; }
 
   [[nodiscard]] const BertConfig& values() const { return values_; }
-  [[nodiscard]] torch::nn::Embedding input_embeddings() override {
-    return embeddings->word_embeddings;
+  [[nodiscard]] const BertFamily& family() const { return family_; }
+  /// The share of the hidden states that is dropped before the last layer of a head.
+  [[nodiscard]] double dropout_of_head() const {
+    return values_.classifier_dropout.value_or(values_.hidden_dropout_prob);
   }
+  /// tanh(W · first token + b): {B, H}.
+  [[nodiscard]] at::Tensor pool(const at::Tensor& first);
 
-  detail::BertEmbeddings embeddings = nullptr;
+ protected:
+  [[nodiscard]] at::Tensor embedded(const TextInputs& inputs, const Tokens& tokens) override;
 
  private:
   // {1 or B, T}
-  [[nodiscard]] at::Tensor positions_of(const TextInputs& inputs) const;
+  [[nodiscard]] at::Tensor places_of(const TextInputs& inputs) const;
 
   BertConfig values_;
-  detail::BertFamily family_;
-  torch::nn::ModuleList layers_;
-  detail::Linear pooler_ = nullptr;
+  BertFamily family_;
+  torch::nn::Embedding words_, positions_, types_;
+  torch::nn::LayerNorm norm_;
+  Linear pooler_ = nullptr;
 };
-TORCH_MODULE(BertModel);
 
-/// BERT below a head, under the base_model_prefix of its family.
-class BertWithHead : public TextModel {
- public:
-  using TextModel::forward;
-  [[nodiscard]] std::vector<std::string> no_split_modules() const override;
-  [[nodiscard]] torch::nn::Embedding input_embeddings() override {
-    return bert->input_embeddings();
+/// `head`: the end of the class's name, such as "ForTokenClassification".
+[[nodiscard]] BelowHead below_head(const std::string& head, const std::shared_ptr<BertModel>& bert);
+
+/// Makes a BertModel of `family`.
+struct MakeBert {
+  BertFamily family;
+  bool pools;
+  std::shared_ptr<BertModel> operator()(const PretrainedConfig& config) const {
+    return std::make_shared<BertModel>(config, family, pools);
   }
-
-  BertModel bert;
-
- protected:
-  /// `head`: the end of the class's name, such as "ForTokenClassification".
-  BertWithHead(const std::string& head, const PretrainedConfig& config, bool add_pooling_layer,
-               const detail::BertFamily& family);
-  [[nodiscard]] at::Tensor dropped(const at::Tensor& hidden) const;
 };
 
-/// labels: int64 {B}, or targets of a regression. logits: {B, C}.
-class BertForSequenceClassificationImpl : public BertWithHead {
- public:
-  explicit BertForSequenceClassificationImpl(const PretrainedConfig& config);
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
-  detail::Linear classifier;
-};
-TORCH_MODULE(BertForSequenceClassification);
+/// Returns an architecture with BERT's layers and BERT's heads.
+[[nodiscard]] Architecture bert_like(std::string_view model_type, const BertFamily& family);
 
-/// labels: int64 {B, T}, -100 where a token has none. logits: {B, T, C}.
-class BertForTokenClassificationImpl : public BertWithHead {
- public:
-  explicit BertForTokenClassificationImpl(const PretrainedConfig& config,
-                                          const detail::BertFamily& family = {});
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
-  detail::Linear classifier;
-};
-TORCH_MODULE(BertForTokenClassification);
-
-/// start_positions, end_positions: int64 {B}. start_logits, end_logits: {B, T}.
-class BertForQuestionAnsweringImpl : public BertWithHead {
- public:
-  explicit BertForQuestionAnsweringImpl(const PretrainedConfig& config,
-                                        const detail::BertFamily& family = {});
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
-  detail::Linear qa_outputs;
-};
-TORCH_MODULE(BertForQuestionAnswering);
-
-/// labels: int64 {B, T}, -100 where no word was masked. logits: {B, T, V}.
-class BertForMaskedLMImpl : public BertWithHead {
- public:
-  explicit BertForMaskedLMImpl(const PretrainedConfig& config);
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
-  void tie_weights() override;
-  [[nodiscard]] detail::Linear output_embeddings() override { return predictions->decoder; }
-  [[nodiscard]] at::Tensor second_output_bias() override { return predictions->bias; }
-  detail::BertLMPredictionHead predictions;
-};
-TORCH_MODULE(BertForMaskedLM);
-
-/// input_ids, attention_mask and so on: {B, choices, T}. labels: int64 {B}. logits: {B, choices}.
-class BertForMultipleChoiceImpl : public BertWithHead {
- public:
-  explicit BertForMultipleChoiceImpl(const PretrainedConfig& config,
-                                     const detail::BertFamily& family = {});
-  using TextModel::forward;
-  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
-  detail::Linear classifier;
-};
-TORCH_MODULE(BertForMultipleChoice);
-
-}  // namespace accelerate
+}  // namespace accelerate::detail

@@ -1,50 +1,17 @@
 #include "accelerate/transformers/models/architectures/llama.h"
 
 #include <ATen/TensorOperators.h>
+#include <torch/nn/modules/embedding.h>
+
+#include <set>
 
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/models/config/architecture_config.h"
-#include "accelerate/transformers/models/layers/part.h"
+#include "accelerate/transformers/models/architectures/heads.h"
+#include "accelerate/transformers/models/layers/rms_norm.h"
+#include "accelerate/transformers/models/layers/rotary.h"
 
-namespace accelerate {
+namespace accelerate::detail {
 namespace {
-
-using detail::LlamaKind;
-
-LlamaKind kind_of(const PretrainedConfig& config) {
-  const std::string type = config.model_type();
-  return type == "mistral" ? LlamaKind::mistral
-         : type == "qwen2" ? LlamaKind::qwen2
-                           : LlamaKind::llama;
-}
-
-std::string class_prefix(LlamaKind kind) {
-  switch (kind) {
-    case LlamaKind::mistral:
-      return "Mistral";
-    case LlamaKind::qwen2:
-      return "Qwen2";
-    case LlamaKind::llama:
-      break;
-  }
-  return "Llama";
-}
-
-LlamaConfig defaults_of(LlamaKind kind) {
-  LlamaConfig config;
-  if (kind == LlamaKind::mistral) {
-    config.intermediate_size = 14336;
-    config.num_key_value_heads = 8;
-    config.max_position_embeddings = 131072;
-    config.sliding_window = 4096;
-  } else if (kind == LlamaKind::qwen2) {
-    config.vocab_size = 151936;
-    config.intermediate_size = 22016;
-    config.max_position_embeddings = 32768;
-    config.sliding_window = 4096;
-  }
-  return config;
-}
 
 // Fills in the number of key heads and the size of a head.
 void read_heads(const PretrainedConfig& config, LlamaConfig& values) {
@@ -56,8 +23,8 @@ void read_heads(const PretrainedConfig& config, LlamaConfig& values) {
                       " attention heads ('num_attention_heads'); allowed is a divisor");
   }
   if (!values.head_dim) {
-    detail::check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",
-                                 values.hidden_size});
+    check_heads(config, {"num_attention_heads", values.num_attention_heads, "hidden_size",
+                         values.hidden_size});
     values.head_dim = values.hidden_size / values.num_attention_heads;
   }
   if (*values.head_dim % 2 == 0) return;
@@ -68,194 +35,218 @@ void read_heads(const PretrainedConfig& config, LlamaConfig& values) {
 
 void check_layer_types(const PretrainedConfig& config, const LlamaConfig& values) {
   const auto& types = values.layer_types;
-  if (!types.empty() && static_cast<std::int64_t>(types.size()) != values.num_hidden_layers) {
-    throw ConfigError(config.name() + ": 'layer_types' has " + std::to_string(types.size()) +
-                      " entries; allowed are " + std::to_string(values.num_hidden_layers) +
-                      ", one for each of 'num_hidden_layers'");
-  }
+  if (types.empty() || static_cast<std::int64_t>(types.size()) == values.num_hidden_layers) return;
+  throw ConfigError(config.name() + ": 'layer_types' has " + std::to_string(types.size()) +
+                    " entries; allowed are " + std::to_string(values.num_hidden_layers) +
+                    ", one for each of 'num_hidden_layers'");
 }
 
-LlamaConfig read_llama(const PretrainedConfig& config) {
-  const LlamaKind kind = kind_of(config);
-  detail::check_common_keys(config);
-  LlamaConfig values = detail::read_config(config, defaults_of(kind));
-  detail::check_activation(config, "hidden_act");
-  detail::check_padding_row(config, values.pad_token_id, "vocab_size", values.vocab_size);
+LlamaConfig read_llama(const PretrainedConfig& config, const LlamaFamily& family) {
+  check_common_keys(config);
+  LlamaConfig values = read_config(config, family.defaults);
+  check_activation(config, "hidden_act");
+  check_padding_row(config, values.pad_token_id, "vocab_size", values.vocab_size);
   read_heads(config, values);
   check_layer_types(config, values);
-  if (kind != LlamaKind::llama) values.attention_bias = values.mlp_bias = false;
-  if (kind == LlamaKind::llama || (kind == LlamaKind::qwen2 && !values.use_sliding_window))
-    values.sliding_window.reset();
+  if (!family.reads_biases) values.attention_bias = values.mlp_bias = false;
+  const bool has_windows =
+      family.windows == LlamaFamily::Windows::all_layers ||
+      (family.windows == LlamaFamily::Windows::some_layers && values.use_sliding_window);
+  if (!has_windows) values.sliding_window.reset();
   return values;
 }
 
-std::string head_name(const PretrainedConfig& config, const char* head) {
-  return class_prefix(kind_of(config)) + head;
+class LlamaLayer final : public torch::nn::Module {
+ public:
+  LlamaLayer(const LlamaConfig& config, const LlamaFamily& family)
+      : torch::nn::Module(family.class_prefix + "DecoderLayer"),
+        head_dim_(*config.head_dim),
+        attention_dropout_(config.attention_dropout.value_or(0)),
+        activation_(activation_of(config.hidden_act)),
+        q_proj_(config.hidden_size, config.num_attention_heads * head_dim_,
+                config.attention_bias || family.biases_queries),
+        k_proj_(config.hidden_size, *config.num_key_value_heads * head_dim_,
+                config.attention_bias || family.biases_queries),
+        v_proj_(config.hidden_size, *config.num_key_value_heads * head_dim_,
+                config.attention_bias || family.biases_queries),
+        o_proj_(config.num_attention_heads * head_dim_, config.hidden_size, config.attention_bias),
+        gate_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
+        up_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
+        down_proj_(config.intermediate_size, config.hidden_size, config.mlp_bias),
+        input_layernorm_(family.class_prefix + "RMSNorm", config.hidden_size, config.rms_norm_eps),
+        post_attention_layernorm_(family.class_prefix + "RMSNorm", config.hidden_size,
+                                  config.rms_norm_eps) {
+    auto& attention = part(*this, "self_attn", family.class_prefix + "Attention");
+    attention.register_module("q_proj", q_proj_);
+    attention.register_module("k_proj", k_proj_);
+    attention.register_module("v_proj", v_proj_);
+    attention.register_module("o_proj", o_proj_);
+    auto& mlp = part(*this, "mlp", family.class_prefix + "MLP");
+    mlp.register_module("gate_proj", gate_proj_);
+    mlp.register_module("up_proj", up_proj_);
+    mlp.register_module("down_proj", down_proj_);
+    register_module("input_layernorm", input_layernorm_);
+    register_module("post_attention_layernorm", post_attention_layernorm_);
+  }
+
+  // hidden: {…, H}. Returns the same shape.
+  at::Tensor forward(const at::Tensor& hidden, const Tokens& tokens, const Rotary::Angles& angles,
+                     AttentionSpec spec) {
+    const auto heads_of = [&](const at::Tensor& all) { return all.unflatten(-1, {-1, head_dim_}); };
+    spec.dropout = is_training() ? attention_dropout_ : 0;
+    const at::Tensor read = input_layernorm_(hidden);
+    const at::Tensor query = rotate(heads_of(q_proj_(read)), angles),
+                     key = rotate(heads_of(k_proj_(read)), angles), value = heads_of(v_proj_(read));
+    const at::Tensor attended = hidden + o_proj_(attention(query, key, value, tokens, spec));
+    const at::Tensor normed = post_attention_layernorm_(attended);
+    return attended + down_proj_(activation_(gate_proj_(normed)) * up_proj_(normed));
+  }
+
+ private:
+  std::int64_t head_dim_;
+  double attention_dropout_;
+  Activation activation_;
+  Linear q_proj_, k_proj_, v_proj_, o_proj_, gate_proj_, up_proj_, down_proj_;
+  RMSNorm input_layernorm_, post_attention_layernorm_;
+};
+
+class LlamaModel final : public DecoderModel {
+ public:
+  LlamaModel(const PretrainedConfig& config, const LlamaFamily& family)
+      : DecoderModel(family.class_prefix + "Model", config, "model"),
+        family_(family),
+        values_(read_llama(config, family)),
+        rotary_(config, *values_.head_dim, values_.max_position_embeddings, layer_types()) {
+    embed_tokens_ = register_module(
+        "embed_tokens",
+        torch::nn::Embedding(torch::nn::EmbeddingOptions(values_.vocab_size, values_.hidden_size)
+                                 .padding_idx(values_.pad_token_id)));
+    for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
+      layers_->push_back(std::make_shared<LlamaLayer>(values_, family));
+    register_module("layers", layers_);
+    norm_ = register_module("norm", RMSNorm(family.class_prefix + "RMSNorm", values_.hidden_size,
+                                            values_.rms_norm_eps));
+    post_init();
+  }
+  [[nodiscard]] bool ties_embeddings() const override { return values_.tie_word_embeddings; }
+  [[nodiscard]] torch::nn::Embedding input_embeddings() override { return embed_tokens_; }
+  [[nodiscard]] std::int64_t max_positions() const override {
+    return values_.max_position_embeddings;
+  }
+  [[nodiscard]] std::vector<std::string> no_split_modules() const override {
+    return {family_.class_prefix + "DecoderLayer"};
+  }
+  [[nodiscard]] std::vector<PythonBuffer> python_buffers() const override {
+    return {{"rotary_emb.inv_freq", at::kFloat, *values_.head_dim / 2},
+            {"rotary_emb.original_inv_freq", at::kFloat, *values_.head_dim / 2}};
+  }
+  [[nodiscard]] ParallelPlan parallel_plan() const override {
+    using enum ParallelPlan::Cut;
+    return {.tensor_parallel = {{"layers.*.self_attn.q_proj", colwise},
+                                {"layers.*.self_attn.k_proj", colwise},
+                                {"layers.*.self_attn.v_proj", colwise},
+                                {"layers.*.self_attn.o_proj", rowwise},
+                                {"layers.*.mlp.gate_proj", colwise},
+                                {"layers.*.mlp.up_proj", colwise},
+                                {"layers.*.mlp.down_proj", rowwise}},
+            .pipeline = {{"embed_tokens"}, {"layers.*"}, {"norm"}}};
+  }
+  [[nodiscard]] Computed compute(const TextInputs& inputs, const HeadNeeds& needs) override;
+
+ private:
+  // Returns the window of a layer; nullopt if the layer sees all tokens before.
+  [[nodiscard]] std::optional<std::int64_t> window_of(std::size_t layer) const {
+    const auto& types = values_.layer_types;
+    if (family_.windows != LlamaFamily::Windows::some_layers) return values_.sliding_window;
+    const bool is_full = types.empty()
+                             ? static_cast<std::int64_t>(layer) < values_.max_window_layers
+                             : types[layer] == "full_attention";
+    return is_full ? std::nullopt : values_.sliding_window;
+  }
+
+  // The types of its layers, as the keys of rope_parameters call them.
+  [[nodiscard]] std::set<std::string> layer_types() const {
+    std::set<std::string> types(values_.layer_types.begin(), values_.layer_types.end());
+    if (!types.empty()) return types;
+    for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
+      types.insert(window_of(static_cast<std::size_t>(i)) ? "sliding_attention" : "full_attention");
+    return types;
+  }
+
+  LlamaFamily family_;
+  LlamaConfig values_;
+  Rotary rotary_;
+  torch::nn::Embedding embed_tokens_ = nullptr;
+  torch::nn::ModuleList layers_;
+  RMSNorm norm_ = nullptr;
+};
+
+Computed LlamaModel::compute(const TextInputs& inputs, const HeadNeeds& needs) {
+  auto computed = begin(inputs, needs);
+  const Tokens& tokens = computed.tokens;
+  computed.hidden = words_of(inputs, tokens);
+  const at::Tensor positions = take_positions(positions_of(inputs, tokens.past()), inputs, tokens);
+  const auto angles = rotary_.angles(positions, computed.hidden.scalar_type());
+  AttentionSpec spec = attention_spec(computed, inputs);
+  run_layers(computed, inputs, layers_, [&](std::size_t i) {
+    if (i == 0 || window_of(i) != window_of(i - 1))
+      spec.mask = causal_mask(tokens, window_of(i), computed.hidden.device());
+    spec.layer = i;
+    return [layer = layers_->ptr<LlamaLayer>(i), tokens, angles, spec](const at::Tensor& hidden) {
+      return layer->forward(hidden, tokens, angles, spec);
+    };
+  });
+  computed.hidden = norm_(computed.hidden);
+  computed.keep_hidden(inputs);
+  return computed;
+}
+
+GgufNames llama_gguf(std::string_view architecture) {
+  return {.architecture = architecture,
+          .integers = {{"context_length", "max_position_embeddings"},
+                       {"block_count", "num_hidden_layers"},
+                       {"feed_forward_length", "intermediate_size"},
+                       {"embedding_length", "hidden_size"},
+                       {"attention.head_count", "num_attention_heads"},
+                       {"attention.head_count_kv", "num_key_value_heads"},
+                       {"vocab_size", "vocab_size"}},
+          .numbers = {{"rope.freq_base", "rope_theta"},
+                      {"attention.layer_norm_rms_epsilon", "rms_norm_eps"}},
+          .outside = {{"token_embd", "model.embed_tokens"},
+                      {"output_norm", "model.norm"},
+                      {"output", "lm_head"}},
+          .layers = "model.layers.",
+          .inside = {{"attn_q", "self_attn.q_proj"},
+                     {"attn_k", "self_attn.k_proj"},
+                     {"attn_v", "self_attn.v_proj"},
+                     {"attn_output", "self_attn.o_proj"},
+                     {"attn_norm", "input_layernorm"},
+                     {"ffn_norm", "post_attention_layernorm"},
+                     {"ffn_gate", "mlp.gate_proj"},
+                     {"ffn_up", "mlp.up_proj"},
+                     {"ffn_down", "mlp.down_proj"}}};
 }
 
 }  // namespace
 
-namespace detail {
-
-LlamaDecoderLayerImpl::LlamaDecoderLayerImpl(const LlamaConfig& config, LlamaKind kind,
-                                             std::int64_t index)
-    : torch::nn::Module(class_prefix(kind) + "DecoderLayer"),
-      index_(static_cast<std::size_t>(index)),
-      head_dim_(*config.head_dim),
-      attention_dropout_(config.attention_dropout.value_or(0)),
-      activation_(activation_of(config.hidden_act)),
-      q_proj_(config.hidden_size, config.num_attention_heads * head_dim_,
-              config.attention_bias || kind == LlamaKind::qwen2),
-      k_proj_(config.hidden_size, *config.num_key_value_heads * head_dim_,
-              config.attention_bias || kind == LlamaKind::qwen2),
-      v_proj_(config.hidden_size, *config.num_key_value_heads * head_dim_,
-              config.attention_bias || kind == LlamaKind::qwen2),
-      o_proj_(config.num_attention_heads * head_dim_, config.hidden_size, config.attention_bias),
-      gate_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
-      up_proj_(config.hidden_size, config.intermediate_size, config.mlp_bias),
-      down_proj_(config.intermediate_size, config.hidden_size, config.mlp_bias),
-      input_layernorm_(class_prefix(kind) + "RMSNorm", config.hidden_size, config.rms_norm_eps),
-      post_attention_layernorm_(class_prefix(kind) + "RMSNorm", config.hidden_size,
-                                config.rms_norm_eps) {
-  auto& attention = part(*this, "self_attn", class_prefix(kind) + "Attention");
-  attention.register_module("q_proj", q_proj_);
-  attention.register_module("k_proj", k_proj_);
-  attention.register_module("v_proj", v_proj_);
-  attention.register_module("o_proj", o_proj_);
-  auto& mlp = part(*this, "mlp", class_prefix(kind) + "MLP");
-  mlp.register_module("gate_proj", gate_proj_);
-  mlp.register_module("up_proj", up_proj_);
-  mlp.register_module("down_proj", down_proj_);
-  register_module("input_layernorm", input_layernorm_);
-  register_module("post_attention_layernorm", post_attention_layernorm_);
+Architecture llama_like(std::string_view model_type, const LlamaFamily& family) {
+  return {
+      .model_type = model_type,
+      .classes = decoder_classes({.prefix = family.class_prefix,
+                                  .base_of_question_answering = family.base_of_question_answering},
+                                 [family](const PretrainedConfig& config) {
+                                   return std::make_shared<LlamaModel>(config, family);
+                                 }),
+      .keys = keys_of<LlamaConfig>(),
+      .gguf = llama_gguf(model_type)};
 }
 
-at::Tensor LlamaDecoderLayerImpl::attend(const at::Tensor& hidden, const Tokens& tokens,
-                                         const Rotary::Angles& angles, const AttentionSpec& spec,
-                                         KeyValueCache* cache) {
-  const auto heads_of = [&](const at::Tensor& all) { return all.unflatten(-1, {-1, head_dim_}); };
-  const at::Tensor query = rotate(heads_of(q_proj_(hidden)), angles),
-                   key = rotate(heads_of(k_proj_(hidden)), angles),
-                   value = heads_of(v_proj_(hidden));
-  if (cache == nullptr) return attention(query, key, value, tokens, spec);
-  const auto [keys, values] = cache->append(index_, key.transpose(1, 2), value.transpose(1, 2));
-  return cached_attention(query, keys, values, spec);
+Architecture llama() {
+  Architecture made = llama_like("llama", {});
+  made.gguf->integers.emplace_back("rope.dimension_count", "head_dim");
+  made.gguf->steps = {{"attn_q", GgufNames::Step::interleave_queries},
+                      {"attn_k", GgufNames::Step::interleave_keys}};
+  return made;
 }
 
-at::Tensor LlamaDecoderLayerImpl::forward(const at::Tensor& hidden, const Tokens& tokens,
-                                          const Rotary::Angles& angles, AttentionSpec spec,
-                                          KeyValueCache* cache) {
-  spec.dropout = is_training() ? attention_dropout_ : 0;
-  const at::Tensor attended =
-      hidden + o_proj_(attend(input_layernorm_(hidden), tokens, angles, spec, cache));
-  const at::Tensor normed = post_attention_layernorm_(attended);
-  return attended + down_proj_(activation_(gate_proj_(normed)) * up_proj_(normed));
-}
-
-}  // namespace detail
-
-LlamaModelImpl::LlamaModelImpl(const PretrainedConfig& config)
-    : DecoderModel(class_prefix(kind_of(config)) + "Model", config, "model"),
-      kind_(kind_of(config)),
-      values_(read_llama(config)),
-      rotary_(config, *values_.head_dim, values_.max_position_embeddings, layer_types()) {
-  embed_tokens = register_module(
-      "embed_tokens",
-      torch::nn::Embedding(torch::nn::EmbeddingOptions(values_.vocab_size, values_.hidden_size)
-                               .padding_idx(values_.pad_token_id)));
-  for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
-    layers_->push_back(detail::LlamaDecoderLayer(values_, kind_, i));
-  register_module("layers", layers_);
-  norm_ = register_module("norm", detail::RMSNorm(class_prefix(kind_) + "RMSNorm",
-                                                  values_.hidden_size, values_.rms_norm_eps));
-  post_init();
-}
-
-std::vector<std::string> LlamaModelImpl::no_split_modules() const {
-  return {class_prefix(kind_) + "DecoderLayer"};
-}
-
-ParallelPlan LlamaModelImpl::parallel_plan() const {
-  using enum ParallelPlan::Cut;
-  return {.tensor_parallel = {{"layers.*.self_attn.q_proj", colwise},
-                              {"layers.*.self_attn.k_proj", colwise},
-                              {"layers.*.self_attn.v_proj", colwise},
-                              {"layers.*.self_attn.o_proj", rowwise},
-                              {"layers.*.mlp.gate_proj", colwise},
-                              {"layers.*.mlp.up_proj", colwise},
-                              {"layers.*.mlp.down_proj", rowwise}},
-          .pipeline = {{"embed_tokens"}, {"layers.*"}, {"norm"}}};
-}
-
-std::optional<std::int64_t> LlamaModelImpl::window_of(std::int64_t layer) const {
-  if (kind_ != LlamaKind::qwen2) return values_.sliding_window;
-  const auto& types = values_.layer_types;
-  const bool is_full = types.empty() ? layer < values_.max_window_layers
-                                     : types[static_cast<std::size_t>(layer)] == "full_attention";
-  return is_full ? std::nullopt : values_.sliding_window;
-}
-
-std::set<std::string> LlamaModelImpl::layer_types() const {
-  std::set<std::string> types(values_.layer_types.begin(), values_.layer_types.end());
-  if (!types.empty()) return types;
-  for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i)
-    types.insert(window_of(i) ? "sliding_attention" : "full_attention");
-  return types;
-}
-
-detail::Computed LlamaModelImpl::compute(const TextInputs& inputs, const detail::HeadNeeds& needs) {
-  auto computed = begin(inputs, needs);
-  const detail::Tokens& tokens = computed.tokens;
-  detail::check_ids(inputs.input_ids, embed_tokens->weight.size(0), "input_ids");
-  const at::Tensor positions = inputs.position_ids.defined()
-                                   ? inputs.position_ids
-                                   : detail::default_positions(inputs, tokens.past());
-  computed.hidden = embed(embed_tokens, tokens.take(inputs.input_ids), tokens.length());
-  const auto angles = rotary_.angles(detail::take_positions(positions, inputs, tokens),
-                                     computed.hidden.scalar_type());
-  detail::AttentionSpec spec{.kind = attention_kind()};
-  if (inputs.output_attentions) spec.weights = &computed.attentions;
-  const auto device = computed.hidden.device();
-  const auto keep = [&] {
-    if (inputs.output_hidden_states) computed.hidden_states.push_back(computed.hidden);
-  };
-  KeyValueCache* cache = computed.past_key_values.get();
-  std::optional<std::int64_t> window_of_mask;
-  for (std::int64_t i = 0; i < values_.num_hidden_layers; ++i) {
-    if (i == 0 || window_of(i) != window_of_mask) {
-      window_of_mask = window_of(i);
-      spec.mask = detail::causal_mask(tokens, window_of_mask, device);
-    }
-    keep();
-    const auto layer = layers_->ptr<detail::LlamaDecoderLayerImpl>(static_cast<std::size_t>(i));
-    computed.hidden = run_block(*layer, computed, inputs, [=](const at::Tensor& hidden) {
-      return layer->forward(hidden, tokens, angles, spec, cache);
-    });
-  }
-  computed.hidden = norm_(computed.hidden);
-  keep();
-  return computed;
-}
-
-LlamaForCausalLMImpl::LlamaForCausalLMImpl(const PretrainedConfig& config)
-    : DecoderForCausalLM(head_name(config, "ForCausalLM"), config,
-                         std::make_shared<LlamaModelImpl>(config), "model",
-                         read_llama(config).tie_word_embeddings) {}
-
-LlamaForSequenceClassificationImpl::LlamaForSequenceClassificationImpl(
-    const PretrainedConfig& config)
-    : DecoderForSequenceClassification(head_name(config, "ForSequenceClassification"), config,
-                                       std::make_shared<LlamaModelImpl>(config), "model") {}
-
-LlamaForTokenClassificationImpl::LlamaForTokenClassificationImpl(const PretrainedConfig& config)
-    : DecoderForTokenClassification(head_name(config, "ForTokenClassification"), config,
-                                    std::make_shared<LlamaModelImpl>(config), "model", "score") {}
-
-// As in Transformers, the decoder of Llama and Qwen 2 has another name here than below other heads.
-LlamaForQuestionAnsweringImpl::LlamaForQuestionAnsweringImpl(const PretrainedConfig& config)
-    : DecoderForQuestionAnswering(head_name(config, "ForQuestionAnswering"), config,
-                                  std::make_shared<LlamaModelImpl>(config),
-                                  kind_of(config) == LlamaKind::mistral ? "model" : "transformer") {
-}
-
-}  // namespace accelerate
+}  // namespace accelerate::detail

@@ -42,4 +42,37 @@ template <typename Config>
   return config;
 }
 
+/// A key of config.json, and what it may say.
+struct ConfigKey {
+  enum class Kind { boolean, text, texts, integer, number };
+  std::string_view name;
+  Kind kind;
+  bool may_be_null = false;
+  double least = 0, most = 0;  ///< Of numbers.
+};
+
+/// Returns the keys that `Config::visit()` lists.
+template <typename Config>
+[[nodiscard]] std::vector<ConfigKey> keys_of() {
+  using enum ConfigKey::Kind;
+  std::vector<ConfigKey> keys;
+  const auto add = [&]<typename T, typename... Limits>(const char* key, const T& /*field*/,
+                                                       const Limits&... limits) {
+    if constexpr (sizeof...(limits) > 0) {
+      const auto add_number = [&]<typename N>(const Range<N>& range) {
+        keys.push_back({key, std::is_same_v<N, double> ? number : integer, kIsOptional<T>,
+                        static_cast<double>(range.least), static_cast<double>(range.most)});
+      };
+      add_number(limits...);
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      keys.push_back({key, texts, true});
+    } else {
+      keys.push_back({key, std::is_same_v<T, bool> ? boolean : text});
+    }
+  };
+  const Config fields;
+  Config::visit(fields, add);
+  return keys;
+}
+
 }  // namespace accelerate::detail

@@ -18,25 +18,19 @@ std::string number(double value) {
   return text.str();
 }
 
-// The value of the first of `keys` that is there; 0 where it is not allowed anyway.
-double first_of(const PretrainedConfig& values, std::initializer_list<const char*> keys,
-                const Range<std::int64_t>& range) {
-  for (const char* key : keys) {
-    const auto value = values.get_if<std::int64_t>(key);
-    if (!value) continue;
-    return *value >= range.least && *value <= range.most ? static_cast<double>(*value) : 0;
-  }
-  return 0;
+// The value of `key`; 0 if it is missing, or is not allowed anyway.
+double size_at(const PretrainedConfig& values, std::string_view key,
+               const Range<std::int64_t>& range) {
+  const std::int64_t value = values.get_if<std::int64_t>(key).value_or(0);
+  return value >= range.least && value <= range.most ? static_cast<double>(value) : 0;
 }
 
 // The weights of a model have at least so many numbers.
-double least_numbers(const PretrainedConfig& values) {
-  const double width = first_of(values, {"hidden_size", "dim", "n_embd"}, limits::kWidth),
-               inner =
-                   first_of(values, {"intermediate_size", "hidden_dim", "n_inner"}, limits::kInner),
-               layers =
-                   first_of(values, {"num_hidden_layers", "n_layers", "n_layer"}, limits::kLayers),
-               words = first_of(values, {"vocab_size"}, limits::kWords);
+double least_numbers(const PretrainedConfig& values, const SizeKeys& keys) {
+  const double width = size_at(values, keys.width, limits::kWidth),
+               inner = size_at(values, keys.inner, limits::kInner),
+               layers = size_at(values, keys.layers, limits::kLayers),
+               words = size_at(values, "vocab_size", limits::kWords);
   // Queries and outputs of attention, where the heads share out the width.
   const double attention = values.json_of("head_dim") == "null" ? 2 * width : 0;
   return width * (words + layers * (attention + 2 * inner));
@@ -134,8 +128,8 @@ void check_common_keys(const PretrainedConfig& values) {
   }
 }
 
-void check_size(const PretrainedConfig& values, std::uint64_t memory_bytes) {
-  const double bytes = sizeof(float) * least_numbers(values);
+void check_size(const PretrainedConfig& values, const SizeKeys& keys, std::uint64_t memory_bytes) {
+  const double bytes = sizeof(float) * least_numbers(values, keys);
   if (memory_bytes == 0 || bytes <= static_cast<double>(memory_bytes)) return;
   throw ConfigError(values.name() + ": the vocabulary, the width and the number of layers make " +
                     format_bytes(bytes) + " of weights or more; this machine has " +

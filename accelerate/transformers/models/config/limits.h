@@ -57,7 +57,7 @@ struct HeadsOfWidth {
 /// Throws ConfigError unless the heads divide the width.
 void check_heads(const PretrainedConfig& values, const HeadsOfWidth& given);
 
-/// Throws ConfigError if `pad_token_id` is no row of embeddings with `rows` rows; `rows_key` says
+/// Throws ConfigError if `pad_token_id` is not a row of embeddings with `rows` rows; `rows_key` says
 /// how many there are. Below zero it counts from the last row, as in Python.
 void check_padding_row(const PretrainedConfig& values, std::optional<std::int64_t> pad_token_id,
                        const char* rows_key, std::int64_t rows);
@@ -71,7 +71,11 @@ void check_padding_row(const PretrainedConfig& values, std::optional<std::int64_
 /// words of problem_type, layer_types, dtype and attn_implementation.
 void check_common_keys(const PretrainedConfig& values);
 
+/// How config.json calls the numbers that decide how large a model is.
+struct SizeKeys {
+  std::string_view width = "hidden_size", inner = "intermediate_size", layers = "num_hidden_layers";
+};
 /// Throws ConfigError if the weights of the model surely take more than `memory_bytes`.
-void check_size(const PretrainedConfig& values, std::uint64_t memory_bytes);
+void check_size(const PretrainedConfig& values, const SizeKeys& keys, std::uint64_t memory_bytes);
 
 }  // namespace accelerate::detail

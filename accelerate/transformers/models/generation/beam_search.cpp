@@ -36,7 +36,7 @@ at::Tensor take_beams(const at::Tensor& values, const at::Tensor& beams) {
   return values.gather(1, beams.unsqueeze(-1).expand({-1, -1, values.size(2)}));
 }
 
-// For each row of the prompt: the beams that go on and the best beams that have ended, with their
+// For each row of the prompt: the beams that continue and the best beams that have ended, with their
 // scores. Sequences are {rows, beams, max_length}; places without a token yet hold filling_of().
 class Beams {
  public:
@@ -88,7 +88,7 @@ class Beams {
     running_ = take_beams(sequences, next);
     running_scores_ = open.gather(1, next);
     ++length_;
-    if (!goes_on(ends)) return {};
+    if (!continues(ends)) return {};
     const at::Tensor first_of_row = at::arange(rows_, from.options()).unsqueeze(1) * beams_;
     return (from.gather(1, next) + first_of_row).flatten();
   }
@@ -126,7 +126,7 @@ class Beams {
     has_finished_ = at::cat({has_finished_, now}, 1).gather(1, best);
   }
 
-  bool goes_on(const at::Tensor& ends) {
+  bool continues(const at::Tensor& ends) {
     const auto& config = search_.config;
     const double penalty = *config.length_penalty;
     const bool to_the_end =

@@ -24,7 +24,7 @@
 
 namespace accelerate::detail {
 
-Continuation::Continuation(DecoderForCausalLM& model, at::Tensor mask, bool uses_cache)
+Continuation::Continuation(CausalLM& model, at::Tensor mask, bool uses_cache)
     : model_(model), mask_(std::move(mask)) {
   if (uses_cache) cache_ = std::make_shared<KeyValueCache>();
   if (mask_.defined()) positions_ = (mask_.cumsum(1) - 1).masked_fill(mask_.eq(0), 0);
@@ -70,7 +70,7 @@ ScoreSteps::ScoreSteps(const GenerationConfig& config, std::int64_t prompt_lengt
   temperature_ = *config.temperature;
   top_k_ = *config.top_k;
   top_p_ = *config.top_p;
-  // If a beam ends, another token must be left with which it can go on.
+  // If a beam ends, another token must be left with which it can continue.
   if (*config.num_beams > 1) least_kept_ = end_tokens_.defined() ? end_tokens_.numel() + 1 : 2;
 }
 

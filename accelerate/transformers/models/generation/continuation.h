@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/transformers/models/architectures/causal_decoder.h"
+#include "accelerate/transformers/models/architectures/heads.h"
 #include "accelerate/transformers/models/config/generation_config.h"
 #include "accelerate/transformers/tokenizers/pretrained/pre_trained_tokenizer.h"
 
@@ -75,7 +75,7 @@ class ScoreSteps {
 class Continuation {
  public:
   /// mask: int64 {rows, tokens}, 0 at padding; undefined without any.
-  Continuation(DecoderForCausalLM& model, at::Tensor mask, bool uses_cache);
+  Continuation(CausalLM& model, at::Tensor mask, bool uses_cache);
 
   /// Returns the scores, fp32 {rows, words}, of the token that follows `ids`, {rows, tokens}. With
   /// a cache, a call computes only the tokens that are new since the call before.
@@ -84,7 +84,7 @@ class Continuation {
   void select_rows(const at::Tensor& rows);
 
  private:
-  DecoderForCausalLM& model_;
+  CausalLM& model_;
   at::Tensor mask_, positions_;  // {rows, tokens} both; undefined without padding.
   std::shared_ptr<KeyValueCache> cache_;
 };

@@ -6,19 +6,21 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/logger.h"
-#include "accelerate/transformers/models/architectures/causal_decoder.h"
+#include "accelerate/base/utf8.h"
+#include "accelerate/transformers/models/architectures/heads.h"
 #include "accelerate/transformers/models/generation/continuation.h"
-#include "accelerate/transformers/models/generation/generate_options.h"
-#include "accelerate/transformers/models/generation/text_stream.h"
 #include "accelerate/transformers/models/pre_trained_model.h"
 
 namespace accelerate {
@@ -139,17 +141,82 @@ const Inputs& checked(const Inputs& inputs) {
   return inputs;
 }
 
-DecoderForCausalLM& decoder_of(PreTrainedModel& model) {
-  if (auto* decoder = dynamic_cast<DecoderForCausalLM*>(&model)) return *decoder;
+detail::CausalLM& decoder_of(PreTrainedModel& model) {
+  if (auto* decoder = dynamic_cast<detail::CausalLM*>(&model)) return *decoder;
   throw UsageError(model.name() +
                    " does not generate: it has no head for the next token. "
                    "AutoModelForCausalLM opens the same weights with one");
 }
 
+// CJK unified ideographs, with their extensions and the compatibility forms.
+constexpr std::array<std::pair<char32_t, char32_t>, 8> kIdeographs{{{0x4E00, 0x9FFF},
+                                                                    {0x3400, 0x4DBF},
+                                                                    {0x20000, 0x2A6DF},
+                                                                    {0x2A700, 0x2B73F},
+                                                                    {0x2B740, 0x2B81F},
+                                                                    {0x2B820, 0x2CEAF},
+                                                                    {0xF900, 0xFAFF},
+                                                                    {0x2F800, 0x2FA1F}}};
+
+bool ends_with_ideograph(std::string_view text) {
+  std::size_t begin = text.size();
+  while (begin > 0 && (static_cast<unsigned char>(text[--begin]) & 0xC0U) == 0x80U) {
+  }
+  std::string_view last = text.substr(begin);
+  if (last.empty()) return false;
+  const auto point = take_code_point(last);
+  return point && std::ranges::any_of(kIdeographs, [&](const auto& range) {
+           return range.first <= *point && *point <= range.second;
+         });
+}
+
+// Decodes tokens that come one by one. Passes text to the sink as soon as no later token can change
+// it: up to the last space, a line feed, or an ideograph. Source: `TextStreamer` of Transformers.
+class TextStream {
+ public:
+  using Sink = std::function<void(std::string_view text)>;
+  TextStream(PreTrainedTokenizer tokenizer, Sink sink)
+      : tokenizer_(std::move(tokenizer)), sink_(std::move(sink)) {}
+
+  void put(std::int64_t token) {
+    tokens_.push_back(token);
+    const std::string all = text();
+    if (all.ends_with('\n')) {
+      end();
+    } else if (ends_with_ideograph(all)) {
+      give(all);
+    } else {
+      const std::size_t space = all.rfind(' ');
+      if (space != std::string::npos) give(std::string_view(all).substr(0, space + 1));
+    }
+  }
+  // Passes the rest of the text to the sink.
+  void end() {
+    if (!tokens_.empty()) give(text());
+    tokens_.clear();
+    given_ = 0;
+  }
+
+ private:
+  [[nodiscard]] std::string text() const {
+    return tokenizer_.decode(tokens_, /*skip_special_tokens=*/true);
+  }
+  void give(std::string_view text) {
+    if (text.size() <= given_) return;
+    sink_(text.substr(given_));
+    given_ = text.size();
+  }
+
+  PreTrainedTokenizer tokenizer_;
+  Sink sink_;
+  std::vector<std::int64_t> tokens_;  // The tokens of the current line.
+  std::size_t given_ = 0;             // The bytes of their text that the sink has.
+};
+
 // Returns the function that is called with new tokens; empty if there is none. Makes `text` for
 // stream_text.
 detail::OnTokens stream_of(const GenerateOptions& options, std::int64_t rows,
-                           std::optional<detail::TextStream>& text) {
+                           std::optional<TextStream>& text) {
   if (options.stream_text) {
     if (!options.tokenizer)
       throw UsageError("stream_text is text, and generate() was given no tokenizer to read with");
@@ -173,10 +240,10 @@ at::Tensor PreTrainedModel::generate(const Inputs& inputs, const GenerationConfi
   at::Tensor ids = checked(inputs)["input_ids"].to(at::kLong);
   const std::int64_t prompt = ids.size(1);
   const auto config = completed(given, GenerationConfig::of(generation_config_.value_or(config_)),
-                                prompt, model.decoder().max_positions());
+                                prompt, model.max_positions());
   check(config, prompt, options);
   const std::int64_t times = std::max(*config.num_beams, *config.num_return_sequences);
-  std::optional<detail::TextStream> text;
+  std::optional<TextStream> text;
   const auto on_tokens = stream_of(options, ids.size(0) * times, text);
 
   at::Tensor found;

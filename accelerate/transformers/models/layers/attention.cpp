@@ -116,7 +116,7 @@ at::Tensor attend(const at::Tensor& query, const at::Tensor& key, const at::Tens
                                           /*is_causal=*/false, spec.scale);
 }
 
-// On a CPU, kernels of 16 bits prepare each small product anew. Short rows take four times as long
+// On a CPU, kernels of 16 bits prepare each small product again. Short rows take four times as long
 // as in fp32, forward and backward, and their results are less exact.
 bool is_better_in_fp32(const at::Tensor& query, const Tokens& tokens) {
   constexpr std::int64_t kLongest = 512;
@@ -187,12 +187,20 @@ at::Tensor attend_to_first(const at::Tensor& query, const at::Tensor& key, const
   return at::cat(attended).flatten(1);
 }
 
+// query: {rows, queries, heads, dim}; key, value: {rows, key heads, keys, dim}.
+at::Tensor attend_padded(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const AttentionSpec& spec) {
+  return attend(query.transpose(1, 2), key, value, spec.mask.values, spec.mask.is_causal, spec)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
 }  // namespace
 
 AttentionKind attention_kind_of(const std::string& name) {
   if (name == "sdpa") return AttentionKind::sdpa;
   if (name == "eager") return AttentionKind::eager;
-  throw UsageError("the attention '" + name + "' was asked for; allowed are sdpa and eager");
+  throw UsageError("the attention is '" + name + "'; allowed are sdpa and eager");
 }
 
 AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> window,
@@ -213,13 +221,6 @@ AttentionMask causal_mask(const Tokens& tokens, std::optional<std::int64_t> wind
   return {.values = tokens.mask().logical_and(seen)};
 }
 
-at::Tensor cached_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const AttentionSpec& spec) {
-  return attend(query.transpose(1, 2), key, value, spec.mask.values, spec.mask.is_causal, spec)
-      .transpose(1, 2)
-      .flatten(2);
-}
-
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const Tokens& tokens, const AttentionSpec& spec) {
   if (tokens.is_packed()) {
@@ -232,10 +233,14 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   if (spec.first_alone) {
     AttentionSpec first = spec;
     if (first.mask.values.defined()) first.mask.values = first.mask.values.narrow(2, 0, 1);
-    return cached_attention(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), first)
+    return attend_padded(query.unsqueeze(1), key.transpose(1, 2), value.transpose(1, 2), first)
         .squeeze(1);
   }
-  return cached_attention(query, key.transpose(1, 2), value.transpose(1, 2), spec);
+  if (spec.cache == nullptr)
+    return attend_padded(query, key.transpose(1, 2), value.transpose(1, 2), spec);
+  const auto [keys, values] =
+      spec.cache->append(spec.layer, key.transpose(1, 2), value.transpose(1, 2));
+  return attend_padded(query, keys, values, spec);
 }
 
 }  // namespace accelerate::detail

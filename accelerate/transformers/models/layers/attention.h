@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "accelerate/transformers/models/layers/key_value_cache.h"
 #include "accelerate/transformers/models/layers/tokens.h"
 
 namespace accelerate::detail {
@@ -46,6 +47,10 @@ struct AttentionSpec {
   bool first_alone = false;
   /// Gets the weights, {rows, heads, queries, keys}, if they are asked for; only with `eager`.
   std::vector<at::Tensor>* weights = nullptr;
+  /// If not null: gets the keys and values as those of `layer`, and gives the tokens before them.
+  /// The tokens are then padded.
+  KeyValueCache* cache = nullptr;
+  std::size_t layer = 0;
 };
 
 /// Returns softmax(query · keyᵀ · scale + mask) · value, by sequences if the tokens are packed.
@@ -55,9 +60,5 @@ struct AttentionSpec {
 [[nodiscard]] at::Tensor attention(const at::Tensor& query, const at::Tensor& key,
                                    const at::Tensor& value, const Tokens& tokens,
                                    const AttentionSpec& spec);
-/// As attention(), for padded tokens whose keys and values, {rows, key heads, keys, dim}, come from
-/// a cache.
-[[nodiscard]] at::Tensor cached_attention(const at::Tensor& query, const at::Tensor& key,
-                                          const at::Tensor& value, const AttentionSpec& spec);
 
 }  // namespace accelerate::detail

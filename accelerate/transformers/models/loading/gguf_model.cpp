@@ -12,72 +12,38 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/tensor/stored_values.h"
+#include "accelerate/transformers/models/architecture.h"
 
 namespace accelerate::detail {
 namespace {
 
-using Pairs = std::vector<std::pair<std::string_view, std::string_view>>;
+using Step = GgufNames::Step;
 
-// What is done to a tensor besides converting its type.
-enum class Step : std::uint8_t { none, interleave_queries, interleave_keys, transpose };
+const NamePairs kTokenizerIds{{"tokenizer.ggml.bos_token_id", "bos_token_id"},
+                              {"tokenizer.ggml.eos_token_id", "eos_token_id"},
+                              {"tokenizer.ggml.unknown_token_id", "unk_token_id"},
+                              {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
 
-struct Architecture {
-  std::string_view name;
-  Pairs integers, numbers;  // Keys of the metadata, without the name in front, and of config.json.
-  Pairs outside;  // Tensors outside the layers, by their names without "weight" or "bias".
-  std::string_view layers;                 // What stands for "blk." in Transformers' names.
-  Pairs inside;                            // Tensors of a layer.
-  std::map<std::string_view, Step> steps;  // By name inside a layer. Biases are not transposed.
-};
-
-Pairs operator+(Pairs pairs, const Pairs& more) {
-  pairs.insert(pairs.end(), more.begin(), more.end());
-  return pairs;
-}
-
-// clang-format off
-const Pairs kDecoderIntegers{
-    {"context_length", "max_position_embeddings"}, {"block_count", "num_hidden_layers"}, {"feed_forward_length", "intermediate_size"},
-    {"embedding_length", "hidden_size"}, {"attention.head_count", "num_attention_heads"}, {"attention.head_count_kv", "num_key_value_heads"},
-    {"vocab_size", "vocab_size"}};
-const Pairs kDecoderNumbers{{"rope.freq_base", "rope_theta"}, {"attention.layer_norm_rms_epsilon", "rms_norm_eps"}};
-const Pairs kDecoderOutside{{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
-const Pairs kDecoderInside{
-    {"attn_q", "self_attn.q_proj"}, {"attn_k", "self_attn.k_proj"}, {"attn_v", "self_attn.v_proj"}, {"attn_output", "self_attn.o_proj"},
-    {"attn_norm", "input_layernorm"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"}, {"ffn_up", "mlp.up_proj"}, {"ffn_down", "mlp.down_proj"}};
-
-const std::vector<Architecture> kArchitectures{
-    {"llama", kDecoderIntegers + Pairs{{"rope.dimension_count", "head_dim"}}, kDecoderNumbers, kDecoderOutside, "model.layers.", kDecoderInside,
-     {{"attn_q", Step::interleave_queries}, {"attn_k", Step::interleave_keys}}},
-    {"qwen2", kDecoderIntegers, kDecoderNumbers, kDecoderOutside, "model.layers.", kDecoderInside, {}},
-    {"gpt2",
-     {{"block_count", "n_layer"}, {"context_length", "n_ctx"}, {"embedding_length", "n_embd"}, {"feed_forward_length", "feed_forward_length"},
-      {"attention.head_count", "n_head"}},
-     {{"attention.layer_norm_epsilon", "layer_norm_epsilon"}},
-     {{"token_embd", "transformer.wte"}, {"position_embd", "transformer.wpe"}, {"output_norm", "transformer.ln_f"}, {"output", "lm_head"}},
-     "transformer.h.",
-     {{"attn_qkv", "attn.c_attn"}, {"attn_output", "attn.c_proj"}, {"attn_norm", "ln_1"}, {"ffn_norm", "ln_2"}, {"ffn_up", "mlp.c_fc"},
-      {"ffn_down", "mlp.c_proj"}},
-     {{"attn_qkv", Step::transpose}, {"attn_output", Step::transpose}, {"ffn_up", Step::transpose}, {"ffn_down", Step::transpose}}},
-};
-const Pairs kTokenizerIds{
-    {"tokenizer.ggml.bos_token_id", "bos_token_id"}, {"tokenizer.ggml.eos_token_id", "eos_token_id"},
-    {"tokenizer.ggml.unknown_token_id", "unk_token_id"}, {"tokenizer.ggml.padding_token_id", "pad_token_id"}};
-// clang-format on
-
+// Returns the architecture of the file. One that asks for the file's name comes before others.
 const Architecture& architecture_of(const GgufFile& file) {
-  const std::string name = file.text("general.architecture").value_or("");
-  const auto found = std::ranges::find(kArchitectures, name, &Architecture::name);
-  if (found != kArchitectures.end()) return *found;
+  const std::string said = file.text("general.architecture").value_or(""),
+                    name = file.text("general.name").value_or("");
+  const Architecture* found = nullptr;
   std::vector<std::string> known;
-  for (const Architecture& each : kArchitectures) known.emplace_back(each.name);
-  throw ConfigError("'" + file.path().string() + "': general.architecture is '" + name +
+  for (const Architecture& each : architectures()) {
+    if (!each.gguf) continue;
+    if (each.gguf->name.empty()) known.emplace_back(each.gguf->architecture);
+    if (each.gguf->architecture != said) continue;
+    if (each.gguf->name == name) return each;
+    if (each.gguf->name.empty()) found = &each;
+  }
+  if (found != nullptr) return *found;
+  throw ConfigError("'" + file.path().string() + "': general.architecture is '" + said +
                     "'; those that are read are " + join(known, ", "));
 }
 
-std::optional<std::string_view> second_of(const Pairs& pairs, std::string_view first) {
-  const auto found = std::ranges::find(pairs, first, &Pairs::value_type::first);
+std::optional<std::string_view> second_of(const NamePairs& pairs, std::string_view first) {
+  const auto found = std::ranges::find(pairs, first, &NamePairs::value_type::first);
   return found == pairs.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -87,7 +53,7 @@ struct Placed {
   Step step = Step::none;
 };
 
-Placed place(const Architecture& architecture, const std::string& in_file) {
+Placed place(const GgufNames& names, const std::string& in_file) {
   constexpr std::string_view kLayer = "blk.";
   const Placed unknown{in_file};
   const std::size_t last = in_file.rfind('.');
@@ -95,19 +61,19 @@ Placed place(const Architecture& architecture, const std::string& in_file) {
   const std::string_view stem = std::string_view(in_file).substr(0, last),
                          suffix = std::string_view(in_file).substr(last);
   if (!stem.starts_with(kLayer)) {
-    const auto name = second_of(architecture.outside, stem);
+    const auto name = second_of(names.outside, stem);
     return name ? Placed{std::string(*name) + std::string(suffix)} : unknown;
   }
   const std::string_view inside = stem.substr(kLayer.size());
   const std::size_t dot = inside.find('.');
   if (dot == std::string_view::npos) return unknown;
   const std::string_view leaf = inside.substr(dot + 1);
-  const auto name = second_of(architecture.inside, leaf);
+  const auto name = second_of(names.inside, leaf);
   if (!name) return unknown;
-  Placed placed{std::string(architecture.layers) + std::string(inside.substr(0, dot + 1)) +
+  Placed placed{std::string(names.layers) + std::string(inside.substr(0, dot + 1)) +
                 std::string(*name) + std::string(suffix)};
-  const auto step = architecture.steps.find(leaf);
-  if (step != architecture.steps.end() && (step->second != Step::transpose || suffix == ".weight"))
+  const auto step = names.steps.find(leaf);
+  if (step != names.steps.end() && (step->second != Step::transpose || suffix == ".weight"))
     placed.step = step->second;
   return placed;
 }
@@ -154,13 +120,13 @@ struct Entry {
 
 class Weights {
  public:
-  explicit Weights(const GgufFile& file)
-      : content_(file.content()),
-        heads_(file.integer("llama.attention.head_count").value_or(0)),
-        key_heads_(file.integer("llama.attention.head_count_kv").value_or(0)) {
-    const Architecture& architecture = architecture_of(file);
+  explicit Weights(const GgufFile& file) : content_(file.content()) {
+    const GgufNames& names = *architecture_of(file).gguf;
+    const std::string prefix = std::string(names.architecture) + ".attention.";
+    heads_ = file.integer(prefix + "head_count").value_or(0);
+    key_heads_ = file.integer(prefix + "head_count_kv").value_or(0);
     for (const GgufTensor& tensor : file.tensors()) {
-      Placed placed = place(architecture, tensor.name);
+      Placed placed = place(names, tensor.name);
       check(file, tensor, placed.step);
       outlines.push_back({placed.name, at::empty(shape_of(tensor, placed.step),
                                                  at::TensorOptions(at::kFloat).device(at::kMeta))});
@@ -210,7 +176,7 @@ class Weights {
   }
 
   std::shared_ptr<const FileContent> content_;
-  std::int64_t heads_, key_heads_;
+  std::int64_t heads_ = 0, key_heads_ = 0;
   std::map<std::string, Entry> entries_;
 };
 
@@ -219,19 +185,19 @@ class Weights {
 PretrainedConfig config_of_gguf(const GgufFile& file) {
   const Architecture& architecture = architecture_of(file);
   PretrainedConfig config = PretrainedConfig::from_json("{}", file.path().string());
+  const GgufNames& names = *architecture.gguf;
   const std::string name = file.text("general.name").value_or("");
-  const bool mistral = architecture.name == "llama" && name == "mistral";
-  config.set("model_type", std::string(mistral ? "mistral" : architecture.name));
+  config.set("model_type", std::string(architecture.model_type));
   if (!name.empty()) config.set("_model_name_or_path", name);
-  const std::string prefix = std::string(architecture.name) + ".";
+  const std::string prefix = std::string(names.architecture) + ".";
   const auto blocks = file.integer(prefix + "block_count").value_or(0);
   if (blocks < 0 || static_cast<std::size_t>(blocks) > file.tensors().size())
     throw CheckpointError("cannot load '" + file.path().string() + "': it promises " +
                           std::to_string(blocks) + " layers and has " +
                           std::to_string(file.tensors().size()) + " tensors");
-  for (const auto& [key, to] : architecture.integers)
+  for (const auto& [key, to] : names.integers)
     if (const auto value = file.integer(prefix + std::string(key))) config.set(to, *value);
-  for (const auto& [key, to] : architecture.numbers)
+  for (const auto& [key, to] : names.numbers)
     if (const auto value = file.number(prefix + std::string(key))) config.set(to, *value);
   for (const auto& [key, to] : kTokenizerIds)
     if (const auto value = file.integer(key)) config.set(to, *value);

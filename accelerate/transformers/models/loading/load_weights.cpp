@@ -22,7 +22,7 @@
 namespace accelerate::detail {
 namespace {
 
-constexpr std::string_view kAnew = ": made anew";
+constexpr std::string_view kNew = ": newly initialised";
 
 at::ScalarType type_of(const std::string& wanted, const PretrainedConfig& config,
                        const WeightReader& weights) {
@@ -111,7 +111,7 @@ class Loader {
       } else if (parameter->second.sizes() != outline.sizes()) {
         report_.lines.push_back({name, shape_of(outline) + " in the files, " +
                                            shape_of(parameter->second) + " in the model" +
-                                           std::string(kAnew)});
+                                           std::string(kNew)});
         reported_.insert(name);
       } else {
         give(name, parameter->second, weights_.read(in_file));
@@ -120,10 +120,10 @@ class Loader {
     if (!reported_.empty() && !options_.ignore_mismatched_sizes) {
       std::erase_if(report_.lines,
                     [&](const auto& line) { return !reported_.contains(line.name); });
-      for (auto& line : report_.lines) line.status.resize(line.status.size() - kAnew.size());
+      for (auto& line : report_.lines) line.status.resize(line.status.size() - kNew.size());
       throw CheckpointError(
           "the weights at " + place_ + " do not fit " + model_.name() +
-          "; .ignore_mismatched_sizes = true makes what differs anew:" + report_.table());
+          "; .ignore_mismatched_sizes = true initialises what differs:" + report_.table());
     }
     if (filled_.empty()) {
       throw CheckpointError(
@@ -160,7 +160,7 @@ class Loader {
       if (!made.insert(parameter.unsafeGetTensorImpl()).second) continue;
       compat::materialise_(parameter, at::empty(parameter.sizes(), at::TensorOptions(type_)));
       if (!reported_.contains(name))
-        report_.lines.push_back({name, "not in the files" + std::string(kAnew)});
+        report_.lines.push_back({name, "not in the files" + std::string(kNew)});
     }
     model_.initialise([&](const at::Tensor& parameter) {
       return made.contains(parameter.unsafeGetTensorImpl());

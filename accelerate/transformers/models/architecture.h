@@ -1,0 +1,68 @@
+// What the library knows of an architecture: one value, which the architecture's own source makes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "accelerate/transformers/models/config/architecture_config.h"
+
+namespace accelerate {
+
+class PreTrainedModel;
+
+/// What a model is for.
+enum class Task : std::uint8_t {
+  base,
+  sequence_classification,
+  token_classification,
+  question_answering,
+  masked_lm,
+  causal_lm,
+  multiple_choice,
+};
+
+using MakeModel = std::function<std::shared_ptr<PreTrainedModel>(const PretrainedConfig&)>;
+
+namespace detail {
+
+/// Pairs of names that mean the same.
+using NamePairs = std::vector<std::pair<std::string_view, std::string_view>>;
+
+/// How GGUF files of llama.cpp call what Transformers calls otherwise.
+struct GgufNames {
+  /// What is done to a tensor besides converting its type.
+  enum class Step : std::uint8_t { none, interleave_queries, interleave_keys, transpose };
+
+  std::string_view architecture;  ///< `general.architecture`.
+  /// Keys of the metadata, without the architecture in front, and of config.json.
+  NamePairs integers, numbers;
+  /// Tensors outside the layers, without "weight" or "bias".
+  NamePairs outside;
+  std::string_view layers;  ///< What stands for "blk." in Transformers' names.
+  NamePairs inside;         ///< Tensors of a layer.
+  /// By name inside a layer. Biases are not transposed.
+  std::map<std::string_view, Step> steps = {};
+  /// If not empty: only files with this `general.name` are of this model_type.
+  std::string_view name = {};
+};
+
+struct Architecture {
+  std::string_view model_type;  ///< As in config.json.
+  std::map<Task, MakeModel> classes;
+  std::vector<ConfigKey> keys;  ///< The keys that the classes read, with their limits.
+  SizeKeys size_keys = {};
+  std::optional<GgufNames> gguf = {};  ///< None: no GGUF file of this architecture is read.
+};
+
+/// Returns the architectures of this library: registry.cpp, one line each.
+[[nodiscard]] const std::vector<Architecture>& architectures();
+
+}  // namespace detail
+}  // namespace accelerate

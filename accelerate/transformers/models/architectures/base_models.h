@@ -1,0 +1,140 @@
+// Models of text without a head: what all have in common, then encoders, then decoders.
+#pragma once
+
+#include <torch/nn/modules/container/modulelist.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "accelerate/transformers/models/architectures/text_model.h"
+#include "accelerate/transformers/models/layers/attention.h"
+#include "accelerate/transformers/models/layers/tokens.h"
+
+namespace accelerate::detail {
+
+/// What a model without its head has computed from its inputs, in the layout of `tokens`.
+struct Computed {
+  Tokens tokens;
+  at::Tensor hidden = {};  ///< {…, H}, or {B, H} if first_alone.
+  bool first_alone = false;
+  std::vector<at::Tensor> hidden_states = {};  ///< {…, H} each, if asked for.
+  std::vector<at::Tensor> attentions = {};
+  std::shared_ptr<KeyValueCache> past_key_values = {};
+
+  /// Returns an output with hidden states, attentions and cache, and nothing else. Must be called
+  /// when all layers are computed: throws FileError if a file of mapped weights lost a page.
+  [[nodiscard]] ModelOutput output() const;
+  /// Returns what was computed for the first token of each row: {B, H}.
+  [[nodiscard]] at::Tensor first() const { return first_alone ? hidden : tokens.first(hidden); }
+  /// Keeps `hidden` for the output if hidden states are asked for.
+  void keep_hidden(const TextInputs& inputs) {
+    if (inputs.output_hidden_states) hidden_states.push_back(hidden);
+  }
+};
+
+/// What a head reads. Padding that a head reads must be computed.
+struct HeadNeeds {
+  /// Whether it reads the first column, which is padding in rows that are padded on the left.
+  bool first_token = false;
+  /// Whether it reads only the first column: the last layer then computes no other column.
+  bool first_alone = false;
+  /// Whether it reads padding too, as a softmax over the tokens of a row does.
+  bool all_tokens = false;
+  /// Labels, {B, T}. As in Python, a label at padding counts.
+  at::Tensor token_labels = {};
+};
+
+/// A model of text without a head. Its output has last_hidden_state.
+class BaseTextModel : public TextModel {
+ public:
+  using TextModel::forward;
+  using TextModel::TextModel;
+  [[nodiscard]] ModelOutput forward(const TextInputs& inputs) override;
+
+  /// Computes what a head reads.
+  [[nodiscard]] virtual Computed compute(const TextInputs& inputs, const HeadNeeds& needs) = 0;
+  /// Whether an output layer shares the word embeddings.
+  [[nodiscard]] virtual bool ties_embeddings() const = 0;
+  [[nodiscard]] std::int64_t vocab_size() { return input_embeddings()->weight.size(0); }
+  [[nodiscard]] std::int64_t hidden_size() { return input_embeddings()->weight.size(1); }
+
+ protected:
+  /// Returns the tokens of `inputs`, in the layout that is cheapest. A cache gets their positions.
+  /// Throws UsageError for shapes that do not fit.
+  [[nodiscard]] Tokens tokens_of(const TextInputs& inputs, const HeadNeeds& needs,
+                                 SequenceRule sequences) const;
+  /// Returns the embeddings of the words, {…, H}. Throws UsageError for ids beyond the vocabulary.
+  [[nodiscard]] at::Tensor words_of(const TextInputs& inputs, const Tokens& tokens);
+
+  /// Returns how the layers attend, without a mask. Refers to `computed`.
+  [[nodiscard]] AttentionSpec attention_spec(Computed& computed, const TextInputs& inputs) const;
+
+  /// What a layer does to the hidden states, {…, H}. What it captures must live until backward.
+  using Layer = std::function<at::Tensor(const at::Tensor&)>;
+  /// Computes layer after layer from computed.hidden. With gradient checkpointing, backward
+  /// computes them again, unless the call returns attentions or uses a cache.
+  void run_layers(Computed& computed, const TextInputs& inputs,
+                  const torch::nn::ModuleList& modules,
+                  const std::function<Layer(std::size_t index)>& layer_of) const;
+};
+
+/// Returns position_ids. If they were not given, returns int64 {1, T}: from `past`, the number of
+/// tokens in a cache, to past + T - 1. In a flattened batch each sequence begins at 0.
+[[nodiscard]] at::Tensor positions_of(const TextInputs& inputs, std::int64_t past = 0);
+/// Returns `positions`, {1 or B, T}, in the layout of `tokens`.
+[[nodiscard]] at::Tensor take_positions(const at::Tensor& positions, const TextInputs& inputs,
+                                        const Tokens& tokens);
+/// Throws UsageError for ids outside 0 to `count` - 1; `what` names them in the message. Ids on a
+/// GPU are left to LibTorch's kernel.
+void check_ids(const at::Tensor& ids, std::int64_t count, std::string_view what);
+/// Throws UsageError for positions outside 0 to `count` - 1. If position_ids were not given, the
+/// message says that the text is too long.
+void check_positions(const at::Tensor& positions, std::int64_t count, const TextInputs& inputs);
+
+/// Registers a module without a forward below `parent`, with the name of Transformers' class, so
+/// that parameters get the names of checkpoints: "attention.self.query.weight".
+inline torch::nn::Module& part(torch::nn::Module& parent, const std::string& name,
+                               const std::string& class_name) {
+  return *parent.register_module(name, std::make_shared<torch::nn::Module>(class_name));
+}
+
+// --- Encoders: each token sees all tokens of its row ---
+
+/// {…, H} → {…, H}, or {B, H} for the first tokens alone if spec.first_alone.
+class EncoderLayer : public torch::nn::Module {
+ public:
+  using torch::nn::Module::Module;
+  [[nodiscard]] virtual at::Tensor forward(const at::Tensor& hidden, const Tokens& tokens,
+                                           AttentionSpec spec) = 0;
+};
+
+class EncoderModel : public BaseTextModel {
+ public:
+  using BaseTextModel::BaseTextModel;
+  [[nodiscard]] Computed compute(const TextInputs& inputs, const HeadNeeds& needs) override;
+
+ protected:
+  /// Returns the input of the first layer, {…, H}.
+  [[nodiscard]] virtual at::Tensor embedded(const TextInputs& inputs, const Tokens& tokens) = 0;
+
+  torch::nn::ModuleList layers_;  ///< Of EncoderLayers.
+};
+
+// --- Decoders: each token sees itself and the tokens before it, also tokens in a cache ---
+
+class DecoderModel : public BaseTextModel {
+ public:
+  using BaseTextModel::BaseTextModel;
+  /// The longest text that the model is made for, in tokens.
+  [[nodiscard]] virtual std::int64_t max_positions() const = 0;
+
+ protected:
+  /// Returns the tokens of `inputs`, with a cache if one is wanted. Computes nothing yet.
+  [[nodiscard]] Computed begin(const TextInputs& inputs, const HeadNeeds& needs) const;
+};
+
+}  // namespace accelerate::detail

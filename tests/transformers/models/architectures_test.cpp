@@ -1,0 +1,130 @@
+// What the registry says of architectures, held against the models, the page and the tests.
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "accelerate/tensor/construction/init_on_device.h"
+#include "tests/support/support.h"
+#include "tests/transformers/models/small_models.h"
+
+namespace accelerate {
+namespace {
+
+const std::map<Task, std::string> kClassOf{
+    {Task::base, "base"},
+    {Task::sequence_classification, "SequenceClassification"},
+    {Task::token_classification, "TokenClassification"},
+    {Task::question_answering, "QuestionAnswering"},
+    {Task::masked_lm, "MaskedLM"},
+    {Task::causal_lm, "CausalLM"},
+    {Task::multiple_choice, "MultipleChoice"}};
+
+// The words in `code` of a cell.
+std::set<std::string> words_of(const std::string& cell) {
+  const std::regex word("`([^`]*)`");
+  std::set<std::string> words;
+  for (std::sregex_iterator i(cell.begin(), cell.end(), word), end; i != end; ++i)
+    words.insert((*i)[1]);
+  return words;
+}
+
+TEST(Architectures, EachHasASmallModel) {
+  std::set<std::string> known, small;
+  for (const auto& architecture : detail::architectures()) known.emplace(architecture.model_type);
+  for (const char* kind : testing::small_kinds()) small.emplace(kind);
+  EXPECT_EQ(known, small);
+}
+
+TEST(Architectures, ThePageListsEachWithItsHeads) {
+  std::map<std::string, std::set<std::string>> known, listed;
+  for (const auto& architecture : detail::architectures())
+    for (const auto& [task, make] : architecture.classes)
+      if (task != Task::base) known[std::string(architecture.model_type)].insert(kClassOf.at(task));
+  std::ifstream page(ACCELERATE_SOURCE_DIR "/docs/models.md");
+  bool is_here = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("## ")) is_here = line == "## Which models";
+    if (!is_here || !line.starts_with("| `")) continue;
+    const auto cell = line.find('|', 1);
+    for (const std::string& type : words_of(line.substr(0, cell)))
+      listed[type] = words_of(line.substr(cell));
+  }
+  EXPECT_EQ(listed, known);
+}
+
+TEST(Architectures, EachHeadIsSavedAndLoaded) {
+  for (const auto& architecture : detail::architectures()) {
+    for (const auto& [task, make] : architecture.classes) {
+      const std::string kind(architecture.model_type);
+      SCOPED_TRACE(kind + " " + kClassOf.at(task));
+      at::manual_seed(3);
+      const auto model = detail::model_from_config(task, testing::small_config(kind));
+      const testing::TemporaryFolder folder;
+      model->save_pretrained(folder.path());
+      const auto again = detail::model_from_pretrained(task, folder.path().string(), {});
+      EXPECT_EQ(again->name(), model->name());
+      const auto wanted = model->parameters(), found = again->parameters();
+      ASSERT_EQ(found.size(), wanted.size());
+      for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(found[i].equal(wanted[i])) << i;
+    }
+  }
+}
+
+TEST(Architectures, WhatStaysWholeIsAModule) {
+  for (const char* kind : testing::small_kinds()) {
+    const auto model = AutoModelForSequenceClassification::from_config(testing::small_config(kind));
+    std::set<std::string> classes;
+    for (const auto& module : model->modules()) classes.insert(module->name());
+    const auto whole = model->no_split_modules();
+    EXPECT_FALSE(whole.empty()) << kind;
+    for (const std::string& name : whole) EXPECT_TRUE(classes.contains(name)) << kind << name;
+  }
+}
+
+// Each weight of the model has a name in GGUF files, and each name belongs to a weight.
+TEST(Architectures, NamesOfGgufFilesAreThoseOfTheWeights) {
+  int count = 0;
+  for (const auto& architecture : detail::architectures()) {
+    if (!architecture.gguf) continue;
+    ++count;
+    SCOPED_TRACE(architecture.model_type);
+    const auto& names = *architecture.gguf;
+    std::set<std::string> known, found;
+    for (const auto& [in_file, name] : names.outside) known.emplace(name);
+    for (const auto& [in_file, name] : names.inside)
+      known.insert(std::string(names.layers) + "0." + std::string(name));
+    for (const auto& [in_file, step] : names.steps)
+      EXPECT_TRUE(std::ranges::count(names.inside, in_file, &detail::NamePairs::value_type::first));
+    const auto model = AutoModelForCausalLM::from_config(
+        testing::small_config(std::string(architecture.model_type)));
+    for (const auto& item : model->named_parameters()) {
+      const std::string module = item.key().substr(0, item.key().rfind('.'));
+      if (!module.starts_with(std::string(names.layers) + "1.")) found.insert(module);
+    }
+    EXPECT_EQ(known, found);
+  }
+  EXPECT_GE(count, 4);
+}
+
+// Buffers of Python's models are for estimates of models that are not there.
+TEST(Architectures, EstimatesNeedNoMemory) {
+  const auto scope = init_empty_weights();
+  for (const char* kind : testing::small_kinds()) {
+    const auto model = AutoModel::from_config(testing::small_config(kind));
+    for (const auto& [name, type, elements] : model->python_buffers()) {
+      EXPECT_FALSE(name.empty());
+      EXPECT_GT(elements, 0) << kind;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace accelerate
