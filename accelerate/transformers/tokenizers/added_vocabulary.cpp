@@ -42,42 +42,29 @@ void AddedVocabulary::add(const AddedToken& token, std::uint32_t id) {
 }
 
 void AddedVocabulary::prepare(const Normalizer* normalizer) {
-  raw_ = normalized_ = Finder();
+  raw_ = normalized_ = TokenFinder();
   for (const auto& [id, token] : by_id_) {
     AlignedText text(token.content, 0);
     if (token.normalized && normalizer != nullptr) normalizer->apply(text);
     texts_[id] = std::string(text.view());
-    if (text.view().empty()) continue;
-    Finder& finder = token.normalized ? normalized_ : raw_;
-    finder.tree.add(text.view(), id);
-    finder.begins[static_cast<unsigned char>(text.view()[0])] = true;
-    finder.is_empty = false;
+    if (!text.view().empty()) (token.normalized ? normalized_ : raw_).add(text.view(), id);
   }
+  raw_.prepare();
+  normalized_.prepare();
 }
 
-// Finds the leftmost token first, and the longest of several that begin at the same place.
 std::vector<Found> AddedVocabulary::cut(std::string_view text, const TokenSearch& search) const {
-  const Finder& finder = search.is_normalized ? normalized_ : raw_;
-  std::vector<Found> parts;
-  const auto size = static_cast<std::uint32_t>(text.size());
+  std::vector<Found> tokens, parts;
+  (search.is_normalized ? normalized_ : raw_).find_all(text, tokens);
   std::uint32_t done = 0;
-  for (std::uint32_t at = 0; !finder.is_empty && at < size;) {
-    if (!finder.begins[static_cast<unsigned char>(text[at])]) {
-      ++at;
-      continue;
-    }
-    Found found{{at, at}, kNoId};
-    finder.tree.each_prefix(text.substr(at), [&](std::size_t bytes, std::uint32_t id) {
-      found = {{at, at + static_cast<std::uint32_t>(bytes)}, id};
-    });
-    at = found.id == kNoId ? at + 1 : found.range.end;
-    if (found.id == kNoId) continue;
+  for (Found& found : tokens) {
     if (!search.keeps_special && is_special(by_id_.at(found.id).content)) continue;
     if (!extend(text, found.id, done, found.range)) continue;
     if (done < found.range.begin) parts.push_back({{done, found.range.begin}, kNoId});
     parts.push_back(found);
     done = found.range.end;
   }
+  const auto size = static_cast<std::uint32_t>(text.size());
   if (done < size) parts.push_back({{done, size}, kNoId});
   return parts;
 }

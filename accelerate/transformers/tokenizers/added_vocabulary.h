@@ -1,7 +1,6 @@
 // Tokens in addition to the model's vocabulary. A text is cut at them before all else.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,17 +10,11 @@
 #include <vector>
 
 #include "accelerate/transformers/tokenizers/added_token.h"
-#include "accelerate/transformers/tokenizers/models/prefix_tree.h"
+#include "accelerate/transformers/tokenizers/models/token_finder.h"
 #include "accelerate/transformers/tokenizers/normalizers/normalizer.h"
 #include "accelerate/transformers/tokenizers/text/aligned_text.h"
 
 namespace accelerate::detail {
-
-/// A token that was found, or the text between two tokens, for which `id` is kNoId.
-struct Found {
-  Span range;
-  std::uint32_t id;
-};
 
 /// Which tokens cut() looks for.
 struct TokenSearch {
@@ -36,7 +29,7 @@ class AddedVocabulary {
   /// Must be called after add() and before cut().
   void prepare(const Normalizer* normalizer);
 
-  /// Cuts `text` at added tokens.
+  /// Cuts `text` at added tokens, as TokenFinder finds them. Cost: the size of the text.
   [[nodiscard]] std::vector<Found> cut(std::string_view text, const TokenSearch& search) const;
 
   [[nodiscard]] std::uint32_t find(std::string_view content) const;
@@ -51,11 +44,6 @@ class AddedVocabulary {
   [[nodiscard]] const std::map<std::uint32_t, AddedToken>& tokens() const { return by_id_; }
 
  private:
-  struct Finder {
-    PrefixTree tree;
-    std::array<bool, 256> begins{};
-    bool is_empty = true;
-  };
   [[nodiscard]] bool extend(std::string_view text, std::uint32_t id, std::uint32_t done,
                             Span& range) const;
 
@@ -63,7 +51,7 @@ class AddedVocabulary {
   std::map<std::uint32_t, std::string> texts_;
   std::map<std::string, std::uint32_t, std::less<>> ids_;
   std::set<std::string, std::less<>> special_;
-  Finder raw_, normalized_;
+  TokenFinder raw_, normalized_;
 };
 
 }  // namespace accelerate::detail

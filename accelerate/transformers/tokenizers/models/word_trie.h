@@ -12,7 +12,7 @@ namespace accelerate::detail {
 
 /// A tree of bytes as a double array: the child of a node by a byte lies at base XOR byte, and names
 /// its parent. A step costs one load of 8 bytes, mostly near the one before, where a hash table's
-/// loads are anywhere. It cannot grow: PrefixTree can.
+/// loads are anywhere. It cannot grow.
 /// Source: Aoe, "An Efficient Digital Search Algorithm by Using a Double-Array Structure" (1989).
 class WordTrie {
  public:
