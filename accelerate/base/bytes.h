@@ -1,7 +1,9 @@
-// Bytes: base64, numbers with their lowest byte first, sizes rounded up.
+// Bytes: as text, base64, numbers with their lowest byte first, sizes rounded up.
 #pragma once
 
 #include <concepts>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -29,6 +31,11 @@ void append_little_endian(std::string& out, Integer value) {
 }  // namespace accelerate
 
 namespace accelerate::detail {
+
+/// Returns the same bytes, seen as characters, without a copy.
+[[nodiscard]] inline std::string_view byte_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 [[nodiscard]] std::string to_base64(std::string_view bytes);
 /// Throws ConfigError for a character outside base64's alphabet. Padding at the end may be missing.

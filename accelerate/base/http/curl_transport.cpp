@@ -1,3 +1,5 @@
+#include <curl/curl.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -6,16 +8,69 @@
 #include <atomic>
 #include <cerrno>
 #include <exception>
+#include <string>
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/base/http/curl_library.h"
 #include "accelerate/base/http/http.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
 namespace {
+
+struct CurlLibrary {
+  decltype(&curl_global_init) global_init = nullptr;
+  decltype(&curl_easy_init) easy_init = nullptr;
+  decltype(&curl_easy_cleanup) easy_cleanup = nullptr;
+  decltype(&curl_easy_reset) easy_reset = nullptr;
+  decltype(&curl_easy_setopt) easy_setopt = nullptr;
+  decltype(&curl_easy_perform) easy_perform = nullptr;
+  decltype(&curl_easy_getinfo) easy_getinfo = nullptr;
+  decltype(&curl_easy_strerror) easy_strerror = nullptr;
+  decltype(&curl_slist_append) slist_append = nullptr;
+  decltype(&curl_slist_free_all) slist_free_all = nullptr;
+  std::string fault;  ///< Why it cannot be used; "" when it can.
+};
+
+void* opened() {
+  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
+    if (void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
+  }
+  return nullptr;
+}
+
+CurlLibrary loaded() {
+  CurlLibrary curl;
+  void* const library = opened();
+  if (library == nullptr) {
+    curl.fault = "libcurl.so.4 is not there. Install it: `apt-get install libcurl4`";
+    return curl;
+  }
+  const auto find = [&](auto& function, const char* name) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    if (function == nullptr) curl.fault = std::string("libcurl.so.4 has no function ") + name;
+  };
+  find(curl.global_init, "curl_global_init");
+  find(curl.easy_init, "curl_easy_init");
+  find(curl.easy_cleanup, "curl_easy_cleanup");
+  find(curl.easy_reset, "curl_easy_reset");
+  find(curl.easy_setopt, "curl_easy_setopt");
+  find(curl.easy_perform, "curl_easy_perform");
+  find(curl.easy_getinfo, "curl_easy_getinfo");
+  find(curl.easy_strerror, "curl_easy_strerror");
+  find(curl.slist_append, "curl_slist_append");
+  find(curl.slist_free_all, "curl_slist_free_all");
+  if (curl.fault.empty() && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    curl.fault = "libcurl could not be initialised";
+  return curl;
+}
+
+// Returns the functions. The first call opens and initialises the library. Threads: any.
+const CurlLibrary& curl_library() {
+  static const CurlLibrary curl = loaded();
+  return curl;
+}
 
 constexpr std::size_t kMostHeaders = 256, kMostHeaderBytes = 128U << 10;
 constexpr std::int64_t kMostSecondsToWait = 600;

@@ -1,4 +1,4 @@
-// Built instead of curl_library.cpp and curl_transport.cpp where libcurl's headers are missing.
+// Built instead of curl_transport.cpp where libcurl's headers are missing.
 #include "accelerate/base/http/http.h"
 
 namespace accelerate::detail {

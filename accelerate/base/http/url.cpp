@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "accelerate/base/http/http.h"
 #include "accelerate/base/text.h"
 
 namespace accelerate::detail {
@@ -80,6 +81,13 @@ std::optional<std::string> resolve_location(std::string_view url, std::string_vi
 
 std::string without_query(std::string_view url) {
   return std::string(url.substr(0, url.find_first_of("?#")));
+}
+
+std::optional<std::string> HttpResponse::header(std::string_view name) const {
+  for (auto at = headers.rbegin(); at != headers.rend(); ++at) {
+    if (at->first == name) return at->second;
+  }
+  return std::nullopt;
 }
 
 }  // namespace accelerate::detail

@@ -8,13 +8,6 @@
 namespace accelerate {
 namespace {
 
-Node plain(std::string text) {
-  Node node;
-  node.kind = Node::Kind::scalar;
-  node.text = std::move(text);
-  return node;
-}
-
 // Writes an exponent outside [1e-4, 1e16), as Python does. YAML 1.1 wants a point before the
 // exponent.
 std::string shortest_text(double value) {
@@ -34,6 +27,13 @@ std::string shortest_text(double value) {
 
 Node Node::null() {
   return {};
+}
+
+Node Node::plain(std::string text) {
+  Node node;
+  node.kind = Kind::scalar;
+  node.text = std::move(text);
+  return node;
 }
 
 Node Node::string(std::string text) {

@@ -29,6 +29,8 @@ struct Node {
   [[nodiscard]] static Node string(std::string text);
   [[nodiscard]] static Node boolean(bool value);
   [[nodiscard]] static Node integer(std::int64_t value);
+  /// Returns an unquoted scalar, such as a number that is text already.
+  [[nodiscard]] static Node plain(std::string text);
   /// Returns the shortest text that reads back as `value`, in the spelling of YAML 1.1: "0.1",
   /// "1.0e-05", ".inf".
   [[nodiscard]] static Node real(double value);

@@ -53,9 +53,7 @@ class JsonHandler : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { return add(Node::boolean(value)); }
   bool number_integer(number_integer_t value) override { return add(Node::integer(value)); }
   bool number_unsigned(number_unsigned_t value) override {
-    Node node = Node::string(std::to_string(value));
-    node.quoted = false;
-    return add(std::move(node));
+    return add(Node::plain(std::to_string(value)));
   }
   bool number_float(number_float_t value, const string_t&) override {
     return add(Node::real(value));

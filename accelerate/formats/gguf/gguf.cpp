@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 

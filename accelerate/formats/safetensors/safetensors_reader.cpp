@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/formats/safetensors/safetensors.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 

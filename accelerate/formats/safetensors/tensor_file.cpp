@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 

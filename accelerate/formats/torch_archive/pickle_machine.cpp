@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/torch_convert.h"

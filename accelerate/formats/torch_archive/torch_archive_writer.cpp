@@ -9,7 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
 #include "accelerate/base/bytes.h"
 #include "accelerate/base/checksum.h"
 #include "accelerate/base/error.h"

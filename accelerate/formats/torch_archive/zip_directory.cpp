@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"

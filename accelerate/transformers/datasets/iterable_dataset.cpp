@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
-#include "accelerate/transformers/datasets/called_on_row.h"
+#include "accelerate/transformers/datasets/cell_error.h"
 
 namespace accelerate {
 IterableDataset IterableDataset::map(std::function<Row(const Row&)> function,

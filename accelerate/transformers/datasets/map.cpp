@@ -5,7 +5,7 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/parallel_work.h"
 #include "accelerate/base/text.h"
-#include "accelerate/transformers/datasets/called_on_row.h"
+#include "accelerate/transformers/datasets/cell_error.h"
 #include "accelerate/transformers/datasets/dataset.h"
 #include "accelerate/transformers/datasets/names.h"
 #include "accelerate/transformers/datasets/storage/table_builder.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "accelerate/base/error.h"
+#include "accelerate/transformers/datasets/cell_error.h"
 #include "accelerate/transformers/datasets/names.h"
 
 namespace accelerate {
@@ -31,6 +32,14 @@ void Row::set(std::string_view name, Value value) {
 
 bool Row::erase(std::string_view name) {
   return std::erase_if(cells_, [&](const auto& cell) { return cell.first == name; }) > 0;
+}
+
+void detail::throw_in_row(const CellError& error, const Row& row, std::size_t number) {
+  std::string place = "row " + std::to_string(number);
+  for (const auto& [name, value] : row) {
+    if (error.is_of(value)) place += ", column '" + name + "'";
+  }
+  throw UsageError(place + ": " + error.what());
 }
 
 }  // namespace accelerate

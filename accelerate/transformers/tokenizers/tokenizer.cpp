@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/parallel_work.h"

@@ -96,9 +96,7 @@ Node node_of(const Json& value, int depth = 0) {
     for (const auto& below : value) node.items.push_back(node_of(below, depth + 1));
     return node;
   }
-  Node number = Node::string(json_text(value));
-  number.quoted = false;
-  return number;
+  return Node::plain(json_text(value));
 }
 
 // Gives each field the value that the object of a line has for it.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/watch/trackers/csv_tracker.h"
 #include "accelerate/watch/trackers/json_lines_tracker.h"
@@ -42,7 +43,22 @@ bool is_python_only(const std::string& name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
+void warn_not_kept(const std::string& tracker, std::string_view what) {
+  get_logger("accelerate.tracking")
+      .warning_once("the tracker '" + tracker + "' keeps no " + std::string(what) +
+                    "; what was logged to it is left out");
+}
+
 }  // namespace
+
+void GeneralTracker::log_images(const TrackerImages&, std::optional<std::int64_t>) {
+  warn_not_kept(name(), "images");
+}
+
+void GeneralTracker::log_table(const std::string&, const TrackerTable&,
+                               std::optional<std::int64_t>) {
+  warn_not_kept(name(), "tables");
+}
 
 void register_tracker_class(const std::string& name, TrackerClass tracker_class) {
   const std::lock_guard lock(registry().mutex);

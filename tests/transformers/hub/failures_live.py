@@ -185,8 +185,8 @@ ROWS = {
                           ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "pages that lead in a circle")),
     "a file twice": ([("tree", 9, {"status": 200, "body": json.dumps([{"type": "file", "path": "x", "size": 1, "oid": "a" * 40}] * 2)})],
                      ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "has 'x' more than once")),
-    "an entry that is none": ([("tree", 9, {"status": 200, "body": '[{"type": "directory"}, 7]'})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "no JSON object")),
-    "a list that is none": ([("tree", 9, {"status": 200, "body": "{}"})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "no JSON array")),
+    "an entry that is none": ([("tree", 9, {"status": 200, "body": '[{"type": "directory"}, 7]'})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "not a JSON object")),
+    "a list that is none": ([("tree", 9, {"status": 200, "body": "{}"})], ONCE | {"call": "snapshot_download"}, {}, ("NetworkError", "not a JSON array")),
 }
 for etag in ("../../evil", "a/b", ".hidden", "x" * 200, "a.incomplete"):
     ROWS[f"the name {etag[:20]}"] = ([("HEAD", 9, {"etag": f'"{etag}"'})], ONCE, {}, ("NetworkError", "cannot be a file's name"))

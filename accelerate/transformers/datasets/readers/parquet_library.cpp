@@ -5,6 +5,7 @@
 #include <string>
 
 #include "accelerate/base/error.h"
+#include "accelerate/transformers/datasets/readers/chunk_reader.h"
 
 namespace accelerate::detail {
 namespace {
@@ -39,6 +40,14 @@ void* parquet_function(const char* name, std::string_view verb,
       " it: " + (reason != nullptr ? std::string(reason) : file.string() + " is not there") +
       ". Install the Python package pyarrow beside torch (pip install pyarrow), or Arrow's C++ "
       "libraries, and build again");
+}
+
+std::unique_ptr<ChunkReader> read_parquet(const std::filesystem::path& file,
+                                          const ReaderOptions& options) {
+  using MakeReader = ChunkReader* (*)(const std::filesystem::path*, const ReaderOptions*);
+  const auto make =
+      reinterpret_cast<MakeReader>(parquet_function("accelerate_parquet_reader", "read", file));
+  return std::unique_ptr<ChunkReader>(make(&file, &options));
 }
 
 }  // namespace accelerate::detail

@@ -1,14 +1,15 @@
-#include "accelerate/transformers/datasets/repository/chosen_files.h"
-
 #include <algorithm>
 #include <array>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"
+#include "accelerate/transformers/datasets/repository/chosen_files.h"
 
 namespace accelerate::detail {
 namespace {
@@ -117,6 +118,18 @@ RepositorySplits default_patterns(const ListedFiles& files, const std::string& b
   }
   throw DataError(base.empty() ? "the repository has no data files"
                                : "the repository has no data files below '" + base + "'");
+}
+
+bool is_split_name(std::string_view name) {
+  const auto is_word = [](const std::string& word) {
+    return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+      const char small = static_cast<char>(c | 0x20);
+      return c == '_' || (c >= '0' && c <= '9') || (small >= 'a' && small <= 'z') ||
+             static_cast<unsigned char>(c) >= 0x80;
+    });
+  };
+  const auto words = split(name, '.');
+  return std::all_of(words.begin(), words.end(), is_word);
 }
 
 }  // namespace accelerate::detail

@@ -15,7 +15,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
-#include "accelerate/transformers/datasets/writers/chunk_writer.h"
+#include "accelerate/transformers/datasets/writers/parquet_writer.h"
 
 namespace accelerate::detail {
 namespace {

@@ -15,7 +15,6 @@
 #include "accelerate/transformers/datasets/readers/parquet_library.h"
 #include "accelerate/transformers/datasets/storage/column_builder.h"
 #include "accelerate/transformers/datasets/storage/column_table.h"
-#include "accelerate/transformers/datasets/writers/chunk_writer.h"
 
 namespace accelerate::detail {
 namespace {
@@ -113,6 +112,16 @@ void check_rows(const Dataset& dataset, std::size_t first_row, std::size_t rows)
                    " on were asked for; the dataset has " + std::to_string(dataset.size()));
 }
 
+std::string description_of(const Feature& feature) {
+  if (feature.kind() == Feature::Kind::list)
+    return R"({"feature": )" + description_of(feature.element()) + R"(, "_type": "List"})";
+  if (!feature.is_class_label())
+    return R"({"dtype": )" + ascii_json_string(feature.description()) + R"(, "_type": "Value"})";
+  std::vector<std::string> names;
+  for (const std::string& name : feature.names()) names.push_back(ascii_json_string(name));
+  return R"({"names": [)" + join(names, ", ") + R"(], "_type": "ClassLabel"})";
+}
+
 }  // namespace
 
 void write_parquet(const Dataset& dataset, std::size_t first_row, std::size_t rows,
@@ -129,20 +138,6 @@ void write_parquet(const Dataset& dataset, std::size_t first_row, std::size_t ro
   whole.commit();
 }
 
-namespace {
-
-std::string description_of(const Feature& feature) {
-  if (feature.kind() == Feature::Kind::list)
-    return R"({"feature": )" + description_of(feature.element()) + R"(, "_type": "List"})";
-  if (!feature.is_class_label())
-    return R"({"dtype": )" + ascii_json_string(feature.description()) + R"(, "_type": "Value"})";
-  std::vector<std::string> names;
-  for (const std::string& name : feature.names()) names.push_back(ascii_json_string(name));
-  return R"({"names": [)" + join(names, ", ") + R"(], "_type": "ClassLabel"})";
-}
-
-}  // namespace
-
 std::string metadata_of(const Features& features) {
   std::vector<std::string> columns;
   for (const auto& [name, feature] : features)
@@ -151,3 +146,11 @@ std::string metadata_of(const Features& features) {
 }
 
 }  // namespace accelerate::detail
+
+namespace accelerate {
+
+void Dataset::to_parquet(const std::filesystem::path& file) const {
+  detail::write_parquet(*this, 0, size(), file);
+}
+
+}  // namespace accelerate

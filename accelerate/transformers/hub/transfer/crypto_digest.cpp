@@ -1,4 +1,4 @@
-// Digests by OpenSSL's libcrypto, which is loaded at first use: see base/http/curl_library.h.
+// Digests by OpenSSL's libcrypto, which is loaded at first use: see base/http/curl_transport.cpp.
 #include <dlfcn.h>
 #include <openssl/evp.h>
 

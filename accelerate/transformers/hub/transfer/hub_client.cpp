@@ -9,6 +9,7 @@
 #include "accelerate/transformers/hub/cache/cache.h"
 #include "accelerate/transformers/hub/token.h"
 #include "accelerate/transformers/hub/transfer/digest.h"
+#include "accelerate/transformers/hub/transfer/hub_subject.h"
 
 namespace accelerate::detail {
 namespace {
@@ -241,6 +242,12 @@ std::string HubClient::on_this_endpoint(std::string url) const {
   const std::string original = "https://huggingface.co";
   const bool is_there = url == original || url.starts_with(original + "/");
   return is_there ? endpoint_ + url.substr(original.size()) : url;
+}
+
+HubSubject checked_subject(const std::string& repo_id, const HubOptions& options) {
+  check_repo_id(repo_id);
+  check_safe("the revision", options.revision);
+  return {.id = repo_id, .type = options.type, .revision = options.revision};
 }
 
 }  // namespace accelerate::detail

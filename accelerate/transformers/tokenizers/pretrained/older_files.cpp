@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "accelerate/base/byte_text.h"
+#include "accelerate/base/bytes.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/utf8.h"
