@@ -24,7 +24,7 @@
 #include "accelerate/base/untrusted_text.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/commands.h"
-#include "cli/reference/help_page.h"
+#include "cli/reference/command_text.h"
 #include "cli/terminal/safe_stream.h"
 
 namespace accelerate::cli {

@@ -3,6 +3,7 @@
 // configuration file and the environment of the ranks all read this table, so they cannot disagree.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,5 +60,24 @@ struct Mode {
 
 /// `value` as Python's str(float) writes it: "1.0", "1e-05", "0.1".
 [[nodiscard]] std::string python_float(double value);
+
+// The command line of `accelerate launch`: our flags come before the program; everything from the
+// program on belongs to the program and is left untouched.
+
+struct LaunchArguments {
+  /// The given flags, by name with underscores, with their checked text. If a flag is given twice,
+  /// the last value counts.
+  std::map<std::string, std::string> flags;
+  /// The program and its arguments; empty if none was given.
+  std::vector<std::string> program;
+  /// Whether -h or --help was among our flags.
+  bool help = false;
+};
+
+/// Reads `words`, which do not include the name of the command. `--a-b v`, `--a_b v` and `--a_b=v`
+/// mean the same. There are no abbreviations. `--` ends our flags. Throws ConfigError for an
+/// unknown flag (with the nearest known one), a missing value, and a value of the wrong kind.
+[[nodiscard]] LaunchArguments split_arguments(const std::vector<std::string>& words,
+                                              std::span<const Flag> table);
 
 }  // namespace accelerate

@@ -271,7 +271,11 @@ class Merge {
 
   // Says why ranks are not bound; "" when they are to be bound.
   [[nodiscard]] std::string reason_not_to_bind(std::optional<bool> asked) const {
-    if (asked == false) return "that was asked for";
+    if (asked == false) {
+      return std::string(is_on("no_cpu_affinity") ? "--no_cpu_affinity"
+                                                  : "ACCELERATE_CPU_AFFINITY") +
+             " asks for that";
+    }
     if (!settings_.on_cpu)
       return asked ? "each binds itself to those near its GPU" : "they use GPUs";
     if (settings_.num_processes == 1) return "there is one";

@@ -1,5 +1,6 @@
 #include "accelerate/launch/notebook_launcher.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -22,7 +23,6 @@
 #include "accelerate/base/process_identity.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/protocol.h"
-#include "accelerate/launch/rank_report.h"
 #include "accelerate/launch/supervisor.h"
 
 namespace accelerate {

@@ -15,14 +15,10 @@
 namespace accelerate {
 namespace {
 
-// Upstream writes the compiler in capitals. It writes FSDP's booleans and DeepSpeed's words in lower
-// case, except names and paths.
+// Upstream writes FSDP's booleans and DeepSpeed's words in lower case, and the compiler in capitals.
 std::string value_of(const Flag& flag, const std::string& value) {
   if (flag.name == "dynamo_backend") return upper(value);
-  const bool lowered = flag.kind == FlagKind::truth || flag.name == "fsdp_reshard_after_forward" ||
-                       flag.name == "offload_optimizer_device" ||
-                       flag.name == "offload_param_device";
-  return lowered ? lower(value) : value;
+  return flag.kind == FlagKind::truth || flag.kind == FlagKind::word ? lower(value) : value;
 }
 
 // Collects what all ranks are told. Values that nobody asked for are left out, because a file of

@@ -74,7 +74,7 @@ LaunchRequest read_request(std::map<std::string, std::string> flags) {
     request.config_file = default_config_file();
   }
   if (!request.config_file.empty())
-    request.config = load_cluster_config(request.config_file, request.retired);
+    request.config = load_cluster_config(request.config_file, &request.retired);
   return request;
 }
 

@@ -11,7 +11,6 @@
 
 #include "accelerate/base/machine/cpu_affinity.h"
 #include "accelerate/launch/config/cluster_config.h"
-#include "accelerate/launch/config/retired_keys.h"
 #include "accelerate/launch/flags.h"
 
 namespace accelerate {

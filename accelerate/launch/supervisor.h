@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "accelerate/launch/plan.h"
@@ -74,5 +75,20 @@ struct LaunchEvents {
 /// may have these signals unblocked. Throws LaunchError when a rank cannot be started; the ranks
 /// that were started are ended first. Cost: about a millisecond a rank; no polling.
 LaunchResult launch(const LaunchPlan& plan, const LaunchEvents& events = {});
+
+// How a launch went, in words for a terminal.
+
+/// The name of a signal: "SIGSEGV", or "signal 42" for one without a name.
+[[nodiscard]] std::string signal_name(int signal);
+
+/// "rank 1 (pid 4242) was killed by SIGSEGV (Segmentation fault) after 0.2 s".
+[[nodiscard]] std::string describe_rank(const RankResult& rank);
+
+/// Names, in a sentence, what often ends a rank like this; "" if there is nothing to name.
+[[nodiscard]] std::string likely_cause(const RankResult& rank);
+
+/// Says what became of the ranks other than the first failure, in lines that end with a line end.
+/// Empty when there is nothing to tell.
+[[nodiscard]] std::string describe_others(const LaunchResult& result);
 
 }  // namespace accelerate

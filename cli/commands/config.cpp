@@ -15,7 +15,6 @@
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 #include "accelerate/launch/config/cluster_config.h"
-#include "accelerate/launch/config/retired_keys.h"
 #include "accelerate/launch/settings.h"
 #include "cli/commands/shared_options.h"
 #include "cli/questions/form.h"
@@ -26,7 +25,7 @@ namespace {
 
 constexpr const char* kConfigFooter = R"(
 Arrows or numbers choose, Enter takes, ? explains, < goes back, Ctrl-C leaves without a file.
-Where standard input or output is no terminal, questions are lines, and so are answers.)";
+Where standard input or output is not a terminal, questions are lines, and so are answers.)";
 
 constexpr const char* kDefaultFile =
     " Default: accelerate/default_config.yaml below $HF_HOME, $XDG_CACHE_HOME/huggingface or "
@@ -68,7 +67,8 @@ void check_is_writable(const std::filesystem::path& file) {
   const bool is_other =
       std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error);
   if (is_other)
-    throw ConfigError("'" + file.string() + "' is no regular file: name another by --config_file");
+    throw ConfigError("'" + file.string() +
+                      "' is not a regular file: name another by --config_file");
   if (folder.empty())
     throw ConfigError("the working directory is not there any more: change into another");
   while (!folder.empty() && folder != folder.root_path() && !std::filesystem::exists(folder, error))
@@ -183,7 +183,7 @@ int run_config_default(const ConfigDefaultOptions& options, std::ostream& out) {
 int run_config_update(const ConfigUpdateOptions& options, std::ostream& out) {
   const auto file = options.config_file.value_or(default_config_file());
   std::vector<RetiredKey> retired;
-  save_cluster_config(load_cluster_config(file, retired), file);
+  save_cluster_config(load_cluster_config(file, &retired), file);
   for (const RetiredKey& key : retired) out << "Removed: " << describe(key) << ".\n";
   out << "Successfully updated the configuration file at " << file.string() << ".\n";
   return 0;

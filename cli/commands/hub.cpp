@@ -84,7 +84,7 @@ void setup_download(CLI::App* hub, int& exit_code) {
                    "Where it goes [HF_HUB_CACHE, ~/.cache/huggingface/hub]")
       ->type_name("DIR");
   command->add_flag("--force-download,--force_download", options->common.hub.force_download,
-                    "Fetch what is there anew");
+                    "Fetch what is there again");
   command
       ->add_option("--max-workers,--max_workers", options->common.hub.max_workers,
                    "Files at once [8]")
@@ -93,7 +93,7 @@ void setup_download(CLI::App* hub, int& exit_code) {
   add_quiet(command, options->common);
   command->footer(
       "\nPrints the folder, or the one file, in the cache. What is there is not fetched "
-      "again;\nwhat was interrupted goes on.");
+      "again;\nwhat was interrupted continues.");
   command->callback([options, &exit_code] { exit_code = run_download(*options, std::cout); });
 }
 
@@ -126,7 +126,7 @@ void setup_upload(CLI::App* hub, int& exit_code) {
   add_quiet(command, options->common);
   command->footer(
       "\nMakes the repository if there is none. What it has already is not sent, so "
-      "that an upload\nthat was interrupted goes on.");
+      "that an upload\nthat was interrupted continues.");
   command->callback([options, &exit_code] { exit_code = run_upload(*options, std::cout); });
 }
 

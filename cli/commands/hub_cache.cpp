@@ -74,7 +74,7 @@ int run_cache_list(const CacheCommandOptions& options, std::ostream& out) {
     std::uint64_t bytes = 0;
     for (const CachedBlob& part : scan.incomplete) bytes += part.size_bytes;
     out << count_of(scan.incomplete.size(), "interrupted download") << " of " << size_of(bytes)
-        << "; downloading again goes on\n";
+        << "; downloading again continues\n";
   }
   for (const std::string& fault : scan.faults) out << "left out: " << fault << "\n";
   return 0;

@@ -92,9 +92,10 @@ constexpr Template kTemplates[] = {
      .test = "--epochs 30 --output test_run",
      .too_low = "test accuracy: 0\\\\.[0-8]",
      .what = "data, model and the loop",
-     .more = "`build/train --resume` goes on from the checkpoint, on any number of processes that "
-             "divides the batch of 64. `run/model/model.safetensors` holds the weights;\nPython's "
-             "`safetensors` reads them."},
+     .more =
+         "`build/train --resume` continues from the checkpoint, on any number of processes that "
+         "divides the batch of 64. `run/model/model.safetensors` holds the weights;\nPython's "
+         "`safetensors` reads them."},
     {.name = "cv",
      .library = "Accelerate::accelerate",
      .test = "--epochs 5 --output test_run",

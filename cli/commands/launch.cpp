@@ -7,11 +7,10 @@
 
 #include "accelerate/base/logger.h"
 #include "accelerate/base/terminal/terminal_screen.h"
-#include "accelerate/launch/launch_arguments.h"
+#include "accelerate/launch/flags.h"
 #include "accelerate/launch/protocol.h"
-#include "accelerate/launch/rank_report.h"
 #include "accelerate/launch/supervisor.h"
-#include "cli/reference/help_page.h"
+#include "cli/reference/command_text.h"
 
 namespace accelerate::cli {
 namespace {

@@ -18,7 +18,7 @@ DIR is a checkpoint of save_state, in shards or not (its checksums are compared 
 shards of PyTorch's distributed checkpoints in their Hugging Face layout (not .distcp files), or one
 with model.safetensors or its index. OUT is a folder outside of DIR; it gets model.safetensors, or
 several files with an index, as Transformers reads them. Files of an earlier merge there are
-replaced. A tensor passes through in pieces: a model larger than the memory is no matter.)";
+replaced. A tensor passes through in pieces: a model may be larger than the memory.)";
 
 void add_flags(CLI::App* command, const std::shared_ptr<MergeCommandOptions>& options) {
   command

@@ -7,7 +7,7 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
 #include "accelerate/base/text.h"
-#include "cli/reference/help_page.h"
+#include "cli/reference/command_text.h"
 
 namespace accelerate::cli {
 namespace {

@@ -21,7 +21,6 @@
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/protocol.h"
-#include "accelerate/launch/rank_report.h"
 #include "accelerate/launch/supervisor.h"
 #include "cli/commands/shared_options.h"
 #include "cli/torch_program/torch_program.h"

@@ -26,7 +26,7 @@ constexpr const char* kWatchFooter = R"(
 RUN is the output_dir of a training, or a checkpoint-N folder; see `accelerate report --help`.
 The page follows the run: progress and time left, current values, curves of the losses and a metric,
 where a step's time goes, checkpoints, notes. q or Ctrl-C leaves; the training does not notice.
-Where standard output is no terminal, or TERM is dumb, there is a line whenever something is new.
+Where standard output is not a terminal, or TERM is dumb, there is a line whenever something is new.
 NO_COLOR takes the colours away; a locale without UTF-8 gets ASCII.)";
 
 double now_seconds() {

@@ -1,4 +1,4 @@
-#include "cli/questions/section_questions.h"
+#include "cli/questions/interview.h"
 
 namespace accelerate::cli {
 namespace {

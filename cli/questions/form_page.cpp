@@ -1,4 +1,4 @@
-#include "cli/questions/form_page.h"
+#include "cli/questions/form.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // The questions about FSDP and about other ways to divide a model.
-#include "cli/questions/section_questions.h"
+#include "cli/questions/interview.h"
 
 namespace accelerate::cli {
 namespace {

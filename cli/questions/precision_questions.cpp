@@ -4,7 +4,7 @@
 
 #include "accelerate/base/text.h"
 #include "accelerate/launch/flags.h"
-#include "cli/questions/section_questions.h"
+#include "cli/questions/interview.h"
 
 namespace accelerate::cli {
 namespace {

@@ -39,13 +39,28 @@ bool Question::has_numbers() const {
 std::string Question::answer_of(const std::string& typed) const {
   const std::string text_typed(trim(typed));
   if (text_typed.empty() && (!fallback.empty() || may_be_empty)) return fallback;
-  if (!is_utf8(text_typed)) throw ConfigError("the answer is no UTF-8 text.");
+  if (!is_utf8(text_typed)) throw ConfigError("the answer is not UTF-8 text.");
   if (kind == Kind::menu) return chosen(*this, text_typed);
   if (kind == Kind::yes_no) return yes_or_no(text_typed);
   if (text_typed.empty())
     throw ConfigError("this question has no usual answer: type one, or < to go back.");
   if (check) check(text_typed);
   return text_typed;
+}
+
+std::vector<std::string> numbered_choices(const Question& question) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < question.choices.size(); ++i) {
+    const std::string place = question.has_numbers() ? "" : std::to_string(i + 1) + ". ";
+    lines.push_back(place + question.choices[i]);
+  }
+  return lines;
+}
+
+std::string prompt_of(const Question& question) {
+  if (question.kind == Question::Kind::yes_no)
+    return question.fallback == "yes" ? "[YES/no] " : "[yes/NO] ";
+  return question.fallback.empty() ? ": " : "[" + question.fallback + "] ";
 }
 
 }  // namespace accelerate::cli

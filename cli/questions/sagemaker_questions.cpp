@@ -2,7 +2,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "cli/questions/interview.h"
-#include "cli/questions/section_questions.h"
 
 namespace accelerate::cli {
 namespace {

@@ -16,7 +16,7 @@ constexpr std::size_t kFewChoices = 4;
 std::vector<std::string> words_of(const Flag& flag) {
   if (flag.kind == FlagKind::truth || flag.kind == FlagKind::boolean || flag.kind == FlagKind::bit)
     return {"true", "false"};
-  if (flag.kind != FlagKind::text) return flag.choices;
+  if (flag.kind != FlagKind::text && flag.kind != FlagKind::word) return flag.choices;
   const auto key = std::ranges::find(config_keys(), flag.name, &ConfigKey::name);
   if (key == config_keys().end()) return {};
   std::vector<std::string> words = key->choices;
@@ -42,6 +42,7 @@ std::string value_name(const Flag& flag) {
     case FlagKind::bits:
       return "B,B,B";
     case FlagKind::text:
+    case FlagKind::word:
       return words_of(flag).empty() ? "TEXT" : "NAME";
   }
   return "";

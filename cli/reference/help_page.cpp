@@ -1,4 +1,4 @@
-#include "cli/reference/help_page.h"
+#include "cli/reference/command_text.h"
 
 #include <unistd.h>
 #include <CLI/CLI.hpp>

@@ -50,7 +50,7 @@ std::string read_secret(const std::string& question) {
 
 bool is_agreed(const std::string& question) {
   if (::isatty(STDIN_FILENO) != 1)
-    throw ConfigError("nobody can be asked, since standard input is no terminal: pass --yes");
+    throw ConfigError("nobody can be asked, since standard input is not a terminal: pass --yes");
   std::cerr << question << " [y/N] " << std::flush;
   std::string line;
   std::getline(std::cin, line);

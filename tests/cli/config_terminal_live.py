@@ -295,7 +295,7 @@ def test_quotes_the_next_command(folder):
 def test_refuses_what_launch_would(folder):
     for lines, sentence in (("\nmulti-GPU\n\n\n\n\n\n\n2\n7,banana\n", "is not the id of a GPU"), ("\nmulti-CPU\n3\n3\n", "numbered 0 to 2"),
                             ("\nmulti-CPU\n\n\n\n\n\n-1\n", "each machine takes one"),
-                            ("\nmulti-CPU\n\n\n\n\n\n2\n\udcff\n", "no UTF-8 text")):
+                            ("\nmulti-CPU\n\n\n\n\n\n2\n\udcff\n", "not UTF-8 text")):
         ran = subprocess.run([PROGRAM, "config"], input=lines.encode("utf-8", "surrogateescape"), capture_output=True, check=False,
                              timeout=PATIENCE, env=os.environ | UTF8 | quietly(folder))
         assert ran.returncode == 2 and sentence in ran.stdout.decode("utf-8", "replace"), (sentence, ran)
@@ -318,7 +318,7 @@ def test_takes_a_file_before_a_sub_command(folder):
 def test_says_at_once_what_cannot_be_written(folder):
     (folder / "there").mkdir()
     (folder / "file").touch()
-    for path, sentence in ((folder / "there", "no regular file"), (folder / "file" / "x.yaml", "cannot be written")):
+    for path, sentence in ((folder / "there", "not a regular file"), (folder / "file" / "x.yaml", "cannot be written")):
         ran = piped(folder, "", "--config_file", path)
         assert ran.returncode == 2 and sentence in ran.stderr and "Where will you" not in ran.stdout, ran
 

@@ -6,7 +6,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/utf8.h"
-#include "cli/questions/form_page.h"
+#include "cli/questions/form.h"
 #include "cli/questions/lines.h"
 #include "tests/support/errors.h"
 

@@ -8,9 +8,9 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
+#include "accelerate/launch/config/cluster_config.h"
 #include "accelerate/launch/config/deepspeed.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
-#include "accelerate/launch/config/retired_keys.h"
 #include "accelerate/launch/protocol.h"
 #include "cli/commands/commands.h"
 #include "tests/support/files.h"
@@ -91,7 +91,7 @@ const RealFile kFiles[] = {
      "'fsdp_limit_all_gathers' (line 8)"},
     {"tpu_pod.yaml", "!distributed_type in FILE is XLA; this version launches on CPUs and NVIDIA"},
     {"tpu_left_over.yaml",
-     "'tpu_use_sudo' in FILE, 'downcast_bf16' in FILE have no effect without TPUs.|"
+     "'downcast_bf16' in FILE, 'tpu_use_sudo' in FILE have no effect without TPUs.|"
      "'tpu_name' in FILE, 'tpu_zone' in FILE have no effect here"},
     {"xpu.yaml", "!distributed_type in FILE is MULTI_XPU", "", kOldIntel},
     {"sagemaker.yaml", "!only Python programs can be launched", "",
@@ -187,7 +187,7 @@ TEST_P(RealFiles, AreUpdatedAndThenTellNothing) {
   });
   if (!is_taken) return;
   std::vector<RetiredKey> retired;
-  EXPECT_EQ(load_cluster_config(file, retired), load_cluster_config(kReal / name));
+  EXPECT_EQ(load_cluster_config(file, &retired), load_cluster_config(kReal / name));
   EXPECT_TRUE(retired.empty());
   std::ostringstream out;
   EXPECT_EQ(cli::run_env({.config_file = file, .without_libtorch = true}, out), 0);

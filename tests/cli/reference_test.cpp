@@ -8,7 +8,7 @@
 #include "accelerate/base/utf8.h"
 #include "accelerate/launch/program.h"
 #include "cli/commands/commands.h"
-#include "cli/reference/help_page.h"
+#include "cli/reference/command_text.h"
 #include "tests/launch/support.h"
 #include "tests/support/support.h"
 

@@ -1,4 +1,4 @@
-#include "accelerate/launch/launch_arguments.h"
+#include "accelerate/launch/flags.h"
 
 #include <gtest/gtest.h>
 

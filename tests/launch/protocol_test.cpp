@@ -16,7 +16,7 @@
 #include "accelerate/base/keyed_checksum.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/fsdp_plugin.h"
-#include "accelerate/launch/launch_arguments.h"
+#include "accelerate/launch/flags.h"
 #include "tests/launch/config/fsdp_environment.h"
 #include "tests/support/log_capture.h"
 #include "tests/support/support.h"

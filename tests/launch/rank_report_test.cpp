@@ -1,4 +1,4 @@
-#include "accelerate/launch/rank_report.h"
+#include "accelerate/launch/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -117,8 +117,10 @@ TEST_F(Settings, SayWhyRanksAreNotBound) {
   for (const Unbound& row :
        {Unbound{{{two, "1"}}, "", 0, "there is one"},
         Unbound{{{two, "9"}}, "", 0, "9 ranks on 8 cores would wait for each other"},
-        Unbound{{{two, "2"}, {"no_cpu_affinity", "True"}}, "", 0, "that was asked for"},
-        Unbound{{{two, "3"}, {"no_cpu_affinity", "True"}}, kFile, 0, "that was asked for"},
+        Unbound{
+            {{two, "2"}, {"no_cpu_affinity", "True"}}, "", 0, "--no_cpu_affinity asks for that"},
+        Unbound{
+            {{two, "3"}, {"no_cpu_affinity", "True"}}, kFile, 0, "--no_cpu_affinity asks for that"},
         Unbound{{{two, "2"}}, "", 2, "they use GPUs"},
         Unbound{{{two, "2"}, {"enable_cpu_affinity", "True"}}, "", 2, "near its GPU"}}) {
     const auto settings = merge(row.flags, row.file, two_nodes(row.gpus));

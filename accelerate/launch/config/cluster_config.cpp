@@ -8,7 +8,6 @@
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
 #include "accelerate/launch/config/key_table.h"
-#include "accelerate/launch/config/retired_keys.h"
 
 namespace accelerate {
 namespace {
@@ -224,14 +223,12 @@ Node to_node(const ClusterConfig& config) {
 }  // namespace
 
 ClusterConfig parse_cluster_config(const std::string& text, const std::string& name,
-                                   std::vector<RetiredKey>& retired) {
-  return read_cluster_config(is_json(name) ? read_json(text, name) : read_yaml(text, name), name,
-                             retired);
-}
-
-ClusterConfig parse_cluster_config(const std::string& text, const std::string& name) {
-  std::vector<RetiredKey> untold;
-  return parse_cluster_config(text, name, untold);
+                                   std::vector<RetiredKey>* retired) {
+  Node root = is_json(name) ? read_json(text, name) : read_yaml(text, name);
+  std::vector<RetiredKey> skipped;
+  ClusterConfig config = read_cluster_config(std::move(root), name, skipped);
+  if (retired != nullptr) *retired = std::move(skipped);
+  return config;
 }
 
 std::string to_yaml(const ClusterConfig& config) {

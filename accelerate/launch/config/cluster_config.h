@@ -17,6 +17,8 @@
 
 namespace accelerate {
 
+struct Node;
+
 /// Returns `accelerate/default_config.yaml` below the first of $HF_HOME,
 /// $XDG_CACHE_HOME/huggingface and ~/.cache/huggingface that is set. The file may be absent.
 [[nodiscard]] std::filesystem::path default_config_file();
@@ -25,14 +27,27 @@ namespace accelerate {
 /// shell variable is unset. To take the default file then, or none, would hide the mistake.
 [[nodiscard]] std::filesystem::path named_config_file(const std::string& flag);
 
+/// A key that older versions of the original wrote, or that belongs to another place, and that
+/// changes nothing today. Reading skips it; whoever reads tells the user.
+struct RetiredKey {
+  std::string key;  ///< As it stands in the file: "ipex_config", "distributed_type: MPS".
+  int line = 0;
+  std::string purpose;  ///< What it was for, as in "was for Apple's GPUs".
+};
+
+/// Returns "'ipex_config' (line 4) was for Intel's extension of PyTorch".
+[[nodiscard]] std::string describe(const RetiredKey& key);
+
 /// Reads a configuration file: JSON when the name ends in `.json`, YAML (of which JSON is a part)
-/// otherwise. At most 1 MiB, regular files only. Legacy keys of old versions are translated.
-/// Throws ConfigError, naming file and line.
-[[nodiscard]] ClusterConfig load_cluster_config(const std::filesystem::path& file);
+/// otherwise. At most 1 MiB, regular files only. Legacy keys of old versions are translated. Says
+/// in `retired` which keys were skipped. Throws ConfigError, naming file and line.
+[[nodiscard]] ClusterConfig load_cluster_config(const std::filesystem::path& file,
+                                                std::vector<RetiredKey>* retired = nullptr);
 
 /// Reads a configuration from `text` as load_cluster_config does from a file. `name` stands for the
 /// file in messages; a `.json` ending decides the format as above.
-[[nodiscard]] ClusterConfig parse_cluster_config(const std::string& text, const std::string& name);
+[[nodiscard]] ClusterConfig parse_cluster_config(const std::string& text, const std::string& name,
+                                                 std::vector<RetiredKey>* retired = nullptr);
 
 /// Returns the YAML text that the original would write: sorted keys, without absent values and
 /// empty sections.
@@ -87,4 +102,10 @@ void set_config_key(ClusterConfig& config, std::string_view name, const std::str
 /// Returns config_key_text() of every key that has a value, by name.
 [[nodiscard]] std::map<std::string, std::string> config_texts(const ClusterConfig& config);
 
+namespace detail {
+
+/// Takes the retired keys out of a file's content, and returns them in the order of the file.
+[[nodiscard]] std::vector<RetiredKey> take_retired_keys(Node& root);
+
+}  // namespace detail
 }  // namespace accelerate

@@ -7,7 +7,6 @@
 #include "accelerate/base/file_system.h"
 #include "accelerate/formats/documents/document.h"
 #include "accelerate/launch/config/cluster_config.h"
-#include "accelerate/launch/config/retired_keys.h"
 
 namespace accelerate {
 namespace {
@@ -56,13 +55,8 @@ std::filesystem::path default_config_file() {
   return cache_home() / "accelerate" / "default_config.yaml";
 }
 
-ClusterConfig load_cluster_config(const std::filesystem::path& file) {
-  std::vector<RetiredKey> untold;
-  return load_cluster_config(file, untold);
-}
-
 ClusterConfig load_cluster_config(const std::filesystem::path& file,
-                                  std::vector<RetiredKey>& retired) {
+                                  std::vector<RetiredKey>* retired) {
   std::string text;
   try {
     if (real_file_system().status(file).kind == FileKind::none) fail_missing(file);

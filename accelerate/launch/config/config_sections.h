@@ -12,7 +12,7 @@
 
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/fsdp_settings.h"
-#include "accelerate/launch/config/key_types.h"
+#include "accelerate/launch/config/word.h"
 
 namespace accelerate {
 

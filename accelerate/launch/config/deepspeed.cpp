@@ -92,14 +92,14 @@ bool use_deepspeed() {
 }
 
 DeepSpeedConfig deepspeed_config_from_env() {
-  ClusterConfig whole;
+  DeepSpeedConfig config;
   for (const auto& key : detail::deepspeed_table().keys) {
     if (!key.rules.flag || key.rules.flag->variable.empty()) continue;
     const std::string& variable = key.rules.flag->variable;
     const auto text = env(variable.c_str());
-    if (is_said(text)) set_config_key(whole, key.name, *text, variable);
+    if (is_said(text)) detail::read_text(config, key, *text, variable);
   }
-  return whole.deepspeed_config;
+  return config;
 }
 
 double launched_gradient_clipping() {

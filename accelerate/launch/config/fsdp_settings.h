@@ -10,7 +10,6 @@
 
 #include "accelerate/formats/safetensors/dtype.h"
 #include "accelerate/launch/config/enums.h"
-#include "accelerate/launch/config/key_types.h"
 #include "accelerate/launch/config/word.h"
 
 namespace accelerate {

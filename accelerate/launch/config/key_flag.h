@@ -10,10 +10,11 @@ namespace accelerate {
 enum class FlagKind {
   toggle,   ///< Nothing: present is "True", absent "False".
   text,     ///< Any text.
+  word,     ///< Any text, written in lower case.
   choice,   ///< One of Flag::choices in any case, kept as it was written.
   integer,  ///< A whole number.
   number,   ///< A number, written as Python writes a float: "1" becomes "1.0".
-  truth,    ///< A boolean (yes, true, 1, …), kept as it was written.
+  truth,    ///< A boolean (yes, true, 1, …), written in lower case.
   boolean,  ///< A boolean, written "True" or "False".
   bit,      ///< A boolean, written "1" or "0".
   bits,     ///< Three booleans separated by commas, written "1" or "0" each.

@@ -17,7 +17,6 @@
 #include "accelerate/formats/documents/document.h"
 #include "accelerate/launch/config/enums.h"
 #include "accelerate/launch/config/key_flag.h"
-#include "accelerate/launch/config/key_types.h"
 #include "accelerate/launch/config/word.h"
 
 namespace accelerate::detail {

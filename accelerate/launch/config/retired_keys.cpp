@@ -1,9 +1,10 @@
-#include "accelerate/launch/config/retired_keys.h"
+#include "accelerate/launch/config/cluster_config.h"
 
 #include <algorithm>
 #include <map>
 
 #include "accelerate/base/text.h"
+#include "accelerate/formats/documents/document.h"
 
 namespace accelerate {
 namespace {

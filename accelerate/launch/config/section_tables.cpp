@@ -45,7 +45,7 @@ const KeyTable<ClusterConfig>& cluster_table() {
     key("gpu_ids", &C::gpu_ids, "GPUs to use on this machine, as 0,2,3 or all.", {.joined_by = ",", .flag = KeyFlag{text, "", "CUDA_VISIBLE_DEVICES", works, {}, FlagGroup::resources}}),
     key("main_process_ip", &C::main_process_ip, "Address that rank 0 listens on; the default is 127.0.0.1.", {.flag = KeyFlag{text, "", "", works, {}, FlagGroup::rendezvous}}),
     key("main_process_port", &C::main_process_port, "Port that rank 0 listens on; the default, and 0, is a free one.", {.min = 0, .max = 65535, .flag = KeyFlag{integer, "", "", works, {}, FlagGroup::rendezvous}}),
-    key("rdzv_backend", &C::rdzv_backend, "How machines find each other: static, c10d, …", {.flag = KeyFlag{text, "static", "", later, {}, FlagGroup::rendezvous}}),
+    key("rdzv_backend", &C::rdzv_backend, "How machines find each other: static, c10d and others.", {.flag = KeyFlag{text, "static", "", later, {}, FlagGroup::rendezvous}}),
     key("same_network", &C::same_network, "All machines are on one local network.", {.flag = KeyFlag{toggle, "False", "", no_effect, {}, FlagGroup::rendezvous}}),
     key("main_training_function", &C::main_training_function, "Function that TPU processes run.", {.flag = KeyFlag{text, "", "", no_effect, {}, FlagGroup::tpu}}),
     key("enable_cpu_affinity", &C::enable_cpu_affinity, "Bind each rank to cores of its own, as several ranks on the CPU are by default; on GPUs to the cores near its GPU.", {.flag = KeyFlag{toggle, "False", "ACCELERATE_CPU_AFFINITY", works, {}, FlagGroup::resources}}),
@@ -67,7 +67,7 @@ const KeyTable<FullyShardedDataParallelPlugin>& fsdp_table() {
   static const KeyTable<C> kTable{"fsdp_config", "fsdp_", {
     key("fsdp_version", &C::fsdp_version, "Version of FSDP to follow.", {.min = 1, .max = 2, .flag = KeyFlag{.kind = choice, .fallback = "1", .choices = {"1", "2"}}}),
     key("fsdp_sharding_strategy", &C::sharding_strategy, "Version 1: what is sharded.", {.synonyms = {{"1", "FULL_SHARD"}, {"2", "SHARD_GRAD_OP"}, {"3", "NO_SHARD"}, {"4", "HYBRID_SHARD"}, {"5", "HYBRID_SHARD_ZERO2"}}, .flag = KeyFlag{text, "FULL_SHARD"}}),
-    key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", {.flag = KeyFlag{text, "true"}}),
+    key("fsdp_reshard_after_forward", &C::reshard_after_forward, "Version 2: free gathered parameters after the forward pass, true or false. Version 1: another name of --fsdp_sharding_strategy.", {.flag = KeyFlag{word, "true"}}),
     key("fsdp_offload_params", &C::cpu_offload, "Keep parameters and gradients in CPU memory.", {.flag = KeyFlag{truth, "false"}}),
     key("fsdp_auto_wrap_policy", &C::auto_wrap_policy, "How layers are grouped into units.", {.flag = KeyFlag{text}}),
     key("fsdp_transformer_layer_cls_to_wrap", &C::transformer_cls_names_to_wrap, "Classes that are a unit each, separated by commas.", {.joined_by = ",", .flag = KeyFlag{text, "", "FSDP_TRANSFORMER_CLS_TO_WRAP"}}),
@@ -90,8 +90,8 @@ const KeyTable<DeepSpeedConfig>& deepspeed_table() {
   static const KeyTable<C> kTable{"deepspeed_config", "", {
     key("deepspeed_config_file", &C::deepspeed_config_file, "DeepSpeed's own JSON file, for Python programs; native ones refuse it.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_CONFIG_FILE"}}),
     key("zero_stage", &C::zero_stage, "Stage of ZeRO, 0 to 3.", {.min = 0, .max = 3, .flag = KeyFlag{integer, "", "ACCELERATE_DEEPSPEED_ZERO_STAGE"}}),
-    key("offload_optimizer_device", &C::offload_optimizer_device, "Where optimizer state lives; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE"}}),
-    key("offload_param_device", &C::offload_param_device, "Where parameters live; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"}}),
+    key("offload_optimizer_device", &C::offload_optimizer_device, "Where optimizer state lives; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{word, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_DEVICE"}}),
+    key("offload_param_device", &C::offload_param_device, "Where parameters live; native programs refuse nvme.", {.choices = kDevices, .flag = KeyFlag{word, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_DEVICE"}}),
     key("offload_optimizer_nvme_path", &C::offload_optimizer_nvme_path, "Folder for optimizer state on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_OPTIMIZER_NVME_PATH"}}),
     key("offload_param_nvme_path", &C::offload_param_nvme_path, "Folder for parameters on NVMe.", {.flag = KeyFlag{text, "", "ACCELERATE_DEEPSPEED_OFFLOAD_PARAM_NVME_PATH"}}),
     key("gradient_accumulation_steps", &C::gradient_accumulation_steps, "Micro-batches a step.", {.min = 1, .may_be_auto = true, .flag = KeyFlag{integer, "", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"}}),

@@ -1,14 +1,25 @@
-// Fields of options that convert from their words: `.mixed_precision = "bf16"`.
+// What sections of configuration files are made of, beyond plain types. A Word converts from its
+// text: `.mixed_precision = "bf16"`.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"
 #include "accelerate/launch/config/enums.h"
 
 namespace accelerate {
+
+/// A key that takes a boolean or a word: `downcast_bf16` is written both `false` and `'no'`.
+using BoolOrWord = std::variant<bool, std::string>;
+
+/// Maps a canonical key to the spelling in the file (an alias, or without the section's prefix).
+/// Saving keeps the spelling, so that a round trip changes nothing.
+using KeySpellings = std::map<std::string, std::string, std::less<>>;
 
 /// A field that takes one of the words of `Enum`, case ignored, or the enumerator. Throws
 /// ConfigError for another word; the message lists the allowed words and the nearest one.

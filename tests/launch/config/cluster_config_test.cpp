@@ -8,7 +8,6 @@
 #include "accelerate/base/error.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/formats/documents/yaml.h"
-#include "accelerate/launch/config/retired_keys.h"
 #include "accelerate/launch/flags.h"
 #include "tests/support/files.h"
 #include "tests/support/support.h"
@@ -143,7 +142,8 @@ TEST(ClusterConfig, CompilersOfOldVersionsAreRetired) {
          {"dynamo_backend: " + word + "\n", "dynamo_config: {dynamo_backend: " + word + "}\n",
           "dynamo_config: {backend: " + word + "}\n"}) {
       std::vector<RetiredKey> retired;
-      const auto config = parse_cluster_config("distributed_type: NO\n" + text, "my.yaml", retired);
+      const auto config =
+          parse_cluster_config("distributed_type: NO\n" + text, "my.yaml", &retired);
       EXPECT_EQ(config.dynamo_config, DynamoConfig{}) << text;
       ASSERT_EQ(retired.size(), 1u) << text;
       EXPECT_NE(describe(retired[0]).find("(line 2) was for"), std::string::npos) << text;
