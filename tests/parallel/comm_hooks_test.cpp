@@ -7,8 +7,8 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/parallel/gradients/comm_hook.h"
-#include "accelerate/parallel/gradients/power_sgd_state.h"
 #include "accelerate/parallel/gradients/power_sgd.h"
+#include "accelerate/parallel/gradients/power_sgd_impl.h"
 #include "accelerate/parallel/replicated/ddp_kwargs.h"
 #include "tests/support/ranks.h"
 #include "tests/support/reference.h"

@@ -9,7 +9,7 @@
 
 #include "accelerate/parallel/gradients/comm_hook.h"
 #include "accelerate/parallel/gradients/power_sgd.h"
-#include "accelerate/parallel/gradients/power_sgd_state.h"
+#include "accelerate/parallel/gradients/power_sgd_impl.h"
 
 namespace accelerate {
 namespace {

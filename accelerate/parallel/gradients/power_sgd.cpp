@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "accelerate/parallel/gradients/comm_hook.h"
-#include "accelerate/parallel/gradients/power_sgd_state.h"
+#include "accelerate/parallel/gradients/power_sgd_impl.h"
 
 namespace accelerate {
 namespace {

@@ -1,4 +1,4 @@
-#include "accelerate/parallel/gradients/power_sgd_state.h"
+#include "accelerate/parallel/gradients/power_sgd_impl.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
