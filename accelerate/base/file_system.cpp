@@ -69,7 +69,6 @@ class RealFile final : public WritableFile {
       : path_(std::move(path)), fd_(std::move(fd)), appends_(appends) {}
 
   void write(std::string_view bytes) override;
-  void write_at(std::uint64_t offset_bytes, std::string_view bytes) override;
   void reserve(std::uint64_t size_bytes) override;
   void bypass_cache() noexcept override { direct_ = !appends_ && set_direct(true); }
   void start_writeback(std::uint64_t offset_bytes, std::uint64_t size_bytes) noexcept override {
@@ -120,15 +119,6 @@ bool RealFile::set_direct(bool on) noexcept {
 bool RealFile::fits_direct(std::string_view bytes) const {
   return (reinterpret_cast<std::uintptr_t>(bytes.data()) | bytes.size() | at_) % kDirectAlignment ==
          0;
-}
-
-void RealFile::write_at(std::uint64_t offset_bytes, std::string_view bytes) {
-  if (appends_) throw FileError("write", path_, "it was opened to be written at its end");
-  const off_t offset = checked_offset(offset_bytes, path_);
-  checked_offset(offset_bytes + bytes.size(), path_);
-  if (const int error = write_fully_at(fd_.get(), offset, bytes)) {
-    throw FileError("write", path_, error);
-  }
 }
 
 void RealFile::reserve(std::uint64_t size_bytes) {
@@ -306,10 +296,6 @@ bool RealFileSystem::remove_tree(const fs::path& path) {
 }
 
 }  // namespace
-
-void WritableFile::write_at(std::uint64_t, std::string_view) {
-  throw FileError("write", "", ENOTSUP);
-}
 
 void WritableFile::reserve(std::uint64_t) {
   throw FileError("reserve room for", "", ENOTSUP);

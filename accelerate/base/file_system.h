@@ -4,8 +4,7 @@
 // Everything throws FileError, which carries the path and the errno. Callers know what the file was
 // for and say so: catch it and throw_with_context<ConfigError or CheckpointError>(…).
 //
-// Threads: a FileSystem may be used from several threads at the same time, a WritableFile from one,
-// except for write_at.
+// Threads: a FileSystem may be used from several threads at the same time, a WritableFile from one.
 #pragma once
 
 #include <cstddef>
@@ -29,11 +28,6 @@ class WritableFile {
   virtual ~WritableFile() = default;
   /// Appends all of `bytes`. After a failure an unknown part of them is in the file.
   virtual void write(std::string_view bytes) = 0;
-  /// Writes all of `bytes` from `offset_bytes` on. The position of write() does not matter and does
-  /// not move. A gap between the old end and the offset reads as zeros. Several threads may call
-  /// this at the same time, for places that do not overlap. Refuses a file that append() opened,
-  /// because the system would put the bytes at its end.
-  virtual void write_at(std::uint64_t offset_bytes, std::string_view bytes);
   /// Makes the file at least `size_bytes` long and reserves disk space for it. New bytes read as
   /// zeros. So a full disk is an error (ENOSPC) now and not after an hour of writing. A file system
   /// that cannot reserve space only sets the length.
@@ -140,7 +134,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::string_view bytes);
-  /// The sibling, for write_at and reserve. Do not close it.
+  /// The sibling, for reserve. Do not close it.
   [[nodiscard]] WritableFile& file() { return *file_; }
   /// Puts the new version in place. When this throws, `path` still holds the old version, unless
   /// the last step failed (the sync of the directory). Then it holds the new version, which may not

@@ -1,7 +1,6 @@
 #include "accelerate/formats/manifest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <limits>
 #include <set>

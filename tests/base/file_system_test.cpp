@@ -101,27 +101,6 @@ TEST_F(RealFiles, FoldersAreMadeListedSyncedAndRemoved) {
   EXPECT_THROW((void)files_.list(at("none")), FileError);
 }
 
-TEST_F(RealFiles, WriteAtFillsAFileFromSeveralThreads) {
-  const auto file = files_.create(at("a"));
-  file->write("head");
-  file->reserve(4 + 4 * 1000);
-  {
-    std::vector<std::jthread> writers;
-    for (std::size_t i = 0; i < 4; ++i) {
-      writers.emplace_back([&, i] {
-        const std::string part(1000, static_cast<char>('a' + i));
-        for (std::size_t k = 0; k < 1000; k += 100) {
-          file->write_at(4 + i * 1000 + k, part.substr(k, 100));
-        }
-      });
-    }
-  }
-  file->write_at(1, "EA");
-  file->close();
-  EXPECT_EQ(files_.read(at("a"), 10'000), "hEAd" + std::string(1000, 'a') + std::string(1000, 'b') +
-                                              std::string(1000, 'c') + std::string(1000, 'd'));
-}
-
 TEST_F(RealFiles, ReserveLengthensWithZerosNeverShortensAndTakesTheRoom) {
   const auto file = files_.create(at("a"));
   file->write("12345");
@@ -147,19 +126,17 @@ TEST_F(RealFiles, ADiskWithoutRoomIsAnErrorOfReserve) {
       EXPECT_TRUE(error.error_number() == ENOSPC || error.error_number() == EFBIG) << error.what();
     }
   }
-  EXPECT_THROW(file->write_at(std::uint64_t{1} << 63, "x"), FileError);
-  EXPECT_THROW(file->write_at((std::uint64_t{1} << 63) - 1, "x"), FileError);
 }
 
-TEST_F(RealFiles, AFileThatMayNotGrowFailsInsideAWriteAt) {
+TEST_F(RealFiles, AFileThatMayNotGrowFailsInsideAWrite) {
   auto* const before = signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   getrlimit(RLIMIT_FSIZE, &limit);
   const rlimit small{4096, limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const auto file = files_.create(at("a"));
-  // The system takes the first 96 bytes and refuses the rest: a short write, then an error.
-  EXPECT_THROW(file->write_at(4000, std::string(1000, 'x')), FileError);
+  // The system takes the first 4096 bytes and refuses the rest: a short write, then an error.
+  EXPECT_THROW(file->write(std::string(5000, 'x')), FileError);
   EXPECT_THROW(file->reserve(1 << 20), FileError);
   setrlimit(RLIMIT_FSIZE, &limit);
   signal(SIGXFSZ, before);
@@ -184,13 +161,6 @@ TEST_F(RealFiles, BypassingTheCacheWritesTheSameBytes) {
   file->sync();
   file->close();
   EXPECT_EQ(files_.read(at("a"), 1 << 24), expected);
-}
-
-TEST_F(RealFiles, WriteAtIsRefusedWhereTheSystemWouldAppend) {
-  folder_.write("a", "12345");
-  const auto file = files_.append(at("a"), 5);
-  EXPECT_THROW(file->write_at(0, "x"), FileError);
-  EXPECT_EQ(files_.read(at("a"), 100), "12345");
 }
 
 TEST_F(RealFiles, RemoveTreeFollowsNoLink) {
@@ -228,7 +198,6 @@ TEST_F(RealFiles, ThatMayNotGrowAreAnErrorAndNoSignal) {
   setrlimit(RLIMIT_FSIZE, &small);
   const std::vector<std::function<void(WritableFile&)>> ways = {
       [](WritableFile& file) { file.write(std::string(10'000, 'x')); },
-      [](WritableFile& file) { file.write_at(8'000, "x"); },
       [](WritableFile& file) { file.reserve(10'000); }};
   std::vector<std::string> said;
   for (const auto& way : ways) {

@@ -217,9 +217,6 @@ class CrashFileSystem::File final : public WritableFile {
     put(at_, bytes);
     at_ += bytes.size();
   }
-  void write_at(std::uint64_t offset_bytes, std::string_view bytes) override {
-    put(offset_bytes, bytes);
-  }
   void reserve(std::uint64_t size_bytes) override {
     const std::lock_guard guard(files_.mutex_);
     files_.before("reserve", path_);

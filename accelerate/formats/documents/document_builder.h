@@ -2,7 +2,6 @@
 // that makes the tree from a parser's events within the limits of a document.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/document_builder.h"

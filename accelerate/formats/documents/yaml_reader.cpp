@@ -4,7 +4,6 @@
 
 #include <sstream>
 
-#include "accelerate/base/error.h"
 #include "accelerate/formats/documents/document_builder.h"
 #include "accelerate/formats/documents/yaml.h"
 

@@ -9,13 +9,11 @@
 // equal those of the reference writer (Rust and Python).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -111,34 +109,6 @@ class SafetensorsWriter {
                     const SafetensorsLayout& layout, AtomicFileOptions options);
 
   detail::TensorFile file_;
-};
-
-/// Fills one file with the tensors of a layout. Several threads may write pieces in any order:
-///
-///   AtomicFile file(files, path);
-///   SafetensorsFiller filler(layout, file.file());
-///   …  filler.write(i, 0, bytes_of_tensor(i));  // From any thread.
-///   filler.finish();
-///   file.commit();
-///
-/// Throws CheckpointError when the file cannot be written.
-class SafetensorsFiller {
- public:
-  /// Allocates the disk space of the whole file, so that a full disk is known now, and writes the
-  /// header. `file` must be new and empty, and must outlive the filler.
-  SafetensorsFiller(SafetensorsLayout layout, WritableFile& file);
-
-  [[nodiscard]] const SafetensorsLayout& layout() const { return layout_; }
-  /// Writes a piece of a tensor, `offset_bytes` after the tensor's first byte. Write each byte
-  /// once. Throws UsageError when the piece leaves the tensor. Threads: may be called from several.
-  void write(std::size_t tensor, std::uint64_t offset_bytes, std::span<const std::byte> bytes);
-  /// Throws UsageError, with a tensor's name, unless all bytes of every tensor were written.
-  void finish() const;
-
- private:
-  SafetensorsLayout layout_;
-  WritableFile& file_;
-  std::vector<std::atomic<std::uint64_t>> written_;  // Bytes written of each tensor.
 };
 
 /// Writes all `tensors`, given in any order, into the file at `path`. Throws as SafetensorsWriter

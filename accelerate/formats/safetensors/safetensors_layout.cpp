@@ -1,7 +1,6 @@
 #include "accelerate/formats/safetensors/safetensors_layout.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -104,28 +103,13 @@ std::string checked_header(const std::vector<TensorSpec>& specs,
 
 SafetensorsLayout::SafetensorsLayout(std::vector<TensorSpec> specs,
                                      const SafetensorsMetadata& metadata)
-    : specs_(std::move(specs)), by_name_(specs_.size()) {
+    : specs_(std::move(specs)) {
   check_specs(specs_);
   check_unique(specs_);
   std::ranges::sort(specs_, comes_before);
-  std::iota(by_name_.begin(), by_name_.end(), 0U);
-  std::ranges::sort(by_name_, {},
-                    [this](std::uint32_t i) -> std::string_view { return specs_[i].name; });
   header_ = checked_header(specs_, metadata);
-  ends_.push_back(header_.size());
-  for (const TensorSpec& spec : specs_) {
-    ends_.push_back(ends_.back() + bytes_of(spec.dtype, spec.shape).value());
-  }
-}
-
-std::size_t SafetensorsLayout::index_of(std::string_view name) const {
-  const auto name_at = [this](std::uint32_t i) -> std::string_view { return specs_[i].name; };
-  const auto place = std::ranges::lower_bound(by_name_, name, {}, name_at);
-  if (place != by_name_.end() && name_at(*place) == name) return *place;
-  std::vector<std::string> names;
-  for (const TensorSpec& spec : specs_) names.push_back(spec.name);
-  throw UsageError("there is no " + tensor_label(name) + " among the " +
-                   std::to_string(names.size()) + " to be saved." + did_you_mean(name, names));
+  file_bytes_ = header_.size();
+  for (const TensorSpec& spec : specs_) file_bytes_ += bytes_of(spec.dtype, spec.shape).value();
 }
 
 }  // namespace accelerate

@@ -1,12 +1,9 @@
-// The place of every tensor in a safetensors file, known before the first byte is written. So
-// several threads can write tensors at the same time, or tensors can be sent to where they are
+// The header of a safetensors file and the order of its tensors, known before the first byte is
 // written.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "accelerate/formats/safetensors/tensor_spec.h"
@@ -26,22 +23,13 @@ class SafetensorsLayout {
   [[nodiscard]] const std::vector<TensorSpec>& tensors() const { return specs_; }
   /// The file's first bytes: the length of the header, then the header.
   [[nodiscard]] const std::string& header() const { return header_; }
-  /// Returns the offset of tensor `index` of tensors(), counted from the file's first byte.
-  [[nodiscard]] std::uint64_t offset_bytes(std::size_t index) const { return ends_.at(index); }
-  [[nodiscard]] std::uint64_t size_bytes(std::size_t index) const {
-    return ends_.at(index + 1) - ends_.at(index);
-  }
   /// The length of the whole file.
-  [[nodiscard]] std::uint64_t file_bytes() const { return ends_.back(); }
-  /// Returns the index of the tensor called `name`. Throws UsageError, with the most similar name,
-  /// if there is none. Cost: logarithmic.
-  [[nodiscard]] std::size_t index_of(std::string_view name) const;
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
 
  private:
   std::vector<TensorSpec> specs_;
-  std::vector<std::uint32_t> by_name_;  // Indices into specs_, sorted by name.
-  std::vector<std::uint64_t> ends_;     // Ends of the header, then of each tensor.
   std::string header_;
+  std::uint64_t file_bytes_;
 };
 
 }  // namespace accelerate

@@ -34,45 +34,6 @@ void SafetensorsWriter::commit() {
   file_.commit();
 }
 
-SafetensorsFiller::SafetensorsFiller(SafetensorsLayout layout, WritableFile& file)
-    : layout_(std::move(layout)), file_(file), written_(layout_.tensors().size()) {
-  try {
-    file_.reserve(layout_.file_bytes());
-    file_.write_at(0, layout_.header());
-  } catch (const FileError&) {
-    throw_with_context<CheckpointError>("cannot begin a file of " +
-                                        std::to_string(layout_.tensors().size()) + " tensors, " +
-                                        std::to_string(layout_.file_bytes()) + " bytes");
-  }
-}
-
-void SafetensorsFiller::write(std::size_t tensor, std::uint64_t offset_bytes,
-                              std::span<const std::byte> bytes) {
-  const std::uint64_t size = layout_.size_bytes(tensor);
-  const auto label = [&] { return tensor_label(layout_.tensors()[tensor].name); };
-  if (offset_bytes > size || bytes.size() > size - offset_bytes) {
-    throw UsageError("cannot save " + label() + ": it has " + std::to_string(size) +
-                     " bytes, and " + std::to_string(bytes.size()) + " from byte " +
-                     std::to_string(offset_bytes) + " on were given");
-  }
-  try {
-    file_.write_at(layout_.offset_bytes(tensor) + offset_bytes, byte_text(bytes));
-  } catch (const FileError&) {
-    throw_with_context<CheckpointError>("cannot save " + label());
-  }
-  written_[tensor] += bytes.size();
-}
-
-void SafetensorsFiller::finish() const {
-  for (std::size_t i = 0; i < written_.size(); ++i) {
-    if (written_[i] == layout_.size_bytes(i)) continue;
-    throw UsageError("a file of tensors cannot be completed: of the " +
-                     std::to_string(layout_.size_bytes(i)) + " bytes of " +
-                     tensor_label(layout_.tensors()[i].name) + " " + std::to_string(written_[i]) +
-                     " were written");
-  }
-}
-
 void write_safetensors(FileSystem& files, const std::filesystem::path& path,
                        const std::vector<StoredTensor>& tensors,
                        const SafetensorsWriteOptions& options) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "accelerate/base/error.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"

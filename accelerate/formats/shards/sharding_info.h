@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "accelerate/formats/safetensors/safetensors_layout.h"
+#include "accelerate/formats/safetensors/tensor_spec.h"
 
 namespace accelerate {
 

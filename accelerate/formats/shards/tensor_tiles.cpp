@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/text.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <span>
 #include <string_view>
 
 #include "accelerate/base/error.h"

@@ -1,7 +1,6 @@
 #include "accelerate/formats/torch_archive/torch_archive.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 #include <span>

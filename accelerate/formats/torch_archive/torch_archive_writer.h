@@ -2,7 +2,6 @@
 // weights_only=True. docs/formats/torch_archive.md has the format.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>

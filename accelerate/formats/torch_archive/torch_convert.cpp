@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
-#include "accelerate/base/utf8.h"
 #include "accelerate/formats/safetensors/safetensors_header.h"
 #include "accelerate/formats/torch_archive/torch_tensor.h"
 #include "accelerate/formats/torch_archive/torch_value.h"

@@ -1,7 +1,6 @@
 #include "accelerate/formats/torch_archive/zip_directory.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 #include <utility>
 
