@@ -40,8 +40,9 @@ std::string untrusted_text(const std::vector<std::uint8_t>& bytes) {
       std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
-std::string untrusted_line(std::string_view text, std::size_t most_bytes) {
-  return safe_copy(text, most_bytes, [](char32_t c) { return !is_obeyed_by_terminals(c); });
+std::string untrusted_line(std::string_view text) {
+  return safe_copy(text, std::string_view::npos,
+                   [](char32_t c) { return !is_obeyed_by_terminals(c); });
 }
 
 }  // namespace accelerate::detail

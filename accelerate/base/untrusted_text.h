@@ -20,7 +20,6 @@ namespace accelerate::detail {
 [[nodiscard]] std::string untrusted_text(const std::vector<std::uint8_t>& bytes);
 
 /// Like untrusted_text(), in one line: line ends and tabs become question marks too.
-[[nodiscard]] std::string untrusted_line(std::string_view text,
-                                         std::size_t most_bytes = std::string_view::npos);
+[[nodiscard]] std::string untrusted_line(std::string_view text);
 
 }  // namespace accelerate::detail

@@ -107,28 +107,22 @@ void Table::add_row(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-void Table::add_rule() {
-  rows_.emplace_back();
-}
-
 std::string Table::box(bool utf8) const {
   const Frame& frame = utf8 ? kLines : kAscii;
-  std::vector<Row> rows = {converted(titles(columns_), box_cell), Row()};
+  std::vector<Row> rows = {converted(titles(columns_), box_cell)};
   for (const Row& row : rows_) rows.push_back(converted(row, box_cell));
   const Widths widths = widths_of(rows, columns_.size(), 0);
   std::string text = rule_of(frame.top, widths);
-  for (const Row& row : rows) {
-    text +=
-        row.empty() ? rule_of(frame.between, widths) : line_of(row, widths, columns_, frame.wall);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    text += line_of(rows[i], widths, columns_, frame.wall);
+    if (i == 0) text += rule_of(frame.between, widths);
   }
   return text + rule_of(frame.bottom, widths);
 }
 
 std::string Table::markdown() const {
   std::vector<Row> rows = {converted(titles(columns_), markdown_cell)};
-  for (const Row& row : rows_) {
-    if (!row.empty()) rows.push_back(converted(row, markdown_cell));
-  }
+  for (const Row& row : rows_) rows.push_back(converted(row, markdown_cell));
   const Widths widths = widths_of(rows, columns_.size(), 3);  // "---" is the shortest rule.
   std::string text;
   for (std::size_t i = 0; i < rows.size(); ++i) {

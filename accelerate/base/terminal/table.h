@@ -24,8 +24,6 @@ class Table {
 
   /// Throws UsageError when the number of cells differs from the number of columns.
   void add_row(std::vector<std::string> cells);
-  /// Adds a line across, between the rows before and after it. markdown() leaves it out.
-  void add_rule();
 
   /// Returns the table in a frame, each row ended by a line end. Without `utf8` the frame is drawn
   /// with - | and +. A line end in a cell becomes a blank.
@@ -38,7 +36,7 @@ class Table {
   using Row = std::vector<std::string>;
 
   std::vector<TableColumn> columns_;
-  std::vector<Row> rows_;  // An empty row is a rule.
+  std::vector<Row> rows_;
 };
 
 }  // namespace accelerate

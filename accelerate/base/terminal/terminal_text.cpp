@@ -1,7 +1,6 @@
 #include "accelerate/base/terminal/terminal_text.h"
 
 #include <array>
-#include <utility>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/utf8.h"

@@ -24,24 +24,21 @@ TEST(Table, BoxLinesUpInDisplayColumns) {
             "└────────────┴──────┘\n");
 }
 
-TEST(Table, BoxCanDoWithoutUtf8AndTakesRules) {
+TEST(Table, BoxCanDoWithoutUtf8) {
   Table table({{"a"}});
   table.add_row({"1"});
-  table.add_rule();
   table.add_row({"two\nlines"});
   EXPECT_EQ(table.box(false),
             "+-----------+\n"
             "| a         |\n"
             "+-----------+\n"
             "| 1         |\n"
-            "+-----------+\n"
             "| two lines |\n"
             "+-----------+\n");
 }
 
 TEST(Table, MarkdownMarksAlignmentAndEscapes) {
   Table table = sample();
-  table.add_rule();
   table.add_row({"a|b\nc", ""});
   EXPECT_EQ(table.markdown(),
             "| name       |   ms |\n"
