@@ -1,8 +1,8 @@
 #include <cerrno>
-#include <random>
 #include <utility>
 
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/lost_pages.h"
 
 namespace accelerate {
@@ -18,11 +18,8 @@ fs::path parent_of(const fs::path& path) {
 // never longer than the 255 bytes that file systems allow.
 fs::path random_sibling(const fs::path& path) {
   constexpr std::size_t kMostOfName = 200;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::random_device random;
-  std::string name = "." + path.filename().native().substr(0, kMostOfName) + ".";
-  for (int i = 0; i < 16; ++i) name += kDigits[random() & 15];
-  return parent_of(path) / (name + ".tmp");
+  const std::string name = path.filename().native().substr(0, kMostOfName);
+  return parent_of(path) / ("." + name + "." + detail::random_hex() + ".tmp");
 }
 
 fs::path checked(fs::path path) {

@@ -6,11 +6,10 @@
 #include <cerrno>
 
 #include "accelerate/base/bytes.h"
+#include "accelerate/base/hex.h"
 
 namespace accelerate {
 namespace {
-
-constexpr std::string_view kDigits = "0123456789abcdef";
 
 // Reads a number of up to eight bytes, lowest first.
 std::uint64_t number_in(std::string_view bytes) {
@@ -72,15 +71,11 @@ std::optional<std::string> random_digits() {
   while (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
     if (errno != EINTR) return std::nullopt;
   }
-  std::string digits;
-  for (const unsigned char byte : bits) {
-    digits += kDigits[byte >> 4];
-    digits += kDigits[byte & 15];
-  }
-  return digits;
+  return detail::to_hex({reinterpret_cast<const char*>(bits.data()), bits.size()});
 }
 
 std::optional<ChecksumKey> key_from_digits(std::string_view digits) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
   ChecksumKey key{};
   if (digits.size() != 2 * key.size()) return std::nullopt;
   for (std::size_t i = 0; i < digits.size(); ++i) {

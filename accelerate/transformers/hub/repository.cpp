@@ -4,6 +4,7 @@
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/http/url.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/untrusted_text.h"

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "accelerate/base/hex.h"
+
 namespace accelerate::detail {
 namespace {
 
@@ -34,13 +36,9 @@ class Fingerprint {
   }
 
   [[nodiscard]] std::string digits() const {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_);
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (const XXH64_hash_t half : {hash.high64, hash.low64}) {
-      for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[half >> shift & 15];
-    }
-    return text;
+    XXH128_canonical_t bytes;
+    XXH128_canonicalFromHash(&bytes, XXH3_128bits_digest(state_));
+    return to_hex({reinterpret_cast<const char*>(bytes.digest), sizeof(bytes.digest)});
   }
 
  private:

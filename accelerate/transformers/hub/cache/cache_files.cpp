@@ -19,12 +19,12 @@ Time time_of(const timespec& since_epoch) {
   return Time(std::chrono::duration_cast<Time::duration>(whole));
 }
 
+}  // namespace
+
 fs::file_type own_type(const fs::path& path) {
   std::error_code ignored;
   return fs::symlink_status(path, ignored).type();
 }
-
-}  // namespace
 
 std::optional<BlobStatus> status_of(const fs::path& path) {
   struct stat status{};
@@ -81,10 +81,6 @@ bool is_helper(std::string_view name) {
   return name == ".DS_Store" || name == "Thumbs.db" || name == "desktop.ini";
 }
 
-bool is_lower_hex(std::string_view text) {
-  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
 std::string quoted(const fs::path& path) {
   return "'" + safe_text(path.string()) + "'";
 }
@@ -97,7 +93,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> files_below(const fs::path& folder) {
   if (real_file_system().status(folder).kind != FileKind::directory)
-    throw FileError("read", folder, "it is no folder");
+    throw FileError("read", folder, "it is not a folder");
   std::vector<std::string> files;
   std::error_code error;
   using Options = fs::directory_options;

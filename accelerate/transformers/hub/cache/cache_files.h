@@ -39,7 +39,8 @@ struct BlobStatus {
 [[nodiscard]] std::optional<BlobStatus> status_of(const std::filesystem::path& path);
 /// Follows links.
 [[nodiscard]] bool is_folder(const std::filesystem::path& path);
-/// Neither of these functions follows a link at `path`.
+/// These functions do not follow a link at `path`.
+[[nodiscard]] std::filesystem::file_type own_type(const std::filesystem::path& path);
 [[nodiscard]] bool is_own_file(const std::filesystem::path& path);
 [[nodiscard]] bool is_own_folder(const std::filesystem::path& path);
 /// Returns the names in `folder`; none if there is no such folder.
@@ -56,7 +57,6 @@ struct BlobStatus {
 [[nodiscard]] bool is_behind_link(const std::filesystem::path& path);
 /// Whether `name` is a file that an operating system adds to folders. Source: FILES_TO_IGNORE.
 [[nodiscard]] bool is_helper(std::string_view name);
-[[nodiscard]] bool is_lower_hex(std::string_view text);
 /// Returns the path in quotes, safe to print and never shortened.
 [[nodiscard]] std::string quoted(const std::filesystem::path& path);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache_files.h"
 #include "accelerate/transformers/hub/cache/shared_store.h"
@@ -68,7 +69,8 @@ Choices commits_called(const Choices& repos, const std::string& text) {
     }
   }
   if (!equal.empty()) return equal;
-  return digits.size() >= kLeastDigits && is_lower_hex(digits) ? longer : Choices();
+  return digits.size() >= kLeastDigits && detail::is_hex(digits, digits.size()) ? longer
+                                                                                : Choices();
 }
 
 [[noreturn]] void refuse_unknown(const CacheScan& scan, const std::string& text) {

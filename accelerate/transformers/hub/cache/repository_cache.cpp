@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <random>
 #include <thread>
 
 #include "accelerate/base/environment.h"
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/cache/cache.h"
@@ -47,14 +47,6 @@ std::optional<Descriptor> try_lock(const fs::path& path) {
   return is_same ? std::optional(std::move(file)) : std::nullopt;
 }
 
-std::string random_name() {
-  std::random_device random;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string name;
-  for (int i = 0; i < 16; ++i) name += kDigits[random() & 15];
-  return name;
-}
-
 void touch(const fs::path& path, std::string_view content = "") {
   const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (file.valid()) (void)write_fully(file.get(), content);  // A convenience: failures are ignored.
@@ -77,7 +69,7 @@ bool make_link(const fs::path& blob, const fs::path& pointer) {
 
 // Makes a copy that appears either completely or not at all.
 void copy_whole(const fs::path& from, const fs::path& beside, const fs::path& to) {
-  const fs::path copy = beside / (random_name() + ".incomplete");
+  const fs::path copy = beside / (random_hex() + ".incomplete");
   try {
     std::error_code error;
     fs::copy_file(from, copy, error);
@@ -170,7 +162,7 @@ void RepositoryCache::set_commit(const std::string& revision, const std::string&
   if (revision == commit || commit_of(revision) == commit) return;
   const fs::path ref = folder_ / "refs" / revision;
   // Not beside `ref`: readers of the cache take every file there for a revision.
-  const fs::path sibling = folder_ / ("." + random_name() + ".incomplete");
+  const fs::path sibling = folder_ / ("." + random_hex() + ".incomplete");
   real_file_system().create_directories(ref.parent_path());
   {
     const auto file = real_file_system().create(sibling);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "accelerate/base/descriptor.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/text.h"
 #include "accelerate/base/utf8.h"
 
@@ -72,7 +73,7 @@ bool SharedStore::is_blob_of_repo(const fs::path& path) const {
 // Whether `path` is <cache>/blobs/<aa>/<hash>.
 bool SharedStore::is_content_path(const fs::path& path) const {
   const std::string hash = path.filename().string();
-  return path.parent_path().parent_path() == folder_ && hash.size() == 64 && is_lower_hex(hash) &&
+  return path.parent_path().parent_path() == folder_ && is_hex(hash, 64) &&
          path.parent_path().filename() == hash.substr(0, 2);
 }
 

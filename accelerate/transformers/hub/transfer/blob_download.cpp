@@ -14,6 +14,7 @@
 
 #include "accelerate/base/descriptor.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/logger.h"
 #include "accelerate/base/text.h"
 #include "accelerate/transformers/hub/transfer/digest.h"
@@ -258,7 +259,7 @@ void begin_answer(Part& part, const BlobSource& source, const HttpResponse& head
   const std::string encoding = lower(head.header("content-encoding").value_or("identity"));
   if (encoding != "identity")
     throw LastingNetworkError("the server compresses the content with " + shown(encoding) +
-                              ", which was not asked for");
+                              ", which this request does not allow");
   if (head.status == 200 && part.size() > 0) {
     part.restart();  // The server does not support ranges and starts over.
   } else if (head.status == 206 && range_of(head).start != part.size()) {

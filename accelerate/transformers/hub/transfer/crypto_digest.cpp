@@ -5,6 +5,7 @@
 #include <array>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/transformers/hub/transfer/digest.h"
 
 namespace accelerate::detail {
@@ -62,14 +63,10 @@ class CryptoDigest final : public Digest {
   }
 
   std::string hex() override {
-    constexpr std::string_view kDigits = "0123456789abcdef";
     std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
     unsigned int size = 0;
     check(crypto_library().final(context_, bytes.data(), &size) == 1);
-    std::string text;
-    for (unsigned int i = 0; i < size; ++i)
-      text += {kDigits[bytes[i] >> 4], kDigits[bytes[i] & 15]};
-    return text;
+    return to_hex({reinterpret_cast<const char*>(bytes.data()), size});
   }
 
  private:

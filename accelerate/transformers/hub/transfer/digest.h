@@ -24,11 +24,6 @@ class Digest {
 /// Makes Git's name of a file of `size_bytes` (40 digits): the SHA-1 of "blob <size>\0" and the
 /// content.
 [[nodiscard]] std::unique_ptr<Digest> make_git_sha1(std::uint64_t size_bytes);
-/// Whether `text` is a checksum of `digits` lower-case hexadecimal digits.
-[[nodiscard]] inline bool is_hex(std::string_view text, std::size_t digits) {
-  const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return text.size() == digits && std::ranges::all_of(text, is_digit);
-}
 /// Returns why this build or this system has no digests, with a remedy; "" if it has them.
 [[nodiscard]] std::string why_no_digest();
 

@@ -13,6 +13,7 @@
 
 #include "accelerate/base/error.h"
 #include "accelerate/base/file_system.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/base/text.h"
 #include "accelerate/formats/documents/json.h"
 #include "accelerate/transformers/hub/transfer/digest.h"

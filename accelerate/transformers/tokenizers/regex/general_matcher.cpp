@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "accelerate/base/error.h"
+#include "accelerate/base/hex.h"
 #include "accelerate/transformers/tokenizers/unicode/code_points.h"
 
 namespace accelerate::detail {
@@ -136,17 +137,11 @@ class Kinds {
   std::size_t count_ = 1;
 };
 
-void append_byte(std::string& out, std::size_t value) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  out += "\\x";
-  out += kDigits[value / 16];
-  out += kDigits[value % 16];
-}
-
 std::string class_of(const std::set<std::size_t>& kinds) {
   if (kinds.empty()) return "(?!)";
   std::string spelling = "[";
-  for (const std::size_t kind : kinds) append_byte(spelling, kind);
+  for (const std::size_t kind : kinds)
+    spelling += "\\x" + to_hex(std::string(1, static_cast<char>(kind)));
   return spelling + "]";
 }
 
